@@ -1,0 +1,239 @@
+"""`NpuConfig`: every parameter of a generated NPU, checked where it is born."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from spec.errors import SystolaError
+
+
+class ConfigError(SystolaError, ValueError):
+    """An illegal configuration; the message names the field, its value and the rule."""
+
+
+def _is_pow2(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def _ceil_pow2(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def _bits_for(n: int) -> int:
+    """Bits that index `n` things (at least one)."""
+    return max(1, (n - 1).bit_length())
+
+
+@dataclass(frozen=True, kw_only=True)
+class NpuConfig:
+    """One hardware configuration. Sizes in KiB or entries, widths in bytes or bits.
+
+    `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
+    number of vector lanes. `name` is a label: it is not part of `digest()`.
+    """
+
+    name: str = "custom"
+    rows: int = 16
+    cols: int = 16
+    spad_kib: int = 256
+    acc_kib: int = 64
+    bus_bytes: int = 16
+    banks: int = 8
+    param_entries: int = 64
+    table_entries: int = 256
+    semaphores: int = 32
+    sem_bits: int = 8
+    queue_depth: int = 8
+    outstanding: int = 128
+    max_burst: int = 16
+    axi_addr_bits: int = 40
+    taps: int = 3
+    depthwise: bool = False
+    transposed_weights: bool = False
+    wide_operands: bool = False
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and (type(value) is not int):
+                raise ConfigError(f"{field.name}={value!r}: must be a whole number")
+            if field.type is bool and type(value) is not bool:
+                raise ConfigError(f"{field.name}={value!r}: must be true or false")
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"{name}={value}: must lie in {low}…{high}")
+        for name in ("bus_bytes", "banks", "queue_depth", "outstanding", "max_burst"):
+            value = getattr(self, name)
+            if not _is_pow2(value):
+                raise ConfigError(f"{name}={value}: must be a power of two")
+        if self.max_burst * self.bus_bytes > 4096:
+            raise ConfigError(
+                f"max_burst={self.max_burst}: times bus_bytes={self.bus_bytes} exceeds the 4096 bytes "
+                f"that an AXI burst may span; use max_burst<={4096 // self.bus_bytes}"
+            )
+        if self.spad_bytes % (self.banks * self.word_bytes):
+            raise ConfigError(
+                f"spad_kib={self.spad_kib}: must fill {self.banks} banks of {self.word_bytes}-byte words"
+            )
+        if not _is_pow2(self.spad_bytes // self.word_bytes):
+            raise ConfigError(f"spad_kib={self.spad_kib}: must be a power of two")
+        vectors, rest = divmod(self.acc_kib * 1024, self.cols * 4)
+        if rest or not _is_pow2(vectors) or vectors < 4:
+            near = max(4, _ceil_pow2(max(1, vectors))) * self.cols * 4 / 1024
+            raise ConfigError(
+                f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of {self.cols * 4}-byte "
+                f"vectors (cols={self.cols}); acc_kib={near:g} does"
+            )
+        for name in ("depthwise", "transposed_weights", "wide_operands"):
+            if getattr(self, name):
+                raise ConfigError(f"{name}=True: this release's generator has no such hardware yet")
+
+    # Derived sizes and widths -------------------------------------------------------------
+
+    @property
+    def pes(self) -> int:
+        """Processing elements, which is multiply-accumulates per cycle."""
+        return self.rows * self.cols
+
+    @property
+    def spad_bytes(self) -> int:
+        return self.spad_kib * 1024
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of one scratchpad bank word, the widest single access."""
+        return _ceil_pow2(max(self.rows, self.cols, self.bus_bytes))
+
+    @property
+    def spad_words(self) -> int:
+        return self.spad_bytes // self.word_bytes
+
+    @property
+    def bank_depth(self) -> int:
+        return self.spad_words // self.banks
+
+    @property
+    def acc_vectors(self) -> int:
+        """Accumulator vectors of `cols` int32, both halves together."""
+        return self.acc_kib * 1024 // (self.cols * 4)
+
+    @property
+    def acc_half(self) -> int:
+        """Vectors in one accumulator half; vector v lies in half v // acc_half."""
+        return self.acc_vectors // 2
+
+    @property
+    def param_entry_bytes(self) -> int:
+        """Bytes of a parameter entry: bias and multiplier (int32), shift (int8) per lane, padded."""
+        return -(-9 * self.cols // self.bus_bytes) * self.bus_bytes
+
+    @property
+    def param_bytes(self) -> int:
+        return self.param_entries * self.param_entry_bytes
+
+    @property
+    def spad_addr_bits(self) -> int:
+        return _bits_for(self.spad_bytes)
+
+    @property
+    def acc_addr_bits(self) -> int:
+        return _bits_for(self.acc_vectors)
+
+    @property
+    def param_addr_bits(self) -> int:
+        return _bits_for(self.param_entries)
+
+    @property
+    def sem_addr_bits(self) -> int:
+        return _bits_for(self.semaphores)
+
+    def bank_of(self, word: int) -> int:
+        """The bank of scratchpad word `word`: skewed so that no power-of-two pitch stays in one."""
+        b = self.banks
+        return (word + word // b + word // (b * b)) % b
+
+    # Identity -----------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, int | bool | str]:
+        return dataclasses.asdict(self)
+
+    def digest(self) -> int:
+        """64-bit digest of every field but `name`; equal hardware has equal digests."""
+        fields = {k: v for k, v in self.to_dict().items() if k != "name"}
+        text = json.dumps(fields, sort_keys=True).encode()
+        return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+
+    @property
+    def digest_hex(self) -> str:
+        return f"{self.digest():016x}"
+
+    def with_settings(self, settings: dict[str, str]) -> Self:
+        """A copy with fields set from text (`rows=8`); `ConfigError` on unknown names or values."""
+        types = {f.name: f.type for f in dataclasses.fields(self)}
+        changes: dict[str, int | bool | str] = {}
+        for key, text in settings.items():
+            if key not in types or key == "name":
+                known = ", ".join(k for k in types if k != "name")
+                raise ConfigError(f"{key}={text}: no such configuration field; fields are {known}")
+            changes[key] = _parse(key, text, types[key])
+        if not changes:
+            return self
+        if "name" not in changes:
+            changes["name"] = "+".join([self.name, *(f"{k}={v}" for k, v in settings.items())])
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def _parse(key: str, text: str, kind: object) -> int | bool:
+    if kind is bool:
+        if text.lower() in ("1", "true", "yes"):
+            return True
+        if text.lower() in ("0", "false", "no"):
+            return False
+        raise ConfigError(f"{key}={text}: must be true or false")
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ConfigError(f"{key}={text}: must be a whole number") from None
+
+
+_RANGES = (
+    ("rows", 2, 128),
+    ("cols", 2, 128),
+    ("spad_kib", 4, 8192),
+    ("acc_kib", 1, 4096),
+    ("bus_bytes", 8, 64),
+    ("banks", 4, 16),
+    ("param_entries", 4, 4096),
+    ("table_entries", 256, 256),
+    ("semaphores", 32, 64),
+    ("sem_bits", 8, 16),
+    ("queue_depth", 2, 32),
+    ("outstanding", 8, 512),
+    ("max_burst", 1, 256),
+    ("axi_addr_bits", 32, 64),
+    ("taps", 1, 9),
+)
+
+PRESETS: dict[str, NpuConfig] = {
+    c.name: c
+    for c in (
+        NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
+        NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),
+        NpuConfig(name="default"),
+        NpuConfig(name="large", rows=32, cols=32, spad_kib=1024, acc_kib=256, bus_bytes=32),
+        NpuConfig(name="rect", rows=8, cols=16, spad_kib=128, acc_kib=32),
+        NpuConfig(name="odd", rows=12, cols=12, spad_kib=128, acc_kib=24),
+    )
+}
+
+
+def preset(name: str) -> NpuConfig:
+    """The preset called `name`; `ConfigError` lists the known ones."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        known = ", ".join(PRESETS)
+        raise ConfigError(f"config {name!r}: no such preset; presets are {known}") from None

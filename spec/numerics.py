@@ -1,0 +1,81 @@
+"""Bit-exact integer arithmetic: the TOSA 1.0 integer profile (section 2.4 and the operators).
+
+Arrays in, arrays out; everything is computed in int64 and is exact.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.isa import DType
+
+Int = NDArray[np.int64]
+
+RANGES: dict[DType, tuple[int, int]] = {
+    DType.I8: (-128, 127),
+    DType.U8: (0, 255),
+    DType.I16: (-32768, 32767),
+    DType.U16: (0, 65535),
+    DType.I32: (-(1 << 31), (1 << 31) - 1),
+}
+NUMPY: dict[DType, type[np.generic]] = {
+    DType.I8: np.int8,
+    DType.U8: np.uint8,
+    DType.I16: np.int16,
+    DType.U16: np.uint16,
+    DType.I32: np.int32,
+}
+SHIFT_MIN, SHIFT_MAX = 2, 62
+
+
+def wrap32(x: Int) -> Int:
+    """Two's complement of the low 32 bits."""
+    return x.astype(np.int64).astype(np.int32).astype(np.int64)
+
+
+def apply_scale(value: Int, multiplier: Int | int, shift: Int | int) -> Int:
+    """TOSA apply_scale_32 with single rounding: (value·multiplier + 2^(shift−1)) >> shift.
+
+    `value` and `multiplier` are int32, 2 <= shift <= 62. The product and sum are 64-bit; the
+    result is the low 32 bits (the specification requires that it fits).
+    """
+    s = np.asarray(shift, np.int64)
+    product = np.asarray(value, np.int64) * np.asarray(multiplier, np.int64)
+    return wrap32((product + (np.int64(1) << (s - 1))) >> s)
+
+
+def rescale(
+    x: Int, multiplier: Int | int, shift: Int | int, input_zp: int, output_zp: int, out: DType
+) -> Int:
+    """TOSA RESCALE (scale32, SINGLE_ROUND): values of type `out`, as int64."""
+    low, high = RANGES[out]
+    return np.clip(apply_scale(x - input_zp, multiplier, shift) + output_zp, low, high)
+
+
+def reciprocal_scale(count: int) -> tuple[int, int]:
+    """TOSA reciprocal_scale: (multiplier, shift) that divide by `count` (AVG_POOL2D)."""
+    if count < 1:
+        raise ValueError(f"reciprocal_scale: count {count} must be at least 1")
+    k = (count - 1).bit_length()
+    return (((1 << 30) + 1) << k) // count, 30 + k
+
+
+def scale_to_multiplier(scale: float) -> tuple[int, int]:
+    """(multiplier, shift) with 2^30 <= multiplier < 2^31 and multiplier / 2^shift ~ scale.
+
+    Exact Python integers throughout. Scales too small for shift 62 lose multiplier bits; scales
+    of 2^29 and more raise ValueError.
+    """
+    if not math.isfinite(scale) or scale <= 0:
+        raise ValueError(f"scale {scale!r} must be positive and finite")
+    mantissa, exponent = math.frexp(scale)
+    multiplier = round(mantissa * (1 << 31))
+    shift = 31 - exponent
+    if multiplier == 1 << 31:
+        multiplier, shift = 1 << 30, shift - 1
+    if shift > SHIFT_MAX:
+        multiplier, shift = multiplier >> min(31, shift - SHIFT_MAX), SHIFT_MAX
+    if shift < SHIFT_MIN:
+        raise ValueError(f"scale {scale!r} is too large: shift {shift} < {SHIFT_MIN}")
+    return multiplier, shift
