@@ -1,0 +1,1 @@
+"""Amaranth generator of the NPU's RTL."""

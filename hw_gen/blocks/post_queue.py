@@ -1,0 +1,65 @@
+"""Semaphore updates on their way: pushed when a step issues, fired when it completes."""
+
+from amaranth.hdl import *
+from amaranth.lib import fifo, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.layouts import PostEntryStream, PostStream, post_entry_layout
+from spec.isa import SYNC_SLOTS
+
+
+class PostQueue(wiring.Component):
+    """Holds up to `depth` entries in order and sends an entry's updates once it has fired.
+
+    Members
+    -------
+    i : ``In(PostEntryStream)``, one entry per step that posts.
+    fire : the oldest entry that has not fired may be sent; at most one a cycle.
+    o : ``Out(PostStream)``, one update a cycle.
+    empty : nothing is held.
+    """
+
+    def __init__(self, depth: int):
+        self._depth = depth
+        super().__init__(
+            {
+                "i": In(PostEntryStream),
+                "fire": In(1),
+                "o": Out(PostStream),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        width = Shape.cast(post_entry_layout).width
+        m.submodules.fifo = queue = fifo.SyncFIFOBuffered(width=width, depth=self._depth)
+        entry = Signal(post_entry_layout)
+        fired = Signal(range(self._depth + 2))
+        sent = Signal(SYNC_SLOTS)
+        left = Signal(SYNC_SLOTS)
+        pop = Signal()
+        m.d.comb += [
+            self.i.ready.eq(queue.w_rdy),
+            queue.w_en.eq(self.i.valid),
+            queue.w_data.eq(self.i.payload),
+            entry.eq(queue.r_data),
+            left.eq(Cat(entry[s].enable for s in range(SYNC_SLOTS)) & ~sent),
+            self.o.valid.eq(queue.r_rdy & (fired != 0) & left.any()),
+            self.empty.eq(~queue.r_rdy & (queue.level == 0)),
+        ]
+        lowest = Signal(SYNC_SLOTS)
+        for s in reversed(range(SYNC_SLOTS)):
+            with m.If(left[s]):
+                m.d.comb += [
+                    self.o.payload.sem.eq(entry[s].sem),
+                    self.o.payload.amount.eq(entry[s].amount),
+                    lowest.eq(1 << s),
+                ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += sent.eq(sent | lowest)
+            with m.If((left & ~lowest) == 0):
+                m.d.comb += [pop.eq(1), queue.r_en.eq(1)]
+                m.d.sync += sent.eq(0)
+        m.d.sync += fired.eq(fired + self.fire - pop)
+        return m

@@ -1,0 +1,99 @@
+"""Counting semaphores: one take and one post a cycle, arbitrated."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.layouts import PostStream, post_layout
+from spec.config import NpuConfig
+
+WaitPort = wiring.Signature(
+    {"valid": Out(1), "sem": Out(6), "amount": Out(7), "grant": In(1)}
+)
+"""A sequencer asks for `amount`; `grant` in the same cycle means that it was taken."""
+
+
+class Semaphores(wiring.Component):
+    """`config.semaphores` counters of `config.sem_bits` bits.
+
+    Parameters
+    ----------
+    waiters, posters : number of ports. Lower waiters win when several could take in one cycle;
+        posters are served in turn, one a cycle.
+
+    Members
+    -------
+    wait[i] : ``In(WaitPort)``; grant is combinational.
+    post[j] : ``In(PostStream)``.
+    overflow : a post passed the maximum, with ``overflow_poster`` the port that sent it.
+
+    Timing: a post is visible to waiters in the next cycle.
+    """
+
+    def __init__(self, config: NpuConfig, *, waiters: int, posters: int):
+        self._config = config
+        super().__init__(
+            {
+                "wait": In(WaitPort).array(waiters),
+                "post": In(PostStream).array(posters),
+                "overflow": Out(1),
+                "overflow_poster": Out(range(posters)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        count = Array(
+            Signal(self._config.sem_bits, name=f"count_{i}")
+            for i in range(self._config.semaphores)
+        )
+        bits = self._config.sem_addr_bits
+
+        take_sem, take_amount = Signal(bits), Signal(7)
+        taken = Const(0, 1)
+        for i, port in enumerate(self.wait):
+            ok = Signal(name=f"ok_{i}")
+            m.d.comb += [
+                ok.eq(port.valid & (count[port.sem[:bits]] >= port.amount)),
+                port.grant.eq(ok & ~taken),
+            ]
+            with m.If(port.grant):
+                m.d.comb += [take_sem.eq(port.sem), take_amount.eq(port.amount)]
+            taken = taken | ok
+
+        post, posted = self._arbitrate(m)
+        total = Signal(self._config.sem_bits + 1)
+        same = Signal()
+        m.d.comb += [
+            same.eq(taken & (take_sem == post.sem[:bits])),
+            total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
+            self.overflow.eq(posted & total[-1]),
+        ]
+        with m.If(taken):
+            m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)
+        with m.If(posted):
+            m.d.sync += count[post.sem[:bits]].eq(total)
+        return m
+
+    def _arbitrate(self, m: Module):
+        """Round robin over the posters: the chosen post, and whether there is one."""
+        n = len(self.post)
+        valid = Cat(port.valid for port in self.post)
+        turn = Signal(range(n))
+        chosen = Signal(range(n))
+        m.d.comb += chosen.eq(turn)
+        with m.Switch(turn):
+            for t in range(n):
+                with m.Case(t):
+                    for k in reversed(range(1, n + 1)):
+                        with m.If(valid[(t + k) % n]):
+                            m.d.comb += chosen.eq((t + k) % n)
+        post, posted = Signal(post_layout), Signal()
+        m.d.comb += [posted.eq(valid.any()), self.overflow_poster.eq(chosen)]
+        with m.Switch(chosen):
+            for i, port in enumerate(self.post):
+                with m.Case(i):
+                    m.d.comb += [post.eq(port.payload), port.ready.eq(1)]
+        with m.If(posted):
+            m.d.sync += turn.eq(chosen)
+        return post, posted

@@ -1,0 +1,204 @@
+"""Walks an instruction's loop nest: addresses, waits, posts; one step a cycle, no bubbles."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.layouts import PostEntryStream, instruction_layout, queued_layout
+from spec.isa import FORMATS, SYNC_SLOTS, Group, Opcode, Point
+
+
+def loop_count(opcode: Opcode) -> int:
+    """Loops of an instruction."""
+    return next(i.count for i in FORMATS[opcode].items if isinstance(i, Group) and i.name == "loop")
+
+
+class Sequencer(wiring.Component):
+    """Takes instructions from a queue and offers the steps of their loop nests in order.
+
+    Parameters
+    ----------
+    streams : name of a loop field -> (name of its base field, width). Each becomes a running
+        value ``o.payload.<name>`` = base + sum of index x stride.
+    wait_points : points whose wait slots this sequencer obeys.
+    post_points : points for which it pushes post entries, in the order of ``post``.
+    folds : walk only loops 0…fold_loops-1 (the weight sequencer).
+
+    Members
+    -------
+    i : ``In(stream)`` of `queued_layout`.
+    o : ``Out(stream)`` of steps: the running values, ``at_last`` (bit l: loop l in its last
+        iteration), ``at_first``, ``first`` / ``last`` (of the whole instruction), ``fires``
+        (bit p: this step completes an entry of post_points[p]).
+    instr, index, active : the instruction that `o` belongs to.
+    wait : port to the semaphores. waiting : held back by a semaphore.
+    post[p] : entries of post_points[p], pushed in the cycle in which the step is accepted.
+
+    Timing: a step a cycle; the first step of an instruction is offered in the cycle after the
+    last one of its predecessor. A step with w waits takes at least w cycles.
+    """
+
+    def __init__(
+        self,
+        opcode: Opcode,
+        streams: dict[str, tuple[str, int]],
+        *,
+        wait_points: tuple[Point, ...] = (Point.DONE, Point.READ),
+        post_points: tuple[Point, ...] = (Point.DONE,),
+        folds: bool = False,
+    ):
+        self._streams = streams
+        self._wait_points = wait_points
+        self._post_points = post_points
+        self._folds = folds
+        self._loops = loop_count(opcode)
+        queued = queued_layout(opcode)
+        self.step_layout = data.StructLayout(
+            {
+                **{name: width for name, (_, width) in streams.items()},
+                "at_first": self._loops,
+                "at_last": self._loops,
+                "first": 1,
+                "last": 1,
+                "fires": len(post_points),
+            }
+        )
+        super().__init__(
+            {
+                "i": In(stream.Signature(queued)),
+                "o": Out(stream.Signature(self.step_layout)),
+                "instr": Out(instruction_layout(opcode)),
+                "index": Out(queued["index"].shape),
+                "active": Out(1),
+                "wait": Out(WaitPort),
+                "waiting": Out(1),
+                "post": Out(PostEntryStream).array(len(post_points)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        step = self.o.payload
+        accept, load = Signal(), Signal()
+        m.d.comb += [
+            accept.eq(self.o.valid & self.o.ready),
+            load.eq(self.i.valid & (~self.active | (accept & step.last))),
+            self.i.ready.eq(~self.active | (accept & step.last)),
+        ]
+        with m.If(load):
+            m.d.sync += [
+                self.instr.eq(self.i.payload.instr),
+                self.index.eq(self.i.payload.index),
+                self.active.eq(1),
+            ]
+        with m.Elif(accept & step.last):
+            m.d.sync += self.active.eq(0)
+
+        first_from, last_from = self._counters(m, accept, load)
+        self._addresses(m, accept, load, last_from)
+        waits_met = self._waits(m, accept, first_from)
+        posts_ready = self._posts(m, accept, last_from)
+        m.d.comb += [
+            step.first.eq(first_from[0]),
+            step.last.eq(last_from[0]),
+            self.o.valid.eq(self.active & waits_met & posts_ready),
+            self.waiting.eq(self.active & ~waits_met),
+        ]
+        return m
+
+    def _counters(self, m: Module, accept: Value, load: Value):
+        """Loop indices; returns bit vectors: bit k: all loops >= k in their first / last step."""
+        n, step = self._loops, self.o.payload
+        index = [Signal(16, name=f"idx_{level}") for level in range(n)]
+        for level in range(n):
+            loop = self.instr.loop[level]
+            limit = loop["count"]
+            if level:
+                limit = Mux(step.at_last[level - 1], loop["last"], loop["count"])
+            at_last = index[level] + 1 == limit
+            if self._folds:
+                at_last = at_last | (self.instr.fold_loops <= level)
+            m.d.comb += [
+                step.at_first[level].eq(index[level] == 0),
+                step.at_last[level].eq(at_last),
+            ]
+        first_from, last_from = Signal(n + 1), Signal(n + 1)
+        for level in range(n + 1):
+            m.d.comb += [
+                first_from[level].eq(step.at_first[level:].all() if level < n else 1),
+                last_from[level].eq(step.at_last[level:].all() if level < n else 1),
+            ]
+            if level < n:
+                with m.If(load | (accept & last_from[level])):
+                    m.d.sync += index[level].eq(0)
+                with m.Elif(accept & last_from[level + 1]):
+                    m.d.sync += index[level].eq(index[level] + 1)
+        return first_from, last_from
+
+    def _addresses(self, m: Module, accept: Value, load: Value, last_from: Value) -> None:
+        """Running values: the innermost loop that goes on adds its stride to its own start."""
+        n = self._loops
+        for name, (base, width) in self._streams.items():
+            start = [Signal(width, name=f"{name}_{level}") for level in range(n)]
+            value = Signal(width, name=f"{name}_next")
+            m.d.comb += getattr(self.o.payload, name).eq(start[n - 1])
+            for level in range(n):
+                with m.If(last_from[level + 1]):
+                    moved = start[level] + self.instr.loop[level][name]
+                    with m.If(~self.o.payload.at_last[level]):
+                        m.d.comb += value.eq(moved)
+            first = getattr(self.i.payload.instr, base) if base else 0
+            for level in range(n):
+                with m.If(load):
+                    m.d.sync += start[level].eq(first)
+                with m.Elif(accept & last_from[level + 1]):
+                    m.d.sync += start[level].eq(value)
+        return
+
+    def _reach(self, level: Value, flags: Value) -> Value:
+        return flags.bit_select(level, 1)
+
+    def _waits(self, m: Module, accept: Value, first_from: Value) -> Value:
+        """One slot a cycle is put to the semaphores; returns: every due wait is met."""
+        due, met, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        for s in range(SYNC_SLOTS):
+            slot = self.instr.wait[s]
+            ours = Cat(slot.point == p for p in self._wait_points).any()
+            m.d.comb += due[s].eq(
+                (slot.amount != 0) & ours & self._reach(slot.level, first_from) & ~met[s]
+            )
+        for s in reversed(range(SYNC_SLOTS)):
+            with m.If(due[s]):
+                m.d.comb += [
+                    chosen.eq(1 << s),
+                    self.wait.sem.eq(self.instr.wait[s].sem),
+                    self.wait.amount.eq(self.instr.wait[s].amount),
+                ]
+        m.d.comb += self.wait.valid.eq(self.active & due.any())
+        with m.If(accept):
+            m.d.sync += met.eq(0)
+        with m.Elif(self.wait.grant):
+            m.d.sync += met.eq(met | chosen)
+        return (due & ~Mux(self.wait.grant, chosen, 0)) == 0
+
+    def _posts(self, m: Module, accept: Value, last_from: Value) -> Value:
+        """Push the entries that the step completes; returns: every queue has room."""
+        ready = Const(1, 1)
+        for p, point in enumerate(self._post_points):
+            entry = self.post[p].payload
+            for s in range(SYNC_SLOTS):
+                slot = self.instr.post[s]
+                fires = (slot.amount != 0) & (slot.point == point)
+                m.d.comb += [
+                    entry[s].enable.eq(fires & self._reach(slot.level, last_from)),
+                    entry[s].sem.eq(slot.sem),
+                    entry[s].amount.eq(slot.amount),
+                ]
+            any_fires = Cat(entry[s].enable for s in range(SYNC_SLOTS)).any()
+            m.d.comb += [
+                self.o.payload.fires[p].eq(any_fires),
+                self.post[p].valid.eq(accept & any_fires),
+            ]
+            ready = ready & self.post[p].ready
+        return ready

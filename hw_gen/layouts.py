@@ -1,0 +1,42 @@
+"""Amaranth layouts derived from the instruction table, and the records that engines exchange."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream
+
+from spec.isa import FORMATS, SYNC_SLOTS, Field, Group, Opcode
+
+INDEX_BITS = 16
+"""Width of an instruction's index in its program."""
+
+
+def _shape(field: Field) -> Shape:
+    return signed(field.bits) if field.signed else unsigned(field.bits)
+
+
+def instruction_layout(opcode: Opcode) -> data.StructLayout:
+    """The fields of `opcode` in the order, widths and signs of the instruction table."""
+    members = {}
+    for item in FORMATS[opcode].items:
+        if isinstance(item, Group):
+            element = data.StructLayout({f.name: _shape(f) for f in item.fields})
+            members[item.name] = data.ArrayLayout(element, item.count)
+        else:
+            members[item.name] = _shape(item)
+    return data.StructLayout(members)
+
+
+def queued_layout(opcode: Opcode) -> data.StructLayout:
+    """What an engine's queue holds: the instruction and its index."""
+    return data.StructLayout({"instr": instruction_layout(opcode), "index": INDEX_BITS})
+
+
+post_layout = data.StructLayout({"sem": 6, "amount": 7})
+"""One semaphore update."""
+
+post_entry_layout = data.ArrayLayout(
+    data.StructLayout({"enable": 1, "sem": 6, "amount": 7}), SYNC_SLOTS
+)
+"""The updates that fire together when some step of an instruction completes."""
+
+PostStream = stream.Signature(post_layout)
+PostEntryStream = stream.Signature(post_entry_layout)
