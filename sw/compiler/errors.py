@@ -1,0 +1,26 @@
+"""Errors of the compiler: each names the node, its source line where known, and a way out."""
+
+from spec.errors import SystolaError
+
+
+class CompileError(SystolaError):
+    """A graph that cannot be compiled.
+
+    `node` is the operator's or layer's name, `source` the line of the user's model it came from,
+    `hint` what to do about it. All three are part of the message.
+    """
+
+    def __init__(self, message: str, *, node: str = "", source: str = "", hint: str = "") -> None:
+        self.node, self.source, self.hint = node, source, hint
+        where = f"{node}: " if node else ""
+        line = f"\n  at {source}" if source else ""
+        way_out = f"\n  hint: {hint}" if hint else ""
+        super().__init__(f"{where}{message}{line}{way_out}")
+
+
+class GraphError(CompileError):
+    """A TOSA graph that is not well formed."""
+
+
+class LegalityError(CompileError):
+    """A stage produced something its legality check refuses: a bug in the compiler."""
