@@ -1,0 +1,82 @@
+# Every target prepares .venv by itself (a minute of pip the first time). `make help` lists them.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PY := .venv/bin/python
+SYSTOLA := $(PY) -m systola
+
+# Amaranth's output follows the order of sets: fixed, so that the same source gives the same RTL.
+export PYTHONHASHSEED := 0
+
+KERNEL ?= matmul
+MODEL ?= digits
+CONFIG ?= default
+
+sim_args = $(if $(SHAPE),--shape '$(SHAPE)') $(foreach s,$(SET),--set '$(s)') \
+  $(if $(SEED),--seed $(SEED)) $(if $(LATENCY),--latency $(LATENCY)) $(if $(STALL),--stall $(STALL)) \
+  $(if $(filter-out 0,$(WAVES)),--waves) $(if $(DEVICE),--device $(DEVICE)) \
+  $(if $(JSON),--json '$(JSON)')
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | \
+	  while IFS="$$(printf '\t')" read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+.PHONY: venv
+venv: ## Create or update .venv with the pinned packages
+	@sh tools/setup.sh $(PYTHON)
+
+.PHONY: sim
+sim: venv ## Run a kernel on the RTL: KERNEL=matmul SHAPE=64x64x64 CONFIG=tiny SET=rows=8 WAVES=1 SEED= LATENCY= STALL= DEVICE= JSON=
+	@$(SYSTOLA) sim $(KERNEL) --config $(CONFIG) $(sim_args)
+
+.PHONY: run
+run: venv ## Run a model: MODEL=digits DEVICE=golden|rtl CONFIG= LIMIT= JSON=
+	@$(SYSTOLA) run $(MODEL) --config $(CONFIG) $(if $(DEVICE),--device $(DEVICE)) \
+	  $(if $(LIMIT),--limit $(LIMIT)) $(if $(JSON),--json '$(JSON)')
+
+.PHONY: verify
+verify: venv ## Compare the compiler with the TOSA reference model: TARGET=matmul SHAPE= CONFIG= (default: everything)
+	@$(SYSTOLA) verify $(TARGET) --config $(CONFIG) $(if $(SHAPE),--shape '$(SHAPE)')
+
+.PHONY: rtl
+rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name SET=rows=8 OUT=rtl/gen/name
+	@$(PY) -m hw_gen --config $(CONFIG) $(foreach s,$(SET),--set '$(s)') --out $(or $(OUT),rtl/gen/$(CONFIG))
+
+.PHONY: simspeed
+simspeed: venv ## Measure the simulator: cycles per second of systola against bare C++: CONFIG=
+	@$(SYSTOLA) simspeed --config $(CONFIG)
+
+.PHONY: test
+test: venv ## Run every test: JOBS=2 ARGS='-k isa'
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+.PHONY: lint
+lint: venv ## Ruff (lint, format) and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+.PHONY: format
+format: venv ## Let ruff format and mend what it can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+.PHONY: docs
+docs: venv ## Regenerate docs/isa.md and docs/registers.md from spec/
+	@$(PY) -m sw.runtime.docgen
+
+.PHONY: doctor
+doctor: venv ## Check the environment and say how to mend it
+	@$(SYSTOLA) doctor
+
+.PHONY: clean
+clean: ## Remove generated files (not .venv, not the build cache)
+	rm -rf build rtl/gen .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -print | xargs rm -rf
+
+.PHONY: distclean
+distclean: clean ## Remove .venv and this project's build cache too
+	@if [ -x $(PY) ]; then $(SYSTOLA) cache clear || true; fi
+	rm -rf .venv .venv.lock systola.egg-info

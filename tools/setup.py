@@ -1,0 +1,144 @@
+"""Creates `.venv` with the pinned packages, or returns at once when it is up to date.
+
+Standard library only: this is what runs before anything is installed. Downloads and
+installation are separate steps, so that their times can be told apart and an interrupted
+download goes on where it stopped.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+WHEELS = VENV / "wheels"
+STAMP = VENV / "systola-stamp.json"
+COLD_START = VENV / "systola-cold-start.json"
+REQUIREMENTS = [ROOT / "requirements" / name for name in ("run.txt", "dev.txt")]
+CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
+
+
+class SetupError(Exception):
+    """What went wrong and how to mend it."""
+
+
+def digest() -> str:
+    """Of everything that decides what the environment holds."""
+    state = hashlib.sha256(f"{sys.version_info[:2]} {sys.prefix} {ROOT}".encode())
+    for path in (*REQUIREMENTS, CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)):
+        state.update(path.read_bytes())
+    return state.hexdigest()
+
+
+def up_to_date(wanted: str) -> bool:
+    try:
+        return bool(json.loads(STAMP.read_text())["digest"] == wanted) and PYTHON.exists()
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
+
+
+def run(*command: "str | Path", hint: str) -> None:
+    done = subprocess.run([str(c) for c in command], cwd=ROOT, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        shown = " ".join(str(c) for c in command)
+        raise SetupError(f"this failed (exit code {done.returncode}): {shown}\nsetup: {hint}")
+
+
+def pip(*arguments: "str | Path", hint: str) -> None:
+    """Pip with its own settings untouched: PIP_* variables and pip.conf apply."""
+    run(PYTHON, "-m", "pip", "--disable-pip-version-check", *arguments, hint=hint)
+
+
+def create_venv() -> None:
+    works = PYTHON.exists() and not subprocess.run(
+        [PYTHON, "-c", "import pip, sys; sys.exit(sys.version_info[:2] != (%d, %d))" % sys.version_info[:2]],
+        stderr=subprocess.DEVNULL,
+    ).returncode
+    if works:
+        say(f"taking the existing {VENV.name}")
+        return
+    say(f"creating {VENV.name} with {sys.executable} ({sys.version.split()[0]})")
+    run(
+        sys.executable, "-m", "venv", "--clear", VENV,
+        hint="this Python has no working venv; Debian, Ubuntu: "
+        "apt install python%d.%d-venv" % sys.version_info[:2],
+    )
+
+
+def torch_pin() -> str:
+    lines = REQUIREMENTS[0].read_text().splitlines()
+    return next(line.split()[0] for line in lines if line.startswith("torch=="))
+
+
+def download() -> None:
+    """Every wheel into WHEELS; torch alone, then the rest held to that torch by the constraints."""
+    hint = "check the network and pip's settings (pip config list), then repeat; it resumes"
+    say(f"downloading {torch_pin()} (a CPU build is enough; about 200 MB)")
+    pip("wheel", "-q", "--no-deps", "-w", WHEELS, "-f", WHEELS, torch_pin(), hint=hint)
+    say("downloading the other packages (about 500 MB)")
+    files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
+    pip("wheel", "-q", "-w", WHEELS, "-f", WHEELS, "-c", CONSTRAINTS, *files, hint=hint)
+
+
+def install() -> None:
+    hint = "free some disk space or run `make distclean`, then repeat"
+    local = ("--no-index", "-f", WHEELS, "-c", CONSTRAINTS)
+    files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
+    say("installing them")
+    pip("install", "-q", *local, *files, hint=hint)
+    pip("install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT, hint=hint)
+    pip("check", hint="run `make distclean` and repeat")
+
+
+def main() -> int:
+    wanted = digest()
+    if up_to_date(wanted):
+        return 0
+    with (ROOT / ".venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if up_to_date(wanted):  # another make did it while this one waited
+            return 0
+        began = time.time()
+        create_venv()
+        downloading = time.time()
+        WHEELS.mkdir(exist_ok=True)
+        download()
+        downloaded = time.time()
+        install()
+        times = {
+            "began": began,
+            "download_s": round(downloaded - downloading, 1),
+            "setup_s": round(time.time() - began - (downloaded - downloading), 1),
+        }
+        shutil.rmtree(WHEELS, ignore_errors=True)
+        COLD_START.write_text(json.dumps(times))
+        partial = STAMP.with_suffix(".part")
+        partial.write_text(json.dumps({"digest": wanted, **times}))
+        partial.replace(STAMP)
+    say(
+        f"done: {times['setup_s']:.0f} s without the downloads, "
+        f"which took {times['download_s']:.0f} s"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SetupError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("setup: interrupted; the next make goes on from here", file=sys.stderr)
+        os._exit(130)
