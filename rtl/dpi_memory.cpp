@@ -1,0 +1,325 @@
+#include "dpi_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+[[noreturn]] void fail(const std::string& what, const std::string& path) {
+    std::fprintf(stderr, "dpi_memory: %s %s: %s\n", what.c_str(), path.c_str(), strerror(errno));
+    std::exit(2);
+}
+
+void* map_file(const std::string& path, size_t bytes) {
+    int fd = open(path.c_str(), O_RDWR);
+    if (fd < 0) fail("cannot open", path);
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) fail("cannot map", path);
+    close(fd);
+    return at;
+}
+
+std::string hex(uint64_t value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+    return text;
+}
+
+}  // namespace
+
+DpiMemory::DpiMemory(const std::string& memory_path, const std::string& control_path,
+                     unsigned bus_bytes)
+    : memory_path_(memory_path), bus_bytes_(bus_bytes) {
+    control_ = static_cast<MemoryControl*>(map_file(control_path, sizeof(MemoryControl)));
+    if (control_->magic != MemoryControl::kMagic) {
+        std::fprintf(stderr, "dpi_memory: %s has another layout\n", control_path.c_str());
+        std::exit(2);
+    }
+    reset();
+}
+
+void DpiMemory::reset() {
+    for (auto* queues : {reads_, answers_}) queues[0].clear(), queues[1].clear();
+    read_order_.clear();
+    answer_order_.clear();
+    writes_.clear();
+    early_.clear();
+    ar_before_ = aw_before_ = AxiAddress{};
+    w_waiting_ = false;
+    out_ = 0;
+}
+
+void DpiMemory::configure() {
+    generation_ = control_->generation;
+    order_ = control_->seed * 0x9e3779b97f4a7c15ull + 1;
+    if (mapped_ != control_->bytes) map_memory();
+    control_->read_bursts = control_->write_bursts = 0;
+    control_->read_beats = control_->write_beats = 0;
+    control_->most_reads = control_->rejected = control_->violations = 0;
+    control_->message[0] = 0;
+}
+
+void DpiMemory::map_memory() {
+    if (memory_) munmap(memory_, mapped_);
+    mapped_ = control_->bytes;
+    memory_ = static_cast<uint8_t*>(map_file(memory_path_, mapped_));
+}
+
+// splitmix64: one draw per decision, so that a seed gives the same run on every machine.
+bool DpiMemory::stalls() {
+    if (!control_->stall) return false;
+    uint64_t z = order_ += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return (z >> 32) < control_->stall;
+}
+
+std::vector<uint8_t> DpiMemory::buffer(size_t bytes) {
+    if (spare_.empty()) return std::vector<uint8_t>(bytes);
+    std::vector<uint8_t> out = std::move(spare_.back());
+    spare_.pop_back();
+    out.resize(bytes);
+    return out;
+}
+
+void DpiMemory::complain(uint64_t& count, const std::string& text) {
+    if (!control_->rejected && !control_->violations)
+        std::snprintf(control_->message, MemoryControl::kMessage, "cycle %llu: %s",
+                      static_cast<unsigned long long>(cycle_), text.c_str());
+    ++count;
+}
+
+uint64_t DpiMemory::beat_address(const AxiAddress& a, unsigned beat) const {
+    const uint64_t step = 1ull << a.size();
+    const uint64_t addr = (a.addr & ~(step - 1)) + beat * step;
+    return addr & ~static_cast<uint64_t>(bus_bytes_ - 1);
+}
+
+void DpiMemory::check_address(const char* channel, const AxiAddress& a) {
+    const std::string where = std::string(channel) + " " + hex(a.addr);
+    const uint64_t step = 1ull << a.size();
+    const uint64_t end = (a.addr & ~(step - 1)) + a.beats() * step - 1;
+    if (a.burst() != 1)
+        complain(control_->violations, where + ": burst type must be INCR");
+    if (step > bus_bytes_)
+        complain(control_->violations, where + ": size exceeds the bus");
+    if (a.addr >> 12 != end >> 12)
+        complain(control_->violations, where + ": burst of " + std::to_string(a.beats()) +
+                                           " beats crosses a 4 KiB boundary");
+}
+
+// A2: an address that is not taken must stay as it is.
+void DpiMemory::check_stable(const char* channel, const AxiAddress& now, AxiAddress& before,
+                             bool taken) {
+    if (before.valid() && !(now == before))
+        complain(control_->violations,
+                 std::string(channel) + " " + hex(before.addr) + ": changed before it was taken");
+    before = taken || !now.valid() ? AxiAddress{} : now;
+}
+
+uint32_t DpiMemory::check_access(const AxiAddress& a, Access access) {
+    const uint64_t low = beat_address(a, 0);
+    const uint64_t high = beat_address(a, a.beats() - 1) + bus_bytes_;
+    const MemoryControl& c = *control_;
+    bool inside = low >= c.base && high <= c.base + c.bytes && low < high;
+    if (inside && c.windows) {
+        inside = false;
+        for (uint64_t i = 0; i < c.windows && !inside; ++i)
+            inside = low >= c.window[i].low && high <= c.window[i].high &&
+                     (c.window[i].access & access);
+    }
+    if (!inside) {
+        complain(control_->rejected, std::string(access == kRead ? "read" : "write") + " of " +
+                                         std::to_string(high - low) + " bytes at " + hex(low) +
+                                         " lies outside the regions that allow it");
+        return kSlvErr;
+    }
+    const bool bad = (c.error_access & access) && low < c.error_high && high > c.error_low;
+    return bad ? kSlvErr : kOkay;
+}
+
+// Reads take their data when the address is taken and writes give theirs when the response is
+// driven: the earliest and the latest moment that AXI allows, so that a program which relies on
+// anything but responses goes wrong here too.
+void DpiMemory::accept_read(const AxiAddress& ar) {
+    check_address("AR", ar);
+    Burst burst;
+    burst.request = ar;
+    burst.due = cycle_ + control_->latency - 1;
+    burst.response = check_access(ar, kRead);
+    burst.data = buffer(size_t{ar.beats()} * bus_bytes_);
+    for (unsigned i = 0; i < ar.beats() && burst.response == kOkay; ++i)
+        std::memcpy(&burst.data[size_t{i} * bus_bytes_],
+                    memory_ + (beat_address(ar, i) - control_->base), bus_bytes_);
+    if (burst.response != kOkay) std::fill(burst.data.begin(), burst.data.end(), 0xee);
+    reads_[ar.id()].push_back(std::move(burst));
+    read_order_.push_back(ar.id());
+    ++control_->read_bursts;
+    control_->most_reads =
+        std::max<uint64_t>(control_->most_reads, reads_[0].size() + reads_[1].size());
+}
+
+void DpiMemory::accept_data(const uint32_t* wdata, uint64_t wstrb, bool last) {
+    WriteBeat beat{buffer(bus_bytes_), wstrb, last};
+    std::memcpy(beat.data.data(), wdata, bus_bytes_);
+    early_.push_back(std::move(beat));
+    ++control_->write_beats;
+}
+
+void DpiMemory::match_data() {
+    while (!writes_.empty() && !early_.empty()) {
+        Burst& burst = writes_.front();
+        WriteBeat& beat = early_.front();
+        const bool last = burst.beat + 1 == burst.request.beats();
+        if (beat.last != last)
+            complain(control_->violations, "W of " + hex(burst.request.addr) + ": wlast is " +
+                                               std::to_string(beat.last) + " on beat " +
+                                               std::to_string(burst.beat + 1) + " of " +
+                                               std::to_string(burst.request.beats()));
+        std::memcpy(&burst.data[size_t{burst.beat} * bus_bytes_], beat.data.data(), bus_bytes_);
+        burst.strobes[burst.beat++] = beat.strobe;
+        spare_.push_back(std::move(beat.data));
+        early_.pop_front();
+        if (!last) continue;
+        burst.due = cycle_ + control_->latency - 1;
+        const unsigned id = burst.request.id();
+        answers_[id].push_back(std::move(burst));
+        answer_order_.push_back(id);
+        writes_.pop_front();
+    }
+}
+
+void DpiMemory::commit(const Burst& burst) {
+    const uint64_t all = bus_bytes_ == 64 ? ~0ull : (1ull << bus_bytes_) - 1;
+    for (unsigned i = 0; i < burst.request.beats(); ++i) {
+        uint8_t* to = memory_ + (beat_address(burst.request, i) - control_->base);
+        const uint8_t* from = &burst.data[size_t{i} * bus_bytes_];
+        if (burst.strobes[i] == all) {
+            std::memcpy(to, from, bus_bytes_);
+        } else {
+            for (unsigned b = 0; b < bus_bytes_; ++b)
+                if (burst.strobes[i] >> b & 1) to[b] = from[b];
+        }
+    }
+}
+
+// In order of arrival; under stalls, a random one of the two ids, each in order.
+std::deque<DpiMemory::Burst>* DpiMemory::choose(std::deque<Burst> (&queues)[2]) {
+    const bool is_read = &queues == &reads_;
+    auto ready = [&](unsigned id) {
+        return !queues[id].empty() && queues[id].front().due <= cycle_;
+    };
+    if (!control_->stall) {
+        const auto& order = is_read ? read_order_ : answer_order_;
+        if (order.empty() || !ready(order.front())) return nullptr;
+        return &queues[order.front()];
+    }
+    if (stalls()) return nullptr;
+    order_ += 0x9e3779b97f4a7c15ull;
+    const unsigned first = order_ >> 40 & 1;
+    for (unsigned id : {first, first ^ 1})
+        if (ready(id)) return &queues[id];
+    return nullptr;
+}
+
+void DpiMemory::drive_read(uint32_t* rdata) {
+    std::deque<Burst>* queue = choose(reads_);
+    if (!queue) return;
+    Burst& burst = queue->front();
+    const bool last = burst.beat + 1 == burst.request.beats();
+    std::memcpy(rdata, &burst.data[size_t{burst.beat++} * bus_bytes_], bus_bytes_);
+    out_ |= kRValid | kData | burst.response << kRRespShift;
+    if (burst.request.id()) out_ |= kRId;
+    ++control_->read_beats;
+    if (!last) return;
+    out_ |= kRLast;
+    read_order_.erase(std::find(read_order_.begin(), read_order_.end(), burst.request.id()));
+    spare_.push_back(std::move(burst.data));
+    queue->pop_front();
+}
+
+void DpiMemory::drive_response() {
+    std::deque<Burst>* queue = choose(answers_);
+    if (!queue) return;
+    Burst& burst = queue->front();
+    if (burst.response == kOkay) commit(burst);
+    out_ |= kBValid | burst.response << kBRespShift;
+    if (burst.request.id()) out_ |= kBId;
+    answer_order_.erase(
+        std::find(answer_order_.begin(), answer_order_.end(), burst.request.id()));
+    spare_.push_back(std::move(burst.data));
+    queue->pop_front();
+}
+
+uint32_t DpiMemory::step(uint64_t cycle, const AxiAddress& ar, const AxiAddress& aw, uint32_t in,
+                         const uint32_t* wdata, uint64_t wstrb, uint32_t* rdata) {
+    cycle_ = cycle;
+    if (generation_ != control_->generation) configure();
+
+    const bool ar_taken = ar.valid() && (out_ & kArReady);
+    const bool aw_taken = aw.valid() && (out_ & kAwReady);
+    const bool w_valid = in & kWValid;
+    const bool w_taken = w_valid && (out_ & kWReady);
+    check_stable("AR", ar, ar_before_, ar_taken);
+    check_stable("AW", aw, aw_before_, aw_taken);
+    if (w_waiting_ && (!w_valid || wstrb != w_strobe_ || bool(in & kWLast) != w_last_ ||
+                       std::memcmp(w_data_.data(), wdata, bus_bytes_)))
+        complain(control_->violations, "W: changed before it was taken");
+    w_waiting_ = w_valid && !w_taken;
+    if (w_waiting_) {
+        w_strobe_ = wstrb;
+        w_last_ = in & kWLast;
+        const auto* bytes = reinterpret_cast<const uint8_t*>(wdata);
+        w_data_.assign(bytes, bytes + bus_bytes_);
+    }
+
+    if (ar_taken) accept_read(ar);
+    if (aw_taken) {
+        check_address("AW", aw);
+        Burst burst;
+        burst.request = aw;
+        burst.response = check_access(aw, kWrite);
+        burst.data = buffer(size_t{aw.beats()} * bus_bytes_);
+        burst.strobes.resize(aw.beats());
+        writes_.push_back(std::move(burst));
+        ++control_->write_bursts;
+    }
+    if (w_taken) accept_data(wdata, wstrb, in & kWLast);
+    match_data();
+
+    constexpr uint32_t kR = kRValid | kRId | 3u << kRRespShift | kRLast;
+    constexpr uint32_t kB = kBValid | kBId | 3u << kBRespShift;
+    out_ &= kR | kB;
+    if (!(out_ & kRValid) || (in & kRReady)) out_ &= ~kR, drive_read(rdata);
+    if (!(out_ & kBValid) || (in & kBReady)) out_ &= ~kB, drive_response();
+    if (!stalls()) out_ |= kArReady;
+    if (!stalls()) out_ |= kAwReady;
+    if (!stalls()) out_ |= kWReady;
+    const bool waiting = (out_ & (kRValid | kBValid)) || !read_order_.empty() ||
+                         !answer_order_.empty() || !writes_.empty() || !early_.empty();
+    if (!waiting && !control_->stall) out_ |= kIdle;
+    return out_;
+}
+
+extern "C" {
+
+void* dpi_memory_open(const char* memory, const char* control, int bus_bytes) {
+    return new DpiMemory(memory, control, bus_bytes);
+}
+
+void dpi_memory_reset(void* memory) { static_cast<DpiMemory*>(memory)->reset(); }
+
+int dpi_memory_step(void* memory, long long cycle, long long ar_addr, int ar, long long aw_addr,
+                    int aw, int in, const uint32_t* wdata, long long wstrb, uint32_t* rdata) {
+    return static_cast<int>(static_cast<DpiMemory*>(memory)->step(
+        cycle, {static_cast<uint64_t>(ar_addr), static_cast<uint32_t>(ar)},
+        {static_cast<uint64_t>(aw_addr), static_cast<uint32_t>(aw)}, static_cast<uint32_t>(in),
+        wdata, static_cast<uint64_t>(wstrb), rdata));
+}
+}

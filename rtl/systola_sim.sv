@@ -1,0 +1,33 @@
+// Top for cocotb: the clock is made here, so that a waiting test costs no Python.
+// One cycle is 10 time units; public.vlt makes only this module's ports visible.
+`timescale 1ns / 1ns
+module systola_sim #(
+    parameter int ADDR_BITS = 40,
+    parameter int BUS_BYTES = 16
+) (
+    output logic        clk,
+    input  logic        rst,
+    input  logic        s_axil_awvalid,
+    output logic        s_axil_awready,
+    input  logic [11:0] s_axil_awaddr,
+    input  logic        s_axil_wvalid,
+    output logic        s_axil_wready,
+    input  logic [31:0] s_axil_wdata,
+    input  logic [3:0]  s_axil_wstrb,
+    output logic        s_axil_bvalid,
+    input  logic        s_axil_bready,
+    output logic [1:0]  s_axil_bresp,
+    input  logic        s_axil_arvalid,
+    output logic        s_axil_arready,
+    input  logic [11:0] s_axil_araddr,
+    output logic        s_axil_rvalid,
+    input  logic        s_axil_rready,
+    output logic [31:0] s_axil_rdata,
+    output logic [1:0]  s_axil_rresp,
+    output logic        irq
+);
+    initial clk = 0;
+    always #5 clk = ~clk;
+
+    systola_tb #(.ADDR_BITS(ADDR_BITS), .BUS_BYTES(BUS_BYTES)) tb (.*);
+endmodule
