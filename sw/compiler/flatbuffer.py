@@ -1,0 +1,125 @@
+"""A TOSA graph as a TOSA 1.0 flatbuffer, for the reference model and other TOSA consumers.
+
+The specification's CONST and CONST_SHAPE operators, which our graph implies, are written out.
+"""
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.errors import CompileError, GraphError
+from sw.compiler.tosa import DTYPES, Graph, Op, Tensor
+
+TOSA_VERSION = (1, 0, 2)
+
+
+def to_flatbuffer(graph: Graph) -> bytes:
+    """`graph` (verified first) as the bytes of a `.tosa` file; `CompileError` without tosa-tools."""
+    graph.verify()
+    ts = _serializer()
+    major, minor, patch = TOSA_VERSION
+    out = ts.TosaSerializer(
+        "", targetMajor=major, targetMinor=minor, targetPatch=patch, targetDraft=False
+    )
+    region = out.currRegion
+    used = {name for op in graph.ops for name in op.inputs} | set(graph.outputs)
+    block = region.currBasicBlock
+    for name, tensor in graph.tensors.items():
+        if tensor.is_constant and name not in used:
+            continue
+        if tensor.dtype == "shape":
+            _add_shape(ts, block, tensor)
+        else:
+            _add_tensor(ts, block, tensor)
+    for name in graph.inputs:
+        block.addInput(name)
+    for op in graph.ops:
+        block.addOperator(getattr(ts.Op, op.kind), op.inputs, op.outputs, _attribute(ts, graph, op))
+    for name in graph.outputs:
+        block.addOutput(name)
+    return bytes(out.serialize())
+
+
+def _serializer() -> ModuleType:
+    try:
+        return importlib.import_module("tosa_serializer")
+    except ImportError as error:
+        raise CompileError(
+            f"cannot write a TOSA flatbuffer: {error}", hint="pip install tosa-tools"
+        ) from None
+
+
+def _dtype(ts: ModuleType, name: str) -> Any:
+    return getattr(ts.DType, name.upper())
+
+
+def _little_endian(data: NDArray[Any]) -> list[int]:
+    """The element bytes as the container stores them."""
+    return list(np.ascontiguousarray(data, data.dtype.newbyteorder("<")).tobytes())
+
+
+def _add_tensor(ts: ModuleType, block: Any, tensor: Tensor) -> None:
+    dtype = _dtype(ts, tensor.dtype)
+    if tensor.data is None:
+        block.addTensor(tensor.name, list(tensor.shape), dtype)
+        return
+    block.addTensor(tensor.name, list(tensor.shape), dtype, tensor.data)
+    attribute = ts.TosaSerializerAttribute()
+    attribute.ConstAttribute()
+    block.addOperator(ts.Op.CONST, [], [tensor.name], attribute)
+
+
+def _add_shape(ts: ModuleType, block: Any, tensor: Tensor) -> None:
+    if tensor.data is None:
+        raise GraphError(f"shape {tensor.name!r} must be a constant")
+    block.addShape(tensor.name, tensor.size, [int(v) for v in tensor.data])
+    attribute = ts.TosaSerializerAttribute()
+    attribute.ConstShapeAttribute()
+    block.addOperator(ts.Op.CONST_SHAPE, [], [tensor.name], attribute)
+
+
+def _attribute(ts: ModuleType, graph: Graph, op: Op) -> Any:
+    """The operator's attribute record; operators without attributes have an empty one."""
+    a, out = op.attributes, ts.TosaSerializerAttribute()
+    if op.kind == "CONV2D":
+        acc = _dtype(ts, a["acc_type"])
+        out.Conv2dAttribute(list(a["pad"]), list(a["stride"]), list(a["dilation"]), False, acc)
+    elif op.kind == "MAX_POOL2D":
+        mode = ts.NanPropagationMode.PROPAGATE
+        out.MaxPool2dAttribute(list(a["kernel"]), list(a["stride"]), list(a["pad"]), mode)
+    elif op.kind == "AVG_POOL2D":
+        acc = _dtype(ts, a["acc_type"])
+        out.AvgPool2dAttribute(list(a["kernel"]), list(a["stride"]), list(a["pad"]), acc)
+    elif op.kind == "RESCALE":
+        mode = getattr(ts.RoundingMode, a["rounding_mode"])
+        out.RescaleAttribute(
+            a["scale32"], mode, a["per_channel"], a["input_unsigned"], a["output_unsigned"]
+        )
+    elif op.kind == "CLAMP":
+        kind = DTYPES[graph.tensors[op.inputs[0]].dtype]
+        limits = [_little_endian(np.array(a[key], kind)) for key in ("min_val", "max_val")]
+        out.ClampAttribute(*limits, ts.NanPropagationMode.PROPAGATE)
+    elif op.kind == "TRANSPOSE":
+        out.TransposeAttribute(list(a["perms"]))
+    elif op.kind in ("MAXIMUM", "MINIMUM"):
+        getattr(out, f"{op.kind.title()}Attribute")(ts.NanPropagationMode.PROPAGATE)
+    elif op.kind in _PLAIN:
+        getattr(out, f"{_PLAIN[op.kind]}Attribute")()
+    else:
+        raise GraphError(f"{op.kind} has no flatbuffer form here", node=op.name, source=op.source)
+    return out
+
+
+_PLAIN = {
+    "MATMUL": "MatMul",
+    "ADD": "Add",
+    "SUB": "Sub",
+    "TABLE": "Table",
+    "RESHAPE": "Reshape",
+    "PAD": "Pad",
+    "SLICE": "Slice",
+    "IDENTITY": "Identity",
+}

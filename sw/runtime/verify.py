@@ -1,0 +1,141 @@
+"""`reference_exact`: results against `tosa_reference_model` on the compiler's own TOSA graph.
+
+The reference model is not ours: it is what checks the compiler and the golden model together. It
+runs as a separate program on a flatbuffer and `.npy` files.
+"""
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.errors import SystolaError
+from sw.compiler.flatbuffer import to_flatbuffer
+from sw.compiler.tosa import Graph
+
+Array = NDArray[Any]
+
+
+class ReferenceModelError(SystolaError):
+    """The reference model is missing, refuses the graph, or does not finish."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """Outcome of a comparison: `reference_exact` needs compared > 0 and mismatches == 0.
+
+    `first` names the first difference: tensor, index, both values.
+    """
+
+    reference_exact: bool
+    mismatches: int
+    compared: int
+    first: str = ""
+
+
+def verify(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
+    *,
+    timeout_s: float = 600.0,
+) -> VerifyResult:
+    """Compare `outputs` (golden's, by graph output name) with the reference model's, all elements.
+
+    `inputs` holds one array per graph input. `ReferenceModelError` if the model cannot run.
+    """
+    return compare(run_reference(graph, inputs, timeout_s=timeout_s), outputs)
+
+
+def compare(expected: Mapping[str, Array], actual: Mapping[str, Array]) -> VerifyResult:
+    """Element by element over every tensor of `expected`; a missing or misshapen one differs."""
+    mismatches = compared = 0
+    first = ""
+    for name, want in expected.items():
+        got = actual.get(name)
+        if got is None or got.shape != want.shape:
+            mismatches += max(1, want.size)
+            has = "missing" if got is None else f"of shape {list(got.shape)}"
+            first = first or f"{name}: {has}, the reference has {list(want.shape)}"
+            continue
+        compared += want.size
+        wrong = np.argwhere(got.astype(np.int64) != want.astype(np.int64))
+        mismatches += len(wrong)
+        if len(wrong) and not first:
+            at = tuple(int(i) for i in wrong[0])
+            first = f"{name}{list(at)}: got {got[at]}, the reference has {want[at]}"
+    return VerifyResult(
+        reference_exact=compared > 0 and mismatches == 0,
+        mismatches=mismatches,
+        compared=compared,
+        first=first,
+    )
+
+
+def run_reference(
+    graph: Graph, inputs: Mapping[str, Array], *, timeout_s: float = 600.0
+) -> dict[str, Array]:
+    """The reference model's outputs by graph output name."""
+    model = find_reference_model()
+    with tempfile.TemporaryDirectory(prefix="systola-verify-") as folder:
+        directory = Path(folder)
+        (directory / "graph.tosa").write_bytes(to_flatbuffer(graph))
+        description = _description(graph)
+        for name, file in zip(graph.inputs, description["ifm_file"], strict=True):
+            if name not in inputs:
+                raise ReferenceModelError(f"verify: no value for graph input {name!r}")
+            np.save(directory / file, np.ascontiguousarray(inputs[name]))
+        (directory / "desc.json").write_text(json.dumps(description))
+        command = [*model, "--test_desc", "desc.json", "--tosa_level", "NONE"]
+        try:
+            done = subprocess.run(
+                command, cwd=directory, capture_output=True, text=True, timeout=timeout_s
+            )
+        except subprocess.TimeoutExpired:
+            raise ReferenceModelError(
+                f"tosa_reference_model: not done after {timeout_s:g} s on graph {graph.name!r}"
+            ) from None
+        files = [directory / f for f in description["ofm_file"]]
+        if done.returncode or not all(f.exists() for f in files):
+            raise ReferenceModelError(
+                f"tosa_reference_model refused graph {graph.name!r} (exit {done.returncode}): "
+                f"{(done.stderr or done.stdout).strip()[-2000:]}"
+            )
+        return {n: np.load(f) for n, f in zip(graph.outputs, files, strict=True)}
+
+
+def _description(graph: Graph) -> dict[str, Any]:
+    return {
+        "tosa_file": "graph.tosa",
+        "ifm_name": list(graph.inputs),
+        "ifm_file": [f"input{i}.npy" for i in range(len(graph.inputs))],
+        "ofm_name": list(graph.outputs),
+        "ofm_file": [f"output{i}.npy" for i in range(len(graph.outputs))],
+        "expected_failure": False,
+    }
+
+
+def find_reference_model() -> list[str]:
+    """The command that runs `tosa_reference_model`: this environment's first, then PATH's."""
+    beside = Path(sys.executable).with_name("tosa_reference_model")
+    found = str(beside) if beside.exists() else shutil.which("tosa_reference_model")
+    if found is None:
+        raise ReferenceModelError("tosa_reference_model not found; `pip install tosa-tools`")
+    return [found]
+
+
+def reference_version() -> str:
+    """Version of the installed tosa-tools, for reports."""
+    try:
+        return importlib.metadata.version("tosa-tools")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
