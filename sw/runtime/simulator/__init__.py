@@ -1,0 +1,1 @@
+"""Building, caching and driving the RTL simulation."""

@@ -1,0 +1,190 @@
+"""One running simulator: starts it, talks to the cocotb test inside, ends it."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sw.runtime.simulator.build import ROOT, Build
+from sw.runtime.simulator.control import SharedMemory
+from sw.runtime.simulator.errors import BuildError, SimulationError
+from sw.runtime.simulator.toolchain import cocotb_libs
+
+TEST_MODULE = "cocotb_tests.harness.server"
+SOCKET_VARIABLE = "SYSTOLA_SOCKET"
+
+
+class SimulatorProcess:
+    """A simulator of `build` with a memory at `base`, alive until `close()`.
+
+    waves: VCD file to write (debug builds only). The process dies with its parent, however that
+    ends: it watches its parent while it simulates, and the socket while it waits.
+    """
+
+    def __init__(self, build: Build, base: int, waves: Path | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="systola-", ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        self.memory = SharedMemory(folder, base)
+        self.log_path = folder / "simulator.log"
+        self._results = folder / "results.xml"
+        ours, theirs = socket.socketpair()
+        command = [str(build.program)]
+        if waves is not None:
+            command += ["--trace", str(waves)]
+        command += [f"+memory={self.memory.memory_path}", f"+control={self.memory.control_path}"]
+        with self.log_path.open("wb") as log, theirs:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env=_environment(theirs.fileno(), self._results),
+                pass_fds=(theirs.fileno(),),
+                # Ctrl-C is for this process, which then ends the simulator in order.
+                start_new_session=True,
+            )
+        self._socket = ours
+        self._stream = ours.makefile("rw", encoding="utf-8")
+        self._finalizer = weakref.finalize(self, _kill, self._process, ours, self._folder)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def write(self, registers: Sequence[tuple[int, int]]) -> None:
+        """Write 32-bit values to register offsets, in order."""
+        self._ask(op="write", registers=list(registers))
+
+    def read(self, registers: Sequence[int]) -> list[int]:
+        values: list[int] = self._ask(op="read", registers=list(registers))["values"]
+        return values
+
+    def reset(self) -> None:
+        """Hardware reset of NPU and memory."""
+        self._ask(op="reset", cycles=4)
+
+    def run(self, offset: int, value: int, limit: int) -> tuple[bool, float]:
+        """Write the register and wait for the interrupt, at most `limit` cycles.
+
+        Returns whether it came and the seconds that this took.
+        """
+        answer = self._ask(op="run", start=[offset, value], cycles=limit)
+        return answer["irq"], answer["wall_s"]
+
+    def close(self) -> None:
+        """End the simulation in order; `SimulationError` if its test did not run or failed."""
+        if not self._finalizer.alive:
+            return
+        try:
+            with contextlib.suppress(OSError):
+                self._stream.write('{"op": "exit"}\n')
+                self._stream.flush()
+            try:
+                self._process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                raise SimulationError(f"the simulator does not end\n{self._tail()}") from None
+            self._check_results()
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the simulator at once."""
+        self._finalizer()
+
+    def _check_results(self) -> None:
+        from cocotb_tools.check_results import get_results
+
+        try:
+            tests, failures = get_results(self._results)
+        except RuntimeError:
+            tests, failures = 0, 0
+        if tests != 1 or failures or self._process.returncode:
+            raise SimulationError(
+                f"the simulation's cocotb test failed ({tests} run, {failures} failed, exit code "
+                f"{self._process.returncode})\n{self._tail()}"
+            )
+
+    def _ask(self, **command: Any) -> dict[str, Any]:
+        if not self._finalizer.alive:
+            raise SimulationError("the simulator is closed; open the device again")
+        try:
+            self._stream.write(json.dumps(command) + "\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        except OSError:
+            line = ""
+        except BaseException:
+            # Interrupted between question and answer: the two would be out of step.
+            self.kill()
+            raise
+        if not line:
+            self._died()
+        answer: dict[str, Any] = json.loads(line)
+        if not answer["ok"]:
+            raise SimulationError(f"register access failed: {answer['error']}")
+        return answer
+
+    def _died(self) -> None:
+        try:
+            code: int | str = self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            code = "none: it hangs"
+        tail = self._tail()
+        self.kill()
+        raise SimulationError(f"the simulator ended unexpectedly (exit code {code})\n{tail}")
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self.log_path.read_text(errors="replace").splitlines()
+            return "\n".join(["last lines of its log:", *lines[-25:]])
+        return "it left no log"
+
+
+def _kill(
+    process: "subprocess.Popen[bytes]",
+    connection: socket.socket,
+    folder: "tempfile.TemporaryDirectory[str]",
+) -> None:
+    process.kill()
+    process.wait()
+    connection.close()
+    folder.cleanup()
+
+
+def _environment(descriptor: int, results: Path) -> dict[str, str]:
+    """What cocotb wants to find in the environment of a simulator."""
+    from cocotb_tools import config
+    from find_libpython import find_libpython
+
+    library = find_libpython()
+    if library is None:
+        raise BuildError(
+            f"no shared libpython of {sys.executable} found, which cocotb needs; install it "
+            "(Debian: libpython3-dev) or use a Python built with --enable-shared"
+        )
+    env = dict(os.environ)
+    for name in [n for n in env if n.startswith(("COCOTB_", "GPI_", "PYGPI_"))]:
+        del env[name]
+    libs = [str(cocotb_libs()), *filter(None, [env.get("LD_LIBRARY_PATH")])]
+    env.update(
+        GPI_USERS=f"{library};{config.pygpi_entry_point()}",
+        PYGPI_PYTHON_BIN=sys.executable,
+        PYTHONPATH=os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+        LD_LIBRARY_PATH=os.pathsep.join(libs),
+        COCOTB_TOPLEVEL="systola_sim",
+        COCOTB_TEST_MODULES=TEST_MODULE,
+        COCOTB_RESULTS_FILE=str(results),
+        COCOTB_TRUST_INERTIAL_WRITES="1",
+        COCOTB_ANSI_OUTPUT="0",
+        TOPLEVEL_LANG="verilog",
+    )
+    env[SOCKET_VARIABLE] = str(descriptor)
+    return env
