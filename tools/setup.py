@@ -61,16 +61,28 @@ def pip(*arguments: "str | Path", hint: str) -> None:
 
 
 def create_venv() -> None:
-    works = PYTHON.exists() and not subprocess.run(
-        [PYTHON, "-c", "import pip, sys; sys.exit(sys.version_info[:2] != (%d, %d))" % sys.version_info[:2]],
-        stderr=subprocess.DEVNULL,
-    ).returncode
+    works = (
+        PYTHON.exists()
+        and not subprocess.run(
+            [
+                PYTHON,
+                "-c",
+                "import pip, sys; sys.exit(sys.version_info[:2] != (%d, %d))"
+                % sys.version_info[:2],
+            ],
+            stderr=subprocess.DEVNULL,
+        ).returncode
+    )
     if works:
         say(f"taking the existing {VENV.name}")
         return
     say(f"creating {VENV.name} with {sys.executable} ({sys.version.split()[0]})")
     run(
-        sys.executable, "-m", "venv", "--clear", VENV,
+        sys.executable,
+        "-m",
+        "venv",
+        "--clear",
+        VENV,
         hint="this Python has no working venv; Debian, Ubuntu: "
         "apt install python%d.%d-venv" % sys.version_info[:2],
     )

@@ -1,0 +1,153 @@
+"""The command line: `systola sim|run|verify|exec|compile|disasm|config|doctor|simspeed|cache`.
+
+Exit codes: 0 done and equal, 1 a comparison failed, 2 bad input, 130 interrupted. Everything a user
+can get wrong is a `SystolaError`, printed as one message on stderr without a trace-back.
+"""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from spec.config import NpuConfig, preset
+from spec.errors import SystolaError
+from sw.runtime.session import DeviceOptions, OptionError
+
+app = typer.Typer(
+    name="systola",
+    help="A systolic-array NPU: generate it, compile for it, simulate it, compare it bit by bit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ConfigOption = Annotated[str, typer.Option("--config", "-c", help="preset (systola config list)")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="change one field of it, e.g. rows=8; repeatable")
+]
+ShapeOption = Annotated[
+    str | None, typer.Option("--shape", help="MxKxN, or key=value,… of the kernel")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="of inputs and memory stalls")]
+LatencyOption = Annotated[int, typer.Option("--latency", help="memory latency in cycles")]
+StallOption = Annotated[float, typer.Option("--stall", help="probability of a stall per cycle")]
+WavesOption = Annotated[bool, typer.Option("--waves", help="debug build; record waves (VCD)")]
+DeviceOption = Annotated[str, typer.Option("--device", "-d", help="rtl or golden")]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify", help="compare golden with the TOSA reference model too")
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="write the report to this file")]
+
+
+def chosen_config(name: str, settings: list[str] | None) -> NpuConfig:
+    """The preset `name` with `field=value` settings applied."""
+    changes = {}
+    for item in settings or ():
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise OptionError(f"--set {item}: must be of the form name=value, e.g. --set rows=8")
+        changes[key] = value
+    return preset(name).with_settings(changes)
+
+
+def console() -> Console:
+    """Standard output; as wide as tables need when it is no terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def waves_path(name: str, config: NpuConfig, seed: int) -> Path:
+    """Where waves of a run go: build/waves/ under the working directory."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{config.name}-seed{seed}")
+    path = Path("build", "waves", f"{plain}.vcd").resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def finish(report: Any, json_file: Path | None) -> None:
+    """Print, write the JSON, and leave with 1 if a comparison failed."""
+    report.print(console())
+    if json_file is not None:
+        report.write_json(json_file)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def sim(
+    kernel: Annotated[str, typer.Argument(help="matmul, conv2d, … (an unknown name lists them)")],
+    shape: ShapeOption = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    seed: SeedOption = 0,
+    latency: LatencyOption = 100,
+    stall: StallOption = 0.0,
+    waves: WavesOption = False,
+    device: DeviceOption = "rtl",
+    verify: VerifyOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Run one kernel on random data and compare the RTL with the golden model."""
+    from sw.compiler import compile_graph
+    from sw.runtime import kernels
+    from sw.runtime.session import run_program
+
+    npu = chosen_config(config, settings)
+    work = kernels.build(kernel, shape, seed)
+    options = DeviceOptions(
+        device=device,
+        latency=latency,
+        stall=stall,
+        seed=seed,
+        waves=waves_path(kernel, npu, seed) if waves else None,
+    )
+    image = compile_graph(work.graph, npu, name=kernel)
+    graph = work.graph if verify else None
+    report, _ = run_program(image, work.inputs, npu, options, graph)
+    report.name, report.shape, report.macs = kernel, work.shape, work.macs
+    finish(report, json_file)
+    cold_start_times()
+
+
+def cold_start_times() -> None:
+    """After the first result on a fresh clone: how long it took from nothing."""
+    import json
+
+    note = Path(sys.prefix, "systola-cold-start.json")
+    try:
+        times = json.loads(note.read_text())
+        note.unlink()
+    except (OSError, ValueError):
+        return
+    total = time.time() - times["began"]
+    print_line(
+        f"from nothing to this result: {total - times['download_s']:.0f} s without the downloads "
+        f"({times['download_s']:.0f} s), of which set-up {times['setup_s']:.0f} s"
+    )
+
+
+def print_line(text: str) -> None:
+    typer.echo(text)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the console script and of `python -m systola`."""
+    import sw.runtime.cli_tools  # noqa: F401 (its commands register themselves)
+
+    try:
+        app(arguments, prog_name="systola")
+    except SystolaError as error:
+        typer.echo(f"systola: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("systola: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output (head, less) is gone; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,200 @@
+"""Run programs on devices and say what came out: what the command line and `import systola` do.
+
+Heavy packages (torch, amaranth, the simulator) are imported where they are needed: listing the
+configurations takes no five seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.program import Image
+from sw.runtime.report import Comparison, Report, compare
+
+if TYPE_CHECKING:
+    from sw.compiler.tosa import Graph
+    from sw.runtime.device import Device, RunResult
+
+Arrays = dict[str, NDArray[Any]]
+DEVICES = ("rtl", "golden")
+
+
+class OptionError(SystolaError, ValueError):
+    """An option of a run that makes no sense; the message has its value and the legal ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceOptions:
+    """Which device, and how the simulated memory behaves.
+
+    latency: cycles from a read request to its first data. stall: probability that a channel holds
+    back in a cycle. seed: of those stalls and of random inputs. waves: file to record waves to.
+    """
+
+    device: str = "rtl"
+    latency: int = 100
+    stall: float = 0.0
+    seed: int = 0
+    waves: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise OptionError(f"--device {self.device}: must be one of {', '.join(DEVICES)}")
+        if self.latency < 1:
+            raise OptionError(f"--latency {self.latency}: must be 1 or more cycles")
+        if not 0 <= self.stall < 1:
+            raise OptionError(f"--stall {self.stall:g}: a probability, from 0 up to but not 1")
+        if self.waves is not None and self.device != "rtl":
+            raise OptionError(f"--waves: device {self.device} has no waves; use --device rtl")
+
+
+def open_device(config: NpuConfig, options: DeviceOptions) -> "Device":
+    """A device that runs programs of `config`; close it when done."""
+    if options.device == "golden":
+        from sw.runtime.golden import GoldenDevice
+
+        return GoldenDevice(config)
+    from sw.runtime.rtl import RtlDevice
+
+    return RtlDevice(
+        config,
+        latency=options.latency,
+        stall=options.stall,
+        seed=options.seed,
+        waves=options.waves,
+    )
+
+
+def run_image(
+    image: Image, inputs: Mapping[str, NDArray[Any]], device: "Device"
+) -> "tuple[Arrays, RunResult]":
+    """Load, write every input, run, read every output."""
+    device.load(image)
+    for name, array in inputs.items():
+        device.write(name, array)
+    result = device.run()
+    return {port.name: device.read(port.name) for port in image.outputs}, result
+
+
+def check_inputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> None:
+    """`OptionError` unless there is one array of the right shape and type per input port."""
+    known = {port.name: port for port in image.inputs}
+    for name in sorted(set(known) ^ set(inputs)):
+        what = "is missing" if name in known else "is no input of this program"
+        raise OptionError(f"input {name}: {what}; its inputs are {', '.join(known) or 'none'}")
+    for name, array in inputs.items():
+        port = known[name]
+        if array.shape != port.shape or array.dtype != np.dtype(port.dtype):
+            raise OptionError(
+                f"input {name}: {array.dtype}{list(array.shape)} given, the program takes "
+                f"{port.dtype}{list(port.shape)}"
+            )
+
+
+def random_inputs(image: Image, seed: int) -> Arrays:
+    """Uniform over each input's whole type, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for port in image.inputs:
+        limits = np.iinfo(port.dtype)
+        arrays[port.name] = rng.integers(
+            limits.min, limits.max, size=port.shape, dtype=np.dtype(port.dtype), endpoint=True
+        )
+    return arrays
+
+
+def golden_outputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
+    """What the golden model computes, with its checks for uninitialised and unordered accesses."""
+    from sw.runtime.golden import GoldenDevice
+
+    device = GoldenDevice(image.config)
+    try:
+        return run_image(image, inputs, device)[0]
+    finally:
+        device.close()
+
+
+def run_program(
+    image: Image,
+    inputs: Mapping[str, NDArray[Any]],
+    config: NpuConfig,
+    options: DeviceOptions,
+    graph: "Graph | None" = None,
+) -> tuple[Report, Arrays]:
+    """Run `image` on one device and compare: RTL with golden, golden with `graph`'s reference.
+
+    config: the device's; an image of another one is refused. graph: None skips the reference.
+    Returns the report and the device's outputs. The device runs first: what it says about a bad
+    program is what its user sees.
+    """
+    image.check_device(config)
+    check_inputs(image, inputs)
+    device = open_device(config, options)
+    try:
+        got, result = run_image(image, inputs, device)
+    finally:
+        device.close()
+    report = Report(
+        name=str(image.info.get("name", "program")),
+        config=config,
+        shape=_shape_text(image),
+        device=options.device,
+        macs=int(image.info.get("macs", 0)),
+        cycles=result.cycles,
+        counters=result.counters,
+        dram_read_bytes=result.read_bytes,
+        dram_write_bytes=result.write_bytes,
+        wall_s=result.wall_s,
+        waves=options.waves,
+    )
+    golden = got
+    if options.device == "rtl":
+        golden = golden_outputs(image, inputs)
+        report.comparison = compare(golden, got)
+    if graph is not None:
+        report.reference = reference_comparison(graph, inputs, golden)
+    return report, got
+
+
+def reference_comparison(
+    graph: "Graph", inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
+) -> Comparison:
+    """Golden's outputs against the TOSA reference model on the compiler's own graph."""
+    from sw.runtime.verify import verify
+
+    found = verify(graph, inputs, outputs)
+    return Comparison(elements=found.compared, mismatches=found.mismatches, first=found.first)
+
+
+def _shape_text(image: Image) -> str:
+    shape = image.info.get("shape", "")
+    if isinstance(shape, str) and shape:
+        return shape
+    return " ".join(f"{p.name}[{'×'.join(map(str, p.shape))}]" for p in image.inputs)
+
+
+def load_inputs(image: Image, files: Mapping[str, Path], seed: int) -> Arrays:
+    """Inputs from `.npy` files by port name; ports without a file get random values."""
+    arrays = random_inputs(image, seed)
+    for name, path in files.items():
+        try:
+            arrays[name] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise OptionError(f"input {name}: {path} is no readable .npy file: {error}") from None
+    return arrays
+
+
+def save_outputs(outputs: Mapping[str, NDArray[Any]], folder: Path) -> None:
+    """Each output as `folder`/name.npy."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in outputs.items():
+            np.save(folder / f"{name}.npy", array)
+    except OSError as error:
+        raise OptionError(f"--out {folder}: cannot write: {error.strerror}") from None

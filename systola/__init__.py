@@ -1,0 +1,75 @@
+"""Systola for programs: configurations, compiling, running.
+
+    import systola
+    npu = systola.preset("default")
+    image = systola.compile(module, example_inputs, npu)     # a PyTorch module
+    outputs = systola.run(image, {"x": array}, device="rtl")
+
+Everything heavy (torch, the simulator) is imported at the first use of what needs it.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spec import PRESETS, Image, NpuConfig, SystolaError, preset
+from spec.program import load_image
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from sw.runtime.golden import GoldenDevice as GoldenDevice
+    from sw.runtime.rtl import RtlDevice as RtlDevice
+
+_LAZY = {
+    "GoldenDevice": "sw.runtime.golden",
+    "RtlDevice": "sw.runtime.rtl",
+}
+
+__all__ = [
+    "PRESETS",
+    "GoldenDevice",
+    "Image",
+    "NpuConfig",
+    "RtlDevice",
+    "SystolaError",
+    "load_image",
+    "preset",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'systola' has no attribute {name!r}")
+
+
+def run(
+    image: "Image | str | Path",
+    inputs: "Mapping[str, NDArray[Any]]",
+    *,
+    device: str = "golden",
+    latency: int = 100,
+    stall: float = 0.0,
+    seed: int = 0,
+) -> "dict[str, NDArray[Any]]":
+    """Run a program image once.
+
+    inputs: one array per input port, of the port's shape and type. Returns the output arrays by
+    name. Raises `SystolaError` for arrays that do not fit and for programs that fault. To run many
+    programs keep a device open instead: `GoldenDevice(config)`, `RtlDevice(config)`.
+    """
+    from sw.runtime.session import DeviceOptions, check_inputs, open_device, run_image
+
+    if not isinstance(image, Image):
+        image = load_image(image)
+    check_inputs(image, inputs)
+    options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
+    opened = open_device(image.config, options)
+    try:
+        return run_image(image, inputs, opened)[0]
+    finally:
+        opened.close()
