@@ -1,0 +1,54 @@
+"""The systolic array as a black box: `rtl/systola_array.sv` holds it as loops."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.accumulator import acc_tag_layout
+from spec.config import NpuConfig
+
+
+class SystolicArray(wiring.Component):
+    """Wrapper of the SystemVerilog module; see there for the timing.
+
+    Members
+    -------
+    act : `rows` operands of 9 bits; swap, tag : beside them.
+    wgt_valid, wgt : `cols` weights of 9 bits.
+    sums : `cols` int32; tag_o : their tag, a cycle earlier.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "act": In(9 * config.rows),
+                "swap": In(1),
+                "tag": In(acc_tag_layout(config)),
+                "wgt_valid": In(1),
+                "wgt": In(9 * config.cols),
+                "sums": Out(32 * config.cols),
+                "tag_o": Out(acc_tag_layout(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        tag_o = Signal(acc_tag_layout(self._config).size)
+        m.submodules.array = Instance(
+            "systola_array",
+            p_ROWS=self._config.rows,
+            p_COLS=self._config.cols,
+            p_TAG_BITS=len(tag_o),
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_act=self.act,
+            i_swap=self.swap,
+            i_tag_i=self.tag.as_value(),
+            i_wgt_valid=self.wgt_valid,
+            i_wgt=self.wgt,
+            o_sums=self.sums,
+            o_tag_o=tag_o,
+        )
+        m.d.comb += self.tag_o.eq(tag_o)
+        return m

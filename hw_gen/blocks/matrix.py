@@ -1,0 +1,259 @@
+"""The matrix engine: weight and activation sequencers in front of the systolic array."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.accumulator import acc_tag_layout
+from hw_gen.blocks.array import SystolicArray
+from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.interfaces import READ_LATENCY, EngineStatus, spad_read
+from hw_gen.layouts import PostStream, queued_layout
+from spec.config import NpuConfig
+from spec.isa import Opcode, Point
+from spec.memmap import Fault, Stall
+
+POST_DEPTH = 32
+
+
+def last_or(at_last: Value, loop: Value, last: Value, plain: Value) -> Value:
+    """`last` while loop number `loop` is in its last iteration (7: never), else `plain`."""
+    return Mux(Cat(at_last, Const(0, 8 - len(at_last))).bit_select(loop, 1), last, plain)
+
+
+def operands(raw: Value, is_unsigned: Value, zero_point: Value, keep: Value, lanes: int) -> Value:
+    """Bytes to 9-bit operands with the zero point subtracted; lanes not kept are zero."""
+    out = []
+    for lane in range(lanes):
+        byte = raw[8 * lane : 8 * lane + 8]
+        wide = Cat(byte, byte[7] & ~is_unsigned).as_signed()
+        out.append(Mux(keep[lane], (wide - zero_point)[:9], 0))
+    return Cat(out)
+
+
+class MatrixEngine(wiring.Component):
+    """Folds back to back: weights of the next fold enter beside the current one's activations.
+
+    Members
+    -------
+    i, i_weights : ``In(stream)`` of queued MATRIX instructions; both get every instruction.
+    act, wgt : scratchpad read ports.
+    tag, sums : to the `Accumulator`; done : from it.
+    wait, wait_weights : ports to the semaphores.
+    post_done, post_read, post_weights : semaphore updates.
+    vector : strobe, an activation vector was issued (for the counters).
+    halt : issue nothing more.
+
+    Timing: a fold of M vectors with R array rows takes max(M, R + 1) cycles. A vector's sum is
+    written READ_LATENCY + rows + cols + 2 cycles after its issue.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        queued = stream.Signature(queued_layout(Opcode.MATRIX))
+        super().__init__(
+            {
+                "i": In(queued),
+                "i_weights": In(queued),
+                "act": Out(spad_read(config)),
+                "wgt": Out(spad_read(config)),
+                "tag": Out(acc_tag_layout(config)),
+                "sums": Out(32 * config.cols),
+                "done": In(1),
+                "wait": Out(WaitPort),
+                "wait_weights": Out(WaitPort),
+                "post_done": Out(PostStream),
+                "post_read": Out(PostStream),
+                "post_weights": Out(PostStream),
+                "vector": Out(1),
+                "halt": In(1),
+                "status": Out(EngineStatus),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        m.submodules.main = main = Sequencer(
+            Opcode.MATRIX,
+            {"act": ("act_base", 24), "acc": ("acc_base", 16), "dy": ("y0", 16), "dx": ("x0", 16)},
+            post_points=(Point.DONE, Point.READ),
+        )
+        m.submodules.weights = weights = Sequencer(
+            Opcode.MATRIX,
+            {"wgt": ("wgt_base", 24)},
+            wait_points=(Point.WEIGHTS,),
+            post_points=(Point.WEIGHTS,),
+            folds=True,
+        )
+        m.submodules.array = array = SystolicArray(cfg)
+        connect(m, main.i, flipped(self.i))
+        connect(m, weights.i, flipped(self.i_weights))
+        connect(m, main.wait, flipped(self.wait))
+        connect(m, weights.wait, flipped(self.wait_weights))
+        m.d.comb += [self.tag.eq(array.tag_o), self.sums.eq(array.sums)]
+
+        # Shadow weights: full from the last weight row of a fold to the swap that uses it.
+        full, swap = Signal(), Signal()
+        filled = self._weights(m, weights, array, full)
+        with m.If(filled):
+            m.d.sync += full.eq(1)
+        with m.Elif(swap):
+            m.d.sync += full.eq(0)
+        bad = self._activations(m, main, array, full, swap)
+        self._posts(m, main, weights)
+        self._status(m, main, weights, full, bad)
+        return m
+
+    def _weights(self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal) -> Value:
+        """Read the rows of each fold; returns the strobe of the last one's issue."""
+        cfg = self._config
+        step, instr = seq.o.payload, seq.instr
+        row, addr, offset = Signal(8), Signal(24), Signal(24)
+        rows, cols = Signal(8), Signal(8)
+        last_row, issue, bad = Signal(), Signal(), Signal()
+        m.d.comb += [
+            rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
+            cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
+            addr.eq(step.wgt + offset),
+            bad.eq(addr + cols > cfg.spad_bytes),
+            last_row.eq(row + 1 == rows),
+            self.wgt.valid.eq(seq.o.valid & ~full & ~bad & ~self.halt),
+            self.wgt.addr.eq(addr),
+            self.wgt.size.eq(cols),
+            issue.eq(self.wgt.valid & self.wgt.ready),
+            seq.o.ready.eq(issue & last_row),
+        ]
+        with m.If(issue):
+            m.d.sync += [row.eq(row + 1), offset.eq(offset + instr.wgt_row)]
+            with m.If(last_row):
+                m.d.sync += [row.eq(0), offset.eq(0)]
+        self._bad_weights = seq.o.valid & ~full & bad
+
+        meta = data.StructLayout({"cols": 8, "zp": signed(10), "unsigned": 1})
+        late = Signal(meta)
+        stages = [Signal(meta, name=f"wgt_meta_{i}") for i in range(READ_LATENCY)]
+        m.d.sync += [
+            stages[0].cols.eq(cols),
+            stages[0].zp.eq(instr.wgt_zp),
+            stages[0]["unsigned"].eq(instr.wgt_unsigned),
+            *(b.eq(a) for a, b in zip(stages, stages[1:])),
+        ]
+        m.d.comb += late.eq(stages[-1])
+        keep = Signal(cfg.cols, name="keep_cols")
+        m.d.comb += keep.eq((1 << late.cols) - 1)
+        m.d.sync += array.wgt_valid.eq(self.wgt.data_valid)
+        with m.If(self.wgt.data_valid):
+            m.d.sync += array.wgt.eq(
+                operands(self.wgt.data, late["unsigned"], late.zp, keep, cfg.cols)
+            )
+        return issue & last_row
+
+    def _activations(
+        self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal, swap: Signal
+    ) -> Value:
+        """Issue one activation vector a cycle; returns: the step has an illegal address."""
+        cfg = self._config
+        step, instr = seq.o.payload, seq.instr
+        rows = Signal(8)
+        inside, starts_fold, ready, bad = (
+            Signal(name=n) for n in ("inside", "starts_fold", "weights_ready", "bad_step")
+        )
+        streaming = Cat(step.at_first[i] | (i < instr.fold_loops) for i in range(len(step.at_first)))
+        first_k = Cat(step.at_first[i] | ~instr.k_loops[i] for i in range(len(step.at_first))).all()
+        y, x = step.dy.as_signed(), step.dx.as_signed()
+        m.d.comb += [
+            rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
+            inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
+            starts_fold.eq(streaming.all()),
+            ready.eq(~starts_fold | full),
+            bad.eq(
+                (inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)
+            ),
+            self.act.valid.eq(seq.o.valid & inside & ready & ~bad & ~self.halt),
+            self.act.addr.eq(step.act),
+            self.act.size.eq(rows),
+            seq.o.ready.eq(ready & ~bad & ~self.halt & (~inside | self.act.ready)),
+            self.vector.eq(seq.o.valid & seq.o.ready),
+            swap.eq(self.vector & starts_fold),
+        ]
+
+        meta = data.StructLayout(
+            {
+                "tag": acc_tag_layout(cfg),
+                "swap": 1,
+                "rows": 8,
+                "zp": signed(10),
+                "unsigned": 1,
+            }
+        )
+        stages = [Signal(meta, name=f"act_meta_{i}") for i in range(READ_LATENCY)]
+        m.d.sync += [
+            stages[0].tag.valid.eq(self.vector),
+            stages[0].tag.addr.eq(step.acc),
+            stages[0].tag.overwrite.eq(first_k & ~instr.accumulate),
+            stages[0].tag.fires.eq(step.fires[0] & self.vector),
+            stages[0].swap.eq(swap),
+            stages[0].rows.eq(Mux(inside, rows, 0)),
+            stages[0].zp.eq(instr.act_zp),
+            stages[0]["unsigned"].eq(instr.act_unsigned),
+            *(b.eq(a) for a, b in zip(stages, stages[1:])),
+        ]
+        late = stages[-1]
+        keep = Signal(cfg.rows, name="keep_rows")
+        m.d.comb += keep.eq((1 << late.rows) - 1)
+        m.d.sync += [
+            array.swap.eq(late.swap),
+            array.tag.eq(late.tag),
+            array.act.eq(operands(self.act.data, late["unsigned"], late.zp, keep, cfg.rows)),
+        ]
+        return seq.o.valid & ready & bad
+
+    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> None:
+        accepted = main.o.valid & main.o.ready
+        for name, source, fire, out in (
+            ("done", main.post[0], self.done, self.post_done),
+            ("read", main.post[1], accepted & main.o.payload.fires[1], self.post_read),
+            (
+                "weights",
+                weights.post[0],
+                weights.o.valid & weights.o.ready & weights.o.payload.fires[0],
+                self.post_weights,
+            ),
+        ):
+            queue = PostQueue(POST_DEPTH)
+            m.submodules[f"posts_{name}"] = queue
+            connect(m, source, queue.i)
+            connect(m, queue.o, flipped(out))
+            m.d.comb += queue.fire.eq(fire)
+            self._queues = [*getattr(self, "_queues", []), queue]
+
+    def _status(
+        self, m: Module, main: Sequencer, weights: Sequencer, full: Signal, bad: Value
+    ) -> None:
+        flying = Signal(range(4 * (self._config.rows + self._config.cols)))
+        landed = Signal()
+        m.d.sync += landed.eq(self.tag.valid)
+        m.d.sync += flying.eq(flying + self.vector - landed)
+        working = main.active | self.i.valid | weights.active | self.i_weights.valid
+        st = self.status
+        with m.If(self.vector):
+            m.d.comb += st.stall.eq(Stall.BUSY)
+        with m.Elif(main.waiting | (main.active & ~full & weights.waiting)):
+            m.d.comb += st.stall.eq(Stall.SEMAPHORE)
+        with m.Elif((self.act.valid & ~self.act.ready) | (self.wgt.valid & ~self.wgt.ready)):
+            m.d.comb += st.stall.eq(Stall.BANK)
+        with m.Elif(working | (flying != 0)):
+            m.d.comb += st.stall.eq(Stall.PIPELINE)
+        with m.Else():
+            m.d.comb += st.stall.eq(Stall.IDLE)
+        quiet = Cat(q.empty for q in self._queues).all()
+        m.d.comb += [
+            st.index.eq(main.index),
+            st.idle.eq(~working & (flying == 0) & quiet),
+            st.fault.eq((bad | self._bad_weights) & ~self.halt),
+            st.cause.eq(Fault.CHIP_ADDRESS),
+            st.fault_index.eq(Mux(bad, main.index, weights.index)),
+        ]

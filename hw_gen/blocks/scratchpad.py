@@ -1,0 +1,174 @@
+"""Byte-addressed scratchpad over skewed single-port banks."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.sram import Sram
+from hw_gen.interfaces import spad_read, spad_write
+from spec.config import NpuConfig
+
+AGE_LIMIT = 8
+"""Refused cycles after which a client goes first."""
+
+
+def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:
+    """`value` (`width` bytes) rotated towards higher bytes by `count`."""
+    wide = Cat(value, value) << (count << 3)
+    return wide[8 * width : 16 * width]
+
+
+class Scratchpad(wiring.Component):
+    """Unaligned vector reads and writes, each one cycle when its one or two banks are free.
+
+    Word w lies in bank (w + w/B + w/B²) mod B: no power-of-two pitch pins a client to one bank. A
+    vector that crosses a word boundary takes two (always different) banks and a rotator.
+
+    Parameters
+    ----------
+    reads, writes : number of clients. Priority is the order read[0], read[1], …, write[0], …; a
+        client refused `AGE_LIMIT` cycles in a row goes before all others.
+
+    Members
+    -------
+    read[i] : ``In(spad_read(config))``; write[j] : ``In(spad_write(config))``. `ready` depends
+        combinationally on all clients' `valid` and `addr`.
+    """
+
+    def __init__(self, config: NpuConfig, *, reads: int, writes: int):
+        self._config = config
+        super().__init__(
+            {
+                "read": In(spad_read(config)).array(reads),
+                "write": In(spad_write(config)).array(writes),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        clients = [*self.read, *self.write]
+        places = [self._place(m, i, port) for i, port in enumerate(clients)]
+        self._arbitrate(m, clients, [needs for *_, needs in places])
+        banks = self._banks(m, clients, places)
+        for i, port in enumerate(self.read):
+            self._answer(m, i, port, places[i], banks)
+        return m
+
+    def _bank(self, word: Value) -> Value:
+        bits = (self._config.banks - 1).bit_length()
+        return (word[:bits] + word[bits : 2 * bits] + word[2 * bits : 3 * bits])[:bits]
+
+    def _place(self, m: Module, i: int, port):
+        """Offset, (row, bank) of the first and second word, and the banks needed."""
+        cfg = self._config
+        low = (cfg.word_bytes - 1).bit_length()
+        bits = (cfg.banks - 1).bit_length()
+        word = Signal(cfg.spad_addr_bits - low, name=f"word_{i}")
+        following = Signal.like(word, name=f"following_{i}")
+        offset = Signal(low, name=f"offset_{i}")
+        b0, b1 = Signal(bits, name=f"bank0_{i}"), Signal(bits, name=f"bank1_{i}")
+        two = Signal(name=f"two_{i}")
+        needs = Signal(cfg.banks, name=f"needs_{i}")
+        m.d.comb += [
+            offset.eq(port.addr[:low]),
+            word.eq(port.addr[low:]),
+            following.eq(word + 1),
+            b0.eq(self._bank(word)),
+            b1.eq(self._bank(following)),
+            two.eq(offset + port.size > cfg.word_bytes),
+            needs.eq(
+                Mux(port.valid, (1 << b0) | Mux(two, (1 << b1)[: cfg.banks], 0), 0)
+            ),
+        ]
+        return offset, (word[bits:], b0), (following[bits:], b1), two, needs
+
+    def _arbitrate(self, m: Module, clients: list, needs: list[Signal]) -> None:
+        n = len(clients)
+        age = [Signal(range(AGE_LIMIT + 1), name=f"age_{i}") for i in range(n)]
+        old = Signal(n)
+        urgent = Signal(n)
+        reserved = Signal(self._config.banks)
+        m.d.comb += old.eq(Cat((a == AGE_LIMIT) & c.valid for a, c in zip(age, clients)))
+        for i in reversed(range(n)):
+            with m.If(old[i]):
+                m.d.comb += [urgent.eq(1 << i), reserved.eq(needs[i])]
+        taken = reserved
+        for i, port in enumerate(clients):
+            grant = Signal(name=f"grant_{i}")
+            m.d.comb += [
+                grant.eq(port.valid & (urgent[i] | ((needs[i] & taken) == 0))),
+                port.ready.eq(grant),
+            ]
+            after = Signal(self._config.banks, name=f"taken_{i}")
+            m.d.comb += after.eq(taken | Mux(grant, needs[i], 0))
+            taken = after
+            with m.If(~port.valid | grant):
+                m.d.sync += age[i].eq(0)
+            with m.Elif(age[i] != AGE_LIMIT):
+                m.d.sync += age[i].eq(age[i] + 1)
+
+    def _banks(self, m: Module, clients: list, places: list) -> list[Sram]:
+        """The banks, each driven by the client that won it."""
+        cfg = self._config
+        width = cfg.word_bytes
+        lanes = [self._write_lanes(m, j, port, places) for j, port in enumerate(self.write)]
+        first_write = len(self.read)
+        banks = []
+        for b in range(cfg.banks):
+            m.submodules[f"bank_{b}"] = bank = Sram(
+                depth=cfg.bank_depth, width=8 * width, granularity=8
+            )
+            address = Signal(range(cfg.bank_depth), name=f"address_{b}")
+            m.d.comb += [bank.r_addr.eq(address), bank.w_addr.eq(address)]
+            for i, port in enumerate(clients):
+                _, (row0, b0), (row1, b1), two, _ = places[i]
+                granted = port.ready & port.valid
+                hit0, hit1 = granted & (b0 == b), granted & two & (b1 == b)
+                with m.If(hit0 | hit1):
+                    m.d.comb += address.eq(Mux(hit0, row0, row1))
+                    if i < first_write:
+                        m.d.comb += bank.r_en.eq(1)
+                    else:
+                        data, low, high = lanes[i - first_write]
+                        m.d.comb += [
+                            bank.w_data.eq(data),
+                            bank.w_en.eq(Mux(hit0, low, high)),
+                        ]
+            banks.append(bank)
+        return banks
+
+    def _write_lanes(self, m: Module, j: int, port, places: list):
+        """Rotated data, and the lanes that go to the first and to the second word."""
+        width = self._config.word_bytes
+        offset = places[len(self.read) + j][0]
+        data = Signal(8 * width, name=f"w_data_{j}")
+        lanes = Signal(2 * width, name=f"w_lanes_{j}")
+        mask = ((1 << port.size) - 1)[:width]
+        m.d.comb += [
+            data.eq(rotate_bytes_left(port.data, offset, width)),
+            lanes.eq(mask << offset),
+        ]
+        return data, lanes[:width], lanes[width:]
+
+    def _answer(self, m: Module, i: int, port, place, banks: list[Sram]) -> None:
+        """Pick the two words a cycle after the grant, merge and rotate them, register."""
+        width = self._config.word_bytes
+        offset, (_, b0), (_, b1), _, _ = place
+        valid = Signal(name=f"r_valid_{i}")
+        r_offset = Signal.like(offset, name=f"r_offset_{i}")
+        r_b0, r_b1 = Signal.like(b0, name=f"r_b0_{i}"), Signal.like(b1, name=f"r_b1_{i}")
+        m.d.sync += valid.eq(port.valid & port.ready)
+        with m.If(port.valid & port.ready):
+            m.d.sync += [r_offset.eq(offset), r_b0.eq(b0), r_b1.eq(b1)]
+        words = []
+        for name, select in (("first", r_b0), ("second", r_b1)):
+            word = Signal(8 * width, name=f"{name}_{i}")
+            with m.Switch(select):
+                for b, bank in enumerate(banks):
+                    with m.Case(b):
+                        m.d.comb += word.eq(bank.r_data)
+            words.append(word)
+        pair = Cat(*words) >> (r_offset << 3)
+        m.d.sync += port.data_valid.eq(valid)
+        with m.If(valid):
+            m.d.sync += port.data.eq(pair[: 8 * width])

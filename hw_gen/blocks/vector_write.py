@@ -1,0 +1,143 @@
+"""Writes the vector engine's results to the scratchpad or the accumulator."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, fifo, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.vector_lanes import VectorLanes, context_layout, tag_layout
+from hw_gen.interfaces import spad_write
+from spec.config import NpuConfig
+from spec.isa import DType, Reduce, Space
+
+DEPTH = 16
+
+
+class VectorWriter(wiring.Component):
+    """A FIFO with reserved room behind the lanes, then as many writes as a result has words.
+
+    Members
+    -------
+    room : a step may enter the lanes; claim : one did.
+    valid, tag, context, value : what leaves the lanes.
+    out, acc_w_* : the memories. done : a step with ``fires`` has been written.
+    busy : something is claimed or held.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        word = 32 * config.cols
+        super().__init__(
+            {
+                "room": Out(1),
+                "claim": In(1),
+                "valid": In(1),
+                "tag": In(tag_layout(config)),
+                "context": In(context_layout()),
+                "value": In(word),
+                "out": Out(spad_write(config)),
+                "acc_w_valid": Out(1),
+                "acc_w_ready": In(1),
+                "acc_w_addr": Out(config.acc_addr_bits),
+                "acc_w_data": Out(word),
+                "done": Out(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        assert DEPTH > VectorLanes.LATENCY
+        m = Module()
+        cfg = self._config
+        word = 32 * cfg.cols
+        layout = data.StructLayout(
+            {
+                "value": word,
+                "o": 24,
+                "bytes": 11,
+                "lanes": 8,
+                "fires": 1,
+                "write": 1,
+                "to_acc": 1,
+            }
+        )
+        m.submodules.queue = queue = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
+        entry, head = Signal(layout), Signal(layout)
+        size = Mux(
+            self.context.o_type == DType.I32,
+            2,
+            (self.context.o_type == DType.I16) | (self.context.o_type == DType.U16),
+        )
+        writes = (self.context.reduce == Reduce.NONE) | self.tag.red_last
+        needed = writes | self.tag.fires
+        pop, claimed = Signal(), Signal(range(DEPTH + 1))
+        m.d.comb += [
+            entry.value.eq(self._packed(m)),
+            entry.o.eq(self.tag.o),
+            entry.lanes.eq(self.tag.lanes),
+            entry.bytes.eq(self.tag.lanes << size),
+            entry.fires.eq(self.tag.fires),
+            entry.write.eq(writes),
+            entry.to_acc.eq(self.context.o_space == Space.ACC),
+            queue.w_en.eq(self.valid & needed),
+            queue.w_data.eq(entry),
+            head.eq(queue.r_data),
+            self.room.eq(claimed != DEPTH),
+            self.busy.eq(claimed != 0),
+        ]
+        m.d.sync += claimed.eq(claimed + self.claim - pop - (self.valid & ~needed))
+        self._write(m, queue, head, pop)
+        return m
+
+    def _packed(self, m: Module) -> Signal:
+        """Lanes at the element size of the result, contiguous from byte 0."""
+        cols = self._config.cols
+        out = Signal(32 * cols, name="packed")
+        with m.Switch(self.context.o_type):
+            for bits, kinds in ((8, (DType.I8, DType.U8)), (16, (DType.I16, DType.U16))):
+                with m.Case(*kinds):
+                    m.d.comb += out.eq(
+                        Cat(self.value[32 * c : 32 * c + bits] for c in range(cols))
+                    )
+            with m.Default():
+                m.d.comb += out.eq(self.value)
+        return out
+
+    def _write(self, m: Module, queue, head, pop: Signal) -> None:
+        cfg = self._config
+        word = 8 * cfg.word_bytes
+        words = -(-32 * cfg.cols // word)
+        beat = Signal(range(max(2, words)))
+        offset = beat << (cfg.word_bytes - 1).bit_length()
+        left = Signal(11)
+        to_spad = queue.r_rdy & head.write & ~head.to_acc
+        last = Signal()
+        m.d.comb += [
+            left.eq(head.bytes - offset),
+            last.eq(left <= cfg.word_bytes),
+            self.out.valid.eq(to_spad),
+            self.out.addr.eq(head.o + offset),
+            self.out.size.eq(Mux(last, left, cfg.word_bytes)),
+            self.out.data.eq(head.value.word_select(beat, word) if words > 1 else head.value),
+            self.acc_w_valid.eq(queue.r_rdy & head.write & head.to_acc),
+            self.acc_w_addr.eq(head.o),
+            self.acc_w_data.eq(
+                Cat(
+                    Mux(c < head.lanes, head.value[32 * c : 32 * c + 32], 0)
+                    for c in range(cfg.cols)
+                )
+            ),
+        ]
+        with m.If(self.out.valid & self.out.ready):
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
+        m.d.comb += [
+            pop.eq(
+                queue.r_rdy
+                & Mux(
+                    head.write,
+                    Mux(head.to_acc, self.acc_w_ready, self.out.ready & last),
+                    1,
+                )
+            ),
+            queue.r_en.eq(pop),
+            self.done.eq(pop & head.fires),
+        ]

@@ -1,0 +1,27 @@
+// On-chip memory: one read and one write a cycle, both clocked; replace by a macro for silicon.
+// A read in the cycle of a write to the same word gives the old contents.
+module systola_sram #(
+    parameter int DEPTH = 16,
+    parameter int WIDTH = 32,
+    parameter int GRANULARITY = 32
+) (
+    input  logic                           clk,
+    input  logic                           r_en,
+    input  logic [$clog2(DEPTH)-1:0]       r_addr,
+    output logic [WIDTH-1:0]               r_data,
+    input  logic [WIDTH/GRANULARITY-1:0]   w_en,
+    input  logic [$clog2(DEPTH)-1:0]       w_addr,
+    input  logic [WIDTH-1:0]               w_data
+);
+  logic [WIDTH-1:0] mem [DEPTH];
+  logic [WIDTH-1:0] mask;
+
+  always_comb
+    for (int i = 0; i < WIDTH / GRANULARITY; i++)
+      mask[i*GRANULARITY+:GRANULARITY] = {GRANULARITY{w_en[i]}};
+
+  always_ff @(posedge clk) begin
+    if (r_en) r_data <= mem[r_addr];
+    if (|w_en) mem[w_addr] <= (w_data & mask) | (mem[w_addr] & ~mask);
+  end
+endmodule
