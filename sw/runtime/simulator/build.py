@@ -18,7 +18,7 @@ from pathlib import Path
 from spec import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
 from sw.runtime.simulator.errors import BuildError
-from sw.runtime.simulator.toolchain import (
+from sw.runtime.simulator.verilator import (
     cocotb_libs,
     find_compiler,
     find_verilator,

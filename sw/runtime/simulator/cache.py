@@ -42,7 +42,7 @@ class BuildCache:
     """`root`: folder ($SYSTOLA_CACHE, or the user's cache folder); `limit`: bytes it may take."""
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
-        self.root = root or default_root()
+        self.root = root or cache_dir()
         self.limit = default_limit() if limit is None else limit
         try:
             for name in ("entries", "building", "locks"):
@@ -136,7 +136,7 @@ class BuildCache:
         return True
 
 
-def default_root() -> Path:
+def cache_dir() -> Path:
     """$SYSTOLA_CACHE, else the platform's cache folder for this user."""
     given = os.environ.get("SYSTOLA_CACHE")
     return Path(given) if given else Path(platformdirs.user_cache_dir("systola"))

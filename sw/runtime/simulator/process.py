@@ -15,7 +15,7 @@ from typing import Any
 from sw.runtime.simulator.build import ROOT, Build
 from sw.runtime.simulator.control import SharedMemory
 from sw.runtime.simulator.errors import BuildError, SimulationError
-from sw.runtime.simulator.toolchain import cocotb_libs
+from sw.runtime.simulator.verilator import cocotb_libs
 
 TEST_MODULE = "cocotb_tests.harness.server"
 SOCKET_VARIABLE = "SYSTOLA_SOCKET"

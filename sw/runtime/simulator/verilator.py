@@ -28,6 +28,9 @@ class Verilator:
     env: dict[str, str]
     make_vars: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"{self.version} ({self.command})"
+
 
 # The wheel's verilated.mk was configured on another machine: these are the answers that its
 # configure step would have found here.

@@ -1,0 +1,198 @@
+"""The generated RTL as a device: one simulation that stays alive over many programs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.isa import ISA_DIGEST
+from spec.memmap import ID_VALUE, OFFSETS, Control
+from spec.program import REGION_OUTPUT, Image
+from sw.runtime.device import RunResult
+from sw.runtime.simulator.build import Kind, Say, build_simulator
+from sw.runtime.simulator.control import READ, WRITE, MemoryReport
+from sw.runtime.simulator.errors import SimulationError
+from sw.runtime.simulator.layout import MemoryLayout, memory_base
+from sw.runtime.simulator.process import SimulatorProcess
+from sw.runtime.simulator.registers import (
+    describe_instruction,
+    read_fault,
+    read_positions,
+    read_result,
+    read_words,
+)
+
+MAX_CYCLES = 1_000_000_000
+
+
+class DeviceFault(SystolaError):
+    """The NPU stopped with a fault. It is reset: the device can run again."""
+
+    def __init__(self, message: str, *, cause: str, engine: str, instruction: int) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.engine = engine
+        self.instruction = instruction
+
+
+class RtlDevice:
+    """Runs program images on the RTL of `config`, built on first use and cached.
+
+    latency: memory latency in cycles. stall: probability that a memory channel holds back in a
+    cycle. seed: of those stalls; the same for every run. waves: VCD file to write (slower, takes
+    the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
+    one run. verilog: files with module `systola_npu` instead of the generated ones. say: hears
+    what the build is doing (default: standard error).
+    Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `PortError`.
+    """
+
+    def __init__(
+        self,
+        config: NpuConfig,
+        latency: int = 100,
+        stall: float = 0.0,
+        seed: int = 0,
+        waves: Path | str | None = None,
+        *,
+        debug: bool = False,
+        max_cycles: int = MAX_CYCLES,
+        verilog: Sequence[Path] | None = None,
+        say: Say | None = None,
+    ) -> None:
+        self.config = config
+        self.max_cycles = max_cycles
+        self._latency = latency
+        self._layout: MemoryLayout | None = None
+        kind = Kind.DEBUG if debug or waves is not None else Kind.PERF
+        path = None
+        if waves is not None:
+            path = Path(waves).absolute()
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._build = build_simulator(config, kind, verilog=verilog, say=say)
+        try:
+            self._process = SimulatorProcess(self._build, memory_base(config), path)
+            self._memory = self._process.memory
+            self.set_memory(latency=latency, stall=stall, seed=seed)
+            self._check_identity()
+        except BaseException:
+            self.kill()
+            raise
+
+    def set_memory(
+        self, *, latency: int | None = None, stall: float | None = None, seed: int | None = None
+    ) -> None:
+        """Change the memory's behaviour from the next run on."""
+        self._memory.configure(latency=latency, stall=stall, seed=seed)
+        self._latency = self._latency if latency is None else latency
+
+    def inject_errors(self, region: int, offset: int, size: int, access: int = READ | WRITE) -> None:
+        """Answer accesses to these bytes of a region of the loaded image with SLVERR; size 0: none."""
+        low = memory_base(self.config) + self._loaded().regions[region].offset + offset
+        self._memory.configure(errors=(low, low + size, access if size else 0))
+
+    def load(self, image: Image) -> None:
+        """Make `image` the current program; `ImageError` if it is of another configuration."""
+        image.check_device(self.config)
+        self._layout = MemoryLayout(image, memory_base(self.config))
+        self._layout.place(self._memory)
+        self._memory.configure(windows=self._layout.windows(), errors=(0, 0, 0))
+        self._process.write(self._layout.registers())
+
+    def write(self, name: str, array: NDArray[Any]) -> None:
+        """Set input `name`; `PortError` unless shape and dtype are the port's."""
+        self._loaded().write(self._memory, name, array)
+
+    def read(self, name: str) -> NDArray[Any]:
+        """A copy of output `name`."""
+        return self._loaded().read(self._memory, name)
+
+    def run(self) -> RunResult:
+        """Execute the loaded program once.
+
+        `DeviceFault` if the NPU stops with a fault, `SimulationError` if it does not end within
+        `max_cycles` or breaks an AXI rule. The device can be used again after either.
+        """
+        layout = self._loaded()
+        layout.poison(self._memory, REGION_OUTPUT)
+        self._memory.configure()
+        watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
+        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
+        self._process.write([(OFFSETS[name], value) for name, value in setup])
+        done, wall = self._process.run(OFFSETS["CONTROL"], Control.START, self.max_cycles)
+        if not done:
+            self._out_of_time(layout)
+        self._process.write([(OFFSETS["IRQ_STATUS"], 1)])
+        report = self._memory.report()
+        self._check_fault(layout, report)
+        if report.violations or report.rejected:
+            self._restart(layout)
+            raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
+        return read_result(self._process.read, wall)
+
+    def memory_report(self) -> MemoryReport:
+        """What the memory saw in the last run."""
+        return self._memory.report()
+
+    def close(self) -> None:
+        """End the simulation; `SimulationError` if its cocotb test failed."""
+        if hasattr(self, "_process"):
+            self._process.close()
+        self._build.release()
+
+    def kill(self) -> None:
+        """End the simulation at once, without its checks."""
+        if hasattr(self, "_process"):
+            self._process.kill()
+        self._build.release()
+
+    def __enter__(self) -> "RtlDevice":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.kill()
+
+    def _loaded(self) -> MemoryLayout:
+        if self._layout is None:
+            raise SimulationError("no program is loaded: call load(image) first")
+        return self._layout
+
+    def _check_identity(self) -> None:
+        values = read_words(self._process.read, ["ID", "ISA_DIGEST", "CONFIG_DIGEST"])
+        wanted = {"ID": ID_VALUE, "ISA_DIGEST": ISA_DIGEST, "CONFIG_DIGEST": self.config.digest()}
+        for name, value in wanted.items():
+            if values[name] != value:
+                raise SimulationError(
+                    f"register {name} of the simulated NPU reads {values[name]:#x}, not {value:#x}: "
+                    "its RTL was generated for something else"
+                )
+
+    def _check_fault(self, layout: MemoryLayout, report: MemoryReport) -> None:
+        fault = read_fault(self._process.read)
+        if fault is None:
+            return
+        self._process.write([(OFFSETS["CONTROL"], Control.RESET)])
+        where = describe_instruction(layout.image, fault.instruction)
+        text = f"{fault.cause} in {fault.engine}, instruction {fault.instruction}: {where}"
+        if report.message:
+            text += f"\nmemory: {report.message}"
+        raise DeviceFault(
+            text, cause=fault.cause, engine=fault.engine, instruction=fault.instruction
+        )
+
+    def _out_of_time(self, layout: MemoryLayout) -> None:
+        lines = [f"the program does not end within {self.max_cycles} cycles; its engines are at"]
+        for engine, index in read_positions(self._process.read).items():
+            lines.append(f"  {engine}: {index}: {describe_instruction(layout.image, index)}")
+        self._restart(layout)
+        raise SimulationError("\n".join(lines))
+
+    def _restart(self, layout: MemoryLayout) -> None:
+        """Back to a known state after a run that the NPU itself did not end."""
+        self._process.reset()
+        self._process.write(layout.registers())

@@ -1,0 +1,144 @@
+"""Where a program image's regions lie in the simulated memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.memmap import OFFSETS
+from spec.program import (
+    REGION_CONST,
+    REGION_INPUT,
+    REGION_OUTPUT,
+    REGION_TEMP,
+    Image,
+    Port,
+)
+from sw.runtime.simulator.control import READ, WRITE, SharedMemory, Window
+
+PAGE = 4096
+POISON = 0xA5
+"""What outputs and temporary memory hold before a run: a result never written is no lucky zero."""
+
+_ACCESS = {
+    REGION_CONST: READ,
+    REGION_INPUT: READ,
+    REGION_OUTPUT: READ | WRITE,
+    REGION_TEMP: READ | WRITE,
+}
+
+
+class PortError(SystolaError, ValueError):
+    """An unknown port, or an array of another shape or type than the port's."""
+
+
+def memory_base(config: NpuConfig) -> int:
+    """First address of the simulated memory: not 0, and beyond 32 bits where the NPU can."""
+    return 1 << 32 if config.axi_addr_bits > 32 else 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """`size` bytes at byte `offset` of the memory file."""
+
+    offset: int
+    size: int
+
+
+class MemoryLayout:
+    """Program and regions of `image`, page by page, an unused page between any two."""
+
+    def __init__(self, image: Image, base: int) -> None:
+        self.image = image
+        self._base = base
+        at = PAGE
+        self.program = Span(offset=at, size=image.program.size)
+        self.regions: dict[int, Span] = {}
+        at += _pages(self.program.size) + PAGE
+        for region in _ACCESS:
+            span = Span(offset=at, size=image.region_bytes(region))
+            self.regions[region] = span
+            at += _pages(span.size) + PAGE
+        self.size = at
+
+    def windows(self) -> list[Window]:
+        """What the NPU may access, and how."""
+        spans = [(self.program, READ), *((s, _ACCESS[r]) for r, s in self.regions.items())]
+        return [
+            Window(
+                low=self._base + span.offset,
+                high=self._base + span.offset + _pages(span.size),
+                access=access,
+            )
+            for span, access in spans
+            if span.size
+        ]
+
+    def registers(self) -> list[tuple[int, int]]:
+        """(offset, value) of the registers that tell the NPU where everything lies."""
+        out = _pair("PROGRAM", self._base + self.program.offset)
+        out.append((OFFSETS["PROGRAM_BYTES"], self.program.size))
+        for region, span in self.regions.items():
+            out += _pair(f"BASE{region}", self._base + span.offset)
+        return out
+
+    def place(self, memory: SharedMemory) -> None:
+        """Write program and constants; poison the rest."""
+        memory.resize(self.size)
+        self._bytes(memory, self.program)[:] = self.image.program
+        self._bytes(memory, self.regions[REGION_CONST])[:] = self.image.constants
+        for region in (REGION_INPUT, REGION_OUTPUT, REGION_TEMP):
+            self.poison(memory, region)
+
+    def poison(self, memory: SharedMemory, region: int) -> None:
+        self._bytes(memory, self.regions[region])[:] = POISON
+
+    def write(self, memory: SharedMemory, name: str, array: NDArray[Any]) -> None:
+        """Set input `name`; `PortError` if `array` does not fit it."""
+        port = find_port(self.image.inputs, name, "input")
+        if array.shape != port.shape or array.dtype != np.dtype(port.dtype):
+            raise PortError(
+                f"input {name}: {array.dtype}{list(array.shape)} given, the program takes "
+                f"{port.dtype}{list(port.shape)}"
+            )
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        start = self.regions[REGION_INPUT].offset + port.offset
+        memory.data[start : start + raw.size] = raw
+
+    def read(self, memory: SharedMemory, name: str) -> NDArray[Any]:
+        """A copy of output `name`."""
+        port = find_port(self.image.outputs, name, "output")
+        start = self.regions[REGION_OUTPUT].offset + port.offset
+        raw = np.array(memory.data[start : start + port.nbytes])
+        return raw.view(port.dtype).reshape(port.shape)
+
+    def write_all(self, memory: SharedMemory, inputs: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in inputs.items():
+            self.write(memory, name, array)
+
+    @staticmethod
+    def _bytes(memory: SharedMemory, span: Span) -> NDArray[np.uint8]:
+        return memory.data[span.offset : span.offset + span.size]
+
+
+def find_port(ports: tuple[Port, ...], name: str, kind: str) -> Port:
+    for port in ports:
+        if port.name == name:
+            return port
+    known = ", ".join(p.name for p in ports) or "none"
+    raise PortError(f"{kind} {name!r}: no such {kind}; the program has {known}")
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+def _pair(name: str, address: int) -> list[tuple[int, int]]:
+    return [
+        (OFFSETS[f"{name}_LO"], address & 0xFFFF_FFFF),
+        (OFFSETS[f"{name}_HI"], address >> 32),
+    ]
