@@ -86,7 +86,8 @@ def _pads(op: Op) -> tuple[tuple[int, int], ...]:
 def _windows(x: Array, kernel: Any, stride: Any, dilation: Any = (1, 1)) -> Array:
     """Windows of padded NHWC `x`: [n, oh, ow, c, kh, kw], a view."""
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
-    view = sliding_window_view(x, reach, axis=(1, 2))
+    # NumPy's stub knows only a single axis, the function takes several.
+    view: Array = sliding_window_view(x, reach, axis=(1, 2))  # type: ignore[call-overload]
     return view[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
 
 
