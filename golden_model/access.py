@@ -1,0 +1,119 @@
+"""Bounds and hazard checks in front of every access to a memory."""
+
+import numpy as np
+
+from golden_model.clocks import Clocks, Timeline
+from golden_model.errors import MachineFault
+from golden_model.hazards import Hazards, Shadow
+from golden_model.loops import Ints
+from golden_model.program import Program
+from golden_model.semaphores import Semaphores
+from golden_model.state import State
+from spec.isa import REGIONS
+from spec.memmap import Fault
+from spec.program import REGION_CONST, REGION_INPUT
+
+_STEP_READERS = (
+    Timeline.STORE_ISSUE,
+    Timeline.MATRIX_ISSUE,
+    Timeline.WEIGHTS,
+    Timeline.VECTOR_ISSUE,
+)
+
+
+class Context:
+    """What the engines of one run share: the state, the semaphores, and the checks."""
+
+    def __init__(self, state: State, program: Program, check: bool) -> None:
+        self.state = state
+        self.program = program
+        self.config = state.config
+        self.clocks = Clocks() if check else None
+        self.semaphores = Semaphores(state.config, self.clocks)
+        self.hazards: Hazards | None = None
+        if self.clocks is not None:
+            self.hazards = Hazards(self.clocks, program.describe)
+            self.semaphores.shared = frozenset(s for s, p in program.posters.items() if len(p) > 1)
+            self._shadows()
+
+    def _shadows(self) -> None:
+        config = self.config
+        vector = (Timeline.VECTOR_ISSUE,)
+        self.spad = Shadow("spad", config.spad_bytes, _STEP_READERS)
+        self.acc = Shadow("acc", config.acc_vectors, vector)
+        self.param = Shadow("param", config.param_bytes, vector)
+        self.table = Shadow("table", config.table_entries, vector)
+        self.memory: list[Shadow | None] = [None] * REGIONS
+        for region in range(REGIONS):
+            given = region in (REGION_CONST, REGION_INPUT)
+            # Nothing can go wrong in a region that holds data and is never stored to.
+            if not given or region in self.program.stored:
+                size = self.state.memory[region].size
+                name = f"memory region {region} byte"
+                self.memory[region] = Shadow(name, size, (Timeline.LOAD_ISSUE,), given)
+
+    # Accesses: each raises MachineFault or HazardError, and returns nothing ----------------
+
+    def read(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:
+        """`timeline` is about to read `run` units at each address of `space`."""
+        self.bounds(space, address, run, timeline, index)
+        if self.hazards is not None:
+            shadow: Shadow = getattr(self, space)
+            self.hazards.read(shadow, shadow.units(address, run), timeline, index)
+
+    def write(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:
+        self.bounds(space, address, run, timeline, index)
+        if self.hazards is not None:
+            shadow: Shadow = getattr(self, space)
+            self.hazards.write(shadow, shadow.units(address, run), timeline, index)
+
+    def memory_read(self, region: int, address: Ints, run: int, index: int) -> None:
+        self._memory_bounds(region, address, run, Timeline.LOAD_ISSUE, index)
+        if self.hazards is not None and (shadow := self.memory[region]) is not None:
+            units = shadow.units(address, run)
+            self.hazards.read(shadow, units, Timeline.LOAD_ISSUE, index)
+
+    def memory_write(self, region: int, address: Ints, run: int, index: int) -> None:
+        self._memory_bounds(region, address, run, Timeline.STORE_DONE, index)
+        if self.hazards is not None and (shadow := self.memory[region]) is not None:
+            units = shadow.units(address, run)
+            self.hazards.write(shadow, units, Timeline.STORE_DONE, index)
+
+    def reads_done(self, issue: Timeline, done: Timeline) -> None:
+        """The writes of a chunk come after its reads; later reads are not among them."""
+        if self.clocks is not None:
+            self.clocks.learn(done, self.clocks.publish(issue))
+
+    def _size(self, space: str) -> int:
+        return {
+            "spad": self.config.spad_bytes,
+            "acc": self.config.acc_vectors,
+            "param": self.config.param_bytes,
+            "table": self.config.table_entries,
+        }[space]
+
+    def bounds(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:
+        size = self._size(space)
+        if address.size and int(address.max()) + run > size:
+            bad = int(address[np.argmax(address + run > size)])
+            raise MachineFault(
+                Fault.CHIP_ADDRESS,
+                timeline.engine,
+                index,
+                f"{space} {bad}…{bad + run - 1} lies outside 0…{size - 1}: "
+                f"`{self.program.describe(index)}`",
+            )
+
+    def _memory_bounds(
+        self, region: int, address: Ints, run: int, timeline: Timeline, index: int
+    ) -> None:
+        size = self.state.memory[region].size
+        if address.size and int(address.max()) + run > size:
+            bad = int(address[np.argmax(address + run > size)])
+            raise MachineFault(
+                Fault.AXI_ERROR,
+                timeline.engine,
+                index,
+                f"region {region} bytes {bad}…{bad + run - 1} lie outside its {size} bytes: "
+                f"`{self.program.describe(index)}`",
+            )

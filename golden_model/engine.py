@@ -1,0 +1,82 @@
+"""What every engine does around its operator: take instructions, wait, execute, post."""
+
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+from golden_model.access import Context
+from golden_model.clocks import poster, waiter
+from golden_model.program import Plan
+from spec.isa import Engine, Sync
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a coroutine cannot go on now; `index` is None when it merely has no work."""
+
+    engine: str
+    index: int | None
+    why: str
+
+
+Coroutine = Generator[Blocked | None, None, None]
+"""Yields None after progress, `Blocked` when it must be resumed later."""
+
+Execute = Callable[[Context, Plan, int], None]
+"""Executes chunk i of a plan."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """An engine's instruction queue. `active`: instructions taken but not completed."""
+
+    engine: Engine
+    depth: int
+    waiting: deque[Plan] = field(default_factory=deque)
+    active: int = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self.waiting) >= self.depth
+
+    @property
+    def idle(self) -> bool:
+        return not self.waiting and not self.active
+
+    @property
+    def name(self) -> str:
+        return self.engine.name.lower()
+
+
+def acquire(context: Context, plan: Plan, slots: list[Sync], part: str = "") -> Coroutine:
+    """Take every slot in order."""
+    for slot in slots:
+        while not context.semaphores.take(slot, waiter(plan.engine, slot.point)):
+            held = context.semaphores.values[slot.sem]
+            yield Blocked(
+                plan.engine.name.lower() + part,
+                plan.index,
+                f"waits for {slot.amount} of semaphore {slot.sem}, which holds {held}",
+            )
+
+
+def release(context: Context, plan: Plan, slots: list[Sync]) -> None:
+    for slot in slots:
+        context.semaphores.post(slot, poster(plan.engine, slot.point), plan.index)
+
+
+def engine(context: Context, queue: Queue, execute: Execute) -> Coroutine:
+    """Load, store and vector: one sequencer."""
+    while True:
+        while not queue.waiting:
+            yield Blocked(queue.name, None, "has no instruction")
+        plan = queue.waiting.popleft()
+        queue.active += 1
+        for chunk in range(plan.chunks.size):
+            if plan.waits:
+                yield from acquire(context, plan, plan.main_waits(chunk))
+            execute(context, plan, chunk)
+            if plan.posts:
+                release(context, plan, plan.main_posts(chunk))
+            yield None
+        queue.active -= 1

@@ -1,0 +1,149 @@
+"""Per-byte shadow of the memories: who wrote last, who read last, and was that ordered."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden_model.clocks import Clocks, Timeline
+from golden_model.errors import HazardError
+from golden_model.loops import Ints
+from golden_model.state import windows
+
+Describe = Callable[[int], str]
+
+
+class Shadow:
+    """What is known about one memory of `size` units (bytes, or accumulator vectors).
+
+    readers: the timelines that read it. `initialised`: it holds data before the run.
+    Epochs are of the timeline that made the access; 0 is before the run.
+    """
+
+    def __init__(
+        self, name: str, size: int, readers: Sequence[Timeline], initialised: bool = False
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.known = np.full(size, initialised, np.bool_)
+        self.writer = np.zeros(size, np.int8)
+        self.write_epoch = np.zeros(size, np.int64)
+        self.write_index = np.zeros(size, np.int32)
+        self.read_epoch = {t: np.zeros(size, np.int64) for t in readers}
+        self.read_index = {t: np.zeros(size, np.int32) for t in readers}
+        self._mark = np.zeros(size, np.uint8)
+
+    def units(self, address: Ints, run: int) -> Ints:
+        """The distinct units of runs of `run` units at each address, ascending."""
+        if not address.size:
+            return np.zeros(0, np.int64)
+        low, high = int(address.min()), int(address.max()) + run
+        mark = self._mark[low:high]
+        windows(mark, run)[address - low] = 1
+        found = np.flatnonzero(mark)
+        mark[found] = 0
+        return found + low
+
+
+class Hazards:
+    """Checks every access of a run. `describe(index)` disassembles an instruction."""
+
+    def __init__(self, clocks: Clocks, describe: Describe) -> None:
+        self.clocks = clocks
+        self.describe = describe
+
+    def read(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
+        """`timeline` reads `units`: written before, and by a write that is ordered before."""
+        if not units.size:
+            return
+        known = shadow.known[units]
+        if not known.all():
+            address = int(units[np.argmin(known)])
+            raise HazardError(
+                f"{self._who(timeline, index)} reads {shadow.name} {address}, "
+                "which nothing has written",
+                timeline.engine,
+                index,
+                shadow.name,
+                address,
+            )
+        self._check_writer(shadow, units, timeline, index, "reads")
+        shadow.read_epoch[timeline][units] = self.clocks.epoch(timeline)
+        shadow.read_index[timeline][units] = index
+
+    def write(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
+        """`timeline` writes `units`: after every earlier read and write of them."""
+        if not units.size:
+            return
+        self._check_writer(shadow, units, timeline, index, "writes")
+        seen = self.clocks.seen[timeline]
+        for reader, epochs in shadow.read_epoch.items():
+            late = epochs[units] > seen[reader]
+            if late.any():
+                address = int(units[np.argmax(late)])
+                other = int(shadow.read_index[reader][address])
+                self._race(shadow, address, timeline, index, "writes", reader, other, "read")
+        shadow.known[units] = True
+        shadow.writer[units] = timeline
+        shadow.write_epoch[units] = self.clocks.epoch(timeline)
+        shadow.write_index[units] = index
+
+    def accumulate(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
+        """A read whose result is written back at once: sees the timeline's own writes."""
+        known = shadow.known[units]
+        if not known.all():
+            address = int(units[np.argmin(known)])
+            raise HazardError(
+                f"{self._who(timeline, index)} accumulates onto {shadow.name} {address}, "
+                "which nothing has written",
+                timeline.engine,
+                index,
+                shadow.name,
+                address,
+            )
+
+    def own_write(self, shadow: Shadow, address: int, timeline: Timeline, index: int) -> None:
+        """A step reads what an earlier step of the same instruction wrote."""
+        raise HazardError(
+            f"race: {self._who(timeline, index)} reads {shadow.name} {address}, which an earlier step "
+            "of the same instruction writes; such a write may still be in flight",
+            timeline.engine,
+            index,
+            shadow.name,
+            address,
+        )
+
+    def _check_writer(
+        self, shadow: Shadow, units: Ints, timeline: Timeline, index: int, verb: str
+    ) -> None:
+        seen: NDArray[np.int64] = self.clocks.seen[timeline]
+        late = shadow.write_epoch[units] > seen[shadow.writer[units]]
+        if late.any():
+            address = int(units[np.argmax(late)])
+            writer = Timeline(int(shadow.writer[address]))
+            other = int(shadow.write_index[address])
+            self._race(shadow, address, timeline, index, verb, writer, other, "write")
+
+    def _race(
+        self,
+        shadow: Shadow,
+        address: int,
+        timeline: Timeline,
+        index: int,
+        verb: str,
+        other: Timeline,
+        other_index: int,
+        access: str,
+    ) -> None:
+        raise HazardError(
+            f"race: {self._who(timeline, index)} {verb} {shadow.name} {address}, but no semaphore "
+            f"orders it after the {access} by {self._who(other, other_index)}",
+            timeline.engine,
+            index,
+            shadow.name,
+            address,
+        )
+
+    def _who(self, timeline: Timeline, index: int) -> str:
+        part = " (weights)" if timeline is Timeline.WEIGHTS else ""
+        return f"{timeline.engine}{part} at instruction {index} `{self.describe(index)}`"

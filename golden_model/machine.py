@@ -1,0 +1,181 @@
+"""The machine: fetch, the engines, and the scheduler that runs them until END."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden_model import dma
+from golden_model.access import Context
+from golden_model.engine import Blocked, Coroutine, Queue, engine
+from golden_model.errors import DeadlockError, HazardError, MachineFault
+from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
+from golden_model.memory import fill_inputs, read_port, write_port
+from golden_model.program import Program, Programs
+from golden_model.state import State
+from golden_model.vector import VectorEngine
+from spec.config import NpuConfig
+from spec.isa import ISA_DIGEST, REGIONS, Engine, Opcode
+from spec.memmap import Fault
+from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, Image
+
+Tensor = NDArray[Any]
+
+
+class Machine:
+    """Executes program images for one configuration. Running an image again is cheap."""
+
+    def __init__(self, config: NpuConfig) -> None:
+        self.config = config
+        self.state = State(config)
+        self._programs = Programs(config)
+
+    @property
+    def memory(self) -> list[NDArray[np.uint8]]:
+        """Contents of each memory region."""
+        return self.state.memory
+
+    def run(
+        self, image: Image, inputs: Mapping[str, Tensor], check: bool = True
+    ) -> dict[str, Tensor]:
+        """Outputs by name. inputs: one array per input port, of its shape and dtype.
+
+        With `check`, reads of bytes never written and accesses that no semaphore orders raise
+        `HazardError`. Raises `MachineFault` where the hardware would fault, `DeadlockError` where
+        it would hang, `TensorError` for wrong inputs.
+        """
+        self.load(image)
+        fill_inputs(self.memory[REGION_INPUT], image.inputs, inputs)
+        self.execute(check)
+        return {port.name: self.read(port.name) for port in image.outputs}
+
+    def load(self, image: Image) -> None:
+        """Take an image: memory regions of its sizes, constants in place, the rest zero."""
+        self._image = image
+        self._program = self._programs.get(image.program)
+        for region in range(REGIONS):
+            size = image.region_bytes(region) if region < 4 else 0
+            self.memory[region] = np.zeros(size, np.uint8)
+        self.memory[REGION_CONST][:] = image.constants
+
+    def write(self, name: str, tensor: Tensor) -> None:
+        """Put one input tensor of the loaded image in memory."""
+        write_port(self.memory[REGION_INPUT], self._image.inputs, name, tensor)
+
+    def read(self, name: str) -> Tensor:
+        """The output port `name` as it now is in memory."""
+        return read_port(self.memory[REGION_OUTPUT], self._image.outputs, name)
+
+    def execute(self, check: bool = True) -> None:
+        """Run the loaded program on the memory as it is, from an empty chip to END."""
+        self.state.clear()
+        context = Context(self.state, self._program, check)
+        if check:
+            _one_waiter_each(self._program)
+        queues = {e: Queue(e, self.config.queue_depth) for e in Engine if e is not Engine.FETCH}
+        shared = Handshake()
+        vector = VectorEngine()
+        engines = [
+            engine(context, queues[Engine.LOAD], dma.load),
+            engine(context, queues[Engine.STORE], dma.store),
+            weight_sequencer(context, shared),
+            main_sequencer(context, queues[Engine.MATRIX], shared),
+            engine(context, queues[Engine.VECTOR], vector.execute),
+        ]
+        _schedule(context, _fetch(context, queues, shared), engines)
+
+
+def _fetch(context: Context, queues: dict[Engine, Queue], shared: Handshake) -> Coroutine:
+    """Hand instructions to the queues; returns at END once every engine is idle."""
+    program = context.program
+    for index, instruction in enumerate(program.instructions):
+        if (index == 0) is not (instruction.opcode is Opcode.BEGIN):
+            raise MachineFault(
+                Fault.ILLEGAL_INSTRUCTION,
+                "fetch",
+                index,
+                f"`{instruction}`: a program has BEGIN first and nowhere else",
+            )
+        plan = program.plans[index]
+        if plan is not None:
+            queue = queues[plan.engine]
+            while queue.full:
+                yield Blocked("fetch", index, f"waits: the queue of {queue.name} is full")
+            queue.waiting.append(plan)
+            if plan.engine is Engine.MATRIX:
+                shared.plans.append(plan)
+        elif instruction.opcode is Opcode.BEGIN:
+            _check_digests(context.config, instruction["isa_digest"], instruction["config_digest"])
+        else:
+            while not all(queue.idle for queue in queues.values()):
+                yield Blocked("fetch", index, "waits at END for the engines")
+        yield None
+    if program.error is not None:
+        index = len(program.instructions)
+        raise MachineFault(Fault.ILLEGAL_INSTRUCTION, "fetch", index, str(program.error))
+
+
+def _check_digests(config: NpuConfig, isa: int, machine: int) -> None:
+    for what, theirs, ours in (
+        ("ISA digest", isa, ISA_DIGEST & 0xFFFF_FFFF),
+        ("configuration digest", machine, config.digest()),
+    ):
+        if theirs != ours:
+            raise MachineFault(
+                Fault.DIGEST_MISMATCH,
+                "fetch",
+                0,
+                f"{what} {theirs:#x} is not this machine's {ours:#x}; compile the program again",
+            )
+
+
+def _schedule(context: Context, fetch: Coroutine, engines: list[Coroutine]) -> None:
+    """Resume every coroutine in turn until fetch returns."""
+    while True:
+        progress = False
+        blocked: list[Blocked] = []
+        for coroutine in (fetch, *engines):
+            while True:
+                try:
+                    state = next(coroutine)
+                except StopIteration:
+                    return
+                if state is not None:
+                    blocked.append(state)
+                    break
+                progress = True
+        if progress:
+            continue
+        semaphores = context.semaphores
+        if semaphores.deferred is None or semaphores.granted is not None:
+            raise _deadlock(context.program, blocked)
+        semaphores.granted, semaphores.deferred = semaphores.deferred, None
+
+
+def _deadlock(program: Program, blocked: list[Blocked]) -> DeadlockError:
+    lines = [
+        f"  {b.engine} at instruction {b.index} {b.why}: `{program.describe(b.index)}`"
+        for b in blocked
+        if b.index is not None
+    ]
+    return DeadlockError("deadlock: no engine can go on\n" + "\n".join(lines))
+
+
+def _one_waiter_each(program: Program) -> None:
+    for semaphore, timelines in sorted(program.waiters.items()):
+        if len(timelines) > 1:
+            index = next(
+                p.index
+                for p in reversed(program.plans)
+                if p is not None and any(s.sem == semaphore for s in p.waits)
+            )
+            names = ", ".join(sorted(t.name.lower() for t in timelines))
+            raise HazardError(
+                f"semaphore {semaphore} has several waiting sequencers ({names}); it may have one. "
+                f"The last wait is in instruction {index} `{program.describe(index)}`",
+                names,
+                index,
+                "semaphore",
+                semaphore,
+            )

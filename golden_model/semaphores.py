@@ -1,0 +1,75 @@
+"""Counting semaphores, and what a wait proves about the posts it has waited for."""
+
+from collections import deque
+
+from golden_model.clocks import Clock, Clocks, Timeline
+from golden_model.errors import MachineFault
+from spec.config import NpuConfig
+from spec.isa import Sync
+from spec.memmap import Fault
+
+
+class Semaphores:
+    """`values[s]`: the counts. With `clocks`, waits also carry order from posts to waiters.
+
+    A wait is ordered after a post only if it could not have passed without it, in any timing.
+    With one posting timeline that is first come first served. Where several post to one
+    semaphore, a wait is put off until nothing else can go on (`deferred`, granted by the
+    scheduler), so that the others' posts are as many as there can be, and a post counts only if
+    those alone would not have sufficed.
+    """
+
+    def __init__(self, config: NpuConfig, clocks: Clocks | None = None) -> None:
+        self.values = [0] * config.semaphores
+        self.maximum = (1 << config.sem_bits) - 1
+        self.clocks = clocks
+        self.shared: frozenset[int] = frozenset()
+        self.deferred: int | None = None
+        self.granted: int | None = None
+        self._taken = [0] * config.semaphores
+        self._posted: list[dict[Timeline, int]] = [{} for _ in range(config.semaphores)]
+        self._pending: list[dict[Timeline, deque[tuple[int, Clock]]]] = [
+            {} for _ in range(config.semaphores)
+        ]
+
+    def take(self, slot: Sync, timeline: Timeline) -> bool:
+        """Take the slot's amount if it is there; False: blocked."""
+        if self.values[slot.sem] < slot.amount:
+            return False
+        if slot.sem in self.shared and self.granted != slot.sem:
+            self.deferred = slot.sem
+            return False
+        self.granted = None
+        self.values[slot.sem] -= slot.amount
+        if self.clocks is not None:
+            self._order(slot, timeline, self.clocks)
+        return True
+
+    def post(self, slot: Sync, timeline: Timeline, index: int) -> None:
+        """Add the slot's amount; `MachineFault` past the maximum."""
+        value = self.values[slot.sem] + slot.amount
+        if value > self.maximum:
+            raise MachineFault(
+                Fault.SEMAPHORE_OVERFLOW,
+                timeline.engine,
+                index,
+                f"semaphore {slot.sem} holds {self.values[slot.sem]}, adding {slot.amount} passes "
+                f"{self.maximum}; wait for it more often or post less",
+            )
+        self.values[slot.sem] = value
+        if self.clocks is not None:
+            posted = self._posted[slot.sem]
+            before = posted.get(timeline, 0)
+            posted[timeline] = before + slot.amount
+            queue = self._pending[slot.sem].setdefault(timeline, deque())
+            queue.append((before, self.clocks.publish(timeline)))
+
+    def _order(self, slot: Sync, timeline: Timeline, clocks: Clocks) -> None:
+        self._taken[slot.sem] += slot.amount
+        taken = self._taken[slot.sem]
+        posted = self._posted[slot.sem]
+        total = sum(posted.values())
+        for source, queue in self._pending[slot.sem].items():
+            others = total - posted[source]
+            while queue and queue[0][0] + others < taken:
+                clocks.learn(timeline, queue.popleft()[1])

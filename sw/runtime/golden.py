@@ -1,0 +1,44 @@
+"""The golden model as a device."""
+
+import time
+
+from golden_model import Machine
+from sw.runtime.device import RunResult, Tensor
+from spec import Image, NpuConfig
+
+
+class GoldenDevice:
+    """Executes images in NumPy, bit-exactly; it has no clock, so no cycles and no counters.
+
+    check: look for hazards too (several times slower).
+    """
+
+    def __init__(self, config: NpuConfig, check: bool = True) -> None:
+        self._machine = Machine(config)
+        self._check = check
+
+    @property
+    def config(self) -> NpuConfig:
+        return self._machine.config
+
+    def load(self, image: Image) -> None:
+        """Take an image; `ImageError` if it is for another configuration."""
+        image.check_device(self.config)
+        self._machine.load(image)
+
+    def write(self, name: str, array: Tensor) -> None:
+        """Put an input in place; `TensorError` unless name, shape and dtype are a port's."""
+        self._machine.write(name, array)
+
+    def run(self) -> RunResult:
+        """Execute; raises as `Machine.run` does, also where an input was not written."""
+        start = time.perf_counter()
+        self._machine.execute(self._check)
+        wall = time.perf_counter() - start
+        return RunResult(cycles=None, wall_s=wall)
+
+    def read(self, name: str) -> Tensor:
+        return self._machine.read(name)
+
+    def close(self) -> None:
+        """Nothing to free."""
