@@ -1,0 +1,111 @@
+"""One Verilator build: Verilog and C++ in, a program out."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.verilator import cocotb_libs, find_compiler, find_verilator
+
+JOBS = 2
+SPLIT = 20000
+"""Size at which Verilator starts another C++ file, so that all cores have work."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What to build and how.
+
+    title: for messages. verilog: sources, packages first. controls: `.vlt` files. cpp: C++
+    sources, the one with `main` among them. flags: of Verilator. make: variables of its makefile.
+    vpi: link cocotb. parameters: of the top module.
+    """
+
+    title: str
+    top: str
+    verilog: Sequence[Path]
+    cpp: Sequence[Path]
+    controls: Sequence[Path] = ()
+    flags: Sequence[str] = ()
+    make: Sequence[str] = ()
+    vpi: bool = True
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+    def verilate(self, objects: Path) -> list[str]:
+        """The Verilator call that writes C++ into `objects`."""
+        link = ("-LDFLAGS", f"-L{cocotb_libs()} -lcocotbvpi_verilator") if self.vpi else ()
+        folders = dict.fromkeys(p.parent for p in self.cpp)
+        return [
+            str(find_verilator().command),
+            *("--cc", "--exe", "--prefix", "Vtop", "--top-module", self.top),
+            *("-Mdir", str(objects), *self.flags, *(("--vpi",) if self.vpi else ())),
+            *("-Wno-fatal", "--output-split", str(SPLIT)),
+            *(f"-G{name}={value}" for name, value in self.parameters.items()),
+            *("-CFLAGS", " ".join(f"-I{folder}" for folder in folders), *link),
+            *map(str, (*self.controls, *self.verilog, *self.cpp)),
+        ]
+
+    def compile(self, objects: Path) -> list[str]:
+        """The call of `make` that turns that C++ into `objects`/Vtop."""
+        make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS), "Vtop"]
+        return [*make, f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *self.make]
+
+
+def cook(recipe: Recipe, folder: Path, say: Say) -> dict[str, float]:
+    """Build `folder`/simulator; returns the seconds of each step.
+
+    `BuildError` with the tail of the tools' output, which is all in `folder`/build.log.
+    """
+    objects = folder / "obj"
+    start = time.monotonic()
+    run = _Runner(recipe.title, folder / "build.log", say)
+    run(recipe.verilate(objects))
+    verilated = time.monotonic()
+    run(recipe.compile(objects))
+    (objects / "Vtop").rename(folder / "simulator")
+    shutil.rmtree(objects)
+    return {"verilate": verilated - start, "compile": time.monotonic() - verilated}
+
+
+class _Runner:
+    """Runs tools into one log, says every now and then that it is still at it."""
+
+    def __init__(self, title: str, log: Path, say: Say) -> None:
+        self._title, self._log, self._say = title, log, say
+        self._start = time.monotonic()
+
+    def __call__(self, command: Sequence[str]) -> None:
+        env = {**os.environ, **find_verilator().env}
+        # make's settings would leak into the build when `make sim` started us.
+        for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CXXFLAGS", "LDFLAGS", "CPPFLAGS"):
+            env.pop(name, None)
+        with self._log.open("ab") as log:
+            log.write((" ".join(command) + "\n").encode())
+            log.flush()
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=env, start_new_session=True
+            )
+            try:
+                self._wait(process)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+        if process.returncode:
+            tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
+            raise BuildError(f"{self._title}: {Path(command[0]).name} failed:\n{tail}")
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+        while True:
+            try:
+                process.wait(timeout=15)
+                return
+            except subprocess.TimeoutExpired:
+                self._say(f"{self._title}… {time.monotonic() - self._start:.0f} s")
