@@ -1,0 +1,112 @@
+"""A step of a LOAD or STORE becomes a run of bytes with absolute, checked addresses."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits, run_layout
+from hw_gen.layouts import INDEX_BITS, instruction_layout
+from spec.config import NpuConfig
+from spec.isa import REGIONS, Opcode, Space
+
+RUN_BITS = 24
+"""Width of a run's length in an instruction."""
+
+
+def tag_layout(fires: int) -> data.StructLayout:
+    """What every burst carries: posts that its run completes, destination, fill, instruction."""
+    return data.StructLayout(
+        {"fires": fires, "index": INDEX_BITS, "space": Space, "fill": 1, "value": 8}
+    )
+
+
+class RunStage(wiring.Component):
+    """One register between sequencer and `BurstSplitter`.
+
+    Parameters
+    ----------
+    opcode : LOAD or STORE. step : shape of the sequencer's steps, with ``mem``, ``chip``, ``fires``.
+
+    Members
+    -------
+    i : ``In(stream)`` of steps of the instruction ``instr`` with index ``index``.
+    bases : the base registers.
+    o : ``Out(stream)`` of `run_layout` with `tag_layout`. Fills have their chip address as `addr`.
+    fault, fault_index : the run held here does not lie in the memory it is for, or (PARAM, TABLE)
+        has another alignment in memory than on chip; it is never passed on.
+    empty : no run is held.
+    """
+
+    def __init__(self, config: NpuConfig, opcode: Opcode, step: data.StructLayout):
+        self._config = config
+        self._opcode = opcode
+        self.tag = tag_layout(Shape.cast(step["fires"].shape).width)
+        super().__init__(
+            {
+                "i": In(stream.Signature(step)),
+                "instr": In(instruction_layout(opcode)),
+                "index": In(INDEX_BITS),
+                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),
+                "fault": Out(1),
+                "fault_index": Out(INDEX_BITS),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        run, valid, bad = Signal(self.o.payload.shape()), Signal(), Signal()
+        step, instr = self.i.payload, self.instr
+        base = Signal(self._config.axi_addr_bits)
+        with m.Switch(instr.region):
+            for region in range(REGIONS):
+                with m.Case(region):
+                    m.d.comb += base.eq(self.bases[region])
+        m.d.comb += [
+            self.i.ready.eq(~valid | (self.o.valid & self.o.ready)),
+            bad.eq(self._bad(m, run)),
+            self.o.valid.eq(valid & ~bad),
+            self.o.payload.eq(run),
+            self.fault.eq(valid & bad),
+            self.fault_index.eq(run.tag.index),
+            self.empty.eq(~valid),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += valid.eq(self.i.valid)
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    run.addr.eq(base + step.mem),
+                    run.chip.eq(step.chip),
+                    run.bytes.eq(instr.run),
+                    run.tag.fires.eq(step.fires),
+                    run.tag.index.eq(self.index),
+                    run.tag.space.eq(Space.SPAD),
+                ]
+                if self._opcode is Opcode.LOAD:
+                    m.d.sync += [
+                        run.tag.space.eq(instr.space),
+                        run.tag.fill.eq(instr.fill),
+                        run.tag.value.eq(instr.fill_value),
+                    ]
+                    with m.If(instr.fill):
+                        m.d.sync += run.addr.eq(step.chip)
+        return m
+
+    def _bad(self, m: Module, run) -> Value:
+        config = self._config
+        sizes = {
+            Space.SPAD: config.spad_bytes,
+            Space.PARAM: config.param_bytes,
+            Space.TABLE: config.table_entries,
+        }
+        if self._opcode is Opcode.STORE:
+            return run.chip + run.bytes > config.spad_bytes
+        limit = Signal(CHIP_BITS + 1)
+        with m.Switch(run.tag.space):
+            for space, size in sizes.items():
+                with m.Case(space):
+                    m.d.comb += limit.eq(size)
+        lanes = lane_bits(config)
+        skewed = (run.addr[:lanes] != run.chip[:lanes]) & (run.tag.space != Space.SPAD)
+        return (run.chip + run.bytes > limit) | skewed

@@ -1,0 +1,76 @@
+"""The first fault wins: cause, engine and instruction, and the halt that follows."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.interfaces import EngineStatus
+from hw_gen.layouts import INDEX_BITS
+from spec.isa import Engine
+from spec.memmap import Fault, Stall
+
+
+class FaultUnit(wiring.Component):
+    """Latches the first fault of a run; among those of one cycle the lowest engine's, then a
+    semaphore overflow, then the watchdog.
+
+    Members
+    -------
+    run : a program runs. clear : forget the fault.
+    engines[e] : ``In(EngineStatus)``. overflow, overflow_engine : a post passed the maximum.
+    limit : cycles without any BUSY engine before WATCHDOG; 0: never.
+    fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
+    """
+
+    run: In(1)
+    clear: In(1)
+    engines: In(EngineStatus).array(len(Engine))
+    overflow: In(1)
+    overflow_engine: In(3)
+    limit: In(32)
+    fault: Out(1)
+    strobe: Out(1)
+    cause: Out(3)
+    engine: Out(3)
+    index: Out(INDEX_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        cause, engine, index = Signal(3), Signal(3), Signal(INDEX_BITS)
+        expired = self._watchdog(m)
+        with m.If(expired):
+            # Name the first engine that still has work: it is the one to look at.
+            m.d.comb += [cause.eq(Fault.WATCHDOG), engine.eq(Engine.FETCH)]
+            for e in reversed(Engine):
+                with m.If(self.engines[e].stall != Stall.IDLE):
+                    m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
+        with m.If(self.overflow):
+            m.d.comb += [cause.eq(Fault.SEMAPHORE_OVERFLOW), engine.eq(self.overflow_engine)]
+            with m.Switch(self.overflow_engine):
+                for e in Engine:
+                    with m.Case(e):
+                        m.d.comb += index.eq(self.engines[e].index)
+        for e in reversed(Engine):
+            status = self.engines[e]
+            with m.If(status.fault):
+                m.d.comb += [cause.eq(status.cause), engine.eq(e), index.eq(status.fault_index)]
+        m.d.comb += self.strobe.eq((cause != Fault.NONE) & self.run & ~self.fault)
+        with m.If(self.clear):
+            m.d.sync += [self.fault.eq(0), self.cause.eq(0), self.engine.eq(0), self.index.eq(0)]
+        with m.Elif(self.strobe):
+            m.d.sync += [
+                self.fault.eq(1),
+                self.cause.eq(cause),
+                self.engine.eq(engine),
+                self.index.eq(index),
+            ]
+        return m
+
+    def _watchdog(self, m: Module) -> Value:
+        quiet = Signal(32)
+        busy = Cat(status.stall == Stall.BUSY for status in self.engines).any()
+        with m.If(busy | ~self.run):
+            m.d.sync += quiet.eq(0)
+        with m.Elif(self.limit != 0):
+            m.d.sync += quiet.eq(quiet + 1)
+        return (self.limit != 0) & (quiet >= self.limit)

@@ -1,0 +1,94 @@
+"""Program fetch: reads, decodes, checks and queues instructions; knows when the run is over."""
+
+from amaranth.hdl import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.decode import Decoder, State
+from hw_gen.blocks.dispatch import QUEUES, InstructionQueues
+from hw_gen.blocks.dma_program import PROGRAM_BITS, ProgramReader
+from hw_gen.interfaces import EngineStatus, axi_read
+from hw_gen.layouts import queued_layout
+from spec.config import NpuConfig
+from spec.memmap import Stall
+
+
+class Fetch(wiring.Component):
+    """The FETCH engine.
+
+    Members
+    -------
+    start, address, bytes : begin the program of `bytes` bytes at `address`.
+    axi : AR and R channels, id 0.
+    o_load, o_store, o_matrix, o_weights, o_vector : ``Out(stream)`` of `queued_layout`.
+    engines_idle : every other engine reports idle.
+    done : END was reached, the queues are empty and the engines idle; for one cycle.
+    halt : a fault happened somewhere: request, take and hand out nothing more. Left by reset only.
+    status : `EngineStatus`; idle outside a program.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "address": In(config.axi_addr_bits),
+                "bytes": In(PROGRAM_BITS),
+                "axi": Out(axi_read(config)),
+                **{
+                    f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
+                    for name, opcode in QUEUES.items()
+                },
+                "engines_idle": In(1),
+                "done": Out(1),
+                "halt": In(1),
+                "status": Out(EngineStatus),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.reader = reader = ProgramReader(self._config)
+        m.submodules.decoder = decoder = Decoder(self._config)
+        m.submodules.queues = queues = InstructionQueues(self._config)
+        connect(m, reader.axi, flipped(self.axi))
+        connect(m, reader.o, decoder.i)
+        connect(m, decoder.o, queues.i)
+        for name in QUEUES:
+            connect(m, getattr(queues, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
+        status = self.status
+        m.d.comb += [
+            reader.start.eq(self.start),
+            reader.address.eq(self.address),
+            reader.bytes.eq(self.bytes),
+            reader.halt.eq(self.halt | (decoder.state == State.FAULT)),
+            reader.flush.eq(decoder.ended),
+            decoder.start.eq(self.start),
+            decoder.exhausted.eq(reader.exhausted),
+            decoder.halt.eq(self.halt),
+            decoder.finish.eq(self.done),
+            self.done.eq(
+                decoder.ended & reader.idle & queues.empty & self.engines_idle & ~self.halt
+            ),
+            status.index.eq(decoder.index),
+            status.idle.eq((decoder.state == State.IDLE) & reader.idle & queues.empty),
+            status.fault.eq(decoder.fault & ~self.halt),
+            status.cause.eq(decoder.cause),
+            status.fault_index.eq(decoder.index),
+        ]
+        self._classify(m, decoder)
+        return m
+
+    def _classify(self, m: Module, decoder: Decoder) -> None:
+        """A full queue counts as PIPELINE: the engine behind it has the real reason."""
+        stall = self.status.stall
+        with m.Switch(decoder.state):
+            with m.Case(State.IDLE, State.END, State.FAULT):
+                m.d.comb += stall.eq(Stall.IDLE)
+            with m.Case(State.ASSEMBLE):
+                m.d.comb += stall.eq(Mux(decoder.i.valid, Stall.BUSY, Stall.MEMORY))
+            with m.Case(State.CHECK):
+                m.d.comb += stall.eq(Stall.BUSY)
+            with m.Default():
+                moves = decoder.o.ready | ~decoder.o.valid
+                m.d.comb += stall.eq(Mux(moves, Stall.BUSY, Stall.PIPELINE))

@@ -1,0 +1,171 @@
+"""Load engine: memory to scratchpad, parameter memory and TABLE, and fills."""
+
+from amaranth.hdl import *
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
+from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
+from hw_gen.blocks.load_writer import LoadWriter
+from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.interfaces import EngineStatus, axi_read, spad_write, table_write
+from hw_gen.layouts import PostStream, queued_layout
+from spec.config import NpuConfig
+from spec.isa import REGIONS, Opcode
+from spec.memmap import Fault, Stall
+
+TABLE_ADDR_BITS = 24
+"""Width of a byte address of the parameter memory or TABLE."""
+
+READ_ID = 1
+
+
+class LoadEngine(wiring.Component):
+    """Executes LOAD instructions.
+
+    Members
+    -------
+    i : ``In(stream)`` of `queued_layout`. bases : the base registers.
+    axi : AR and R channels, id 1.
+    spad, param, table : where the bytes go.
+    wait, post : semaphores.
+    halt : a fault happened somewhere: request nothing more, write nothing more, take what was
+        requested. Left by reset only. Own faults act like it.
+    status : `EngineStatus`.
+
+    Timing: an AR and a write a cycle, also when every burst is one beat; up to
+    ``config.outstanding`` bursts in flight. A post leaves after the memory took the last byte.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(queued_layout(Opcode.LOAD))),
+                "axi": Out(axi_read(config)),
+                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "spad": Out(spad_write(config)),
+                "param": Out(table_write(config, TABLE_ADDR_BITS)),
+                "table": Out(table_write(config, TABLE_ADDR_BITS)),
+                "wait": Out(WaitPort),
+                "post": Out(PostStream),
+                "halt": In(1),
+                "status": Out(EngineStatus),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.seq = seq = Sequencer(
+            Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)}
+        )
+        m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
+        m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
+        m.submodules.writer = writer = LoadWriter(config, runs.tag)
+        m.submodules.posts = posts = PostQueue(config.outstanding)
+        connect(m, flipped(self.i), seq.i)
+        connect(m, seq.o, runs.i)
+        connect(m, runs.o, split.i)
+        connect(m, seq.post[0], posts.i)
+        connect(m, seq.wait, flipped(self.wait))
+        connect(m, posts.o, flipped(self.post))
+        for name in ("spad", "param", "table"):
+            connect(m, getattr(writer, name), flipped(getattr(self, name)))
+        m.d.comb += [
+            runs.instr.eq(seq.instr),
+            runs.index.eq(seq.index),
+            *(a.eq(b) for a, b in zip(runs.bases, self.bases, strict=True)),
+            posts.fire.eq(writer.fire),
+        ]
+        halted = self._faults(m, runs, writer)
+        queue = self._issue(m, split.o, halted)
+        connect(m, queue, writer.i)
+        self._receive(m, writer, halted)
+        requested = self.axi.arvalid & self.axi.arready
+        waiting_ar = self.axi.arvalid & ~self.axi.arready
+        empty = runs.empty & split.empty & writer.empty & ~self.axi.arvalid & self._none
+        with m.If(writer.wrote | requested):
+            m.d.comb += self.status.stall.eq(Stall.BUSY)
+        with m.Elif(writer.blocked):
+            m.d.comb += self.status.stall.eq(Stall.BANK)
+        with m.Elif(seq.waiting):
+            m.d.comb += self.status.stall.eq(Stall.SEMAPHORE)
+        with m.Elif(waiting_ar | writer.starved):
+            m.d.comb += self.status.stall.eq(Stall.MEMORY)
+        with m.Elif(seq.active | ~empty | ~posts.empty):
+            m.d.comb += self.status.stall.eq(Stall.PIPELINE)
+        with m.Else():
+            m.d.comb += self.status.stall.eq(Stall.IDLE)
+        m.d.comb += [
+            self.status.index.eq(seq.index),
+            self.status.idle.eq(~self.i.valid & ~seq.active & empty & posts.empty),
+        ]
+        return m
+
+    def _faults(self, m: Module, runs: RunStage, writer: LoadWriter) -> Value:
+        """Report the first fault of this engine; returns: nothing new may happen."""
+        stopped = Signal()
+        halted = Signal()
+        status = self.status
+        m.d.comb += [
+            halted.eq(self.halt | stopped),
+            writer.halt.eq(halted),
+            status.fault.eq((writer.fault | runs.fault) & ~halted),
+            status.cause.eq(Mux(writer.fault, Fault.AXI_ERROR, Fault.CHIP_ADDRESS)),
+            status.fault_index.eq(Mux(writer.fault, writer.fault_index, runs.fault_index)),
+        ]
+        with m.If(status.fault):
+            m.d.sync += stopped.eq(1)
+        return halted
+
+    def _issue(self, m: Module, bursts, halted: Value):
+        """Each burst goes to AR (not a fill) and to the queue of descriptors for the writer."""
+        burst, axi = bursts.payload, self.axi
+        layout = burst_layout(self._config, burst.tag.shape())
+        width = layout.as_shape().width
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(
+            width=width, depth=self._config.outstanding
+        )
+        self._none = queue.level == 0
+        go = Signal()
+        lanes = lane_bits(self._config)
+        m.d.comb += [
+            go.eq(bursts.valid & queue.w_rdy & (~axi.arvalid | axi.arready) & ~halted),
+            bursts.ready.eq(go),
+            queue.w_en.eq(go),
+            queue.w_data.eq(burst),
+            axi.arid.eq(READ_ID),
+            axi.arsize.eq(lanes),
+            axi.arburst.eq(1),
+        ]
+        with m.If(go & ~burst.tag.fill):
+            m.d.sync += [
+                axi.arvalid.eq(1),
+                axi.araddr.eq(Cat(Const(0, lanes), burst.addr[lanes:])),
+                axi.arlen.eq(burst.len),
+            ]
+        with m.Elif(axi.arready):
+            m.d.sync += axi.arvalid.eq(0)
+        out = stream.Signature(layout).create(path=("queued",))
+        m.d.comb += [
+            out.valid.eq(queue.r_rdy),
+            out.payload.eq(queue.r_data),
+            queue.r_en.eq(out.ready),
+        ]
+        return out
+
+    def _receive(self, m: Module, writer: LoadWriter, halted: Value) -> None:
+        """Two beats of buffer keep the scratchpad's grant off the bus's ready."""
+        bus = 8 * self._config.bus_bytes
+        m.submodules.beats = beats = fifo.SyncFIFO(width=bus + 1, depth=2)
+        m.d.comb += [
+            beats.w_en.eq(self.axi.rvalid),
+            beats.w_data.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
+            self.axi.rready.eq(beats.w_rdy | halted),
+            writer.beat.valid.eq(beats.r_rdy),
+            writer.beat.payload.eq(beats.r_data),
+            beats.r_en.eq(writer.beat.ready),
+        ]

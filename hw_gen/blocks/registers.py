@@ -1,0 +1,220 @@
+"""The AXI4-Lite registers: control, status, bases, counters, faults, interrupt."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.counters import TOTALS, Counters
+from hw_gen.blocks.faults import FaultUnit
+from hw_gen.interfaces import EngineStatus, axi_lite
+from spec.config import NpuConfig
+from spec.isa import ISA_DIGEST, ISA_VERSION, REGIONS, Engine
+from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Stall
+
+_OKAY, _SLVERR = 0, 2
+_QUIET = 4
+"""Cycles in which AXI must owe nothing before a soft reset begins: requests of the last cycle
+before the halt are offered one cycle later."""
+_RESET = 8
+"""Cycles of soft reset."""
+
+
+class Registers(wiring.Component):
+    """Registers of `spec.memmap`, and what follows from them.
+
+    Members
+    -------
+    axil : ``In(axi_lite)``; an address that holds no register answers SLVERR.
+    irq : interrupt. start : begin a program. bases, program_address, program_bytes : its arguments.
+    running : between START and DONE or fault. done : the program ended (from fetch).
+    engines, overflow, overflow_engine : see `FaultUnit`. vector, read_beat, write_bytes : see `Counters`.
+    halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
+    axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
+        it no longer does; resets every engine, queue and semaphore.
+
+    Timing: a read answers in the next cycle. START while running, halted or faulted is ignored.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "axil": In(axi_lite),
+                "irq": Out(1),
+                "start": Out(1),
+                "bases": Out(config.axi_addr_bits).array(REGIONS),
+                "program_address": Out(config.axi_addr_bits),
+                "program_bytes": Out(32),
+                "running": Out(1),
+                "done": In(1),
+                "engines": In(EngineStatus).array(len(Engine)),
+                "overflow": In(1),
+                "overflow_engine": In(3),
+                "vector": In(1),
+                "read_beat": In(1),
+                "write_bytes": In(range(config.bus_bytes + 1)),
+                "halt": Out(1),
+                "axi_busy": In(1),
+                "soft_reset": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counters = counters = Counters(self._config)
+        m.submodules.faults = faults = FaultUnit()
+        written = self._write_port(m)
+        storage = self._storage(m, written)
+        done = Signal()
+        control = written["CONTROL"]
+        reset_asked = self._reset(m, control)
+        m.d.comb += [
+            self.start.eq(control[0] & ~control[1] & ~self.running & ~faults.fault & ~reset_asked),
+            self.halt.eq(faults.fault | reset_asked),
+            faults.run.eq(self.running & ~reset_asked),
+            faults.clear.eq(self.soft_reset),
+            faults.overflow.eq(self.overflow),
+            faults.overflow_engine.eq(self.overflow_engine),
+            faults.limit.eq(storage["WATCHDOG"]),
+            counters.run.eq(self.running),
+            counters.clear.eq(self.start | self.soft_reset),
+            counters.vector.eq(self.vector),
+            counters.read_beat.eq(self.read_beat),
+            counters.write_bytes.eq(self.write_bytes),
+        ]
+        for e in Engine:
+            m.d.comb += counters.stall[e].eq(self.engines[e].stall)
+            for name in EngineStatus.members:
+                m.d.comb += getattr(faults.engines[e], name).eq(getattr(self.engines[e], name))
+        ended = self.running & (self.done | faults.strobe)
+        with m.If(self.start):
+            m.d.sync += [self.running.eq(1), done.eq(0)]
+        with m.Elif(self.soft_reset):
+            m.d.sync += [self.running.eq(0), done.eq(0)]
+        with m.Elif(ended):
+            m.d.sync += [self.running.eq(0), done.eq(~faults.strobe)]
+        pending = self._interrupt(m, ended, written, storage)
+        values = self._values(storage, counters, faults)
+        values["STATUS"] = Cat(self.running | reset_asked, done, faults.fault)
+        values["IRQ_STATUS"] = pending
+        self._read_port(m, values)
+        return m
+
+    def _write_port(self, m: Module) -> dict[str, Value]:
+        """Accept address and data together; returns per writable register: bytes written, masked.
+
+        The value has 32 data bits below 32 mask bits, all zero when it is not written.
+        """
+        axil = self.axil
+        go, known = Signal(), Signal()
+        m.d.comb += [
+            go.eq(axil.awvalid & axil.wvalid & ~axil.bvalid),
+            axil.awready.eq(go),
+            axil.wready.eq(go),
+        ]
+        mask = Cat(bit.replicate(8) for bit in axil.wstrb)
+        written = {}
+        with m.Switch(axil.awaddr[2:]):
+            for register in REGISTERS:
+                with m.Case(register.offset >> 2):
+                    m.d.comb += known.eq(1)
+                    if register.access != "ro":
+                        value = Signal(64, name=f"write_{register.name}")
+                        with m.If(go):
+                            m.d.comb += value.eq(Cat(axil.wdata & mask, mask))
+                        written[register.name] = value
+        with m.If(go):
+            m.d.sync += [axil.bvalid.eq(1), axil.bresp.eq(Mux(known, _OKAY, _SLVERR))]
+        with m.Elif(axil.bready):
+            m.d.sync += axil.bvalid.eq(0)
+        return written
+
+    def _storage(self, m: Module, written: dict[str, Value]) -> dict[str, Signal]:
+        """A flip-flop per bit of every read-write register; soft reset spares only the bases."""
+        storage = {}
+        for register in REGISTERS:
+            if register.access != "rw":
+                continue
+            held = Signal(32, name=register.name)
+            storage[register.name] = held
+            value = written[register.name]
+            if not register.name.startswith("BASE"):
+                with m.If(self.soft_reset):
+                    m.d.sync += held.eq(0)
+            with m.If(value[32:].any()):
+                m.d.sync += held.eq((held & ~value[32:]) | value[:32])
+        bits = self._config.axi_addr_bits
+        m.d.comb += [
+            self.program_address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])[:bits]),
+            self.program_bytes.eq(storage["PROGRAM_BYTES"]),
+            *(
+                base.eq(Cat(storage[f"BASE{i}_LO"], storage[f"BASE{i}_HI"])[:bits])
+                for i, base in enumerate(self.bases)
+            ),
+        ]
+        return storage
+
+    def _reset(self, m: Module, control: Value) -> Value:
+        """RESET: halt, wait until AXI is quiet, reset; returns: one is under way."""
+        asked, quiet, left = Signal(), Signal(range(_QUIET + 1)), Signal(range(_RESET + 1))
+        m.d.comb += self.soft_reset.eq(left != 0)
+        with m.If(self.axi_busy | ~asked):
+            m.d.sync += quiet.eq(0)
+        with m.Elif(quiet != _QUIET):
+            m.d.sync += quiet.eq(quiet + 1)
+        with m.If(left != 0):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 1):
+                m.d.sync += asked.eq(0)
+        with m.Elif(control[1]):
+            m.d.sync += asked.eq(1)
+        with m.Elif(asked & (quiet == _QUIET)):
+            m.d.sync += left.eq(_RESET)
+        return asked
+
+    def _interrupt(self, m: Module, ended: Value, written, storage) -> Value:
+        pending = Signal()
+        with m.If(self.soft_reset | self.start | written["IRQ_STATUS"][0]):
+            m.d.sync += pending.eq(0)
+        with m.If(ended & ~self.soft_reset):
+            m.d.sync += pending.eq(1)
+        m.d.comb += self.irq.eq(pending & storage["IRQ_ENABLE"][0])
+        return pending
+
+    def _values(self, storage, counters: Counters, faults: FaultUnit) -> dict[str, Value]:
+        """What each register reads as, CONTROL as zero."""
+        values: dict[str, Value] = {
+            **storage,
+            "ID": Const(ID_VALUE, 32),
+            "ISA_VERSION": Const(ISA_VERSION[0] << 16 | ISA_VERSION[1], 32),
+            "CONTROL": Const(0, 32),
+            "IRQ_ENABLE": storage["IRQ_ENABLE"] & 1,
+            "FAULT_CAUSE": faults.cause,
+            "FAULT_ENGINE": faults.engine,
+            "FAULT_INSTRUCTION": faults.index,
+        }
+        wide: dict[str, Value] = {
+            "ISA_DIGEST": Const(ISA_DIGEST, 64),
+            "CONFIG_DIGEST": Const(self._config.digest(), 64),
+            **dict(zip(TOTALS, counters.total, strict=True)),
+        }
+        for e in Engine:
+            values[f"PC_{e.name}"] = self.engines[e].index
+            for stall in Stall:
+                counter = counters.count[e * len(Stall) + stall]
+                wide[f"COUNT_{e.name}_{stall.name}"] = counter
+        for name, value in wide.items():
+            values[f"{name}_LO"], values[f"{name}_HI"] = value[:32], value[32:]
+        return values
+
+    def _read_port(self, m: Module, values: dict[str, Value]) -> None:
+        axil = self.axil
+        m.d.comb += axil.arready.eq(~axil.rvalid)
+        with m.If(axil.arvalid & axil.arready):
+            m.d.sync += [axil.rvalid.eq(1), axil.rdata.eq(0), axil.rresp.eq(_SLVERR)]
+            with m.Switch(axil.araddr[2:]):
+                for name, offset in OFFSETS.items():
+                    with m.Case(offset >> 2):
+                        m.d.sync += [axil.rdata.eq(values[name]), axil.rresp.eq(_OKAY)]
+        with m.Elif(axil.rready):
+            m.d.sync += axil.rvalid.eq(0)

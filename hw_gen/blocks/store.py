@@ -1,0 +1,188 @@
+"""Store engine: scratchpad to memory."""
+
+from amaranth.hdl import *
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
+from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
+from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.blocks.store_reader import StoreReader
+from hw_gen.interfaces import EngineStatus, axi_write, spad_read
+from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
+from spec.config import NpuConfig
+from spec.isa import REGIONS, Opcode, Point
+from spec.memmap import Fault, Stall
+
+POINTS = (Point.DONE, Point.READ)
+_DONE, _READ = range(len(POINTS))
+
+
+class StoreEngine(wiring.Component):
+    """Executes STORE instructions.
+
+    Members
+    -------
+    i : ``In(stream)`` of `queued_layout`. bases : the base registers.
+    axi : AW, W and B channels, id 0. spad : reads.
+    wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
+        scratchpad has been read.
+    w_bytes : bytes that memory took in this cycle.
+    halt : a fault happened somewhere: request nothing more; bursts that were requested are
+        finished without strobes. Left by reset only. Own faults act like it.
+    status : `EngineStatus`.
+
+    Timing: an AW and a W beat a cycle, also when every burst is one beat; up to
+    ``config.outstanding`` bursts in flight.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(queued_layout(Opcode.STORE))),
+                "axi": Out(axi_write(config)),
+                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "spad": Out(spad_read(config)),
+                "wait": Out(WaitPort),
+                "post_done": Out(PostStream),
+                "post_read": Out(PostStream),
+                "w_bytes": Out(range(config.bus_bytes + 1)),
+                "halt": In(1),
+                "status": Out(EngineStatus),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.seq = seq = Sequencer(
+            Opcode.STORE,
+            {"mem": ("mem_base", 40), "chip": ("chip_base", 24)},
+            post_points=POINTS,
+        )
+        m.submodules.runs = runs = RunStage(config, Opcode.STORE, seq.step_layout)
+        m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
+        m.submodules.reader = reader = StoreReader(config, runs.tag)
+        m.submodules.done = done = PostQueue(config.outstanding)
+        m.submodules.read = read = PostQueue(config.outstanding)
+        connect(m, flipped(self.i), seq.i)
+        connect(m, seq.o, runs.i)
+        connect(m, runs.o, split.i)
+        connect(m, seq.post[_DONE], done.i)
+        connect(m, seq.post[_READ], read.i)
+        connect(m, seq.wait, flipped(self.wait))
+        connect(m, done.o, flipped(self.post_done))
+        connect(m, read.o, flipped(self.post_read))
+        connect(m, reader.spad, flipped(self.spad))
+        m.d.comb += [
+            runs.instr.eq(seq.instr),
+            runs.index.eq(seq.index),
+            *(a.eq(b) for a, b in zip(runs.bases, self.bases, strict=True)),
+            read.fire.eq(reader.fire),
+        ]
+        halted = Signal()
+        pending = self._issue(m, split.o, reader, halted)
+        self._write(m, reader)
+        bad, bad_index = self._respond(m, pending, done)
+        self._faults(m, runs, bad, bad_index, halted)
+        m.d.comb += reader.halt.eq(halted)
+        empty = runs.empty & split.empty & reader.empty & ~self.axi.awvalid & (pending.level == 0)
+        self._status(m, seq, reader, empty, done.empty & read.empty, pending.level != 0)
+        return m
+
+    def _faults(self, m: Module, runs: RunStage, bad, bad_index, halted: Signal) -> None:
+        stopped = Signal()
+        status = self.status
+        m.d.comb += [
+            halted.eq(self.halt | stopped),
+            status.fault.eq((bad | runs.fault) & ~halted),
+            status.cause.eq(Mux(bad, Fault.AXI_ERROR, Fault.CHIP_ADDRESS)),
+            status.fault_index.eq(Mux(bad, bad_index, runs.fault_index)),
+        ]
+        with m.If(status.fault):
+            m.d.sync += stopped.eq(1)
+
+    def _issue(self, m: Module, bursts, reader: StoreReader, halted: Value):
+        """Each burst goes to AW, to the reader, and to the queue that awaits responses."""
+        burst, axi = bursts.payload, self.axi
+        layout = burst_layout(self._config, burst.tag.shape())
+        m.submodules.reads = reads = fifo.SyncFIFOBuffered(width=layout.as_shape().width, depth=16)
+        m.submodules.pending = pending = fifo.SyncFIFOBuffered(
+            width=1 + INDEX_BITS, depth=self._config.outstanding
+        )
+        go = Signal()
+        lanes = lane_bits(self._config)
+        fires = burst.last & burst.tag.fires[_DONE]
+        m.d.comb += [
+            go.eq(
+                bursts.valid & reads.w_rdy & pending.w_rdy & (~axi.awvalid | axi.awready) & ~halted
+            ),
+            bursts.ready.eq(go),
+            reads.w_en.eq(go),
+            reads.w_data.eq(burst),
+            pending.w_en.eq(go),
+            pending.w_data.eq(Cat(burst.tag.index, fires)),
+            reader.i.valid.eq(reads.r_rdy),
+            reader.i.payload.eq(reads.r_data),
+            reads.r_en.eq(reader.i.ready),
+            axi.awid.eq(0),
+            axi.awsize.eq(lanes),
+            axi.awburst.eq(1),
+        ]
+        with m.If(go):
+            m.d.sync += [
+                axi.awvalid.eq(1),
+                axi.awaddr.eq(Cat(Const(0, lanes), burst.addr[lanes:])),
+                axi.awlen.eq(burst.len),
+            ]
+        with m.Elif(axi.awready):
+            m.d.sync += axi.awvalid.eq(0)
+        return pending
+
+    def _write(self, m: Module, reader: StoreReader) -> None:
+        axi, beat = self.axi, reader.o.payload
+        m.d.comb += [
+            axi.wvalid.eq(reader.o.valid),
+            axi.wdata.eq(beat.data),
+            axi.wstrb.eq(beat.strobe),
+            axi.wlast.eq(beat.last),
+            reader.o.ready.eq(axi.wready),
+        ]
+        with m.If(axi.wvalid & axi.wready):
+            m.d.comb += self.w_bytes.eq(beat.size)
+
+    def _respond(self, m: Module, pending, done: PostQueue):
+        """Responses come in order; returns: one is an error, and its instruction."""
+        taken = Signal()
+        bad = Signal()
+        m.d.comb += [
+            self.axi.bready.eq(pending.r_rdy),
+            pending.r_en.eq(self.axi.bvalid),
+            taken.eq(self.axi.bvalid & pending.r_rdy),
+            bad.eq(taken & self.axi.bresp.any()),
+            done.fire.eq(taken & ~bad & pending.r_data[-1]),
+        ]
+        return bad, pending.r_data[:-1]
+
+    def _status(self, m: Module, seq, reader, empty, posted, unanswered) -> None:
+        axi, status = self.axi, self.status
+        moved = (axi.wvalid & axi.wready) | (axi.awvalid & axi.awready) | reader.took
+        with m.If(moved):
+            m.d.comb += status.stall.eq(Stall.BUSY)
+        with m.Elif(reader.blocked):
+            m.d.comb += status.stall.eq(Stall.BANK)
+        with m.Elif(seq.waiting):
+            m.d.comb += status.stall.eq(Stall.SEMAPHORE)
+        with m.Elif(unanswered):
+            m.d.comb += status.stall.eq(Stall.MEMORY)
+        with m.Elif(seq.active | ~empty | ~posted):
+            m.d.comb += status.stall.eq(Stall.PIPELINE)
+        with m.Else():
+            m.d.comb += status.stall.eq(Stall.IDLE)
+        m.d.comb += [
+            status.index.eq(seq.index),
+            status.idle.eq(~self.i.valid & ~seq.active & empty & posted),
+        ]
