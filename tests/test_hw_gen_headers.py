@@ -1,0 +1,142 @@
+"""The C header compiles and says what spec says; the SystemVerilog package is clean."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hw_gen.headers import c_header, sv_package
+from spec.config import NpuConfig, preset
+from spec.isa import FORMATS, ISA_DIGEST, Alu, DType, Engine, Group, Opcode
+from spec.memmap import OFFSETS, Fault, Stall
+
+PRESET_NAMES = ["tiny", "default", "odd"]
+
+
+def expected(config):
+    """Name without prefix → value, computed from spec in the plainest way."""
+    values = {
+        "ISA_DIGEST": ISA_DIGEST,
+        "CONFIG_DIGEST": config.digest(),
+        "ROWS": config.rows,
+        "COLS": config.cols,
+        "SPAD_BYTES": config.spad_kib * 1024,
+        "ACC_VECTORS": config.acc_vectors,
+        "PARAM_ENTRY_BYTES": config.param_entry_bytes,
+        "BUS_BYTES": config.bus_bytes,
+        "AXI_ADDR_BITS": config.axi_addr_bits,
+        "ISA_VERSION_MAJOR": 1,
+        "ISA_VERSION_MINOR": 0,
+        "REGION_OUTPUT": 2,
+    }
+    values |= {f"REG_{name}": offset for name, offset in OFFSETS.items()}
+    for kind in (Opcode, Engine, Fault, Stall, DType, Alu):
+        values |= {f"{kind.__name__.upper()}_{m.name}": int(m) for m in kind}
+    for opcode, fmt in FORMATS.items():
+        values[f"{opcode.name}_GRANULES"] = fmt.granules
+        at = 0
+        for item in fmt.items:
+            name = f"{opcode.name}_{item.name.upper()}"
+            if isinstance(item, Group):
+                values[f"{name}_ELEMENTS"] = item.count
+                values[f"{name}_ELEMENT_BITS"] = item.bits // item.count
+            else:
+                values[f"{name}_LSB"] = at
+                values[f"{name}_BITS"] = item.bits
+            at += item.bits
+    return values
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+@pytest.mark.parametrize(
+    "compiler", [["gcc", "-std=c11"], ["g++", "-std=c++17"]], ids=lambda c: c[0]
+)
+def test_header_compiles_cleanly_and_prints_the_values_of_spec(tmp_path, name, compiler):
+    config = preset(name)
+    (tmp_path / "systola_params.h").write_text(c_header(config))
+    want = expected(config)
+    lines = "\n".join(f'    P("{key}", SYSTOLA_{key});' for key in want)
+    (tmp_path / "main.c").write_text(
+        '#include "systola_params.h"\n#include "systola_params.h"\n'
+        "#include <stdio.h>\n"
+        '#define P(name, value) printf("%s %llu\\n", name, (unsigned long long)(value))\n'
+        f"int main(void) {{\n{lines}\n    return 0;\n}}\n"
+    )
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    subprocess.run([*compiler, *flags, "main.c", "-o", "main"], cwd=tmp_path, check=True)
+    out = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    got = {key: int(value) for key, value in (line.split() for line in out.splitlines())}
+    assert len(got) > 300
+    assert got == want
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_package_passes_the_linter_and_agrees_with_the_header(tmp_path, name):
+    from sw.runtime.simulator.verilator import find_verilator
+
+    config = preset(name)
+    path = tmp_path / "systola_pkg.sv"
+    path.write_text(sv_package(config))
+    verilator = find_verilator()
+    done = subprocess.run(
+        [verilator.command, "--lint-only", "-Wall", path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **verilator.env},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "%Warning" not in done.stderr
+    found = re.findall(
+        r"^  localparam (?:\S+ )+?(\w+) = (?:(\d+)'h)?([0-9a-f]+);", path.read_text(), re.M
+    )
+    got = {key: int(value, 16 if bits else 10) for key, bits, value in found}
+    want = {k: v for k, v in expected(config).items() if k in got}
+    assert len(want) > 250
+    assert {k: got[k] for k in want} == want
+    assert f"OPCODE_MATRIX = 6'd{int(Opcode.MATRIX)}" in path.read_text()
+
+
+@pytest.mark.parametrize("make", [c_header, sv_package])
+def test_names_are_unique_and_text_depends_on_the_digest_only(make):
+    config = preset("small")
+    text = make(config)
+    names = re.findall(r"^(?:#define (\w+) \S|  localparam .* (\w+) = )", text, re.M)
+    names = [a or b for a, b in names]
+    assert len(names) > 250
+    assert len(set(names)) == len(names)
+    renamed = NpuConfig(**{**config.to_dict(), "name": "another"})
+    assert make(renamed) == text
+    assert make(preset("tiny")) != text
+
+
+def run_generator(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "hw_gen", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parent.parent,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--config", "nosuch"],
+            "hw_gen: config 'nosuch': no such preset; presets are tiny, small, default, large, "
+            "rect, odd\n",
+        ),
+        (["--set", "rows=0"], "hw_gen: rows=0: must lie in 2…128\n"),
+        (
+            ["--set", "rows"],
+            "hw_gen: --set rows: must be of the form name=value, e.g. --set rows=8\n",
+        ),
+    ],
+)
+def test_bad_arguments_of_the_generator_are_one_message(arguments, message):
+    done = run_generator(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

@@ -1,0 +1,175 @@
+"""NpuConfig: every rule has its own message; derived sizes; digests."""
+
+import dataclasses
+import re
+
+import pytest
+
+from spec.config import PRESETS, ConfigError, NpuConfig, preset
+
+RULES = [
+    ({"rows": 8.0}, "rows=8.0: must be a whole number"),
+    ({"rows": True}, "rows=True: must be a whole number"),
+    ({"depthwise": 1}, "depthwise=1: must be true or false"),
+    ({"rows": 1}, "rows=1: must lie in 2…128"),
+    ({"rows": 129}, "rows=129: must lie in 2…128"),
+    ({"cols": 0}, "cols=0: must lie in 2…128"),
+    ({"spad_kib": 2}, "spad_kib=2: must lie in 4…8192"),
+    ({"acc_kib": 8192}, "acc_kib=8192: must lie in 1…4096"),
+    ({"bus_bytes": 4}, "bus_bytes=4: must lie in 8…64"),
+    ({"banks": 2}, "banks=2: must lie in 4…16"),
+    ({"param_entries": 1}, "param_entries=1: must lie in 4…4096"),
+    ({"table_entries": 512}, "table_entries=512: must lie in 256…256"),
+    ({"semaphores": 16}, "semaphores=16: must lie in 32…64"),
+    ({"sem_bits": 4}, "sem_bits=4: must lie in 8…16"),
+    ({"queue_depth": 64}, "queue_depth=64: must lie in 2…32"),
+    ({"outstanding": 4}, "outstanding=4: must lie in 8…512"),
+    ({"max_burst": 512}, "max_burst=512: must lie in 1…256"),
+    ({"axi_addr_bits": 16}, "axi_addr_bits=16: must lie in 32…64"),
+    ({"taps": 0}, "taps=0: must lie in 1…9"),
+    ({"bus_bytes": 12}, "bus_bytes=12: must be a power of two"),
+    ({"banks": 6}, "banks=6: must be a power of two"),
+    ({"queue_depth": 5}, "queue_depth=5: must be a power of two"),
+    ({"outstanding": 100}, "outstanding=100: must be a power of two"),
+    ({"max_burst": 15}, "max_burst=15: must be a power of two"),
+    (
+        {"bus_bytes": 64, "max_burst": 128},
+        "max_burst=128: times bus_bytes=64 exceeds the 4096 bytes that an AXI burst may span; "
+        "use max_burst<=64",
+    ),
+    (
+        {"spad_kib": 5, "rows": 128, "banks": 16},
+        "spad_kib=5: must fill 16 banks of 128-byte words",
+    ),
+    ({"spad_kib": 48}, "spad_kib=48: must be a power of two"),
+    (
+        {"cols": 12},
+        "acc_kib=64: must hold a power of two (4 or more) of 48-byte vectors (cols=12); "
+        "acc_kib=96 does",
+    ),
+    (
+        {"acc_kib": 1, "cols": 128},
+        "acc_kib=1: must hold a power of two (4 or more) of 512-byte vectors (cols=128); "
+        "acc_kib=2 does",
+    ),
+    ({"depthwise": True}, "depthwise=True: this release's generator has no such hardware yet"),
+    (
+        {"transposed_weights": True},
+        "transposed_weights=True: this release's generator has no such hardware yet",
+    ),
+    (
+        {"wide_operands": True},
+        "wide_operands=True: this release's generator has no such hardware yet",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), RULES, ids=[m for _, m in RULES])
+def test_illegal_configuration_says_field_value_and_rule(changes, message):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        NpuConfig(**changes)
+
+
+def test_every_bounded_field_is_covered_by_a_rule_test():
+    tested = {next(iter(changes)) for changes, _ in RULES}
+    bounded = {f.name for f in dataclasses.fields(NpuConfig)} - {"name"}
+    assert bounded - tested == set()
+
+
+def test_suggested_accumulator_size_is_legal():
+    with pytest.raises(ConfigError) as caught:
+        NpuConfig(cols=12)
+    size = int(re.search(r"acc_kib=(\d+) does", str(caught.value))[1])
+    assert NpuConfig(cols=12, acc_kib=size).acc_vectors == 2048
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_hold_what_their_derived_sizes_say(name):
+    config = preset(name)
+    assert config.pes == config.rows * config.cols
+    assert config.word_bytes >= max(config.rows, config.cols, config.bus_bytes)
+    assert config.word_bytes & (config.word_bytes - 1) == 0
+    assert config.bank_depth * config.banks * config.word_bytes == config.spad_kib * 1024
+    assert config.acc_vectors * config.cols * 4 == config.acc_kib * 1024
+    assert config.acc_half * 2 == config.acc_vectors
+    assert config.param_entry_bytes >= 9 * config.cols
+    assert config.param_entry_bytes % config.bus_bytes == 0
+    assert 2**config.spad_addr_bits == config.spad_bytes
+    assert 2**config.acc_addr_bits == config.acc_vectors
+
+
+def test_presets_are_the_promised_arrays():
+    sizes = {name: (c.rows, c.cols) for name, c in PRESETS.items()}
+    assert sizes == {
+        "tiny": (4, 4),
+        "small": (8, 8),
+        "default": (16, 16),
+        "large": (32, 32),
+        "rect": (8, 16),
+        "odd": (12, 12),
+    }
+
+
+@pytest.mark.parametrize("banks", [4, 8, 16])
+def test_skewed_banks_are_even_and_break_power_of_two_pitches(banks):
+    config = NpuConfig(banks=banks)
+    counts = [0] * banks
+    for word in range(banks**3):
+        counts[config.bank_of(word)] += 1
+    assert counts == [banks**2] * banks
+    for pitch in (banks, banks * banks):
+        hit = {config.bank_of(i * pitch) for i in range(banks * banks)}
+        assert len(hit) == banks, f"pitch {pitch} stays in banks {hit}"
+
+
+def test_digest_covers_every_field_but_the_name():
+    base = NpuConfig()
+    assert NpuConfig(name="other").digest() == base.digest()
+    changed = {
+        "rows": 8, "cols": 8, "spad_kib": 128, "acc_kib": 128, "bus_bytes": 8, "banks": 16,
+        "param_entries": 32, "semaphores": 64, "sem_bits": 9, "queue_depth": 4,
+        "outstanding": 64, "max_burst": 8, "axi_addr_bits": 64, "taps": 2,
+    }  # fmt: skip
+    digests = {dataclasses.replace(base, **{k: v}).digest() for k, v in changed.items()}
+    assert len(digests) == len(changed)
+    assert base.digest() not in digests
+
+
+def test_digest_is_stable_across_releases():
+    # A changed digest makes every stored program image unusable: change this on purpose only.
+    assert preset("tiny").digest_hex == "c5ab7dd228434521"
+    assert preset("default").digest_hex == "77e41717065bf006"
+
+
+def test_settings_from_text_change_fields_and_label():
+    config = preset("tiny").with_settings({"rows": "8", "spad_kib": "0x20"})
+    assert (config.rows, config.spad_kib, config.name) == (8, 32, "tiny+rows=8+spad_kib=0x20")
+    assert preset("tiny").with_settings({}) is preset("tiny")
+    assert not preset("tiny").with_settings({"depthwise": "no"}).depthwise
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rows": "eight"}, "rows=eight: must be a whole number"),
+        ({"depthwise": "maybe"}, "depthwise=maybe: must be true or false"),
+        ({"rows": "0"}, "rows=0: must lie in 2…128"),
+    ],
+)
+def test_bad_setting_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        preset("default").with_settings(settings)
+
+
+@pytest.mark.parametrize("key", ["colour", "name"])
+def test_unknown_setting_lists_the_fields(key):
+    with pytest.raises(ConfigError) as caught:
+        preset("default").with_settings({key: "1"})
+    text = str(caught.value)
+    assert text.startswith(f"{key}=1: no such configuration field; fields are rows, cols, spad_kib")
+
+
+def test_unknown_preset_lists_the_presets():
+    message = "config 'nosuch': no such preset; presets are tiny, small, default, large, rect, odd"
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        preset("nosuch")
