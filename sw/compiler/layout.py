@@ -1,0 +1,139 @@
+"""How a logical tensor lies in memory, so that views and permutations cost nothing.
+
+A PyTorch model is NCHW, TOSA is NHWC. Instead of transposing, each value of the importer carries a
+`Layout`: the logical dimensions are products of *factors*, and the factors have an order in memory.
+`permute` and `reshape` only rearrange factors. The flatten between a pool and a linear layer thus
+ends as a permutation of the linear layer's constant weights.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`sizes`: factors in logical order; `groups`: how many of them each logical dimension has;
+    `order`: the factor at each position in memory, outermost first.
+    """
+
+    sizes: tuple[int, ...]
+    groups: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @staticmethod
+    def of(shape: Sequence[int], axes: Sequence[int] | None = None) -> "Layout":
+        """One factor per dimension; memory holds the dimensions in order `axes` (row-major)."""
+        rank = len(shape)
+        return Layout(tuple(shape), (1,) * rank, tuple(axes if axes is not None else range(rank)))
+
+    @property
+    def dims(self) -> tuple[tuple[int, ...], ...]:
+        """The factor indices of each logical dimension."""
+        out, at = [], 0
+        for count in self.groups:
+            out.append(tuple(range(at, at + count)))
+            at += count
+        return tuple(out)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The logical shape."""
+        return tuple(math.prod(self.sizes[f] for f in dim) for dim in self.dims)
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """Sizes of the factors in memory order."""
+        return tuple(self.sizes[f] for f in self.order)
+
+    def _real(self, factors: Iterable[int]) -> list[int]:
+        """Without factors of size 1, whose place does not matter."""
+        return [f for f in factors if self.sizes[f] > 1]
+
+    def is_ordered(self, axes: Sequence[int]) -> bool:
+        """Whether memory already holds the logical dimensions in order `axes`, each row-major."""
+        wanted = [f for axis in axes for f in self.dims[axis]]
+        return self._real(self.order) == self._real(wanted)
+
+    @property
+    def is_row_major(self) -> bool:
+        return self.is_ordered(range(len(self.groups)))
+
+    def transposition(self, axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(memory shape, perms) of the TRANSPOSE that brings the dimensions into order `axes`."""
+        current = self._real(self.order)
+        wanted = self._real(f for axis in axes for f in self.dims[axis])
+        return tuple(self.sizes[f] for f in current), tuple(current.index(f) for f in wanted)
+
+    def permute(self, perm: Sequence[int]) -> "Layout":
+        """The layout after the logical dimensions are reordered; memory stays as it is."""
+        dims = [self.dims[p] for p in perm]
+        flat = [f for dim in dims for f in dim]
+        return Layout(
+            tuple(self.sizes[f] for f in flat),
+            tuple(len(dim) for dim in dims),
+            tuple(flat.index(f) for f in self.order),
+        )
+
+    def reshape(self, shape: Sequence[int]) -> "Layout | None":
+        """The layout under a new logical shape, memory as it is; None where a factor would straddle
+        two dimensions (then the value must be made row-major first).
+        """
+        pieces: list[list[int]] = []  # of each factor, in logical order
+        groups: list[int] = []
+        factors = self._real(range(len(self.sizes)))
+        rest, at = 1, 0  # what is left of the factor being split
+        for dim in shape:
+            need, count = dim, 0
+            while need > 1:
+                if rest == 1:
+                    rest = self.sizes[factors[at]]
+                    pieces.append([])
+                    at += 1
+                piece = min(need, rest)
+                if need % piece or rest % piece:
+                    return None
+                pieces[-1].append(piece)
+                need //= piece
+                rest //= piece
+                count += 1
+            groups.append(count)
+        return self._split(factors, pieces, groups)
+
+    def _split(self, factors: list[int], pieces: list[list[int]], groups: list[int]) -> "Layout":
+        first: dict[int, list[int]] = {}
+        at = 0
+        for factor, parts in zip(factors, pieces, strict=True):
+            first[factor] = list(range(at, at + len(parts)))
+            at += len(parts)
+        order = tuple(i for f in self._real(self.order) for i in first[f])
+        return Layout(tuple(p for parts in pieces for p in parts), tuple(groups), order)
+
+    def suffix(self, axis: int) -> tuple[int, ...] | None:
+        """The factors of dimension `axis` in memory order if they are the innermost ones there."""
+        own = self._real(self.dims[axis])
+        tail = self._real(self.order)[len(self._real(self.order)) - len(own) :]
+        return tuple(tail) if set(tail) == set(own) else None
+
+    def replace_suffix(self, size: int) -> "Layout":
+        """The last logical dimension, innermost in memory, becomes one factor of `size`."""
+        keep = [f for dim in self.dims[:-1] for f in dim]
+        order = [keep.index(f) for f in self.order if f in keep]
+        sizes = (*(self.sizes[f] for f in keep), size)
+        return Layout(sizes, (*self.groups[:-1], 1), (*order, len(keep)))
+
+    # Arrays -----------------------------------------------------------------------------------
+
+    def to_memory(self, logical: NDArray[Any]) -> NDArray[Any]:
+        """A logical array as it lies in memory, one axis per factor."""
+        return np.ascontiguousarray(logical.reshape(self.sizes).transpose(self.order))
+
+    def to_logical(self, memory: NDArray[Any]) -> NDArray[Any]:
+        """The inverse of `to_memory`; `memory` may have any shape of the same element order."""
+        inverse = np.argsort(self.order) if self.order else []
+        back = memory.reshape(self.memory_shape).transpose(tuple(int(i) for i in inverse))
+        return back.reshape(self.shape)

@@ -1,0 +1,47 @@
+"""Float tensors of a model to int8 ports and back, exactly as PT2E quantizes them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.errors import CompileError
+from sw.compiler.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPort:
+    """A model's input or output: real = scale · (int8 − zero_point), stored as `layout` says."""
+
+    name: str
+    layout: Layout
+    scale: float
+    zero_point: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The model's own shape (NCHW for images)."""
+        return self.layout.shape
+
+
+def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
+    """A float array of the model's shape as the int8 port, in memory order (NHWC for images).
+
+    Rounds half to even in float32, as PT2E does. `CompileError` on another shape.
+    """
+    array = np.asarray(value, np.float32)
+    if array.shape != port.shape:
+        raise CompileError(
+            f"input {port.name!r} has shape {list(array.shape)}, the program was compiled for "
+            f"{list(port.shape)}",
+            hint="compile again with example inputs of that shape",
+        )
+    steps = np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
+    return port.layout.to_memory(np.clip(steps, -128, 127).astype(np.int8))
+
+
+def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[np.float32]:
+    """An int8 port as the float array of the model's shape."""
+    centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
+    return np.asarray(centred * np.float32(port.scale), np.float32)
