@@ -1,10 +1,12 @@
 """Bounds and hazard checks in front of every access to a memory."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from golden_model.clocks import Clocks, Timeline
 from golden_model.errors import MachineFault
-from golden_model.hazards import Hazards, Shadow
+from golden_model.hazards import Hazards, Shadow, Span
 from golden_model.loops import Ints
 from golden_model.program import Program
 from golden_model.semaphores import Semaphores
@@ -66,6 +68,15 @@ class Context:
         if self.hazards is not None:
             shadow: Shadow = getattr(self, space)
             self.hazards.write(shadow, shadow.units(address, run), timeline, index)
+
+    def in_place(
+        self, reads: Sequence[Span], writes: Sequence[Span], timeline: Timeline, index: int
+    ) -> None:
+        """Check the steps of one chunk against each other; all `writes` are of one space."""
+        space = writes[0].space
+        same = [s for s in reads if s.space == space and s.address.size]
+        if self.hazards is not None and same:
+            self.hazards.in_place(getattr(self, space), same, writes, timeline, index)
 
     def memory_read(self, region: int, address: Ints, run: int, index: int) -> None:
         self._memory_bounds(region, address, run, Timeline.LOAD_ISSUE, index)

@@ -1,6 +1,7 @@
 """Per-byte shadow of the memories: who wrote last, who read last, and was that ordered."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,16 @@ from golden_model.loops import Ints
 from golden_model.state import windows
 
 Describe = Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Runs of `run` units at `address` [n], accessed by the steps numbered `steps` [n]."""
+
+    space: str
+    steps: Ints
+    address: Ints
+    run: int
 
 
 class Shadow:
@@ -102,16 +113,37 @@ class Hazards:
                 address,
             )
 
-    def own_write(self, shadow: Shadow, address: int, timeline: Timeline, index: int) -> None:
-        """A step reads what an earlier step of the same instruction wrote."""
-        raise HazardError(
-            f"race: {self._who(timeline, index)} reads {shadow.name} {address}, which an earlier step "
-            "of the same instruction writes; such a write may still be in flight",
-            timeline.engine,
-            index,
-            shadow.name,
-            address,
-        )
+    def in_place(
+        self,
+        shadow: Shadow,
+        reads: Sequence[Span],
+        writes: Sequence[Span],
+        timeline: Timeline,
+        index: int,
+    ) -> None:
+        """No step of an instruction may read what an earlier step of it writes."""
+        low = min(int(s.address.min()) for s in writes)
+        high = max(int(s.address.max()) + s.run for s in writes)
+        first_write = np.full(high - low, np.iinfo(np.int64).max)
+        for s in writes:
+            earliest = np.full(high - low, np.iinfo(np.int64).max)
+            windows(earliest, s.run)[s.address[::-1] - low] = s.steps[::-1, None]
+            np.minimum(first_write, earliest, out=first_write)
+        for s in reads:
+            near = (s.address > low - s.run) & (s.address < high)
+            for step, at in zip(s.steps[near].tolist(), s.address[near].tolist(), strict=True):
+                a, b = max(at, low), min(at + s.run, high)
+                early = first_write[a - low : b - low] < step
+                if early.any():
+                    address = a + int(np.argmax(early))
+                    raise HazardError(
+                        f"race: {self._who(timeline, index)} reads {shadow.name} {address}, which "
+                        "an earlier step of the same instruction writes and may still be writing",
+                        timeline.engine,
+                        index,
+                        shadow.name,
+                        address,
+                    )
 
     def _check_writer(
         self, shadow: Shadow, units: Ints, timeline: Timeline, index: int, verb: str

@@ -70,20 +70,26 @@ class Machine:
     def execute(self, check: bool = True) -> None:
         """Run the loaded program on the memory as it is, from an empty chip to END."""
         self.state.clear()
-        context = Context(self.state, self._program, check)
-        if check:
-            _one_waiter_each(self._program)
-        queues = {e: Queue(e, self.config.queue_depth) for e in Engine if e is not Engine.FETCH}
-        shared = Handshake()
-        vector = VectorEngine()
-        engines = [
-            engine(context, queues[Engine.LOAD], dma.load),
-            engine(context, queues[Engine.STORE], dma.store),
-            weight_sequencer(context, shared),
-            main_sequencer(context, queues[Engine.MATRIX], shared),
-            engine(context, queues[Engine.VECTOR], vector.execute),
-        ]
-        _schedule(context, _fetch(context, queues, shared), engines)
+        execute_program(self.state, self._program, check)
+
+
+def execute_program(state: State, program: Program, check: bool = True) -> None:
+    """Run a decoded program on a state as it is, from START to END."""
+    context = Context(state, program, check)
+    if check:
+        _one_waiter_each(program)
+    depth = state.config.queue_depth
+    queues = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
+    shared = Handshake()
+    vector = VectorEngine()
+    engines = [
+        engine(context, queues[Engine.LOAD], dma.load),
+        engine(context, queues[Engine.STORE], dma.store),
+        weight_sequencer(context, shared),
+        main_sequencer(context, queues[Engine.MATRIX], shared),
+        engine(context, queues[Engine.VECTOR], vector.execute),
+    ]
+    _schedule(context, _fetch(context, queues, shared), engines)
 
 
 def _fetch(context: Context, queues: dict[Engine, Queue], shared: Handshake) -> Coroutine:

@@ -145,10 +145,10 @@ def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Corouti
         plan = queue.waiting.popleft()
         queue.active += 1
         folds = _folds(plan)
-        weights = None
         weight_chunk = -1
         for chunk in range(plan.chunks.size):
             yield from acquire(context, plan, plan.main_waits(chunk))
+            # Level 0 begins with the first chunk, so `weights` is always set there.
             if plan.chunks.starts[chunk] <= folds.level:
                 while not shared.ready:
                     yield Blocked(queue.name, plan.index, "waits for its weights")
@@ -158,7 +158,6 @@ def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Corouti
                 if clocks is not None and weights.read is not None:
                     clocks.learn(Timeline.MATRIX_ISSUE, weights.read)
                 yield None
-            assert weights is not None
             _Stream(context, plan, chunk, weight_chunk, weights).execute()
             if clocks is not None and plan.chunks.ends[chunk] <= folds.level:
                 finished = clocks.publish(Timeline.MATRIX_ISSUE)
@@ -285,7 +284,7 @@ class _Stream:
     def _bundles(self, init: bool) -> list[Bundle] | None:
         """How to compute all folds in few products; None where their order matters."""
         steps, stream = self.fold_steps, self.stream(0)
-        if self.folds.stream.ragged and steps.size > 1 or self._stream_reduces(stream):
+        if (self.folds.stream.ragged and steps.size > 1) or self._stream_reduces(stream):
             return None
         acc, within = steps.offset("acc"), stream.offset("acc")
         blocks = np.unique(acc)

@@ -1,5 +1,7 @@
 """What a machine remembers: memories on and off the chip."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
@@ -8,16 +10,18 @@ from spec.config import NpuConfig
 from spec.isa import REGIONS
 
 Bytes = NDArray[np.uint8]
+_T = TypeVar("_T", bound=np.generic)
 MARGIN = 128
 """Bytes after the scratchpad, so that whole array rows can be gathered near its end."""
 
 
-def windows(memory: Bytes, run: int) -> Bytes:
-    """[memory.size - run + 1, run]: every `run` bytes; shares (and writes to) the memory.
+def windows(memory: NDArray[_T], run: int) -> NDArray[_T]:
+    """[memory.size - run + 1, run]: every `run` units; shares (and writes to) the memory.
 
-    Indexing it with a vector of addresses gathers or scatters runs without per-byte indices.
+    Indexing it with a vector of addresses gathers or scatters runs without per-unit indices.
     """
-    return as_strided(memory, (memory.size - run + 1, run), (1, 1))
+    unit = memory.itemsize
+    return as_strided(memory, (memory.size - run + 1, run), (unit, unit))
 
 
 class State:

@@ -1,6 +1,6 @@
 """VECTOR: operands, bias, RESCALE, ALU, reduction, clamp, table, result."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
+from golden_model.hazards import Span
 from golden_model.loops import Bools, Ints, signed16
 from golden_model.program import Plan
 from golden_model.state import windows
@@ -34,8 +35,10 @@ class _Work:
     plan: Plan
     chunk: int
     steps: int
+    width: int
     lanes: Ints
     inside: Bools
+    reads: list[Span] = field(default_factory=list)
 
     def offset(self, stride: str) -> Ints:
         chunks = self.plan.chunks
@@ -88,9 +91,7 @@ class VectorEngine:
             begins = np.concatenate([[0], begins])
         groups = combine.reduceat(value, begins, axis=0, dtype=np.int32)
         if not first[0] and self._partial is not None:
-            partial = np.full(groups.shape[1], identity, np.int32)
-            partial[: self._partial.size] = self._partial
-            groups[0] = combine(groups[0], partial)
+            groups[0] = combine(groups[0], self._partial)
         writes = np.flatnonzero(last)
         self._partial = None if last[-1] else groups[-1].copy()
         return groups[: writes.size], writes
@@ -100,8 +101,11 @@ def _begin(context: Context, plan: Plan, chunk: int) -> _Work:
     v, chunks = plan.v, plan.chunks
     steps = plan.nest.steps(chunks.outer_last[chunk])
     lanes = np.full(steps.size, v["lanes"])
-    lanes[_in_last(plan, chunk, v["lane_loop"])] = v["lanes_last"]
-    work = _Work(context, plan, chunk, steps.size, lanes, np.ones(0, np.bool_))
+    width = v["lanes"]
+    if v["lane_loop"] < LOOPS:
+        lanes[_in_last(plan, chunk, v["lane_loop"])] = v["lanes_last"]
+        width = max(width, v["lanes_last"])
+    work = _Work(context, plan, chunk, steps.size, width, lanes, np.ones(0, np.bool_))
     y = signed16(work.offset("dy") + v["y0"])
     x = signed16(work.offset("dx") + v["x0"])
     work.inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
@@ -144,11 +148,12 @@ def _lane_classes(work: _Work, select: Bools | Ints) -> list[tuple[int, Ints]]:
 def _fetch(work: _Work, operand: str, dtype: DType) -> Lanes:
     """[steps, lanes] from the scratchpad; 0 where not inside."""
     context, plan = work.context, work.plan
-    out = np.zeros((work.steps, int(work.lanes.max())), np.int32)
+    out = np.zeros((work.steps, work.width), np.int32)
     address = work.addresses(operand)
     for n, chosen in _lane_classes(work, work.inside):
         run = n * dtype.bytes
         context.read("spad", address[chosen], run, Timeline.VECTOR_ISSUE, plan.index)
+        work.reads.append(Span("spad", chosen, address[chosen], run))
         raw = windows(context.state.spad, run)[address[chosen]]
         out[chosen, :n] = raw.view(NUMPY[dtype])
     return out
@@ -157,10 +162,11 @@ def _fetch(work: _Work, operand: str, dtype: DType) -> Lanes:
 def _operand_a(work: _Work) -> Lanes:
     context, v = work.context, work.plan.v
     if v["a_space"] == Space.ACC:
-        value = np.zeros((work.steps, int(work.lanes.max())), np.int32)
+        value = np.zeros((work.steps, work.width), np.int32)
         inside = np.flatnonzero(work.inside)
         vectors = work.addresses("a")[inside]
         context.read("acc", vectors, 1, Timeline.VECTOR_ISSUE, work.plan.index)
+        work.reads.append(Span("acc", inside, vectors, 1))
         value[inside] = context.state.acc[vectors, : value.shape[1]]
     else:
         value = _fetch(work, "a", DType(v["a_type"]))
@@ -236,23 +242,32 @@ def _finish(work: _Work, value: Lanes) -> Lanes:
 
 
 def _write(work: _Work, value: Lanes, steps: Ints) -> None:
-    """Write [len(steps), lanes], the results of the steps named."""
-    context, plan = work.context, work.plan
-    v, state = plan.v, context.state
-    address = work.addresses("o")
+    """Write [len(steps), width], the results of the steps named."""
+    context, v, state = work.context, work.plan.v, work.context.state
+    address, lanes = work.addresses("o")[steps], work.lanes[steps]
+    used = np.arange(value.shape[1]) < lanes[:, None]
     if v["o_space"] == Space.ACC:
-        context.write("acc", address[steps], 1, Timeline.VECTOR_DONE, plan.index)
+        _check_writes(work, [Span("acc", steps, address, 1)])
         vectors = np.zeros((steps.size, context.config.cols), np.int32)
-        keep = np.arange(value.shape[1]) < work.lanes[steps][:, None]
-        vectors[:, : value.shape[1]] = np.where(keep, value, 0)
-        state.acc[address[steps]] = vectors
+        vectors[:, : value.shape[1]] = np.where(used, value, 0)
+        state.acc[address] = vectors
         return
-    kind = NUMPY[DType(v["o_type"])]
-    row_of = np.zeros(work.steps, np.int64)
-    row_of[steps] = np.arange(steps.size)
-    classes = _lane_classes(work, steps)
-    for n, chosen in classes:
-        run = n * DType(v["o_type"]).bytes
-        context.write("spad", address[chosen], run, Timeline.VECTOR_DONE, plan.index)
-        rows = value[row_of[chosen], :n].astype(kind)
-        windows(state.spad, run)[address[chosen]] = rows.view(np.uint8).reshape(-1, run)
+    size = DType(v["o_type"]).bytes
+    data = value.astype(NUMPY[DType(v["o_type"])]).view(np.uint8)
+    counts = np.unique(lanes).tolist()
+    classes = [(lanes == n, n * size) for n in counts]
+    _check_writes(work, [Span("spad", steps[c], address[c], run) for c, run in classes])
+    if len(counts) == 1:
+        run = counts[0] * size
+        windows(state.spad, run)[address] = data[:, :run]
+    else:
+        # Byte by byte in program order: runs of different lengths may overlap.
+        keep = np.repeat(used, size, axis=1)
+        state.spad[(address[:, None] + np.arange(data.shape[1]))[keep]] = data[keep]
+
+
+def _check_writes(work: _Work, spans: list[Span]) -> None:
+    context, index = work.context, work.plan.index
+    for span in spans:
+        context.write(span.space, span.address, span.run, Timeline.VECTOR_DONE, index)
+    context.in_place(work.reads, spans, Timeline.VECTOR_DONE, index)

@@ -1,0 +1,245 @@
+"""Random legal instructions and small images for the golden model's tests."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from golden_reference import Reference, walk
+
+from golden_model.program import Program
+from golden_model.state import State
+from spec import Image, Instruction, NpuConfig, Opcode, Port, preset
+from spec.isa import ISA_DIGEST, DType, Point, Sync, encode_program
+
+ROOMY = dataclasses.replace(preset("tiny"), sem_bits=16)
+"""`tiny` with semaphores that random posts do not overflow."""
+
+
+def begin(config: NpuConfig) -> Instruction:
+    digests = {"isa_digest": ISA_DIGEST & 0xFFFF_FFFF, "config_digest": config.digest()}
+    return Instruction(Opcode.BEGIN, digests)
+
+
+def code(config: NpuConfig, body: Sequence[Instruction]) -> np.ndarray:
+    program = [begin(config), *body, Instruction(Opcode.END)]
+    return np.frombuffer(encode_program(program), np.uint8)
+
+
+def image(
+    config: NpuConfig,
+    body: Sequence[Instruction],
+    inputs: Sequence[tuple[str, np.ndarray]] = (),
+    outputs: Sequence[tuple[str, tuple[int, ...], str]] = (),
+    **more: object,
+) -> Image:
+    """Ports lie at multiples of 64 bytes, in order."""
+    at, ports = 0, []
+    for name, array in inputs:
+        ports.append(Port(name=name, offset=at, shape=array.shape, dtype=str(array.dtype)))
+        at += -(-ports[-1].nbytes // 64) * 64
+    at, results = 0, []
+    for name, shape, dtype in outputs:
+        results.append(Port(name=name, offset=at, shape=shape, dtype=dtype))
+        at += -(-results[-1].nbytes // 64) * 64
+    more.setdefault("constants", np.zeros(0, np.uint8))
+    return Image(
+        config=config,
+        program=code(config, body),
+        inputs=tuple(ports),
+        outputs=tuple(results),
+        **more,
+    )
+
+
+def state_of(reference: Reference) -> State:
+    """The golden model's state with the reference's contents."""
+    state = State(reference.config)
+    for name in ("spad", "param", "table"):
+        getattr(state, name)[:] = np.frombuffer(bytes(getattr(reference, name)), np.uint8)
+    state.acc[:] = reference.acc
+    state.memory[:] = [np.frombuffer(bytes(m), np.uint8).copy() for m in reference.memory]
+    return state
+
+
+def assert_same(state: State, reference: Reference, instruction: Instruction) -> None:
+    for name in ("spad", "param", "table"):
+        want = np.frombuffer(bytes(getattr(reference, name)), np.uint8)
+        np.testing.assert_array_equal(getattr(state, name), want, f"{name}: {instruction}")
+    np.testing.assert_array_equal(state.acc, np.array(reference.acc), f"acc: {instruction}")
+    for region, memory in enumerate(reference.memory):
+        want = np.frombuffer(bytes(memory), np.uint8)
+        np.testing.assert_array_equal(state.memory[region], want, f"region {region}")
+
+
+def decoded(config: NpuConfig, body: Sequence[Instruction]) -> Program:
+    return Program(code(config, body).tobytes(), config)
+
+
+# Random instructions ---------------------------------------------------------------------------
+
+
+def loops(rng: np.random.Generator, many: int, most: int = 3) -> list[dict[str, int]]:
+    out = []
+    for depth in range(many):
+        count = int(rng.integers(1, most + 1)) if rng.random() < 0.7 else 1
+        ragged = depth and rng.random() < 0.3
+        out.append({"count": count, "last": int(rng.integers(1, most + 1)) if ragged else count})
+    return out
+
+
+def add_strides(
+    rng: np.random.Generator,
+    nest: list[dict[str, int]],
+    stride: str,
+    size: int,
+    reach: int,
+    low: int = 0,
+    step: int = 1,
+) -> int:
+    """Give every loop a stride so that addresses, `reach` units each, fit in low…size; a base."""
+    while True:
+        widest = max(1, (size - low) // 4)
+        for loop in nest:
+            near = int(rng.integers(-4, 5))
+            far = int(rng.integers(-widest, widest + 1))
+            loop[stride] = (near if rng.random() < 0.6 else far) * step
+        sums = [sum(i * p[stride] for i, p in zip(x, nest, strict=True)) for x, _ in walk(nest)]
+        first, last = low - min(sums), size - reach - max(sums)
+        if first <= last:
+            return int(rng.integers(first, last + 1))
+
+
+def posts(rng: np.random.Generator, many_loops: int, points: Sequence[Point]) -> list[Sync]:
+    """Nobody waits for these; they split the instruction at random levels."""
+    return [
+        Sync(sem=i, level=int(rng.integers(0, many_loops + 1)), point=Point(rng.choice(points)))
+        for i in range(rng.integers(0, 3))
+    ]
+
+
+def random_dma(rng: np.random.Generator, config: NpuConfig, memory_bytes: int) -> Instruction:
+    nest = loops(rng, 4)
+    load = bool(rng.random() < 0.6)
+    run = int(rng.integers(1, 40))
+    space = int(rng.choice([0, 2, 3])) if load else 0
+    size = {0: config.spad_bytes, 2: config.param_bytes, 3: 256}[space]
+    step = config.bus_bytes if space else 1
+    values = {
+        "region": int(rng.choice([0, 1, 3])) if load else int(rng.choice([2, 3])),
+        "chip_base": add_strides(rng, nest, "chip", size, run, step=step),
+        "mem_base": add_strides(rng, nest, "mem", memory_bytes - step, run, step=step),
+        "run": run,
+        "loop": nest,
+        "post": posts(rng, 4, [Point.DONE] if load else [Point.DONE, Point.READ]),
+    }
+    values["mem_base"] += (values["chip_base"] - values["mem_base"]) % step
+    if load:
+        values |= {"space": space, "fill": int(rng.random() < 0.2), "fill_value": 0xA5}
+    return Instruction(Opcode.LOAD if load else Opcode.STORE, values)
+
+
+def position(rng: np.random.Generator, nest: list[dict[str, int]]) -> dict[str, int]:
+    """Origin, extent and steps in y and x, often with steps that lie outside."""
+    if rng.random() < 0.3:
+        return {}
+    for loop in nest:
+        loop["dy"], loop["dx"] = (int(d) for d in rng.integers(-1, 2, 2))
+    height, width = (int(n) for n in rng.integers(1, 5, 2))
+    y0, x0 = (int(n) for n in rng.integers(-1, 3, 2))
+    return {"height": height, "width": width, "y0": y0, "x0": x0}
+
+
+def zero_point(rng: np.random.Generator, unsigned: bool) -> int:
+    if rng.random() < 0.3:
+        return 0
+    return int(rng.integers(0, 256)) if unsigned else int(rng.integers(-128, 129))
+
+
+def random_matrix(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    nest = loops(rng, 6, 2 if rng.random() < 0.7 else 3)
+    folds = int(rng.integers(0, 7))
+    act_unsigned, wgt_unsigned = (bool(rng.random() < 0.5) for _ in range(2))
+    rows, rows_last = (int(n) for n in rng.integers(1, config.rows + 1, 2))
+    cols, cols_last = (int(n) for n in rng.integers(1, config.cols + 1, 2))
+    wgt_row = int(rng.integers(-60, 61))
+    reach = (config.rows - 1) * abs(wgt_row) + config.cols
+    base = add_strides(rng, nest[:folds], "wgt", config.spad_bytes, reach)
+    values = {
+        "act_base": add_strides(rng, nest, "act", config.spad_bytes, config.rows),
+        "wgt_row": wgt_row,
+        "wgt_base": base + (-(config.rows - 1) * wgt_row if wgt_row < 0 else 0),
+        "acc_base": add_strides(rng, nest, "acc", config.acc_vectors, 1),
+        "act_unsigned": act_unsigned,
+        "wgt_unsigned": wgt_unsigned,
+        "act_zp": zero_point(rng, act_unsigned),
+        "wgt_zp": zero_point(rng, wgt_unsigned),
+        "fold_loops": folds,
+        "k_loops": int(rng.integers(0, 64)) & (63 if rng.random() < 0.3 else (1 << folds) - 1),
+        "accumulate": int(rng.random() < 0.3),
+        "row_loop": int(rng.choice([7, *range(folds)])),
+        "col_loop": int(rng.choice([7, *range(folds)])),
+        "rows": rows,
+        "rows_last": rows_last,
+        "cols": cols,
+        "cols_last": cols_last,
+        **position(rng, nest),
+        "loop": nest,
+    }
+    values["post"] = posts(rng, 6, [Point.DONE, Point.READ]) + (
+        [Sync(sem=9, level=int(rng.integers(0, folds + 1)), point=Point.WEIGHTS)]
+        if rng.random() < 0.5
+        else []
+    )
+    return Instruction(Opcode.MATRIX, values)
+
+
+def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    nest = loops(rng, 6, 2 if rng.random() < 0.7 else 3)
+    spad, acc, cols = config.spad_bytes, config.acc_vectors, config.cols
+    reduce = int(rng.integers(1, 4)) if rng.random() < 0.5 else 0
+    reduce_loops = 0
+    if reduce:
+        first = int(rng.integers(0, 7))
+        reduce_loops = 63 & ~((1 << first) - 1)
+    a_acc, o_acc = (bool(rng.random() < 0.5) for _ in range(2))
+    types = [DType(int(t)) for t in rng.integers(0, 5, 3)]
+    # A and B come from the lower halves, the result goes to the upper ones.
+    add = [add_strides(rng, nest, "a", acc // 2, 1) if a_acc else None]
+    base_a = add[0] if a_acc else add_strides(rng, nest, "a", spad // 2, 4 * cols)
+    low, high = sorted(int(n) for n in rng.integers(-300, 300, 2))
+    lanes, lanes_last = (int(n) for n in rng.integers(1, cols + 1, 2))
+    wide = rng.random() < 0.3
+    values = {
+        "a_space": int(a_acc),
+        "a_type": types[0],
+        "a_base": base_a,
+        "b_type": types[1],
+        "b_base": add_strides(rng, nest, "b", spad // 2, 4 * cols),
+        "o_space": int(o_acc),
+        "o_type": types[2],
+        "o_base": (
+            add_strides(rng, nest, "o", acc, 1, low=acc // 2)
+            if o_acc
+            else add_strides(rng, nest, "o", spad, 4 * cols, low=spad // 2)
+        ),
+        "param_base": add_strides(rng, nest, "param", config.param_entries, 1),
+        "bias": int(rng.random() < 0.5),
+        "alu": int(rng.integers(0, 5)),
+        "reduce": reduce,
+        "reduce_loops": reduce_loops,
+        "o_min": -(1 << 31) if wide else low,
+        "o_max": (1 << 31) - 1 if wide else high,
+        "table": int(rng.random() < 0.3),
+        "lane_loop": int(rng.choice([7, 0, 1, 2, 3, 4, 5])),
+        "lanes": lanes,
+        "lanes_last": lanes_last,
+        **position(rng, nest),
+        "loop": nest,
+        "post": posts(rng, 6, [Point.DONE, Point.READ]),
+    }
+    for operand in "abo":
+        values[f"{operand}_scale"] = int(rng.integers(0, 2 if operand == "b" else 3))
+        values[f"{operand}_mult"] = int(rng.integers(-(1 << 31), 1 << 31))
+        values[f"{operand}_shift"] = int(rng.integers(2, 63))
+        values[f"{operand}_zp"] = int(rng.integers(-(1 << 17), 1 << 17))
+    return Instruction(Opcode.VECTOR, values)

@@ -1,0 +1,215 @@
+"""The contract's formulas, one element at a time in plain Python: what the golden model must equal.
+
+Written from docs/contract.md without looking at the golden model; slow and obvious on purpose.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spec import Instruction, NpuConfig, Opcode
+from spec.isa import Alu, DType, Reduce, Scale, Space
+
+SIZES = {DType.I8: 1, DType.U8: 1, DType.I16: 2, DType.U16: 2, DType.I32: 4}
+SIGNED = {DType.I8, DType.I16, DType.I32}
+
+
+def wrap(value: int) -> int:
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def signed16(value: int) -> int:
+    return (value + (1 << 15)) % (1 << 16) - (1 << 15)
+
+
+def apply_scale(value: int, multiplier: int, shift: int) -> int:
+    return wrap((value * multiplier + (1 << (shift - 1))) >> shift)
+
+
+def walk(loops: list[dict[str, int]]) -> Iterator[tuple[list[int], list[bool]]]:
+    """Every step: indices, and which loops are in their last iteration."""
+
+    def inner(depth: int, index: list[int], last: list[bool]):
+        if depth == len(loops):
+            yield list(index), list(last)
+            return
+        n = loops[depth]["last"] if depth and last[-1] else loops[depth]["count"]
+        for i in range(n):
+            yield from inner(depth + 1, [*index, i], [*last, i == n - 1])
+
+    yield from inner(0, [], [])
+
+
+class Reference:
+    """Memories as bytearrays and lists; `execute` one instruction after the other."""
+
+    def __init__(self, config: NpuConfig) -> None:
+        self.config = config
+        self.spad = bytearray(config.spad_bytes)
+        self.acc = [[0] * config.cols for _ in range(config.acc_vectors)]
+        self.param = bytearray(config.param_bytes)
+        self.table = bytearray(256)
+        self.memory = [bytearray() for _ in range(8)]
+
+    def execute(self, instruction: Instruction) -> None:
+        {
+            Opcode.LOAD: self._load,
+            Opcode.STORE: self._store,
+            Opcode.MATRIX: self._matrix,
+            Opcode.VECTOR: self._vector,
+        }[instruction.opcode](instruction.values)
+
+    def _load(self, v) -> None:
+        target = {0: self.spad, 2: self.param, 3: self.table}[v["space"]]
+        for index, _ in walk(v["loop"]):
+            chip = (v["chip_base"] + dot(index, v["loop"], "chip")) % (1 << 24)
+            at = (v["mem_base"] + dot(index, v["loop"], "mem")) % (1 << 40)
+            for i in range(v["run"]):
+                byte = v["fill_value"] if v["fill"] else self.memory[v["region"]][at + i]
+                target[chip + i] = byte
+
+    def _store(self, v) -> None:
+        for index, _ in walk(v["loop"]):
+            chip = (v["chip_base"] + dot(index, v["loop"], "chip")) % (1 << 24)
+            at = (v["mem_base"] + dot(index, v["loop"], "mem")) % (1 << 40)
+            for i in range(v["run"]):
+                self.memory[v["region"]][at + i] = self.spad[chip + i]
+
+    def _matrix(self, v) -> None:
+        loops, folds = v["loop"], v["fold_loops"]
+        for index, last in walk(loops):
+            rows = v["rows_last"] if v["row_loop"] < 6 and last[v["row_loop"]] else v["rows"]
+            cols = v["cols_last"] if v["col_loop"] < 6 and last[v["col_loop"]] else v["cols"]
+            y = signed16(v["y0"] + dot(index, loops, "dy"))
+            x = signed16(v["x0"] + dot(index, loops, "dx"))
+            inside = 0 <= y < v["height"] and 0 <= x < v["width"]
+            act = (v["act_base"] + dot(index, loops, "act")) % (1 << 24)
+            wgt = v["wgt_base"] + dot(index[:folds], loops[:folds], "wgt")
+            first = all(index[i] == 0 for i in range(6) if v["k_loops"] >> i & 1)
+            vector = self.acc[(v["acc_base"] + dot(index, loops, "acc")) % (1 << 16)]
+            for c in range(self.config.cols):
+                total = 0
+                for r in range(rows if inside and c < cols else 0):
+                    a = self.element(act + r, v["act_unsigned"]) - v["act_zp"]
+                    at = (wgt + r * v["wgt_row"]) % (1 << 24)
+                    total += a * (self.element(at + c, v["wgt_unsigned"]) - v["wgt_zp"])
+                old = 0 if first and not v["accumulate"] else vector[c]
+                vector[c] = wrap(total + old)
+
+    def element(self, at: int, unsigned: int) -> int:
+        return self.load(at, DType.U8 if unsigned else DType.I8)
+
+    def load(self, at: int, dtype: DType) -> int:
+        raw = self.spad[at : at + SIZES[dtype]]
+        return int.from_bytes(raw, "little", signed=dtype in SIGNED)
+
+    def parameter(self, entry: int, lane: int) -> tuple[int, int, int]:
+        c = self.config.cols
+        base = entry * self.config.param_entry_bytes
+        at = base + 4 * lane
+        bias = int.from_bytes(self.param[at : at + 4], "little", signed=True)
+        at = base + 4 * c + 4 * lane
+        mult = int.from_bytes(self.param[at : at + 4], "little", signed=True)
+        at = base + 8 * c + lane
+        return bias, mult, int.from_bytes(self.param[at : at + 1], "little", signed=True)
+
+    def _vector(self, v) -> None:
+        loops = v["loop"]
+        partial: dict[int, int] = {}
+        reduced = [i for i in range(6) if v["reduce_loops"] >> i & 1]
+        for index, last in walk(loops):
+            n = v["lanes_last"] if v["lane_loop"] < 6 and last[v["lane_loop"]] else v["lanes"]
+            y = signed16(v["y0"] + dot(index, loops, "dy"))
+            x = signed16(v["x0"] + dot(index, loops, "dx"))
+            inside = 0 <= y < v["height"] and 0 <= x < v["width"]
+            values = [self._lane(v, index, lane, inside) for lane in range(n)]
+            if v["reduce"] != Reduce.NONE:
+                if all(index[i] == 0 for i in reduced):
+                    partial = {}
+                if inside:
+                    for lane in range(n):
+                        partial[lane] = combine(v["reduce"], partial.get(lane), values[lane])
+                if not all(last[i] for i in reduced):
+                    continue
+                empty = {Reduce.SUM: 0, Reduce.MAX: -(1 << 31), Reduce.MIN: (1 << 31) - 1}
+                values = [partial.get(lane, empty[v["reduce"]]) for lane in range(n)]
+            self._write(v, index, [self._finish(v, index, i, x) for i, x in enumerate(values)])
+
+    def _lane(self, v, index, lane: int, inside: bool) -> int:
+        loops = v["loop"]
+        at = (v["a_base"] + dot(index, loops, "a")) % (1 << 24)
+        a = b = 0
+        if inside and v["a_space"] == Space.ACC:
+            a = wrap(self.acc[at][lane] - v["a_zp"])
+        elif inside:
+            kind = DType(v["a_type"])
+            a = wrap(self.load(at + lane * SIZES[kind], kind) - v["a_zp"])
+        entry = (v["param_base"] + dot(index, loops, "param")) % (1 << 16)
+        if v["bias"]:
+            a = wrap(a + self.parameter(entry, lane)[0])
+        if v["a_scale"] == Scale.TENSOR:
+            a = apply_scale(a, v["a_mult"], v["a_shift"])
+        elif v["a_scale"] == Scale.CHANNEL:
+            a = apply_scale(a, *self.parameter(entry, lane)[1:])
+        if v["alu"] == Alu.PASS:
+            return a
+        if inside:
+            kind = DType(v["b_type"])
+            at = (v["b_base"] + dot(index, loops, "b")) % (1 << 24)
+            b = wrap(self.load(at + lane * SIZES[kind], kind) - v["b_zp"])
+        if v["b_scale"]:
+            b = apply_scale(b, v["b_mult"], v["b_shift"])
+        return {
+            Alu.ADD: wrap(a + b),
+            Alu.SUB: wrap(a - b),
+            Alu.MIN: min(a, b),
+            Alu.MAX: max(a, b),
+        }[v["alu"]]
+
+    def _finish(self, v, index, lane: int, value: int) -> int:
+        entry = (v["param_base"] + dot(index, v["loop"], "param")) % (1 << 16)
+        if v["o_scale"] == Scale.TENSOR:
+            value = apply_scale(value, v["o_mult"], v["o_shift"])
+        elif v["o_scale"] == Scale.CHANNEL:
+            value = apply_scale(value, *self.parameter(entry, lane)[1:])
+        value = min(max(wrap(value + v["o_zp"]), v["o_min"]), v["o_max"])
+        if v["table"]:
+            at = (value + 128) % 256
+            value = int.from_bytes(self.table[at : at + 1], "little", signed=True)
+        return value
+
+    def _write(self, v, index, values: list[int]) -> None:
+        at = (v["o_base"] + dot(index, v["loop"], "o")) % (1 << 24)
+        if v["o_space"] == Space.ACC:
+            self.acc[at] = values + [0] * (self.config.cols - len(values))
+            return
+        size = SIZES[DType(v["o_type"])]
+        for lane, value in enumerate(values):
+            low = value % (1 << (8 * size))
+            self.spad[at + lane * size : at + (lane + 1) * size] = low.to_bytes(size, "little")
+
+
+def dot(index: list[int], loops: list[dict[str, int]], stride: str) -> int:
+    return sum(i * loop[stride] for i, loop in zip(index, loops, strict=True))
+
+
+def combine(kind: int, old: int | None, value: int) -> int:
+    if old is None:
+        return value
+    if kind == Reduce.SUM:
+        return wrap(old + value)
+    return max(old, value) if kind == Reduce.MAX else min(old, value)
+
+
+def randomize(reference: Reference, rng: np.random.Generator) -> None:
+    """Random bytes everywhere; the parameters' shifts are legal."""
+    for memory in (reference.spad, reference.param, reference.table, *reference.memory):
+        memory[:] = rng.integers(0, 256, len(memory), dtype=np.uint8).tobytes()
+    config = reference.config
+    for entry in range(config.param_entries):
+        at = entry * config.param_entry_bytes + 8 * config.cols
+        shifts = rng.integers(2, 63, config.cols, dtype=np.uint8)
+        reference.param[at : at + config.cols] = shifts.tobytes()
+    big = rng.integers(-(1 << 31), 1 << 31, (config.acc_vectors, config.cols))
+    small = rng.integers(-(1 << 12), 1 << 12, big.shape)
+    reference.acc = np.where(rng.random(big.shape) < 0.5, big, small).tolist()
