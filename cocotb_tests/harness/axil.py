@@ -72,7 +72,9 @@ class AxiLite:
                 waiting.remove(channel)
             if not waiting:
                 return
-        raise AxiLiteError(f"{what}: {waiting[0]}ready does not come within {self._patience} cycles")
+        raise AxiLiteError(
+            f"{what}: {waiting[0]}ready does not come within {self._patience} cycles"
+        )
 
     async def _receive(self, channel: str, what: str) -> int:
         for _ in range(self._patience):

@@ -12,11 +12,12 @@ from spec.isa import ISA_DIGEST
 from spec.memmap import ID_VALUE, OFFSETS, Control
 from spec.program import REGION_OUTPUT, Image
 from sw.runtime.device import RunResult
-from sw.runtime.simulator.build import Kind, Say, build_simulator
+from sw.runtime.simulator.build import Kind, build_simulator
 from sw.runtime.simulator.control import READ, WRITE, MemoryReport
 from sw.runtime.simulator.errors import SimulationError
 from sw.runtime.simulator.layout import MemoryLayout, memory_base
 from sw.runtime.simulator.process import SimulatorProcess
+from sw.runtime.simulator.recipe import Say
 from sw.runtime.simulator.registers import (
     describe_instruction,
     read_fault,
@@ -46,7 +47,7 @@ class RtlDevice:
     the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
     one run. verilog: files with module `systola_npu` instead of the generated ones. say: hears
     what the build is doing (default: standard error).
-    Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `PortError`.
+    Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class RtlDevice:
         self._memory.configure(latency=latency, stall=stall, seed=seed)
         self._latency = self._latency if latency is None else latency
 
-    def inject_errors(self, region: int, offset: int, size: int, access: int = READ | WRITE) -> None:
-        """Answer accesses to these bytes of a region of the loaded image with SLVERR; size 0: none."""
+    def inject_errors(
+        self, region: int, offset: int, size: int, access: int = READ | WRITE
+    ) -> None:
+        """Answer accesses to these bytes of the loaded image with SLVERR; size 0: none."""
         low = memory_base(self.config) + self._loaded().regions[region].offset + offset
         self._memory.configure(errors=(low, low + size, access if size else 0))
 
@@ -99,10 +102,9 @@ class RtlDevice:
         self._layout = MemoryLayout(image, memory_base(self.config))
         self._layout.place(self._memory)
         self._memory.configure(windows=self._layout.windows(), errors=(0, 0, 0))
-        self._process.write(self._layout.registers())
 
     def write(self, name: str, array: NDArray[Any]) -> None:
-        """Set input `name`; `PortError` unless shape and dtype are the port's."""
+        """Set input `name`; `TensorError` unless shape and dtype are the port's."""
         self._loaded().write(self._memory, name, array)
 
     def read(self, name: str) -> NDArray[Any]:
@@ -120,7 +122,8 @@ class RtlDevice:
         self._memory.configure()
         watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
         setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
-        self._process.write([(OFFSETS[name], value) for name, value in setup])
+        # All of them each time: a soft reset keeps only the base registers.
+        self._process.write([*layout.registers(), *((OFFSETS[n], v) for n, v in setup)])
         done, wall = self._process.run(OFFSETS["CONTROL"], Control.START, self.max_cycles)
         if not done:
             self._out_of_time(layout)
@@ -128,7 +131,7 @@ class RtlDevice:
         report = self._memory.report()
         self._check_fault(layout, report)
         if report.violations or report.rejected:
-            self._restart(layout)
+            self._process.reset()
             raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
         return read_result(self._process.read, wall)
 
@@ -168,8 +171,8 @@ class RtlDevice:
         for name, value in wanted.items():
             if values[name] != value:
                 raise SimulationError(
-                    f"register {name} of the simulated NPU reads {values[name]:#x}, not {value:#x}: "
-                    "its RTL was generated for something else"
+                    f"register {name} of the simulated NPU reads {values[name]:#x}, not "
+                    f"{value:#x}: its RTL was generated for something else"
                 )
 
     def _check_fault(self, layout: MemoryLayout, report: MemoryReport) -> None:
@@ -189,10 +192,5 @@ class RtlDevice:
         lines = [f"the program does not end within {self.max_cycles} cycles; its engines are at"]
         for engine, index in read_positions(self._process.read).items():
             lines.append(f"  {engine}: {index}: {describe_instruction(layout.image, index)}")
-        self._restart(layout)
-        raise SimulationError("\n".join(lines))
-
-    def _restart(self, layout: MemoryLayout) -> None:
-        """Back to a known state after a run that the NPU itself did not end."""
         self._process.reset()
-        self._process.write(layout.registers())
+        raise SimulationError("\n".join(lines))

@@ -3,8 +3,10 @@
 import enum
 import hashlib
 import json
+import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
+from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.recipe import SPLIT, Recipe, Say, cook
 from sw.runtime.simulator.verilator import find_compiler, find_verilator, machine_digest
 
@@ -88,7 +91,7 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
         parts.append(metadata.version("amaranth"))
         for folder in ("hw_gen", "spec"):
             files += sorted((ROOT / folder).rglob("*.py"))
-        files.append(RTL / "systola_array.sv")
+        files += sorted(RTL.glob("*.sv"))
     return f"{kind.value}-{config.digest_hex}-{digest(parts, [*files, *(verilog or ())])}"
 
 
@@ -104,7 +107,8 @@ def digest(parts: Iterable[str], files: Iterable[Path]) -> str:
 
 
 def print_message(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe:
@@ -125,10 +129,21 @@ def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe
 
 
 def generate_rtl(config: NpuConfig, folder: Path) -> list[Path]:
-    """Generated Verilog of `config` in `folder`, packages first."""
-    from hw_gen.generate import generate
+    """Generated Verilog of `config` in `folder`, packages first.
 
-    files = [p for p in generate(config, folder) if p.suffix in (".v", ".sv")]
+    In a process of its own: only a fixed hash seed, set before Python starts, gives the same
+    Verilog each time.
+    """
+    fields = config.to_dict()
+    settings = [f"--set={k}={v}" for k, v in fields.items() if k != "name"]
+    command = [sys.executable, "-m", "hw_gen", "--config", "default", *settings]
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+    done = subprocess.run([*command, "--out", str(folder)], env=env, capture_output=True, text=True)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+        raise BuildError(f"generating the RTL of {config.name} failed:\n{tail}")
+    files = [p for p in folder.iterdir() if p.suffix in (".v", ".sv")]
     return sorted(files, key=lambda p: (not p.stem.endswith("_pkg"), p.name))
 
 

@@ -49,7 +49,8 @@ class BuildCache:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BuildError(
-                f"cache folder {self.root}: {error.strerror}; set SYSTOLA_CACHE to a writable folder"
+                f"cache folder {self.root}: {error.strerror}; "
+                "set SYSTOLA_CACHE to a folder that you can write"
             ) from None
 
     def obtain(self, key: str, build: Callable[[Path], None]) -> Entry:

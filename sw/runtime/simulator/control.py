@@ -76,8 +76,8 @@ class SharedMemory:
         size = -(-size // 4096) * 4096
         if size <= self.data.size:
             return
-        mode = "r+" if self.memory_path.exists() else "w+"
-        self.data = np.memmap(self.memory_path, np.uint8, mode, shape=(size,))
+        mode: Any = "r+" if self.memory_path.exists() else "w+"
+        self.data = np.memmap(str(self.memory_path), np.uint8, mode=mode, shape=(size,))
         self._set(bytes=size)
 
     def configure(

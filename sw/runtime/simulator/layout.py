@@ -1,14 +1,13 @@
 """Where a program image's regions lie in the simulated memory."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from golden_model.memory import read_port, write_port
 from spec.config import NpuConfig
-from spec.errors import SystolaError
 from spec.memmap import OFFSETS
 from spec.program import (
     REGION_CONST,
@@ -16,7 +15,6 @@ from spec.program import (
     REGION_OUTPUT,
     REGION_TEMP,
     Image,
-    Port,
 )
 from sw.runtime.simulator.control import READ, WRITE, SharedMemory, Window
 
@@ -30,10 +28,6 @@ _ACCESS = {
     REGION_OUTPUT: READ | WRITE,
     REGION_TEMP: READ | WRITE,
 }
-
-
-class PortError(SystolaError, ValueError):
-    """An unknown port, or an array of another shape or type than the port's."""
 
 
 def memory_base(config: NpuConfig) -> int:
@@ -90,47 +84,28 @@ class MemoryLayout:
         """Write program and constants; poison the rest."""
         memory.resize(self.size)
         self._bytes(memory, self.program)[:] = self.image.program
-        self._bytes(memory, self.regions[REGION_CONST])[:] = self.image.constants
+        self.region(memory, REGION_CONST)[:] = self.image.constants
         for region in (REGION_INPUT, REGION_OUTPUT, REGION_TEMP):
             self.poison(memory, region)
 
     def poison(self, memory: SharedMemory, region: int) -> None:
-        self._bytes(memory, self.regions[region])[:] = POISON
+        self.region(memory, region)[:] = POISON
 
     def write(self, memory: SharedMemory, name: str, array: NDArray[Any]) -> None:
-        """Set input `name`; `PortError` if `array` does not fit it."""
-        port = find_port(self.image.inputs, name, "input")
-        if array.shape != port.shape or array.dtype != np.dtype(port.dtype):
-            raise PortError(
-                f"input {name}: {array.dtype}{list(array.shape)} given, the program takes "
-                f"{port.dtype}{list(port.shape)}"
-            )
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        start = self.regions[REGION_INPUT].offset + port.offset
-        memory.data[start : start + raw.size] = raw
+        """Set input `name`; `TensorError` if `array` does not fit it."""
+        write_port(self.region(memory, REGION_INPUT), self.image.inputs, name, array)
 
     def read(self, memory: SharedMemory, name: str) -> NDArray[Any]:
         """A copy of output `name`."""
-        port = find_port(self.image.outputs, name, "output")
-        start = self.regions[REGION_OUTPUT].offset + port.offset
-        raw = np.array(memory.data[start : start + port.nbytes])
-        return raw.view(port.dtype).reshape(port.shape)
+        return read_port(self.region(memory, REGION_OUTPUT), self.image.outputs, name)
 
-    def write_all(self, memory: SharedMemory, inputs: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in inputs.items():
-            self.write(memory, name, array)
+    def region(self, memory: SharedMemory, region: int) -> NDArray[np.uint8]:
+        """The bytes of a region, writable."""
+        return self._bytes(memory, self.regions[region])
 
     @staticmethod
     def _bytes(memory: SharedMemory, span: Span) -> NDArray[np.uint8]:
         return memory.data[span.offset : span.offset + span.size]
-
-
-def find_port(ports: tuple[Port, ...], name: str, kind: str) -> Port:
-    for port in ports:
-        if port.name == name:
-            return port
-    known = ", ".join(p.name for p in ports) or "none"
-    raise PortError(f"{kind} {name!r}: no such {kind}; the program has {known}")
 
 
 def _pages(size: int) -> int:

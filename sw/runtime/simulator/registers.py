@@ -20,9 +20,7 @@ def read_words(read: Read, names: Sequence[str]) -> dict[str, int]:
         spans.append((name, len(offsets), len(halves)))
         offsets += [OFFSETS[h] for h in halves]
     words = read(offsets)
-    return {
-        name: sum(words[at + i] << (32 * i) for i in range(count)) for name, at, count in spans
-    }
+    return {name: sum(words[at + i] << (32 * i) for i in range(count)) for name, at, count in spans}
 
 
 def read_result(read: Read, wall_s: float) -> RunResult:

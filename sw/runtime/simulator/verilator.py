@@ -1,4 +1,4 @@
-"""Finds Verilator, the C++ compiler and cocotb's libraries, and says how to mend what is missing."""
+"""Finds Verilator, the C++ compiler and cocotb's libraries; says how to mend what is missing."""
 
 import functools
 import hashlib
