@@ -1,0 +1,63 @@
+"""From a configuration to files: Verilog, the SystemVerilog blocks, C header and package."""
+
+from pathlib import Path
+
+from amaranth.back import verilog
+from amaranth.lib.wiring import Flow
+
+from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.headers import c_header, sv_package
+from hw_gen.interfaces import axi_lite, axi_read, axi_write
+from hw_gen.top import Npu
+from spec.config import NpuConfig
+
+TOP = "systola_npu"
+SV_BLOCKS = ("systola_array.sv", "systola_sram.sv")
+"""Written by hand as loops: Amaranth would emit one module per processing element."""
+
+_RTL = Path(__file__).resolve().parent.parent / "rtl"
+
+
+def _ports(npu: Npu, config: NpuConfig) -> dict:
+    """Verilog names: `m_axi_*`, `s_axil_*`, `irq`."""
+    ports = {"irq": (npu.irq, None)}
+    for prefix, interface, signature in (
+        ("m_axi", npu.read, axi_read(config)),
+        ("m_axi", npu.write, axi_write(config)),
+        ("s_axil", npu.control, axi_lite),
+    ):
+        for name, member in signature.members.items():
+            assert member.flow in (Flow.In, Flow.Out)
+            ports[f"{prefix}_{name}"] = (getattr(interface, name), None)
+    return ports
+
+
+def npu_verilog(config: NpuConfig) -> str:
+    """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`."""
+    npu = Npu(config)
+    return verilog.convert(
+        npu,
+        name=TOP,
+        platform=RtlPlatform(),
+        ports=_ports(npu, config),
+        emit_src=False,
+        strip_internal_attrs=True,
+    )
+
+
+def generate(config: NpuConfig, out_dir: Path) -> list[Path]:
+    """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
+
+    Equal digests give equal bytes when Python runs with a fixed PYTHONHASHSEED.
+    """
+    out_dir = Path(out_dir)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    texts = {f"{TOP}.v": npu_verilog(config)}
+    texts |= {name: (_RTL / name).read_text() for name in SV_BLOCKS}
+    texts |= {"systola_pkg.sv": sv_package(config), "systola_params.h": c_header(config)}
+    paths = []
+    for name, text in texts.items():
+        path = out_dir / name
+        path.write_text(text)
+        paths.append(path)
+    return paths

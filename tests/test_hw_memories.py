@@ -1,0 +1,250 @@
+"""Scratchpad, accumulator, semaphores and post queue against simple models."""
+
+import random
+
+import numpy as np
+import pytest
+
+from hw_gen.blocks.accumulator import Accumulator
+from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.scratchpad import Scratchpad
+from hw_gen.blocks.semaphores import Semaphores
+from spec import NpuConfig, preset
+from tests.hw_bench import sample, simulate
+
+
+@pytest.mark.parametrize("name", ["tiny", "odd", "default"])
+def test_scratchpad_reads_what_was_written_at_any_address(name):
+    config = preset(name)
+    dut = Scratchpad(config, reads=2, writes=1)
+    rng = random.Random(1)
+    memory = np.zeros(config.spad_bytes, np.uint8)
+    span = 40 * config.word_bytes
+    expected, got = [[], []], [[], []]
+
+    async def write(ctx):
+        port = dut.write[0]
+        for _ in range(300):
+            size = rng.randint(1, config.word_bytes)
+            addr = rng.randint(0, span - size)
+            data = rng.getrandbits(8 * config.word_bytes)
+            ctx.set(port.valid, 1)
+            ctx.set(port.addr, addr)
+            ctx.set(port.size, size)
+            ctx.set(port.data, data)
+            await ctx.tick().until(port.ready)
+            memory[addr : addr + size] = list(data.to_bytes(config.word_bytes, "little")[:size])
+        ctx.set(port.valid, 0)
+        done.append(1)
+
+    done = []
+
+    def reader(i):
+        async def read(ctx):
+            port = dut.read[i]
+            while not done:
+                await ctx.tick()
+            for _ in range(300):
+                size = rng.randint(1, config.word_bytes)
+                addr = rng.randint(0, span - size)
+                ctx.set(port.valid, rng.random() < 0.8)
+                ctx.set(port.addr, addr)
+                ctx.set(port.size, size)
+                valid, ready, data_valid, data = await sample(
+                    ctx, port.valid, port.ready, port.data_valid, port.data
+                )
+                if data_valid:
+                    got[i].append(data)
+                if valid and ready:
+                    expected[i].append(bytes(memory[addr : addr + size]))
+            ctx.set(port.valid, 0)
+            for _ in range(3):
+                data_valid, data = await sample(ctx, port.data_valid, port.data)
+                if data_valid:
+                    got[i].append(data)
+
+        return read
+
+    simulate(dut, write, reader(0), reader(1))
+    for i in range(2):
+        assert len(expected[i]) > 100
+        assert len(got[i]) == len(expected[i])
+        for data, want in zip(got[i], expected[i]):
+            assert data.to_bytes(config.word_bytes, "little")[: len(want)] == want
+
+
+@pytest.mark.parametrize("pitch_words", [1, 2, 8, 9, 64, 128])
+def test_no_pitch_pins_two_clients_to_one_bank(pitch_words):
+    """A strided reader and a streaming one together keep at least 0.8 reads a cycle each."""
+    config = preset("default")
+    dut = Scratchpad(config, reads=2, writes=0)
+    accepted = [0, 0]
+
+    def reader(i, pitch):
+        async def read(ctx):
+            port, addr = dut.read[i], i * 4096
+            ctx.set(port.valid, 1)
+            ctx.set(port.size, config.word_bytes)
+            for _ in range(400):
+                ctx.set(port.addr, addr % (config.spad_bytes // 2))
+                (ready,) = await sample(ctx, port.ready)
+                if ready:
+                    accepted[i] += 1
+                    addr += pitch * config.word_bytes
+
+        return read
+
+    simulate(dut, reader(0, pitch_words), reader(1, 1))
+    assert min(accepted) >= 320
+
+
+def test_low_priority_client_is_served_by_age():
+    config = preset("tiny")
+    dut = Scratchpad(config, reads=2, writes=0)
+    served = []
+
+    async def hog(ctx):
+        port = dut.read[0]
+        ctx.set(port.valid, 1)
+        ctx.set(port.size, 1)
+        for _ in range(60):
+            await ctx.tick()
+
+    async def poor(ctx):
+        port = dut.read[1]
+        ctx.set(port.valid, 1)
+        ctx.set(port.size, 1)
+        for _ in range(60):
+            (ready,) = await sample(ctx, port.ready)
+            served.append(ready)
+
+    simulate(dut, hog, poor)
+    assert 4 <= sum(served) <= 10
+
+
+def test_accumulator_accumulates_back_to_back_and_reads_the_other_half():
+    config = preset("tiny")
+    dut = Accumulator(config)
+    rng = random.Random(5)
+    model = np.zeros((config.acc_vectors, config.cols), np.int64)
+    half = config.acc_half
+
+    def pack(values):
+        return sum((int(v) & 0xFFFFFFFF) << (32 * i) for i, v in enumerate(values))
+
+    async def fill(ctx):
+        sums = 0
+        for n in range(200):
+            addr = rng.choice([0, 1, 2, 3])
+            overwrite = int(n < 8 or rng.random() < 0.1)
+            if n < 4:
+                addr = n
+            values = np.array([rng.randint(-(1 << 20), 1 << 20) for _ in range(config.cols)])
+            ctx.set(dut.tag, {"valid": 1, "addr": addr, "overwrite": overwrite, "fires": 0})
+            ctx.set(dut.sums, sums)
+            await ctx.tick()
+            sums = pack(values)
+            model[addr] = values + (0 if overwrite else model[addr])
+        ctx.set(dut.tag, {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0})
+        ctx.set(dut.sums, sums)
+        await ctx.tick()
+        done.append(1)
+
+    done, results, refused = [], {}, []
+
+    async def drain(ctx):
+        ctx.set(dut.r.valid, 1)
+        ctx.set(dut.r.payload, half)
+        while not done:
+            (ready,) = await sample(ctx, dut.r.ready)
+            refused.append(not ready)
+        ctx.set(dut.r.valid, 0)
+        await ctx.tick().repeat(3)
+        for addr in range(4):
+            ctx.set(dut.r.payload, addr)
+            ctx.set(dut.r.valid, 1)
+            await ctx.tick().until(dut.r.ready)
+            ctx.set(dut.r.valid, 0)
+            data_valid, data = await sample(ctx, dut.r_data_valid, dut.r_data)
+            data_valid, data = await sample(ctx, dut.r_data_valid, dut.r_data)
+            assert data_valid
+            results[addr] = data
+
+    simulate(dut, fill, drain)
+    assert not any(refused), "the other half must never be refused"
+    for addr in range(4):
+        assert results[addr] == pack(model[addr]), addr
+
+
+def test_semaphores_count_and_never_grant_too_much():
+    config = NpuConfig()
+    dut = Semaphores(config, waiters=2, posters=2)
+    rng = random.Random(2)
+    count = [0] * config.semaphores
+
+    async def run(ctx):
+        grants = 0
+        for _ in range(1500):
+            for port in dut.wait:
+                ctx.set(port.valid, rng.random() < 0.6)
+                ctx.set(port.sem, rng.randint(0, 3))
+                ctx.set(port.amount, rng.randint(1, 3))
+            for port in dut.post:
+                ctx.set(port.valid, rng.random() < 0.5 and sum(count[:4]) < 100)
+                ctx.set(port.payload, {"sem": rng.randint(0, 3), "amount": rng.randint(1, 4)})
+            await ctx.delay(1e-8)
+            taken = [p for p in dut.wait if ctx.get(p.valid) and ctx.get(p.grant)]
+            posted = [p for p in dut.post if ctx.get(p.valid) and ctx.get(p.ready)]
+            assert len(taken) <= 1 and len(posted) <= 1
+            if not taken:
+                for p in dut.wait:
+                    if ctx.get(p.valid):
+                        assert count[ctx.get(p.sem)] < ctx.get(p.amount)
+            for p in taken:
+                assert count[ctx.get(p.sem)] >= ctx.get(p.amount)
+                count[ctx.get(p.sem)] -= ctx.get(p.amount)
+                grants += 1
+            for p in posted:
+                count[ctx.get(p.payload.sem)] += ctx.get(p.payload.amount)
+            assert not ctx.get(dut.overflow)
+            await ctx.tick()
+        assert grants > 200
+
+    simulate(dut, run)
+
+
+def test_semaphore_overflow_is_reported():
+    dut = Semaphores(NpuConfig(), waiters=1, posters=2)
+
+    async def run(ctx):
+        ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100})
+        ctx.set(dut.post[1].valid, 1)
+        flags = []
+        for _ in range(3):
+            overflow, poster = await sample(ctx, dut.overflow, dut.overflow_poster)
+            flags.append((overflow, poster))
+        assert flags == [(0, 1), (0, 1), (1, 1)]
+
+    simulate(dut, run)
+
+
+def test_post_queue_sends_in_order_only_what_fired():
+    dut = PostQueue(4)
+    sent = []
+
+    async def run(ctx):
+        ctx.set(dut.o.ready, 1)
+        for n in range(3):
+            entry = [{"enable": s <= n, "sem": 10 * n + s, "amount": 1} for s in range(4)]
+            ctx.set(dut.i.payload, entry)
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+        for cycle in range(30):
+            ctx.set(dut.fire, cycle in (5, 6))
+            valid, payload = await sample(ctx, dut.o.valid, dut.o.payload)
+            if valid:
+                sent.append(payload.sem)
+
+    simulate(dut, run)
+    assert sent == [0, 10, 11]

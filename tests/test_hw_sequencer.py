@@ -1,0 +1,206 @@
+"""The sequencer against plain nested loops: addresses, first/last flags, waits, posts."""
+
+import random
+
+import pytest
+
+from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.layouts import queued_layout
+from spec.isa import FORMATS, Instruction, Opcode, Point, Sync
+from tests.hw_bench import sample, simulate
+
+
+def loop_steps(loops):
+    """Index tuples in order; `last` counts while the next outer loop is in its last iteration."""
+
+    def walk(level, outer_last):
+        if level == len(loops):
+            yield ()
+            return
+        loop = loops[level]
+        count = loop["last"] if outer_last and level else loop["count"]
+        for i in range(count):
+            for rest in walk(level + 1, i == count - 1):
+                yield (i, *rest)
+
+    return list(walk(0, True))
+
+
+def random_load(rng, slots=()):
+    loops = []
+    for level in range(4):
+        count = rng.choice([1, 1, 2, 3, 4])
+        loops.append(
+            {
+                "count": count,
+                "last": rng.choice([count, rng.randint(1, 4)]) if level else count,
+                "mem": rng.randint(-5000, 5000),
+                "chip": rng.randint(-500, 500),
+            }
+        )
+    return Instruction(
+        Opcode.LOAD,
+        {
+            "mem_base": rng.randint(0, 1 << 30),
+            "chip_base": rng.randint(0, 1 << 20),
+            "run": 4,
+            "loop": loops,
+            "wait": [s for kind, s in slots if kind == "wait"],
+            "post": [s for kind, s in slots if kind == "post"],
+        },
+    )
+
+
+def queued_bits(instruction, index):
+    word = int.from_bytes(instruction.encode(), "little")
+    bits = FORMATS[instruction.opcode].bits
+    return queued_layout(instruction.opcode).from_bits(word | index << bits)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_equal_nested_loops(seed):
+    rng = random.Random(seed)
+    program = [random_load(rng) for _ in range(6)]
+    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)})
+    seen = []
+
+    async def feed(ctx):
+        for index, instruction in enumerate(program):
+            ctx.set(dut.i.payload, queued_bits(instruction, index))
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+
+    total = sum(len(loop_steps(p["loop"])) for p in program)
+
+    async def take(ctx):
+        ctx.set(dut.post[0].ready, 1)
+        while len(seen) < total:
+            ctx.set(dut.o.ready, rng.random() < 0.7)
+            valid, step, ready, index = await sample(
+                ctx, dut.o.valid, dut.o.payload, dut.o.ready, dut.index
+            )
+            if valid and ready:
+                seen.append((index, step.mem, step.chip, step.first, step.last))
+
+    simulate(dut, feed, take)
+    expected = []
+    for index, p in enumerate(program):
+        steps = loop_steps(p["loop"])
+        for n, idx in enumerate(steps):
+            mem = p["mem_base"] + sum(i * loop["mem"] for i, loop in zip(idx, p["loop"]))
+            chip = p["chip_base"] + sum(i * loop["chip"] for i, loop in zip(idx, p["loop"]))
+            expected.append(
+                (index, mem % (1 << 40), chip % (1 << 24), int(n == 0), int(n == len(steps) - 1))
+            )
+    assert seen == expected
+
+
+def test_no_bubble_between_steps_and_instructions():
+    program = [random_load(random.Random(n)) for n in range(4)]
+    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)})
+    total = sum(len(loop_steps(p["loop"])) for p in program)
+    valid_cycles = []
+
+    async def feed(ctx):
+        for index, instruction in enumerate(program):
+            ctx.set(dut.i.payload, queued_bits(instruction, index))
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+        ctx.set(dut.i.valid, 0)
+
+    async def take(ctx):
+        ctx.set(dut.post[0].ready, 1)
+        ctx.set(dut.o.ready, 1)
+        cycle = 0
+        while len(valid_cycles) < total:
+            (valid,) = await sample(ctx, dut.o.valid)
+            if valid:
+                valid_cycles.append(cycle)
+            cycle += 1
+
+    simulate(dut, feed, take)
+    assert valid_cycles == list(range(valid_cycles[0], valid_cycles[0] + total))
+
+
+def test_waits_and_posts_follow_their_levels():
+    loops = [{"count": 2}, {"count": 3}, {"count": 2}, {"count": 1}]
+    instruction = Instruction(
+        Opcode.LOAD,
+        {
+            "run": 4,
+            "loop": loops,
+            "wait": [Sync(sem=1, level=0), Sync(sem=2, level=2, amount=3)],
+            "post": [Sync(sem=4, level=1), Sync(sem=5, level=3, amount=2)],
+        },
+    )
+    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40)})
+    log = []
+
+    async def run(ctx):
+        ctx.set(dut.i.payload, queued_bits(instruction, 0))
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.post[0].ready, 1)
+        rng = random.Random(3)
+        steps = 0
+        while steps < 12:
+            if ctx.get(dut.wait.valid) and rng.random() < 0.5:
+                ctx.set(dut.wait.grant, 1)
+                log.append(("take", steps, ctx.get(dut.wait.sem), ctx.get(dut.wait.amount)))
+            else:
+                ctx.set(dut.wait.grant, 0)
+            if ctx.get(dut.post[0].valid):
+                entry = ctx.get(dut.post[0].payload)
+                log.extend(("post", steps, s.sem, s.amount) for s in entry if s.enable)
+            accepted = ctx.get(dut.o.valid)
+            await ctx.tick()
+            steps += accepted
+
+    simulate(dut, run)
+    takes = [entry for entry in log if entry[0] == "take"]
+    posts = [entry for entry in log if entry[0] == "post"]
+    assert takes == [("take", 0, 1, 1)] + [("take", s, 2, 3) for s in range(0, 12, 2)]
+    expected_posts = []
+    for s in range(12):
+        if s % 6 == 5:
+            expected_posts.append(("post", s, 4, 1))
+        expected_posts.append(("post", s, 5, 2))
+    assert sorted(posts) == sorted(expected_posts)
+
+
+def test_weight_sequencer_walks_folds_only():
+    instruction = Instruction(
+        Opcode.MATRIX,
+        {
+            "rows": 4,
+            "cols": 4,
+            "fold_loops": 2,
+            "loop": [{"count": 3, "wgt": 100}, {"count": 2, "wgt": 7}, {"count": 50, "act": 4}],
+        },
+    )
+    dut = Sequencer(
+        Opcode.MATRIX,
+        {"wgt": ("wgt_base", 24)},
+        wait_points=(Point.WEIGHTS,),
+        post_points=(Point.WEIGHTS,),
+        folds=True,
+    )
+    seen = []
+
+    async def run(ctx):
+        ctx.set(dut.i.payload, queued_bits(instruction, 0))
+        ctx.set(dut.i.valid, 1)
+        await ctx.tick()
+        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.post[0].ready, 1)
+        for _ in range(20):
+            if ctx.get(dut.o.valid):
+                seen.append(ctx.get(dut.o.payload.wgt))
+            await ctx.tick()
+
+    simulate(dut, run)
+    assert seen == [0, 7, 100, 107, 200, 207]
