@@ -1,0 +1,145 @@
+"""The NPU: submodules and their connections, nothing else."""
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.accumulator import Accumulator
+from hw_gen.blocks.axi_tracker import AxiTracker
+from hw_gen.blocks.axi_read_mux import AxiReadMux
+from hw_gen.blocks.fetch import Fetch
+from hw_gen.blocks.load import LoadEngine
+from hw_gen.blocks.matrix import MatrixEngine
+from hw_gen.blocks.registers import Registers
+from hw_gen.blocks.scratchpad import Scratchpad
+from hw_gen.blocks.semaphores import Semaphores
+from hw_gen.blocks.store import StoreEngine
+from hw_gen.blocks.vector import VectorEngine
+from hw_gen.interfaces import axi_lite, axi_read, axi_write
+from spec.config import NpuConfig
+from spec.isa import Engine
+
+
+class Npu(wiring.Component):
+    """A whole NPU.
+
+    Members
+    -------
+    read, write : the AXI4 manager's channels. control : ``In(axi_lite)``. irq : level interrupt.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "read": Out(axi_read(config)),
+                "write": Out(axi_write(config)),
+                "control": In(axi_lite),
+                "irq": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        m.submodules.registers = regs = Registers(cfg)
+        m.submodules.tracker = tracker = AxiTracker()
+        reset = ResetInserter({"sync": regs.soft_reset})
+        fetch, load, store = Fetch(cfg), LoadEngine(cfg), StoreEngine(cfg)
+        matrix, vector = MatrixEngine(cfg), VectorEngine(cfg)
+        mux, acc = AxiReadMux(cfg), Accumulator(cfg)
+        waits = [matrix.wait, matrix.wait_weights, vector.wait, load.wait, store.wait]
+        posts = [
+            (Engine.LOAD, load.post),
+            (Engine.STORE, store.post_done),
+            (Engine.STORE, store.post_read),
+            (Engine.MATRIX, matrix.post_done),
+            (Engine.MATRIX, matrix.post_read),
+            (Engine.MATRIX, matrix.post_weights),
+            (Engine.VECTOR, vector.post_done),
+            (Engine.VECTOR, vector.post_read),
+        ]
+        reads = [matrix.act, matrix.wgt, vector.a, vector.b, store.spad]
+        writes = [vector.out, load.spad]
+        sems = Semaphores(cfg, waiters=len(waits), posters=len(posts))
+        spad = Scratchpad(cfg, reads=len(reads), writes=len(writes))
+        for name, block in (
+            ("fetch", fetch),
+            ("load", load),
+            ("store", store),
+            ("matrix", matrix),
+            ("vector", vector),
+            ("read_mux", mux),
+            ("accumulator", acc),
+            ("semaphores", sems),
+            ("scratchpad", spad),
+        ):
+            m.submodules[name] = reset(block)
+
+        # Instructions, semaphores, scratchpad.
+        for source, sink in (
+            (fetch.o_load, load.i),
+            (fetch.o_store, store.i),
+            (fetch.o_matrix, matrix.i),
+            (fetch.o_weights, matrix.i_weights),
+            (fetch.o_vector, vector.i),
+            *zip(waits, sems.wait, strict=True),
+            *zip((post for _, post in posts), sems.post, strict=True),
+            *zip(reads, spad.read, strict=True),
+            *zip(writes, spad.write, strict=True),
+            (load.param, vector.param_write),
+            (load.table, vector.table_write),
+            (vector.acc_r, acc.r),
+            (fetch.axi, mux.fetch),
+            (load.axi, mux.load),
+        ):
+            connect(m, source, sink)
+        connect(m, mux.o, flipped(self.read))
+        connect(m, store.axi, flipped(self.write))
+        connect(m, flipped(self.control), regs.axil)
+        self._accumulator(m, matrix, vector, acc)
+        self._control(m, regs, tracker, fetch, load, store, matrix, vector)
+        m.d.comb += regs.overflow.eq(sems.overflow)
+        with m.Switch(sems.overflow_poster):
+            for i, (engine, _) in enumerate(posts):
+                with m.Case(i):
+                    m.d.comb += regs.overflow_engine.eq(engine)
+        return m
+
+    def _accumulator(self, m: Module, matrix, vector, acc) -> None:
+        m.d.comb += [
+            acc.tag.eq(matrix.tag),
+            acc.sums.eq(matrix.sums),
+            matrix.done.eq(acc.done),
+            vector.acc_data_valid.eq(acc.r_data_valid),
+            vector.acc_data.eq(acc.r_data),
+            acc.w_valid.eq(vector.acc_w_valid),
+            vector.acc_w_ready.eq(acc.w_ready),
+            acc.w_addr.eq(vector.acc_w_addr),
+            acc.w_data.eq(vector.acc_w_data),
+        ]
+
+    def _control(self, m: Module, regs, tracker, fetch, load, store, matrix, vector) -> None:
+        """Registers to engines and back, the AXI tracker, the interrupt."""
+        engines = (fetch, load, store, matrix, vector)
+        for status, engine in zip(regs.engines, engines, strict=True):
+            connect(m, engine.status, status)
+            m.d.comb += engine.halt.eq(regs.halt)
+        for name in ("arvalid", "arready", "rvalid", "rready", "rlast"):
+            m.d.comb += getattr(tracker, name).eq(getattr(self.read, name))
+        for name in ("awvalid", "awready", "bvalid", "bready"):
+            m.d.comb += getattr(tracker, name).eq(getattr(self.write, name))
+        m.d.comb += [
+            *(a.eq(b) for a, b in zip(load.bases, regs.bases, strict=True)),
+            *(a.eq(b) for a, b in zip(store.bases, regs.bases, strict=True)),
+            fetch.start.eq(regs.start),
+            fetch.address.eq(regs.program_address),
+            fetch.bytes.eq(regs.program_bytes),
+            fetch.engines_idle.eq(Cat(e.status.idle for e in engines[1:]).all()),
+            regs.done.eq(fetch.done),
+            regs.vector.eq(matrix.vector),
+            regs.read_beat.eq(self.read.rvalid & self.read.rready),
+            regs.write_bytes.eq(store.w_bytes),
+            regs.axi_busy.eq(tracker.busy),
+            self.irq.eq(regs.irq),
+        ]
