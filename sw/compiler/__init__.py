@@ -1,0 +1,6 @@
+"""The compiler: TOSA graphs (`sw.compiler.tosa`) to program images."""
+
+from sw.compiler.errors import CompileError
+from sw.compiler.pipeline import compile_graph, stage_names
+
+__all__ = ["CompileError", "compile_graph", "stage_names"]

@@ -1,0 +1,74 @@
+"""Stage `image`: instructions, constants and ports as a program image."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from spec.config import NpuConfig
+from spec.isa import FORMATS, Instruction, Opcode, encode_program
+from spec.program import Image, Port
+from sw.compiler.allocate import Peaks
+from sw.compiler.constants import ConstantPool
+from sw.compiler.draft import Buffer
+from sw.compiler.errors import LegalityError
+from sw.compiler.layers import LayerProgram
+from sw.compiler.tosa import Graph, Tensor
+
+
+def _port(tensor: Tensor, buffer: Buffer) -> Port:
+    return Port(
+        name=tensor.name,
+        offset=buffer.address,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        scale=tensor.scale,
+        zero_point=tensor.zero_point,
+    )
+
+
+def build_image(
+    instructions: Sequence[Instruction],
+    graph: Graph,
+    program: LayerProgram,
+    tensors: dict[str, Buffer],
+    constants: ConstantPool,
+    peaks: Peaks,
+    config: NpuConfig,
+    name: str,
+) -> Image:
+    """The image, with what a report wants to know about the program in `info`."""
+    roots = program.storage.outputs
+    kinds = Counter(i.opcode.name.lower() for i in instructions)
+    return Image(
+        config=config,
+        program=np.frombuffer(encode_program(instructions), np.uint8).copy(),
+        constants=constants.array(),
+        inputs=tuple(_port(graph.tensors[n], tensors[n]) for n in graph.inputs),
+        outputs=tuple(_port(graph.tensors[n], tensors[roots[n]]) for n in graph.outputs),
+        temp_bytes=peaks.temp_bytes,
+        info={
+            "name": name,
+            "layers": [{"name": x.name, "ops": list(x.ops)} for x in program.layers],
+            "instructions": dict(kinds),
+            "peak_spad_bytes": peaks.spad_bytes,
+            "peak_param_entries": peaks.param_entries,
+            "temp_bytes": peaks.temp_bytes,
+        },
+    )
+
+
+def check_program(instructions: Sequence[Instruction], config: NpuConfig) -> None:
+    """BEGIN first, END last, semaphores in range, sizes of vectors within the array."""
+    if instructions[0].opcode is not Opcode.BEGIN or instructions[-1].opcode is not Opcode.END:
+        raise LegalityError("the program does not run from BEGIN to END")
+    for i, instruction in enumerate(instructions):
+        for slot in (*instruction.waits, *instruction.posts):
+            if slot.sem >= config.semaphores:
+                raise LegalityError(f"instruction {i}: semaphore {slot.sem} does not exist")
+        limits = {"rows": config.rows, "rows_last": config.rows, "cols": config.cols}
+        limits |= {"cols_last": config.cols, "lanes": config.cols, "lanes_last": config.cols}
+        known = {item.name for item in FORMATS[instruction.opcode].items}
+        for field, limit in limits.items():
+            if field in known and instruction[field] > limit:
+                raise LegalityError(f"instruction {i}: {field}={instruction[field]} above {limit}")

@@ -1,0 +1,217 @@
+"""Layers: what one pass through the engines computes, with everything fused into it.
+
+A layer reads and writes tensors in memory through `View`s; its constants are NumPy arrays. Each is
+defined by the TOSA operators it was made from (`ops`, for messages and reports).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.isa import Alu, DType, Scale
+
+if TYPE_CHECKING:
+    from sw.compiler.storage import Storage
+
+ITEM = {"int8": 1, "int16": 2, "int32": 4}
+DTYPE = {"int8": DType.I8, "int16": DType.I16, "int32": DType.I32}
+UNSIGNED = {"int8": DType.U8, "int16": DType.U16, "int32": DType.I32}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A strided 4-D piece of a tensor in memory: shape NHWC, strides and offset in bytes.
+
+    Channels are contiguous.
+    """
+
+    tensor: str
+    dtype: str
+    shape: tuple[int, int, int, int]
+    strides: tuple[int, int, int]
+    offset: int = 0
+
+    @property
+    def item(self) -> int:
+        return ITEM[self.dtype]
+
+    @property
+    def is_dense(self) -> bool:
+        n, h, w, c = self.shape
+        row = w * c * self.item
+        return self.strides == (h * row, row, c * self.item)
+
+    def __str__(self) -> str:
+        at = "" if not self.offset and self.is_dense else f"+{self.offset}{list(self.strides)}"
+        return f"%{self.tensor}{at}:{self.dtype}{list(self.shape)}"
+
+
+def dense(tensor: str, dtype: str, shape: tuple[int, int, int, int], offset: int = 0) -> View:
+    """The view of a dense row-major NHWC tensor."""
+    row = shape[2] * shape[3] * ITEM[dtype]
+    return View(
+        tensor=tensor,
+        dtype=dtype,
+        shape=shape,
+        strides=(shape[1] * row, row, shape[3] * ITEM[dtype]),
+        offset=offset,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epilogue:
+    """What VECTOR does to int32 results: bias, RESCALE, zero point, clamp, TABLE, type.
+
+    bias, multiplier, shift: int32/int32/int8 per channel (length 1: the same for all), or None.
+    `low`/`high` bound the value after `zero_point` was added. `table`: 256 int8, or None.
+    """
+
+    dtype: DType
+    low: int
+    high: int
+    zero_point: int = 0
+    bias: NDArray[np.int32] | None = None
+    multiplier: NDArray[Any] | None = None
+    shift: NDArray[Any] | None = None
+    table: NDArray[np.int8] | None = None
+
+    @property
+    def scale(self) -> Scale:
+        if self.multiplier is None:
+            return Scale.OFF
+        return Scale.TENSOR if self.multiplier.size == 1 else Scale.CHANNEL
+
+    @property
+    def uses_params(self) -> bool:
+        return self.scale is Scale.CHANNEL or (self.bias is not None and bool(self.bias.any()))
+
+    def __str__(self) -> str:
+        parts = [f"scale={self.scale.name}", f"zp={self.zero_point}", f"[{self.low},{self.high}]"]
+        if self.bias is not None:
+            parts.insert(0, "bias")
+        if self.table is not None:
+            parts.append("table")
+        return f"{' '.join(parts)} -> {self.dtype.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What every layer has. `ops`: names of the TOSA operators; `source`: line of the model."""
+
+    name: str
+    output: View
+    ops: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvLayer(Layer):
+    """CONV2D, fully connected or MATMUL with its epilogue.
+
+    `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` is a run-time [batch,1,K,N]
+    matrix (1x1 kernel). `pad` is (top, left); the other sides follow from the output's size.
+    """
+
+    input: View
+    epilogue: Epilogue
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] = (0, 0)
+    input_zp: int = 0
+    weight_zp: int = 0
+    weights: NDArray[np.int8] | None = None
+    weight_view: View | None = None
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        return (self.input,) if self.weight_view is None else (self.input, self.weight_view)
+
+    @property
+    def is_pointwise(self) -> bool:
+        return self.kernel == (1, 1) and self.stride == (1, 1) and self.pad == (0, 0)
+
+    def __str__(self) -> str:
+        weight = str(self.weight_view) if self.weight_view else "constant weights"
+        kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
+        return (
+            f"conv {self.name}: {self.output} = {self.input} * {weight} {kernel} "
+            f"zp={self.input_zp},{self.weight_zp}; {self.epilogue}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLayer(Layer):
+    """MAX_POOL2D or AVG_POOL2D with the epilogue's zero point, clamp and TABLE."""
+
+    input: View
+    epilogue: Epilogue
+    average: bool
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pad: tuple[int, int]
+    input_zp: int = 0
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        return (self.input,)
+
+    def __str__(self) -> str:
+        kind = "avg_pool" if self.average else "max_pool"
+        return (
+            f"{kind} {self.name}: {self.output} = {self.input} k={self.kernel} s={self.stride} "
+            f"p={self.pad} zp={self.input_zp}; {self.epilogue}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """An elementwise operand: its view, element type, zero point and RESCALE (shift 0: none)."""
+
+    view: View
+    dtype: DType
+    zero_point: int = 0
+    multiplier: int = 0
+    shift: int = 0
+
+    def __str__(self) -> str:
+        scale = f"*{self.multiplier}>>{self.shift}" if self.shift else ""
+        return f"({self.view} - {self.zero_point}){scale}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementwiseLayer(Layer):
+    """RESCALE, CLAMP, TABLE, ADD, SUB, MAXIMUM, MINIMUM on equal shapes: alu(a, b), epilogue.
+
+    The epilogue's bias is unused; its RESCALE may be per channel (last dimension).
+    """
+
+    a: Operand
+    epilogue: Epilogue
+    alu: Alu = Alu.PASS
+    b: Operand | None = None
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        return (self.a.view,) if self.b is None else (self.a.view, self.b.view)
+
+    def __str__(self) -> str:
+        right = f", {self.b}" if self.b is not None else ""
+        return (
+            f"elementwise {self.name}: {self.output} = {self.alu.name}({self.a}{right}); "
+            f"{self.epilogue}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerProgram:
+    """The layers in execution order, and where their tensors lie in memory."""
+
+    layers: tuple[Layer, ...]
+    storage: "Storage"

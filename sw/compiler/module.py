@@ -1,0 +1,173 @@
+"""`compile_module`: a PyTorch module to a program image, quantizing it on the way."""
+
+import logging
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import GraphModule
+
+from spec.config import NpuConfig
+from spec.program import Image
+from sw.compiler.capture import capture
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend import Imported, import_module
+from sw.compiler.ports import dequantize_output, quantize_input
+
+if TYPE_CHECKING:
+    from torchao.quantization.pt2e.quantizer import Quantizer
+
+Batch = torch.Tensor | Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledModule:
+    """A compiled module: its image, the TOSA graph and the PT2E graph that it came from.
+
+    `quantized` is PyTorch's own int8 graph, for comparison.
+    """
+
+    image: Image
+    imported: Imported
+    quantized: GraphModule
+
+    def inputs(self, *tensors: Any) -> dict[str, NDArray[Any]]:
+        """Float tensors (the module's arguments in order) as the program's int8 inputs."""
+        return pack_inputs(self.imported, tensors)
+
+    def outputs(self, arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """The program's outputs as float arrays of the module's shapes, in its order."""
+        return unpack_outputs(self.imported, arrays)
+
+
+def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """int8 arrays by port name from float tensors or arrays in the model's argument order."""
+    if len(tensors) != len(imported.inputs):
+        raise CompileError(
+            f"{len(tensors)} inputs given, the module takes {len(imported.inputs)}: "
+            + ", ".join(p.name for p in imported.inputs)
+        )
+    return {
+        p.name: quantize_input(p, t.detach() if isinstance(t, torch.Tensor) else t)
+        for p, t in zip(imported.inputs, tensors, strict=True)
+    }
+
+
+def unpack_outputs(
+    imported: Imported, arrays: Mapping[str, NDArray[Any]]
+) -> list[NDArray[np.float32]]:
+    """Float arrays in the model's output order from the arrays of the ports."""
+    return [dequantize_output(p, arrays[p.name]) for p in imported.outputs]
+
+
+def compile_module(
+    module: torch.nn.Module,
+    example_inputs: Sequence[torch.Tensor],
+    config: NpuConfig,
+    *,
+    calibration: Iterable[Batch] | None = None,
+    quantizer: "Quantizer | None" = None,
+    name: str = "",
+    seed: int | None = None,
+    dump_after: Sequence[str] = (),
+) -> CompiledModule:
+    """Compile `module` for inputs shaped like `example_inputs` (float32, batch included).
+
+    A float module is quantized first: `calibration` yields inputs (a tensor, or one per argument;
+    whole multiples of the example's batch); without it the example inputs calibrate. A module that
+    PT2E has converted already is taken as it is. `seed`, where calibration data is random,
+    is recorded in the image together with the number of samples. `CompileError` on anything that
+    cannot be captured, quantized or compiled.
+    """
+    from sw.compiler import compile_graph
+
+    name = name or type(module).__name__
+    samples = 0
+    if isinstance(module, GraphModule) and is_quantized(module):
+        quantized = module
+    else:
+        quantized, samples = quantize_module(
+            module, example_inputs, calibration=calibration, quantizer=quantizer
+        )
+    imported = import_module(quantized, name=name)
+    image = compile_graph(imported.graph, config, name=name, dump_after=dump_after)
+    info = {**image.info, "calibration_samples": samples, "calibration_seed": seed}
+    return CompiledModule(
+        image=replace(image, info=info), imported=imported, quantized=quantized
+    )
+
+
+def is_quantized(module: GraphModule) -> bool:
+    """Whether the graph has PT2E's quantize nodes."""
+    return any("quantize_per" in str(n.target) for n in module.graph.nodes)
+
+
+def quantize_module(
+    module: torch.nn.Module,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    calibration: Iterable[Batch] | None = None,
+    quantizer: "Quantizer | None" = None,
+) -> tuple[GraphModule, int]:
+    """(PT2E graph in q/dq form, samples that calibrated it) of a float module."""
+    from sw.compiler.quantizer import SystolaQuantizer, quantize
+
+    graph = capture(module, example_inputs)
+    seen = 0
+
+    def calibrate(prepared: GraphModule) -> None:
+        nonlocal seen
+        for batch in [tuple(example_inputs)] if calibration is None else calibration:
+            tensors = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
+            for part in _chunks(tensors, example_inputs):
+                prepared(*part)
+                seen += part[0].shape[0] if part[0].dim() else 1
+
+    converted = quantize(graph, quantizer or SystolaQuantizer(), calibrate)
+    if not seen:
+        raise CompileError(
+            "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
+        )
+    return converted, seen
+
+
+def _chunks(
+    tensors: tuple[torch.Tensor, ...], example: Sequence[torch.Tensor]
+) -> Iterable[tuple[torch.Tensor, ...]]:
+    """Split batches to the size that the graph was exported with."""
+    wanted = [tuple(t.shape) for t in example]
+    given = [tuple(t.shape) for t in tensors]
+    if given == wanted:
+        yield tensors
+        return
+    size = wanted[0][0] if wanted and wanted[0] else 0
+    good = (
+        len(given) == len(wanted)
+        and size > 0
+        and all(g and w and g[1:] == w[1:] and w[0] == size for g, w in zip(given, wanted, strict=True))
+        and len({g[0] for g in given}) == 1
+        and given[0][0] % size == 0
+    )
+    if not good:
+        raise CompileError(
+            f"calibration inputs have shapes {given}, the example inputs {wanted}",
+            hint="give batches that are whole multiples of the example's",
+        )
+    for parts in zip(*(t.split(size) for t in tensors), strict=True):
+        yield parts
+
+
+def quiet_import() -> None:
+    """Import torchao without its notices about optional GPU libraries."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        try:
+            import torchao.quantization.pt2e  # noqa: F401
+        finally:
+            logging.disable(level)

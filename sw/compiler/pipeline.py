@@ -1,0 +1,223 @@
+"""The compiler's stages, in order, as data; `compile_graph` runs them.
+
+Every stage takes the `Compilation`, sets its own field, and has a legality check that runs right
+after it and a text dump for `dump_after`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from spec.config import NpuConfig
+from spec.isa import Instruction
+from spec.program import Image
+from sw.compiler.allocate import (
+    Peaks,
+    allocate_dram,
+    allocate_on_chip,
+    check_on_chip,
+    dram_buffers,
+)
+from sw.compiler.constants import ConstantPool
+from sw.compiler.draft import Buffer, Draft
+from sw.compiler.emit import emit
+from sw.compiler.errors import CompileError
+from sw.compiler.image import build_image, check_program
+from sw.compiler.layers import LayerProgram
+from sw.compiler.lower import lower
+from sw.compiler.passes import run_passes
+from sw.compiler.schedule import schedule
+from sw.compiler.sync import Channel, synchronise
+from sw.compiler.tiling import Plan, check_plans, plan_layers
+from sw.compiler.tosa import Graph
+
+
+@dataclass(slots=True, kw_only=True)
+class Compilation:
+    """What the stages have made so far."""
+
+    graph: Graph
+    config: NpuConfig
+    name: str
+    layers: LayerProgram = field(init=False)
+    plans: list[Plan] = field(init=False)
+    tensors: dict[str, Buffer] = field(init=False)
+    constants: ConstantPool = field(default_factory=ConstantPool)
+    draft: Draft = field(init=False)
+    peaks: Peaks = field(init=False)
+    semaphores: dict[Channel, int] = field(init=False)
+    instructions: list[Instruction] = field(init=False)
+    image: Image = field(init=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """`run` sets a field of the compilation; `check` raises if it is illegal; `dump` shows it."""
+
+    name: str
+    run: Callable[[Compilation], None]
+    check: Callable[[Compilation], None]
+    dump: Callable[[Compilation], str]
+
+
+def _verify(c: Compilation) -> None:
+    c.graph.verify()
+
+
+def _passes(c: Compilation) -> None:
+    c.graph = run_passes(c.graph)
+
+
+def _lower(c: Compilation) -> None:
+    c.layers = lower(c.graph)
+
+
+def _check_layers(c: Compilation) -> None:
+    for layer in c.layers.layers:
+        for view in (*layer.inputs, layer.output):
+            if view.tensor not in c.layers.storage.nbytes:
+                raise CompileError(f"tensor {view.tensor!r} has no storage", node=layer.name)
+
+
+def _tiling(c: Compilation) -> None:
+    c.plans = plan_layers(c.layers.layers, c.config)
+
+
+def _schedule(c: Compilation) -> None:
+    c.tensors = dram_buffers(c.layers)
+    c.draft = schedule(c.layers, c.plans, c.config, c.constants, c.tensors, c.graph)
+
+
+def _allocate(c: Compilation) -> None:
+    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs)
+    spad, params = allocate_on_chip(c.draft, c.config)
+    c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
+
+
+def _synchronise(c: Compilation) -> None:
+    c.semaphores = synchronise(c.draft, c.config)
+
+
+def _emit(c: Compilation) -> None:
+    c.instructions = emit(c.draft, c.config)
+
+
+def _image(c: Compilation) -> None:
+    c.image = build_image(
+        c.instructions, c.graph, c.layers, c.tensors, c.constants, c.peaks, c.config, c.name
+    )
+
+
+def _nothing(c: Compilation) -> None:
+    """For stages whose own code checks as it goes."""
+
+
+def _dump_draft(c: Compilation) -> str:
+    return "".join(f"{n.engine.name:6} {n.note}\n" for n in c.draft.nodes)
+
+
+def _dump_sync(c: Compilation) -> str:
+    lines = [
+        f"semaphore {sem}: {engine.name}.{point.name} -> {waiting}"
+        for (engine, point, waiting), sem in c.semaphores.items()
+    ]
+    for node in c.draft.nodes:
+        waits = " ".join(f"wait(s{w.sem}x{w.amount}@{w.level})" for w in node.waits)
+        posts = " ".join(f"post(s{p.sem}x{p.amount}@{p.level})" for p in node.posts)
+        lines.append(f"{node.engine.name:6} {node.note} {waits} {posts}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(name="tosa", run=_nothing, check=_verify, dump=lambda c: str(c.graph)),
+    Stage(name="passes", run=_passes, check=_verify, dump=lambda c: str(c.graph)),
+    Stage(
+        name="lower",
+        run=_lower,
+        check=_check_layers,
+        dump=lambda c: "".join(f"{layer}\n" for layer in c.layers.layers),
+    ),
+    Stage(
+        name="tiling",
+        run=_tiling,
+        check=lambda c: check_plans(c.layers.layers, c.plans, c.config),
+        dump=lambda c: "".join(
+            f"{layer.name}: {p}\n" for layer, p in zip(c.layers.layers, c.plans, strict=True)
+        ),
+    ),
+    Stage(name="schedule", run=_schedule, check=_nothing, dump=_dump_draft),
+    Stage(
+        name="allocate",
+        run=_allocate,
+        check=lambda c: check_on_chip(c.draft, c.config),
+        dump=lambda c: "".join(f"{b}\n" for b in [*c.tensors.values(), *c.draft.buffers]),
+    ),
+    Stage(name="synchronise", run=_synchronise, check=_nothing, dump=_dump_sync),
+    Stage(
+        name="emit",
+        run=_emit,
+        check=lambda c: check_program(c.instructions, c.config),
+        dump=lambda c: "".join(f"{i:4} {x}\n" for i, x in enumerate(c.instructions)),
+    ),
+    Stage(
+        name="image",
+        run=_image,
+        check=_nothing,
+        dump=lambda c: "".join(f"{k}: {v}\n" for k, v in c.image.info.items()),
+    ),
+)
+
+
+def stage_names() -> list[str]:
+    """Names of the stages, in order."""
+    return [stage.name for stage in STAGES]
+
+
+def run_stages(
+    graph: Graph,
+    config: NpuConfig,
+    *,
+    name: str = "",
+    dump_after: Iterable[str] = (),
+    out: TextIO | None = None,
+) -> Compilation:
+    """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout)."""
+    wanted = set(dump_after)
+    unknown = wanted - set(stage_names()) - {"all"}
+    if unknown:
+        raise CompileError(
+            f"dump_after={sorted(unknown)}: no such stage", hint=f"all, {', '.join(stage_names())}"
+        )
+    compilation = Compilation(graph=graph, config=config, name=name or graph.name)
+    for stage in STAGES:
+        stage.run(compilation)
+        stage.check(compilation)
+        if "all" in wanted or stage.name in wanted:
+            print(f"=== {stage.name}\n{stage.dump(compilation)}", file=out)
+    return compilation
+
+
+def compile_graph(
+    graph: Graph,
+    config: NpuConfig,
+    *,
+    name: str = "",
+    dump_after: Iterable[str] = (),
+    info: dict[str, Any] | None = None,
+) -> Image:
+    """Compile a TOSA graph to a program image for `config`.
+
+    `name` and `info` go into the image's metadata. `CompileError` if the graph cannot be compiled.
+    """
+    image = run_stages(graph, config, name=name, dump_after=dump_after).image
+    if not info:
+        return image
+    return Image(
+        config=image.config,
+        program=image.program,
+        constants=image.constants,
+        inputs=image.inputs,
+        outputs=image.outputs,
+        temp_bytes=image.temp_bytes,
+        info={**image.info, **info},
+    )

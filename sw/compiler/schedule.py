@@ -1,0 +1,41 @@
+"""Stage `schedule`: the nodes of every layer, in program order."""
+
+from collections.abc import Sequence
+
+from spec.config import NpuConfig
+from spec.program import REGION_CONST
+from sw.compiler.constants import ConstantPool
+from sw.compiler.draft import Buffer, Draft, Place
+from sw.compiler.errors import LegalityError
+from sw.compiler.geometry import geometry
+from sw.compiler.layers import ConvLayer, LayerProgram
+from sw.compiler.schedule_conv import ConvScheduler
+from sw.compiler.tiling import Plan
+from sw.compiler.tiling_conv import ConvPlan
+from sw.compiler.tosa import Graph
+
+
+def schedule(
+    program: LayerProgram,
+    plans: Sequence[Plan],
+    config: NpuConfig,
+    constants: ConstantPool,
+    tensors: dict[str, Buffer],
+    graph: Graph,
+) -> Draft:
+    """The draft program of all layers. Constant tensors that are read as data go to `constants`."""
+    draft = Draft()
+    acc = Buffer(name="acc", place=Place.ACC, size=config.acc_vectors, address=0)
+    table = Buffer(name="table", place=Place.TABLE, size=config.table_entries, address=0)
+    for buffer in tensors.values():
+        if buffer.region == REGION_CONST:
+            buffer.address = constants.add(graph.constant(buffer.name).tobytes())
+    for index, (layer, plan) in enumerate(zip(program.layers, plans, strict=True)):
+        if isinstance(layer, ConvLayer) and isinstance(plan, ConvPlan):
+            scheduler = ConvScheduler(
+                geometry(layer), plan, config, draft, constants, tensors, acc, table, index
+            )
+            scheduler.run()
+        else:
+            raise LegalityError("no schedule for this layer", node=layer.name)
+    return draft

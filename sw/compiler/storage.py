@@ -1,0 +1,186 @@
+"""Where tensors lie in memory: storage roots, and views of them that need no copy."""
+
+from dataclasses import dataclass
+
+from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
+from sw.compiler.errors import CompileError
+from sw.compiler.layers import ITEM, View
+from sw.compiler.tosa import Graph, Op
+
+Shape4 = tuple[int, int, int, int]
+
+
+def to_nhwc(shape: tuple[int, ...]) -> Shape4:
+    """Any shape as four dimensions with the last one kept: the others join from the left."""
+    lead = (1,) * max(0, 4 - len(shape)) + tuple(shape)
+    n = 1
+    for size in lead[: len(lead) - 3]:
+        n *= size
+    h, w, c = lead[-3:]
+    return (n, h, w, c)
+
+
+@dataclass(slots=True, kw_only=True)
+class Placed:
+    """A tensor as a strided piece of a root: strides in bytes, one per dimension of `shape`."""
+
+    root: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    item: int
+
+    @property
+    def is_dense(self) -> bool:
+        return all(
+            size == 1 or stride == wanted
+            for size, stride, wanted in zip(
+                self.shape, self.strides, _row_major(self.shape, self.item), strict=True
+            )
+        )
+
+
+def _row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    out: list[int] = []
+    step = item
+    for size in reversed(shape):
+        out.append(step)
+        step *= size
+    return tuple(reversed(out))
+
+
+class Storage:
+    """Roots (name -> bytes and region) and the placement of every tensor known so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.placed: dict[str, Placed] = {}
+        self.nbytes: dict[str, int] = {}
+        self.region: dict[str, int] = {}
+        self.outputs: dict[str, str] = {}
+        for name in graph.inputs:
+            self._root(name, name, REGION_INPUT)
+
+    def _root(self, root: str, tensor: str, region: int) -> str:
+        t = self.graph.tensors[tensor]
+        self.nbytes[root] = t.nbytes
+        self.region[root] = region
+        if tensor not in self.placed:
+            item = ITEM[t.dtype]
+            self.placed[tensor] = Placed(
+                root=root, shape=t.shape, strides=_row_major(t.shape, item), offset=0, item=item
+            )
+        return root
+
+    def add(self, name: str) -> str:
+        """A new root for the tensor that a layer writes."""
+        return self._root(name, name, REGION_TEMP)
+
+    def add_copy(self, name: str) -> str:
+        """A new root for a contiguous copy of tensor `name`."""
+        root = f"{name}.copy"
+        self.nbytes[root] = self.graph.tensors[name].nbytes
+        self.region[root] = REGION_TEMP
+        return root
+
+    def redirect(self, name: str, root: str) -> None:
+        """From now on `name` is the whole of `root`."""
+        tensor = self.graph.tensors[name]
+        item = ITEM[tensor.dtype]
+        self.placed[name] = Placed(
+            root=root,
+            shape=tensor.shape,
+            strides=_row_major(tensor.shape, item),
+            offset=0,
+            item=item,
+        )
+
+    def claim_output(self, name: str) -> bool:
+        """Turn the root of graph output `name` into an output; False if it needs a copy."""
+        placed = self._get(name)
+        whole = placed.is_dense and placed.offset == 0
+        whole = whole and self.nbytes[placed.root] == self.graph.tensors[name].nbytes
+        if not whole or self.region[placed.root] != REGION_TEMP:
+            return False
+        self.region[placed.root] = REGION_OUTPUT
+        self.outputs[name] = placed.root
+        return True
+
+    def add_output(self, name: str) -> str:
+        """A new output root for a copy of tensor `name`."""
+        root = f"{name}.output"
+        self.nbytes[root] = self.graph.tensors[name].nbytes
+        self.region[root] = REGION_OUTPUT
+        self.outputs[name] = root
+        return root
+
+    def alias(self, op: Op) -> bool:
+        """Place the output of RESHAPE, IDENTITY or SLICE; False if a reshape needs a copy."""
+        source = self._get(op.inputs[0])
+        out = op.outputs[0]
+        shape = self.graph.tensors[out].shape
+        if op.kind == "SLICE":
+            start = [int(v) for v in self.graph.constant(op.inputs[1])]
+            offset = source.offset + sum(
+                a * s for a, s in zip(start, source.strides, strict=True)
+            )
+            self.placed[out] = Placed(
+                root=source.root,
+                shape=shape,
+                strides=source.strides,
+                offset=offset,
+                item=source.item,
+            )
+            return True
+        if op.kind == "RESHAPE" and not source.is_dense:
+            return False
+        strides = source.strides if op.kind == "IDENTITY" else _row_major(shape, source.item)
+        self.placed[out] = Placed(
+            root=source.root, shape=shape, strides=strides, offset=source.offset, item=source.item
+        )
+        return True
+
+    def _get(self, name: str) -> Placed:
+        if name not in self.placed:
+            if not self.graph.tensors[name].is_constant:
+                raise CompileError(f"tensor {name!r} has no place in memory: read before written")
+            self._root(name, name, REGION_CONST)
+        return self.placed[name]
+
+    def view(self, name: str, shape: Shape4) -> View:
+        """Tensor `name` as an NHWC view of `shape` (the same elements in the same order)."""
+        placed = self._get(name)
+        dtype = self.graph.tensors[name].dtype
+        if placed.is_dense:
+            strides = _row_major(shape, placed.item)
+        else:
+            strides = _strided(name, placed, shape)
+        return View(
+            tensor=placed.root,
+            dtype=dtype,
+            shape=shape,
+            strides=(strides[0], strides[1], strides[2]),
+            offset=placed.offset,
+        )
+
+
+def _strided(name: str, placed: Placed, shape: Shape4) -> tuple[int, ...]:
+    """Strides of a piece that is not dense; dimensions of size 1 may come and go."""
+    dims = [(s, t) for s, t in zip(placed.shape, placed.strides, strict=True) if s != 1]
+    strides: list[int] = []
+    at = len(dims)
+    for size in reversed(shape):
+        if size == 1:
+            strides.append(placed.item if not strides else 0)
+            continue
+        at -= 1
+        if at < 0 or dims[at][0] != size:
+            raise CompileError(
+                f"tensor {name!r}: a slice of shape {list(placed.shape)} cannot be read as "
+                f"{list(shape)} without a copy",
+                hint="slice a tensor of rank 4 or less",
+            )
+        strides.append(dims[at][1])
+    if strides[0] != placed.item:
+        raise CompileError(f"tensor {name!r}: its channels are not contiguous in memory")
+    return tuple(reversed(strides))
