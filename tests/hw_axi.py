@@ -1,0 +1,243 @@
+"""AXI4 memory and scratchpad port models for the block benches; they check the protocol."""
+
+import random
+from collections import deque
+
+from amaranth.sim import Simulator
+
+from hw_gen.interfaces import READ_LATENCY
+from tests.hw_bench import sample
+
+READ = ("araddr", "arlen", "arsize", "arburst", "arid")
+WRITE = ("awaddr", "awlen", "awsize", "awburst", "awid")
+
+
+class AxiMemory:
+    """`size` bytes behind the manager port of a device under test.
+
+    latency: cycles from request to first answer; stall: probability of a cycle's pause, per
+    channel; errors: byte addresses whose beats answer SLVERR.
+    Checks: bursts are INCR, bus wide, aligned, at most `max_burst` beats and inside 4 KiB; what is
+    offered stays offered; write data fit the requested bursts.
+    """
+
+    def __init__(self, config, size, *, latency=20, stall=0.0, seed=0, errors=()):
+        self.config = config
+        self.data = bytearray(random.Random(seed).randbytes(size))
+        self.latency, self.stall, self.errors = latency, stall, frozenset(errors)
+        self.rng = random.Random(seed + 1)
+        self.requests = []  # (kind, address, beats, cycle)
+        self.read_beats = self.write_beats = self.written_bytes = 0
+        self.owed = 0
+        self.most_owed = 0
+        self.cycle = 0
+
+    def _go(self):
+        return self.rng.random() >= self.stall
+
+    def _request(self, kind, address, length, size, burst):
+        bus = self.config.bus_bytes
+        assert burst == 1 and 1 << size == bus, (burst, size)
+        assert address % bus == 0, hex(address)
+        assert length + 1 <= self.config.max_burst
+        end = address + (length + 1) * bus
+        assert address >> 12 == (end - 1) >> 12, f"burst {address:#x}+{end - address} crosses 4 KiB"
+        assert end <= len(self.data), f"{kind} of {address:#x} is outside the memory"
+        self.requests.append((kind, address, length + 1, self.cycle))
+        self.owed += 1
+        self.most_owed = max(self.most_owed, self.owed)
+
+    def _error(self, address):
+        return any(address <= e < address + self.config.bus_bytes for e in self.errors)
+
+    async def reads(self, ctx, axi):
+        """AR and R, for ever."""
+        bus = self.config.bus_bytes
+        pending = deque()  # (due, address, left, id)
+        held = None
+        offering = False
+        while True:
+            self.cycle += 1
+            ctx.set(axi.arready, self._go())
+            offering = offering or bool(pending and pending[0][0] <= self.cycle and self._go())
+            ctx.set(axi.rvalid, offering)
+            if offering:
+                _, address, left, rid = pending[0]
+                ctx.set(axi.rdata, int.from_bytes(self.data[address : address + bus], "little"))
+                ctx.set(axi.rresp, 2 if self._error(address) else 0)
+                ctx.set(axi.rlast, left == 1)
+                ctx.set(axi.rid, rid)
+            arvalid, arready, rready, *request = await sample(
+                ctx, axi.arvalid, axi.arready, axi.rready, *(getattr(axi, f) for f in READ)
+            )
+            assert held is None or (arvalid and request == held), "AR changed while it was offered"
+            held = request if arvalid and not arready else None
+            if offering and rready:
+                due, address, left, rid = pending.popleft()
+                self.read_beats += 1
+                offering = False
+                if left > 1:
+                    pending.appendleft((due, address + bus, left - 1, rid))
+                else:
+                    self.owed -= 1
+            if arvalid and arready:
+                address, length, size, burst, rid = request
+                self._request("read", address, length, size, burst)
+                pending.append((self.cycle + self.latency, address, length + 1, rid))
+
+    async def writes(self, ctx, axi):
+        """AW, W and B, for ever. Data is taken before its address too, as AXI4 has it."""
+        bus = self.config.bus_bytes
+        bursts, beats, answers = deque(), deque(), deque()
+        held_aw = held_w = None
+        offering = False
+        cycle = 0
+        while True:
+            cycle += 1
+            ctx.set(axi.awready, self._go())
+            ctx.set(axi.wready, self._go())
+            offering = offering or bool(answers and answers[0][0] <= cycle and self._go())
+            ctx.set(axi.bvalid, offering)
+            ctx.set(axi.bresp, answers[0][1] if offering else 0)
+            awv, awr, wv, wr, bready, data, strobe, last, *request = await sample(
+                ctx, axi.awvalid, axi.awready, axi.wvalid, axi.wready, axi.bready,
+                axi.wdata, axi.wstrb, axi.wlast, *(getattr(axi, f) for f in WRITE),
+            )  # fmt: skip
+            assert held_aw is None or (awv and request == held_aw), "AW changed while offered"
+            assert held_w is None or (wv and (data, strobe, last) == held_w), "W changed"
+            held_aw = request if awv and not awr else None
+            held_w = (data, strobe, last) if wv and not wr else None
+            if offering and bready:
+                answers.popleft()
+                offering = False
+                self.owed -= 1
+            if awv and awr:
+                address, length, size, burst, _ = request
+                self._request("write", address, length, size, burst)
+                bursts.append([address, length + 1, False])
+            if wv and wr:
+                beats.append((data, strobe, last))
+                self.write_beats += 1
+            while bursts and beats:
+                data, strobe, last = beats.popleft()
+                burst = bursts[0]
+                address = burst[0]
+                burst[2] |= self._error(address)
+                for lane in range(bus):
+                    if strobe >> lane & 1:
+                        self.data[address + lane] = data >> (8 * lane) & 0xFF
+                        self.written_bytes += 1
+                burst[0] += bus
+                burst[1] -= 1
+                assert bool(last) == (burst[1] == 0), "wlast is not on the burst's last beat"
+                if last:
+                    answers.append((cycle + self.latency, 2 if burst[2] else 0))
+                    bursts.popleft()
+
+
+class SpadModel:
+    """The bytes behind scratchpad ports; `stall`: probability that an access is refused a cycle."""
+
+    def __init__(self, config, *, stall=0.0, seed=0):
+        self.config = config
+        self.data = bytearray(random.Random(seed + 77).randbytes(config.spad_bytes))
+        self.stall = stall
+        self.rng = random.Random(seed + 2)
+        self.accesses = 0
+        self.cycles = []  # cycle of every access
+        self.events = []  # (cycle, what) for order checks
+        self.cycle = 0
+
+    async def writes(self, ctx, port):
+        while True:
+            self.cycle += 1
+            ctx.set(port.ready, self.rng.random() >= self.stall)
+            valid, ready, addr, size, data = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size, port.data
+            )
+            if valid and ready:
+                assert 1 <= size <= self.config.word_bytes
+                assert addr + size <= self.config.spad_bytes
+                self.data[addr : addr + size] = (data & ((1 << 8 * size) - 1)).to_bytes(
+                    size, "little"
+                )
+                self.accesses += 1
+                self.cycles.append(self.cycle)
+
+    async def reads(self, ctx, port):
+        line = deque([None] * READ_LATENCY)
+        while True:
+            self.cycle += 1
+            ctx.set(port.ready, self.rng.random() >= self.stall)
+            now = line.popleft()
+            ctx.set(port.data_valid, now is not None)
+            # Bytes above the size are undefined: show that nobody uses them.
+            junk = self.rng.getrandbits(8 * self.config.word_bytes)
+            if now is not None:
+                addr, size = now
+                mask = (1 << 8 * size) - 1
+                junk = junk & ~mask | int.from_bytes(self.data[addr : addr + size], "little")
+            ctx.set(port.data, junk)
+            valid, ready, addr, size = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size
+            )
+            line.append(None)
+            if valid and ready:
+                assert 1 <= size <= self.config.word_bytes
+                assert addr + size <= self.config.spad_bytes
+                line[-1] = (addr, size)
+                self.accesses += 1
+                self.cycles.append(self.cycle)
+
+
+def table_model(config, size):
+    """Bytes of PARAM or TABLE and the background bench that writes them."""
+    data = bytearray(size)
+
+    async def writes(ctx, port):
+        while True:
+            valid, addr, value, strobe = await sample(
+                ctx, port.valid, port.addr, port.data, port.strobe
+            )
+            if valid:
+                assert addr % config.bus_bytes == 0
+                for lane in range(config.bus_bytes):
+                    if strobe >> lane & 1:
+                        data[addr + lane] = value >> (8 * lane) & 0xFF
+
+    return data, writes
+
+
+def run_benches(dut, benches, background, *, deadline=100_000):
+    """Run `benches` to their ends beside the endless `background` ones; fails after `deadline`."""
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    finished = []
+
+    def ending(bench):
+        async def run(ctx):
+            await bench(ctx)
+            finished.append(bench)
+
+        return run
+
+    async def watchdog(ctx):
+        for _ in range(deadline):
+            await ctx.tick()
+        raise AssertionError(f"benches still running after {deadline} cycles")
+
+    for bench in benches:
+        sim.add_testbench(ending(bench))
+    for bench in (*background, watchdog):
+        sim.add_testbench(bench, background=True)
+    sim.run()
+    assert len(finished) == len(benches)
+
+
+def on(task, port):
+    """A bench that runs `task` on `port`."""
+
+    async def bench(ctx):
+        await task(ctx, port)
+
+    return bench
