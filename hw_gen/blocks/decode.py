@@ -92,6 +92,7 @@ class Decoder(wiring.Component):
                 m.d.sync += [
                     illegal.eq(self._illegal(m, opcode, word)),
                     foreign.eq(self._foreign(opcode, word)),
+                    count.eq(0),
                     self.state.eq(State.DISPATCH),
                 ]
             with m.Case(State.DISPATCH):
