@@ -77,7 +77,9 @@ def dram_buffers(program: LayerProgram) -> dict[str, Buffer]:
     }
 
 
-def allocate_dram(program: LayerProgram, buffers: dict[str, Buffer], graph_inputs: list[str]) -> int:
+def allocate_dram(
+    program: LayerProgram, buffers: dict[str, Buffer], graph_inputs: list[str]
+) -> int:
     """Offsets of inputs, outputs and temporaries; returns the bytes of the temporary region."""
     storage = program.storage
     for region, names in (

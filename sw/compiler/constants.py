@@ -42,9 +42,7 @@ def pack_weights(weights: NDArray[np.int8], part: Part, o0: int, o1: int, cols: 
     The channel outermost keeps every stride regular when IC is no multiple of the array's rows.
     """
     piece = weights[o0:o1, part.kh0 : part.kh1, :, part.c0 : part.c1]
-    blocks = [
-        piece[i : i + cols].transpose(3, 1, 2, 0).tobytes() for i in range(0, o1 - o0, cols)
-    ]
+    blocks = [piece[i : i + cols].transpose(3, 1, 2, 0).tobytes() for i in range(0, o1 - o0, cols)]
     return b"".join(blocks)
 
 

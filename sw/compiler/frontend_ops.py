@@ -679,6 +679,7 @@ _HANDLERS: dict[Any, Handler] = {
     aten.slice.Tensor: _slice,
     aten.flatten.using_ints: _reshape,
     aten.view.default: _reshape,
+    aten._unsafe_view.default: _reshape,
     aten.reshape.default: _reshape,
     aten.unsqueeze.default: _reshape,
     aten.squeeze.default: _reshape,

@@ -96,9 +96,7 @@ def compile_module(
     imported = import_module(quantized, name=name)
     image = compile_graph(imported.graph, config, name=name, dump_after=dump_after)
     info = {**image.info, "calibration_samples": samples, "calibration_seed": seed}
-    return CompiledModule(
-        image=replace(image, info=info), imported=imported, quantized=quantized
-    )
+    return CompiledModule(image=replace(image, info=info), imported=imported, quantized=quantized)
 
 
 def is_quantized(module: GraphModule) -> bool:
@@ -114,6 +112,7 @@ def quantize_module(
     quantizer: "Quantizer | None" = None,
 ) -> tuple[GraphModule, int]:
     """(PT2E graph in q/dq form, samples that calibrated it) of a float module."""
+    quiet_import()
     from sw.compiler.quantizer import SystolaQuantizer, quantize
 
     graph = capture(module, example_inputs)
@@ -148,7 +147,9 @@ def _chunks(
     good = (
         len(given) == len(wanted)
         and size > 0
-        and all(g and w and g[1:] == w[1:] and w[0] == size for g, w in zip(given, wanted, strict=True))
+        and all(
+            g and w and g[1:] == w[1:] and w[0] == size for g, w in zip(given, wanted, strict=True)
+        )
         and len({g[0] for g in given}) == 1
         and given[0][0] % size == 0
     )

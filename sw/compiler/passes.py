@@ -1,4 +1,5 @@
 """Graph passes."""
+
 from sw.compiler.tosa import Graph
 
 

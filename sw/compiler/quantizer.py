@@ -56,6 +56,7 @@ SHARING = (
     aten.constant_pad_nd.default,
     aten.flatten.using_ints,
     aten.view.default,
+    aten._unsafe_view.default,
     aten.reshape.default,
     aten.permute.default,
     aten.transpose.int,

@@ -75,7 +75,9 @@ class ConvScheduler:
 
     def _slots(self, what: str, place: Place, count: int, size: int) -> Slots:
         name = f"{self.layer.name}.{what}"
-        return Slots([self.draft.buffer(f"{name}{i}", place, size, self.index) for i in range(count)])
+        return Slots(
+            [self.draft.buffer(f"{name}{i}", place, size, self.index) for i in range(count)]
+        )
 
     # Order ------------------------------------------------------------------------------------
 
@@ -214,7 +216,12 @@ class ConvScheduler:
             level = 1 if len(blocks) > 1 else 0
             accesses.append(
                 Access(
-                    buffer=slot, start=start, stop=start + size, write=True, level=level, iteration=i
+                    buffer=slot,
+                    start=start,
+                    stop=start + size,
+                    write=True,
+                    level=level,
+                    iteration=i,
                 )
             )
         self._node(
@@ -282,9 +289,7 @@ class ConvScheduler:
             {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.PARAM, "loop": []},
             {"mem_base": self.constants.buffer, "chip_base": slot},
             [
-                Access(
-                    buffer=self.constants.buffer, start=mem, stop=mem + len(data), write=False
-                ),
+                Access(buffer=self.constants.buffer, start=mem, stop=mem + len(data), write=False),
                 Access(buffer=slot, start=0, stop=entries, write=True),
             ],
             f"params of group {group}",
@@ -383,9 +388,7 @@ class ConvScheduler:
         self.fresh_act.discard(id(act))
         one = size // blocks
         return [
-            Access(
-                buffer=act, start=i * one, stop=(i + 1) * one, write=False, level=1, iteration=i
-            )
+            Access(buffer=act, start=i * one, stop=(i + 1) * one, write=False, level=1, iteration=i)
             for i in range(blocks)
         ]
 

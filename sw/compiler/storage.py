@@ -121,9 +121,7 @@ class Storage:
         shape = self.graph.tensors[out].shape
         if op.kind == "SLICE":
             start = [int(v) for v in self.graph.constant(op.inputs[1])]
-            offset = source.offset + sum(
-                a * s for a, s in zip(start, source.strides, strict=True)
-            )
+            offset = source.offset + sum(a * s for a, s in zip(start, source.strides, strict=True))
             self.placed[out] = Placed(
                 root=source.root,
                 shape=shape,

@@ -75,7 +75,11 @@ class _Tracker:
         for seen in self.spaces[self._space(access.buffer)]:
             other = seen.access
             at = other.buffer.address
-            if (access.write or other.write) and at + other.start < stop and start < at + other.stop:
+            if (
+                (access.write or other.write)
+                and at + other.start < stop
+                and start < at + other.stop
+            ):
                 yield seen
 
     def add(self, node: Node, index: int) -> None:

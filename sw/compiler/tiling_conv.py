@@ -207,9 +207,7 @@ def act_bytes(geo: ConvGeometry, tile: Tile, part: Part) -> int:
     return (y1 - y0) * (x1 - x0) * part.channels
 
 
-def _costed(
-    plan: ConvPlan, geo: ConvGeometry, config: NpuConfig, tiles: list[Tile]
-) -> ConvPlan:
+def _costed(plan: ConvPlan, geo: ConvGeometry, config: NpuConfig, tiles: list[Tile]) -> ConvPlan:
     blocks = -(-geo.oc // config.cols)
     groups = -(-blocks // plan.group)
     many = len(plan.parts)
@@ -239,7 +237,9 @@ def _costed(
     )
     serial = load * 0.5 * single
     first = act_bytes(geo, tiles[0], plan.parts[0]) / bus
-    first += plan.parts[0].channels * plan.parts[0].kernel_rows * kw * min(config.cols, geo.oc) / bus
+    first += (
+        plan.parts[0].channels * plan.parts[0].kernel_rows * kw * min(config.cols, geo.oc) / bus
+    )
     if plan.blocked:
         first /= max(1, plan.parts[0].channels // config.rows)
     last = 2 * tiles[-1].vectors + 3 * LATENCY
