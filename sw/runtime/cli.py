@@ -93,12 +93,9 @@ def sim(
     json_file: JsonOption = None,
 ) -> None:
     """Run one kernel on random data and compare the RTL with the golden model."""
-    from sw.compiler import compile_graph
-    from sw.runtime import kernels
-    from sw.runtime.session import run_program
+    from sw.runtime.targets import build_kernel, run_kernel
 
     npu = chosen_config(config, settings)
-    work = kernels.build(kernel, shape, seed)
     options = DeviceOptions(
         device=device,
         latency=latency,
@@ -106,11 +103,8 @@ def sim(
         seed=seed,
         waves=waves_path(kernel, npu, seed) if waves else None,
     )
-    image = compile_graph(work.graph, npu, name=kernel)
-    graph = work.graph if verify else None
-    report, _ = run_program(image, work.inputs, npu, options, graph)
-    report.name, report.shape, report.macs = kernel, work.shape, work.macs
-    finish(report, json_file)
+    work = build_kernel(kernel, shape, seed)
+    finish(run_kernel(work, npu, options, verify), json_file)
     cold_start_times()
 
 

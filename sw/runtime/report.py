@@ -138,6 +138,8 @@ class Report:
     def print(self, console: Console) -> None:
         """Facts, stall table, verdict."""
         facts = Table.grid(padding=(0, 2))
+        facts.add_column()
+        facts.add_column(overflow="fold")
         for label, value in self._facts():
             facts.add_row(label, value)
         console.print(facts)
@@ -149,7 +151,7 @@ class Report:
     def _facts(self) -> list[tuple[str, str]]:
         config = self.config
         rows = [
-            ("program", f"{self.name}  {self.shape}"),
+            ("program", f"{self.name}  {self.shape.replace(',', ' ')}"),
             ("configuration", f"{config.name}  {config.rows}×{config.cols}  {config.digest_hex}"),
             ("device", self.device),
             ("MACs", f"{self.macs:,}"),
