@@ -57,7 +57,9 @@ void DpiMemory::reset() {
 
 void DpiMemory::configure() {
     generation_ = control_->generation;
-    order_ = control_->seed * 0x9e3779b97f4a7c15ull + 1;
+    random_ = control_->seed;
+    // Neighbouring seeds must not give the same sequence one step apart.
+    random_ = uint64_t{draw()} << 32 | draw();
     if (mapped_ != control_->bytes) map_memory();
     control_->read_bursts = control_->write_bursts = 0;
     control_->read_beats = control_->write_beats = 0;
@@ -71,14 +73,15 @@ void DpiMemory::map_memory() {
     memory_ = static_cast<uint8_t*>(map_file(memory_path_, mapped_));
 }
 
-// splitmix64: one draw per decision, so that a seed gives the same run on every machine.
-bool DpiMemory::stalls() {
-    if (!control_->stall) return false;
-    uint64_t z = order_ += 0x9e3779b97f4a7c15ull;
+// splitmix64: a seed gives the same run on every machine.
+uint32_t DpiMemory::draw() {
+    uint64_t z = random_ += 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return (z >> 32) < control_->stall;
+    return (z ^ z >> 31) >> 32;
 }
+
+bool DpiMemory::stalls() { return control_->stall && draw() < control_->stall; }
 
 std::vector<uint8_t> DpiMemory::buffer(size_t bytes) {
     if (spare_.empty()) return std::vector<uint8_t>(bytes);
@@ -221,8 +224,7 @@ std::deque<DpiMemory::Burst>* DpiMemory::choose(std::deque<Burst> (&queues)[2]) 
         return &queues[order.front()];
     }
     if (stalls()) return nullptr;
-    order_ += 0x9e3779b97f4a7c15ull;
-    const unsigned first = order_ >> 40 & 1;
+    const unsigned first = draw() & 1;
     for (unsigned id : {first, first ^ 1})
         if (ready(id)) return &queues[id];
     return nullptr;

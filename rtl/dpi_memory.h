@@ -109,6 +109,7 @@ private:
     uint32_t check_access(const AxiAddress& a, Access access);
     void complain(uint64_t& count, const std::string& text);
     uint64_t beat_address(const AxiAddress& a, unsigned beat) const;
+    uint32_t draw();
     bool stalls();
     std::vector<uint8_t> buffer(size_t bytes);
 
@@ -119,7 +120,7 @@ private:
     unsigned bus_bytes_;
     uint64_t generation_ = ~0ull;
     uint64_t cycle_ = 0;
-    uint64_t order_ = 0;  // state of the random sequence
+    uint64_t random_ = 0;
     uint32_t out_ = 0;
     std::deque<Burst> reads_[2], answers_[2];
     std::deque<unsigned> read_order_, answer_order_;  // ids in order of arrival

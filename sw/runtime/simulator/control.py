@@ -7,7 +7,7 @@ the simulation stands still.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,17 @@ class SharedMemory:
         self._set(magic=MAGIC, base=base, latency=100)
         self.data: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self.resize(size)
+
+    @classmethod
+    def attach(cls, folder: Path) -> Self:
+        """The files that another process made in `folder`, as they are."""
+        self = cls.__new__(cls)
+        self.memory_path = folder / "memory.bin"
+        self.control_path = folder / "control.bin"
+        self._control = np.memmap(self.control_path, CONTROL, "r+", shape=(1,))
+        self.base = int(self._control["base"][0])
+        self.data = np.memmap(str(self.memory_path), np.uint8, mode="r+")
+        return self
 
     def resize(self, size: int) -> None:
         """Make the memory at least `size` bytes; contents stay."""

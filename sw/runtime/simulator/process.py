@@ -2,20 +2,18 @@
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
-import sys
 import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sw.runtime.simulator.build import ROOT, Build
+from sw.runtime.simulator.build import Build
+from sw.runtime.simulator.cocotb_env import check_results, cocotb_environment
 from sw.runtime.simulator.control import SharedMemory
-from sw.runtime.simulator.errors import BuildError, SimulationError
-from sw.runtime.simulator.verilator import cocotb_libs
+from sw.runtime.simulator.errors import SimulationError
 
 TEST_MODULE = "cocotb_tests.harness.server"
 SOCKET_VARIABLE = "SYSTOLA_SOCKET"
@@ -46,7 +44,10 @@ class SimulatorProcess:
                 stdout=log,
                 stderr=log,
                 cwd=folder,
-                env=_environment(theirs.fileno(), self._results),
+                env={
+                    **cocotb_environment("systola_sim", TEST_MODULE, self._results),
+                    SOCKET_VARIABLE: str(theirs.fileno()),
+                },
                 pass_fds=(theirs.fileno(),),
                 # Ctrl-C is for this process, which then ends the simulator in order.
                 start_new_session=True,
@@ -100,17 +101,9 @@ class SimulatorProcess:
         self._finalizer()
 
     def _check_results(self) -> None:
-        from cocotb_tools.check_results import get_results
-
-        try:
-            tests, failures = get_results(self._results)
-        except RuntimeError:
-            tests, failures = 0, 0
-        if tests != 1 or failures or self._process.returncode:
-            raise SimulationError(
-                f"the simulation's cocotb test failed ({tests} run, {failures} failed, exit code "
-                f"{self._process.returncode})\n{self._tail()}"
-            )
+        problem = check_results(self._results, self._process.returncode)
+        if problem:
+            raise SimulationError(f"the simulation's cocotb test failed: {problem}\n{self._tail()}")
 
     def _ask(self, **command: Any) -> dict[str, Any]:
         if not self._finalizer.alive:
@@ -157,34 +150,3 @@ def _kill(
     process.wait()
     connection.close()
     folder.cleanup()
-
-
-def _environment(descriptor: int, results: Path) -> dict[str, str]:
-    """What cocotb wants to find in the environment of a simulator."""
-    from cocotb_tools import config
-    from find_libpython import find_libpython
-
-    library = find_libpython()
-    if library is None:
-        raise BuildError(
-            f"no shared libpython of {sys.executable} found, which cocotb needs; install it "
-            "(Debian: libpython3-dev) or use a Python built with --enable-shared"
-        )
-    env = dict(os.environ)
-    for name in [n for n in env if n.startswith(("COCOTB_", "GPI_", "PYGPI_"))]:
-        del env[name]
-    libs = [str(cocotb_libs()), *filter(None, [env.get("LD_LIBRARY_PATH")])]
-    env.update(
-        GPI_USERS=f"{library};{config.pygpi_entry_point()}",
-        PYGPI_PYTHON_BIN=sys.executable,
-        PYTHONPATH=os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
-        LD_LIBRARY_PATH=os.pathsep.join(libs),
-        COCOTB_TOPLEVEL="systola_sim",
-        COCOTB_TEST_MODULES=TEST_MODULE,
-        COCOTB_RESULTS_FILE=str(results),
-        COCOTB_TRUST_INERTIAL_WRITES="1",
-        COCOTB_ANSI_OUTPUT="0",
-        TOPLEVEL_LANG="verilog",
-    )
-    env[SOCKET_VARIABLE] = str(descriptor)
-    return env
