@@ -1,6 +1,7 @@
 """Load and store engines with memory, scratchpad and semaphores around them."""
 
 import random
+from itertools import pairwise
 
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.store import StoreEngine
@@ -57,7 +58,7 @@ def random_copy(rng, opcode, config, *, limit=400, disjoint=False, **values):
             and len(places) * (run // config.bus_bytes + 2) <= limit
         )
         starts = sorted(m for m, _ in places)
-        apart = all(b - a >= run for a, b in zip(starts, starts[1:], strict=False))
+        apart = all(b - a >= run for a, b in pairwise(starts))
         if fits and (apart or not disjoint):
             return instruction
 

@@ -19,7 +19,8 @@ class Counters(wiring.Component):
     -------
     stall[engine] : a `Stall`. vector, read_beat : an activation vector entered the array, a beat
         was read. write_bytes : bytes that memory took.
-    total[t] : in the order of `TOTALS`. count[engine * 6 + stall] : cycles; per engine they sum to CYCLES.
+    total[t] : in the order of `TOTALS`. count[engine * 6 + stall] : cycles; an engine's six sum to
+        CYCLES.
     """
 
     def __init__(self, config: NpuConfig):

@@ -57,7 +57,8 @@ class BurstSplitter(wiring.Component):
     i : ``In(stream)`` of `run_layout`; o : ``Out(stream)`` of `burst_layout`.
     empty : no run is held.
 
-    Timing: a burst a cycle, the first one in the cycle after the run was taken, no gap between runs.
+    Timing: a burst a cycle, the first one in the cycle after the run was taken; no gap between
+    runs.
     """
 
     def __init__(self, config: NpuConfig, *, run_bits: int, tag):

@@ -25,7 +25,8 @@ class RunStage(wiring.Component):
 
     Parameters
     ----------
-    opcode : LOAD or STORE. step : shape of the sequencer's steps, with ``mem``, ``chip``, ``fires``.
+    opcode : LOAD or STORE.
+    step : shape of the sequencer's steps, with ``mem``, ``chip``, ``fires``.
 
     Members
     -------

@@ -16,7 +16,8 @@ class LoadWriter(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `burst_layout`. beat : ``In(stream)`` of bus data and, on top, an error bit.
+    i : ``In(stream)`` of `burst_layout`.
+    beat : ``In(stream)`` of bus data and, on top, an error bit.
     spad, param, table : the writes.
     halt : take no more beats.
     fire : the last byte of a step that posts was taken by the memory.

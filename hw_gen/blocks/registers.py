@@ -27,7 +27,8 @@ class Registers(wiring.Component):
     axil : ``In(axi_lite)``; an address that holds no register answers SLVERR.
     irq : interrupt. start : begin a program. bases, program_address, program_bytes : its arguments.
     running : between START and DONE or fault. done : the program ended (from fetch).
-    engines, overflow, overflow_engine : see `FaultUnit`. vector, read_beat, write_bytes : see `Counters`.
+    engines, overflow, overflow_engine : see `FaultUnit`.
+    vector, read_beat, write_bytes : see `Counters`.
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
         it no longer does; resets every engine, queue and semaphore.

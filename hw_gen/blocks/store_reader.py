@@ -1,5 +1,7 @@
 """The reading half of the store engine: bursts become scratchpad reads and bus beats."""
 
+from itertools import pairwise
+
 from amaranth.hdl import *
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -111,7 +113,7 @@ class StoreReader(wiring.Component):
             line[0].last.eq(last),
             line[0].fires.eq(last & burst.last & burst.tag.fires[-1]),
         ]
-        m.d.sync += [b.eq(a) for a, b in zip(line, line[1:], strict=False)]
+        m.d.sync += [b.eq(a) for a, b in pairwise(line)]
         done, beat = line[-1], Signal(self._beat)
         bits = 8 * self._config.bus_bytes
         m.d.comb += [

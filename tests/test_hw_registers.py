@@ -1,0 +1,315 @@
+"""Registers: the map, start, counters, faults, interrupt, watchdog, soft reset."""
+
+import pytest
+
+from hw_gen.blocks.registers import Registers
+from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
+from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Control, Fault, Stall, Status
+from tests.hw_bench import sample, simulate
+from tests.hw_dma_bench import small
+
+SLVERR = 2
+
+
+class Host:
+    """AXI4-Lite manager of the registers under test."""
+
+    def __init__(self, dut):
+        self.dut, self.axil = dut, dut.axil
+
+    async def write(self, name, value, *, strobe=0xF, gap=0):
+        axil = self.axil
+        ctx = self.ctx
+        ctx.set(axil.awaddr, name if isinstance(name, int) else OFFSETS[name])
+        ctx.set(axil.awvalid, 1)
+        for _ in range(gap):  # data may come later than the address
+            await ctx.tick()
+        ctx.set(axil.wdata, value)
+        ctx.set(axil.wstrb, strobe)
+        ctx.set(axil.wvalid, 1)
+        while True:
+            aw, w = await sample(ctx, axil.awready, axil.wready)
+            assert aw == w
+            if aw:
+                break
+        ctx.set(axil.awvalid, 0)
+        ctx.set(axil.wvalid, 0)
+        ctx.set(axil.bready, 1)
+        valid = 0
+        while not valid:
+            valid, response = await sample(ctx, axil.bvalid, axil.bresp)
+        ctx.set(axil.bready, 0)
+        return response
+
+    async def read(self, name, *, response=0):
+        axil, ctx = self.axil, self.ctx
+        ctx.set(axil.araddr, name if isinstance(name, int) else OFFSETS[name])
+        ctx.set(axil.arvalid, 1)
+        ready = 0
+        while not ready:
+            (ready,) = await sample(ctx, axil.arready)
+        ctx.set(axil.arvalid, 0)
+        ctx.set(axil.rready, 1)
+        valid = 0
+        while not valid:
+            valid, data, answer = await sample(ctx, axil.rvalid, axil.rdata, axil.rresp)
+        ctx.set(axil.rready, 0)
+        assert answer == response
+        return data
+
+    async def wide(self, name):
+        return await self.read(f"{name}_LO") | await self.read(f"{name}_HI") << 32
+
+    async def quiet(self):
+        """Every engine idle, nothing else happening."""
+        for engine in self.dut.engines:
+            self.ctx.set(engine.stall, Stall.IDLE)
+
+    async def pulse(self, signal, cycles=1):
+        self.ctx.set(signal, 1)
+        await self.ctx.tick().repeat(cycles)
+        self.ctx.set(signal, 0)
+
+    async def fail(self, engine, cause, index):
+        status = self.dut.engines[engine]
+        self.ctx.set(status.cause, cause)
+        self.ctx.set(status.fault_index, index)
+        await self.pulse(status.fault)
+
+
+def run(test, config=None):
+    """Run the coroutine `test(host, ctx)` on fresh registers."""
+    host = Host(Registers(config or small()))
+
+    async def bench(ctx):
+        host.ctx = ctx
+        await host.quiet()
+        await test(host, ctx)
+
+    simulate(host.dut, bench, deadline=20_000)
+
+
+def test_identity_registers():
+    config = small()
+
+    async def test(host, ctx):
+        assert await host.read("ID") == ID_VALUE
+        assert await host.read("ISA_VERSION") == ISA_VERSION[0] << 16 | ISA_VERSION[1]
+        assert await host.wide("ISA_DIGEST") == ISA_DIGEST
+        assert await host.wide("CONFIG_DIGEST") == config.digest()
+
+    run(test, config)
+
+
+def test_every_register_answers_and_nothing_else_does():
+    async def test(host, ctx):
+        mapped = {r.offset for r in REGISTERS}
+        for offset in range(0, 0x400, 4):
+            await host.read(offset, response=0 if offset in mapped else SLVERR)
+        assert await host.write(0x3FC, 1) == SLVERR
+        assert await host.write("ID", 0) == 0
+        assert await host.read("ID") == ID_VALUE
+
+    run(test)
+
+
+def test_read_write_registers_hold_bytes_by_strobe():
+    async def test(host, ctx):
+        names = [r.name for r in REGISTERS if r.access == "rw" and r.name != "IRQ_ENABLE"]
+        for n, name in enumerate(names):
+            await host.write(name, 0x0101_0101 * (n + 1), gap=n % 3)
+        for n, name in enumerate(names):
+            assert await host.read(name) == 0x0101_0101 * (n + 1)
+        await host.write("PROGRAM_BYTES", 0xAABB_CCDD, strobe=0b0110)
+        old = 0x0101_0101 * (names.index("PROGRAM_BYTES") + 1)
+        assert await host.read("PROGRAM_BYTES") == old & 0xFF00_00FF | 0x00BB_CC00
+        low, high = (names.index(f"BASE3_{half}") + 1 for half in ("LO", "HI"))
+        address = (0x0101_0101 * high << 32 | 0x0101_0101 * low) & ((1 << 40) - 1)
+        assert ctx.get(host.dut.bases[3]) == address
+
+    run(test)
+
+
+def test_counters_sum_to_the_cycles_of_the_run():
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("CONTROL", Control.START)
+        assert await host.read("STATUS") == Status.BUSY
+        for n in range(200):
+            for e in Engine:
+                ctx.set(dut.engines[e].stall, (n * (e + 1) // 7) % 6)
+            ctx.set(dut.vector, n % 2)
+            ctx.set(dut.read_beat, n % 4 == 0)
+            ctx.set(dut.write_bytes, n % 8)
+            await ctx.tick()
+        ctx.set(dut.vector, 0)
+        ctx.set(dut.read_beat, 0)
+        ctx.set(dut.write_bytes, 0)
+        await host.pulse(dut.done)
+        assert await host.read("STATUS") == Status.DONE
+        cycles = await host.wide("CYCLES")
+        assert 200 < cycles < 220
+        for e in Engine:
+            counts = [await host.wide(f"COUNT_{e.name}_{s.name}") for s in Stall]
+            assert sum(counts) == cycles
+            assert all(counts)
+        assert await host.wide("VECTORS") == 100
+        assert await host.wide("READ_BYTES") == 50 * 8
+        assert await host.wide("WRITE_BYTES") == 25 * sum(range(8))
+        assert await host.wide("CYCLES") == cycles
+        await host.write("CONTROL", Control.START)
+        assert await host.wide("CYCLES") < 10
+
+    run(test)
+
+
+def test_start_is_one_pulse_and_ignored_while_running():
+    async def test(host, ctx):
+        pulses = []
+
+        async def count(cycles):
+            for _ in range(cycles):
+                (start,) = await sample(ctx, host.dut.start)
+                pulses.append(start)
+
+        axil = host.axil
+        for _ in range(2):
+            ctx.set(axil.awaddr, OFFSETS["CONTROL"])
+            ctx.set(axil.wdata, Control.START)
+            ctx.set(axil.wstrb, 15)
+            ctx.set(axil.awvalid, 1)
+            ctx.set(axil.wvalid, 1)
+            await count(1)
+            ctx.set(axil.awvalid, 0)
+            ctx.set(axil.wvalid, 0)
+            ctx.set(axil.bready, 1)
+            await count(4)
+        assert pulses == [1] + [0] * 9
+
+    run(test)
+
+
+def test_interrupt():
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("CONTROL", Control.START)
+        await host.pulse(dut.done)
+        assert not ctx.get(dut.irq)  # not enabled
+        assert await host.read("IRQ_STATUS") == 1
+        await host.write("IRQ_ENABLE", 1)
+        assert ctx.get(dut.irq)
+        await host.write("IRQ_STATUS", 0)
+        assert ctx.get(dut.irq)
+        await host.write("IRQ_STATUS", 1)
+        assert not ctx.get(dut.irq)
+        await host.write("CONTROL", Control.START)
+        await host.fail(Engine.STORE, Fault.AXI_ERROR, 5)
+        await ctx.tick()
+        assert ctx.get(dut.irq)
+
+    run(test)
+
+
+def test_first_fault_wins_and_lower_engines_go_first():
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("CONTROL", Control.START)
+        for engine, cause, index in (
+            (Engine.VECTOR, Fault.CHIP_ADDRESS, 9),
+            (Engine.LOAD, Fault.AXI_ERROR, 7),
+        ):
+            status = dut.engines[engine]
+            ctx.set(status.cause, cause)
+            ctx.set(status.fault_index, index)
+            ctx.set(status.fault, 1)
+        await ctx.tick()
+        for engine in (Engine.VECTOR, Engine.LOAD):
+            ctx.set(dut.engines[engine].fault, 0)
+        assert ctx.get(dut.halt)
+        await host.fail(Engine.MATRIX, Fault.CHIP_ADDRESS, 3)
+        assert await host.read("STATUS") == Status.FAULT
+        assert await host.read("FAULT_CAUSE") == Fault.AXI_ERROR
+        assert await host.read("FAULT_ENGINE") == Engine.LOAD
+        assert await host.read("FAULT_INSTRUCTION") == 7
+        cycles = await host.wide("CYCLES")
+        await ctx.tick().repeat(20)
+        assert await host.wide("CYCLES") == cycles
+        await host.write("CONTROL", Control.START)  # refused until the reset
+        assert await host.read("STATUS") == Status.FAULT
+
+    run(test)
+
+
+def test_semaphore_overflow():
+    async def test(host, ctx):
+        await host.write("CONTROL", Control.START)
+        ctx.set(host.dut.overflow_engine, Engine.MATRIX)
+        ctx.set(host.dut.engines[Engine.MATRIX].index, 21)
+        await host.pulse(host.dut.overflow)
+        assert await host.read("FAULT_CAUSE") == Fault.SEMAPHORE_OVERFLOW
+        assert await host.read("FAULT_ENGINE") == Engine.MATRIX
+        assert await host.read("FAULT_INSTRUCTION") == 21
+        assert await host.read("PC_MATRIX") == 21
+
+    run(test)
+
+
+def test_watchdog_fires_after_its_cycles_without_progress():
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("WATCHDOG", 50)
+        await ctx.tick().repeat(100)  # not running
+        await host.write("CONTROL", Control.START)
+        for _ in range(5):  # progress now and then
+            await ctx.tick().repeat(40)
+            ctx.set(dut.engines[Engine.LOAD].stall, Stall.BUSY)
+            await ctx.tick()
+            ctx.set(dut.engines[Engine.LOAD].stall, Stall.IDLE)
+        assert not ctx.get(dut.halt)
+        ctx.set(dut.engines[Engine.STORE].stall, Stall.SEMAPHORE)
+        ctx.set(dut.engines[Engine.STORE].index, 4)
+        waited = 0
+        while not ctx.get(dut.halt):
+            await ctx.tick()
+            waited += 1
+        assert 50 <= waited <= 53
+        assert await host.read("FAULT_CAUSE") == Fault.WATCHDOG
+        assert await host.read("FAULT_ENGINE") == Engine.STORE
+        assert await host.read("FAULT_INSTRUCTION") == 4
+
+    run(test)
+
+
+@pytest.mark.parametrize("faulted", [True, False])
+def test_soft_reset_waits_for_memory_and_keeps_the_bases(faulted):
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("BASE2_LO", 0x1234)
+        await host.write("PROGRAM_BYTES", 64)
+        await host.write("CONTROL", Control.START)
+        if faulted:
+            await host.fail(Engine.LOAD, Fault.AXI_ERROR, 2)
+        ctx.set(dut.axi_busy, 1)
+        await host.write("CONTROL", Control.RESET)
+        assert ctx.get(dut.halt)
+        for _ in range(60):
+            (reset,) = await sample(ctx, dut.soft_reset)
+            assert not reset
+        assert await host.read("STATUS") & Status.BUSY
+        ctx.set(dut.axi_busy, 0)
+        seen = []
+        for _ in range(30):
+            (reset,) = await sample(ctx, dut.soft_reset)
+            seen.append(reset)
+        assert sum(seen) >= 4 and seen[:3] == [0, 0, 0]
+        assert not ctx.get(dut.halt)
+        assert await host.read("STATUS") == 0
+        assert await host.read("FAULT_CAUSE") == 0
+        assert await host.read("IRQ_STATUS") == 0
+        assert await host.wide("CYCLES") == 0
+        assert await host.read("PROGRAM_BYTES") == 0
+        assert await host.read("BASE2_LO") == 0x1234
+        await host.write("CONTROL", Control.START)
+        assert await host.read("STATUS") == Status.BUSY
+
+    run(test)
