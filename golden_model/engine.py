@@ -26,6 +26,10 @@ Execute = Callable[[Context, Plan, int], None]
 """Executes chunk i of a plan."""
 
 
+NOWHERE = 1 << 62
+"""The position of a sequencer without an instruction: after all others."""
+
+
 @dataclass(slots=True)
 class Queue:
     """An engine's instruction queue. `active`: instructions taken but not completed."""
@@ -33,7 +37,7 @@ class Queue:
     engine: Engine
     depth: int
     waiting: deque[Plan] = field(default_factory=deque)
-    active: int = 0
+    active: Plan | None = None
 
     @property
     def full(self) -> bool:
@@ -41,7 +45,13 @@ class Queue:
 
     @property
     def idle(self) -> bool:
-        return not self.waiting and not self.active
+        return not self.waiting and self.active is None
+
+    def position(self) -> int:
+        """Index of the instruction that the engine is at."""
+        if self.active is not None:
+            return self.active.index
+        return self.waiting[0].index if self.waiting else NOWHERE
 
     @property
     def name(self) -> str:
@@ -71,7 +81,7 @@ def engine(context: Context, queue: Queue, execute: Execute) -> Coroutine:
         while not queue.waiting:
             yield Blocked(queue.name, None, "has no instruction")
         plan = queue.waiting.popleft()
-        queue.active += 1
+        queue.active = plan
         for chunk in range(plan.chunks.size):
             if plan.waits:
                 yield from acquire(context, plan, plan.main_waits(chunk))
@@ -79,4 +89,4 @@ def engine(context: Context, queue: Queue, execute: Execute) -> Coroutine:
             if plan.posts:
                 release(context, plan, plan.main_posts(chunk))
             yield None
-        queue.active -= 1
+        queue.active = None

@@ -93,7 +93,7 @@ class Hazards:
             if late.any():
                 address = int(units[np.argmax(late)])
                 other = int(shadow.read_index[reader][address])
-                self._race(shadow, address, timeline, index, "writes", reader, other, "read")
+                self._race(shadow, address, timeline, index, "writes", reader, other, "reads")
         shadow.known[units] = True
         shadow.writer[units] = timeline
         shadow.write_epoch[units] = self.clocks.epoch(timeline)
@@ -154,7 +154,7 @@ class Hazards:
             address = int(units[np.argmax(late)])
             writer = Timeline(int(shadow.writer[address]))
             other = int(shadow.write_index[address])
-            self._race(shadow, address, timeline, index, verb, writer, other, "write")
+            self._race(shadow, address, timeline, index, verb, writer, other, "writes")
 
     def _race(
         self,
@@ -168,8 +168,8 @@ class Hazards:
         access: str,
     ) -> None:
         raise HazardError(
-            f"race: {self._who(timeline, index)} {verb} {shadow.name} {address}, but no semaphore "
-            f"orders it after the {access} by {self._who(other, other_index)}",
+            f"race: {self._who(timeline, index)} {verb} {shadow.name} {address}, and "
+            f"{self._who(other, other_index)} {access} it; no semaphore orders the two",
             timeline.engine,
             index,
             shadow.name,

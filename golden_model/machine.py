@@ -1,4 +1,4 @@
-"""The machine: fetch, the engines, and the scheduler that runs them until END."""
+"""The machine: fetch, and the engines around the state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from golden_model import dma
 from golden_model.access import Context
 from golden_model.engine import Blocked, Coroutine, Queue, engine
-from golden_model.errors import DeadlockError, HazardError, MachineFault
+from golden_model.errors import HazardError, MachineFault
 from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
 from golden_model.memory import fill_inputs, read_port, write_port
 from golden_model.program import Program, Programs
+from golden_model.scheduler import Sequencer, schedule
 from golden_model.state import State
 from golden_model.vector import VectorEngine
 from spec.config import NpuConfig
@@ -79,17 +80,25 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
     if check:
         _one_waiter_each(program)
     depth = state.config.queue_depth
-    queues = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
+    queues: dict[Engine, Queue] = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
     shared = Handshake()
     vector = VectorEngine()
-    engines = [
-        engine(context, queues[Engine.LOAD], dma.load),
-        engine(context, queues[Engine.STORE], dma.store),
-        weight_sequencer(context, shared),
-        main_sequencer(context, queues[Engine.MATRIX], shared),
-        engine(context, queues[Engine.VECTOR], vector.execute),
+    sequencers = [
+        *(
+            Sequencer(engine(context, queues[e], execute), queues[e].position)
+            for e, execute in (
+                (Engine.LOAD, dma.load),
+                (Engine.STORE, dma.store),
+                (Engine.VECTOR, vector.execute),
+            )
+        ),
+        Sequencer(weight_sequencer(context, shared), shared.position),
+        Sequencer(
+            main_sequencer(context, queues[Engine.MATRIX], shared), queues[Engine.MATRIX].position
+        ),
+        Sequencer(_fetch(context, queues, shared), lambda: len(program.plans)),
     ]
-    _schedule(context, _fetch(context, queues, shared), engines)
+    schedule(context, sequencers)
 
 
 def _fetch(context: Context, queues: dict[Engine, Queue], shared: Handshake) -> Coroutine:
@@ -134,38 +143,6 @@ def _check_digests(config: NpuConfig, isa: int, machine: int) -> None:
                 0,
                 f"{what} {theirs:#x} is not this machine's {ours:#x}; compile the program again",
             )
-
-
-def _schedule(context: Context, fetch: Coroutine, engines: list[Coroutine]) -> None:
-    """Resume every coroutine in turn until fetch returns."""
-    while True:
-        progress = False
-        blocked: list[Blocked] = []
-        for coroutine in (fetch, *engines):
-            while True:
-                try:
-                    state = next(coroutine)
-                except StopIteration:
-                    return
-                if state is not None:
-                    blocked.append(state)
-                    break
-                progress = True
-        if progress:
-            continue
-        semaphores = context.semaphores
-        if semaphores.deferred is None or semaphores.granted is not None:
-            raise _deadlock(context.program, blocked)
-        semaphores.granted, semaphores.deferred = semaphores.deferred, None
-
-
-def _deadlock(program: Program, blocked: list[Blocked]) -> DeadlockError:
-    lines = [
-        f"  {b.engine} at instruction {b.index} {b.why}: `{program.describe(b.index)}`"
-        for b in blocked
-        if b.index is not None
-    ]
-    return DeadlockError("deadlock: no engine can go on\n" + "\n".join(lines))
 
 
 def _one_waiter_each(program: Program) -> None:

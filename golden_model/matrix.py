@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model.access import Context
 from golden_model.clocks import Clock, Timeline
-from golden_model.engine import Blocked, Coroutine, Queue, acquire, release
+from golden_model.engine import NOWHERE, Blocked, Coroutine, Queue, acquire, release
 from golden_model.loops import Bools, Chunks, Ints, Nest, Steps, signed16
 from golden_model.program import Plan
 from spec.isa import LOOPS, Point
@@ -35,9 +35,16 @@ class Handshake:
     """Between the two sequencers. Chunks of weights are counted over the whole run."""
 
     plans: deque[Plan] = field(default_factory=deque)
+    active: Plan | None = None
     ready: deque[Weights] = field(default_factory=deque)
     begun: int = 0
     finished: dict[int, Clock] = field(default_factory=dict)
+
+    def position(self) -> int:
+        """Index of the instruction that the weight sequencer is at."""
+        if self.active is not None:
+            return self.active.index
+        return self.plans[0].index if self.plans else NOWHERE
 
 
 class Folds:
@@ -76,7 +83,7 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
     while True:
         while not shared.plans:
             yield Blocked("matrix (weights)", None, "has no instruction")
-        plan = shared.plans.popleft()
+        plan = shared.active = shared.plans.popleft()
         folds = _folds(plan)
         for chunk in range(folds.chunks.size):
             ahead = Blocked("matrix (weights)", plan.index, "waits for the fold before to begin")
@@ -96,6 +103,7 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
             release(context, plan, posts)
             number += 1
             yield None
+        shared.active = None
 
 
 def _read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
@@ -143,7 +151,7 @@ def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Corouti
         while not queue.waiting:
             yield Blocked(queue.name, None, "has no instruction")
         plan = queue.waiting.popleft()
-        queue.active += 1
+        queue.active = plan
         folds = _folds(plan)
         weight_chunk = -1
         for chunk in range(plan.chunks.size):
@@ -164,7 +172,7 @@ def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Corouti
                 shared.finished[shared.begun - 1] = finished
             release(context, plan, plan.main_posts(chunk))
             yield None
-        queue.active -= 1
+        queue.active = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def write_port(region: Bytes, ports: Sequence[Port], name: str, tensor: Tensor) 
     tensor = np.asarray(tensor)
     if tensor.shape != port.shape or tensor.dtype != np.dtype(port.dtype):
         raise TensorError(
-            f"input {name!r} is {tensor.dtype}{list(tensor.shape)}, the program takes {_describe(port)}"
+            f"input {name!r} is {tensor.dtype}{list(tensor.shape)}, the program takes "
+            f"{_describe(port)}"
         )
     data = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
     region[port.offset : port.offset + port.nbytes] = data

@@ -213,8 +213,8 @@ def _scale(work: _Work, value: Lanes, operand: str, steps: Ints) -> Lanes:
     if (bad & ~unused).any():
         step, lane = map(int, np.argwhere(bad & ~unused)[0])
         raise UndefinedError(
-            f"vector at instruction {work.plan.index}: parameter entry {entries[step]} lane {lane} has "
-            f"shift {shift[step, lane]}, legal is {SHIFT_MIN}…{SHIFT_MAX}"
+            f"vector at instruction {work.plan.index}: parameter entry {entries[step]} lane {lane} "
+            f"has shift {shift[step, lane]}, legal is {SHIFT_MIN}…{SHIFT_MAX}"
         )
     shift[bad] = SHIFT_MIN
     multiplier = state.multiplier[entries, :lanes].astype(np.int64)

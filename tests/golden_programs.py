@@ -1,6 +1,7 @@
 """Random legal instructions and small images for the golden model's tests."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -243,3 +244,19 @@ def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
         values[f"{operand}_shift"] = int(rng.integers(2, 63))
         values[f"{operand}_zp"] = int(rng.integers(-(1 << 17), 1 << 17))
     return Instruction(Opcode.VECTOR, values)
+
+
+def serial(body: Sequence[tuple[Opcode, dict[str, object]]]) -> list[Instruction]:
+    """Each instruction waits until the one before it is done."""
+    out = []
+    for i, (opcode, values) in enumerate(body):
+        values = dict(values)
+        values["wait"] = [Sync(sem=i - 1)] if i else []
+        values["post"] = [Sync(sem=i)] if i + 1 < len(body) else []
+        if opcode is Opcode.MATRIX and i:
+            values["wait"] += [Sync(sem=31, point=Point.WEIGHTS)]
+        out.append((opcode, values))
+    for (_, values), (opcode, _) in itertools.pairwise(out):
+        if opcode is Opcode.MATRIX:
+            values["post"] = [*values["post"], Sync(sem=31)]
+    return [Instruction(opcode, values) for opcode, values in out]

@@ -1,0 +1,152 @@
+"""Each rule of legality: one instruction that breaks it, the whole message, one that does not."""
+
+import re
+from typing import Any
+
+import pytest
+
+from spec import Instruction, Opcode, preset
+from spec.isa import Point, Reduce, Scale, Space, Sync
+from spec.legality import LegalityError, check_instruction
+
+TINY = preset("tiny")
+LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR
+
+RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
+    (
+        LOAD,
+        {"wait": [Sync(sem=32)]},
+        {"wait": [Sync(sem=31)]},
+        "LOAD.wait[0].sem: value 32: this configuration has semaphores 0…31",
+    ),
+    (
+        STORE,
+        {"post": [Sync(sem=0), Sync(sem=1, level=5)]},
+        {"post": [Sync(sem=0), Sync(sem=1, level=4)]},
+        "STORE.post[1].level: value 5 exceeds the 4 loops",
+    ),
+    (
+        VECTOR,
+        {"post": [Sync(sem=0, level=7)]},
+        {"post": [Sync(sem=0, level=6)]},
+        "VECTOR.post[0].level: value 7 exceeds the 6 loops",
+    ),
+    (
+        LOAD,
+        {"post": [Sync(sem=0, point=Point.READ)]},
+        {"post": [Sync(sem=0, point=Point.DONE)]},
+        "LOAD.post[0].point: READ: LOAD has only DONE",
+    ),
+    (
+        VECTOR,
+        {"wait": [Sync(sem=0, point=Point.WEIGHTS)]},
+        {"wait": [Sync(sem=0, point=Point.READ)]},
+        "VECTOR.wait[0].point: WEIGHTS: only MATRIX reads weights",
+    ),
+    (
+        MATRIX,
+        {"fold_loops": 2, "post": [Sync(sem=0, level=3, point=Point.WEIGHTS)]},
+        {"fold_loops": 2, "post": [Sync(sem=0, level=2, point=Point.WEIGHTS)]},
+        "MATRIX.post[0].level: value 3: a WEIGHTS slot's level is at most fold_loops=2",
+    ),
+    (
+        STORE,
+        {"loop": [{"count": 2, "last": 1}]},
+        {"loop": [{"count": 2}, {"count": 2, "last": 1}]},
+        "STORE.loop[0].last: value 1 must equal its count 2",
+    ),
+    (
+        LOAD,
+        {"space": Space.ACC},
+        {"space": Space.SPAD},
+        "LOAD.space: ACC: LOAD writes SPAD, PARAM or TABLE; use VECTOR to write the accumulator",
+    ),
+    (
+        LOAD,
+        {"space": Space.PARAM, "mem_base": 4},
+        {"space": Space.PARAM, "mem_base": 12, "chip_base": 4},
+        "LOAD.mem_base: value 4: PARAM runs need the same alignment on chip (0) modulo bus_bytes=8",
+    ),
+    (
+        LOAD,
+        {"space": Space.TABLE, "loop": [{"count": 2, "mem": 4, "chip": 8}]},
+        {"space": Space.TABLE, "loop": [{"count": 2, "mem": 16, "chip": 8}]},
+        "LOAD.loop[0].mem: value 4: TABLE runs need the same alignment on chip (8) modulo "
+        "bus_bytes=8",
+    ),
+    (
+        MATRIX,
+        {"rows": 5},
+        {"rows": 4},
+        "MATRIX.rows: value 5 exceeds the configuration's rows=4",
+    ),
+    (
+        MATRIX,
+        {"cols_last": 5},
+        {"cols_last": 4},
+        "MATRIX.cols_last: value 5 exceeds the configuration's cols=4",
+    ),
+    (
+        VECTOR,
+        {"lanes": 200},
+        {"lanes": 4},
+        "VECTOR.lanes: value 200 exceeds the configuration's cols=4",
+    ),
+    (
+        MATRIX,
+        {"fold_loops": 1, "row_loop": 1},
+        {"fold_loops": 2, "row_loop": 1},
+        "MATRIX.row_loop: value 1 must be a fold loop (below fold_loops=1) or 7 for none",
+    ),
+    (
+        MATRIX,
+        {"fold_loops": 6, "col_loop": 6},
+        {"fold_loops": 6, "col_loop": 5},
+        "MATRIX.col_loop: value 6 must be a fold loop (below fold_loops=6) or 7 for none",
+    ),
+    (
+        VECTOR,
+        {"lane_loop": 6},
+        {"lane_loop": 5},
+        "VECTOR.lane_loop: value 6 must be 0…5 or 7",
+    ),
+    (
+        MATRIX,
+        {"act_zp": 129},
+        {"act_zp": 128},
+        "MATRIX.act_zp: value 129: operands -128…127 minus the zero point must lie in -256…255",
+    ),
+    (
+        MATRIX,
+        {"wgt_zp": -1, "wgt_unsigned": 1},
+        {"wgt_zp": 255, "wgt_unsigned": 1},
+        "MATRIX.wgt_zp: value -1: operands 0…255 minus the zero point must lie in -256…255",
+    ),
+    (
+        VECTOR,
+        {"o_scale": Scale.TENSOR, "o_shift": 1},
+        {"o_scale": Scale.TENSOR, "o_shift": 2},
+        "VECTOR.o_shift: value 1: a RESCALE's shift lies in 2…62",
+    ),
+    (
+        VECTOR,
+        {"reduce": Reduce.SUM, "reduce_loops": 1, "loop": [{"count": 2}, {"count": 3}]},
+        {"reduce": Reduce.SUM, "reduce_loops": 3, "loop": [{"count": 2}, {"count": 3}]},
+        "VECTOR.reduce_loops: value 0b000001: loop 1 runs inside reduction loop 0 and must be one "
+        "too",
+    ),
+]
+
+
+@pytest.mark.parametrize(("opcode", "bad", "good", "message"), RULES, ids=lambda v: str(v)[:40])
+def test_the_rule_refuses_the_bad_and_takes_the_good(
+    opcode: Opcode, bad: dict[str, Any], good: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(LegalityError, match=f"^{re.escape(message)}$"):
+        check_instruction(Instruction(opcode, bad), TINY)
+    check_instruction(Instruction(opcode, good), TINY)
+
+
+def test_unused_slots_are_not_looked_at() -> None:
+    slot = {"sem": 63, "level": 7, "point": 2, "amount": 0}
+    check_instruction(Instruction(LOAD, {"wait": [slot]}), TINY)
