@@ -5,7 +5,7 @@ for (scale, zero point, bounds still to be applied) and its `Layout`. `quantize`
 value into int8 (RESCALE, CLAMP); what PT2E leaves in float between two of them becomes TOSA's
 integer operators. The semantics are TOSA's; PT2E supplies scales.
 
-One function per operator is in `sw/compiler/frontend_ops.py`.
+One function per operator is in `sw/compiler/aten/`.
 """
 
 import math
@@ -259,7 +259,7 @@ class Importer:
 
     def run(self) -> Imported:
         """Walk the module's graph; `CompileError` names the first node that cannot be imported."""
-        from sw.compiler.frontend_ops import import_node
+        from sw.compiler.aten.table import import_node
 
         inputs: list[str] = []
         outputs: tuple[ModelPort, ...] = ()
@@ -307,9 +307,8 @@ class Importer:
         for operand in flat:
             value = self.int8(node, operand)
             tensor = value.tensor
-            if tensor in self.graph.inputs or tensor in self.graph.outputs:
-                tensor = self.op(node, "IDENTITY", [tensor], name="output")
-            elif tensor in self.ports or self.graph.tensors[tensor].is_constant:
+            taken = tensor in self.ports or tensor in self.graph.outputs
+            if taken or self.graph.tensors[tensor].is_constant:
                 tensor = self.op(node, "IDENTITY", [tensor], name="output")
             assert isinstance(value.scale, float)
             info = self.graph.tensors[tensor]

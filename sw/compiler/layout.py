@@ -134,6 +134,6 @@ class Layout:
 
     def to_logical(self, memory: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `to_memory`; `memory` may have any shape of the same element order."""
-        inverse = np.argsort(self.order) if self.order else []
-        back = memory.reshape(self.memory_shape).transpose(tuple(int(i) for i in inverse))
+        inverse = [self.order.index(f) for f in range(len(self.order))]
+        back = memory.reshape(self.memory_shape).transpose(inverse)
         return back.reshape(self.shape)

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from sw.compiler.ports import dequantize_output, quantize_input
 if TYPE_CHECKING:
     from torchao.quantization.pt2e.quantizer import Quantizer
 
-Batch = torch.Tensor | Sequence[torch.Tensor]
+Batch: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +160,7 @@ def _chunks(
             f"calibration inputs have shapes {given}, the example inputs {wanted}",
             hint="give batches that are whole multiples of the example's",
         )
-    for parts in zip(*(t.split(size) for t in tensors), strict=True):
-        yield parts
+    yield from zip(*(t.split(size) for t in tensors), strict=True)
 
 
 @contextmanager

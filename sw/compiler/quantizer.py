@@ -82,7 +82,7 @@ _BIAS_LIMIT = 1 << 30
 Observer = Literal["minmax", "histogram"]
 
 
-class SystolaQuantizer(Quantizer):  # type: ignore[misc]  # torchao is untyped
+class SystolaQuantizer(Quantizer):
     """Annotates convolutions, products, sums, pools and moves; see the module's docstring.
 
     `observer` chooses how activation ranges are found: `minmax` keeps every value seen,
@@ -124,7 +124,7 @@ class SystolaQuantizer(Quantizer):  # type: ignore[misc]  # torchao is untyped
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to refuse here: the importer reports what stayed in float, with its source line."""
+        """Nothing to refuse here: the importer reports what stayed in float, with its line."""
 
     def _weighted(self, node: Node) -> None:
         x, weight = node.args[:2]

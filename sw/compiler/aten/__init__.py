@@ -1,0 +1,1 @@
+"""What each ATen operator becomes in TOSA: one function per operator, by kind."""
