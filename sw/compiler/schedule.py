@@ -6,12 +6,15 @@ from spec.config import NpuConfig
 from spec.program import REGION_CONST
 from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer, Draft, Place
+from sw.compiler.emitter import Resources
 from sw.compiler.errors import LegalityError
 from sw.compiler.geometry import geometry
-from sw.compiler.layers import ConvLayer, LayerProgram
+from sw.compiler.layers import ConvLayer, ElementwiseLayer, LayerProgram, PoolLayer
 from sw.compiler.schedule_conv import ConvScheduler
+from sw.compiler.schedule_vector import VectorScheduler
 from sw.compiler.tiling import Plan
 from sw.compiler.tiling_conv import ConvPlan
+from sw.compiler.tiling_vector import VectorPlan
 from sw.compiler.tosa import Graph
 
 
@@ -25,17 +28,21 @@ def schedule(
 ) -> Draft:
     """The draft program of all layers. Constant tensors that are read as data go to `constants`."""
     draft = Draft()
-    acc = Buffer(name="acc", place=Place.ACC, size=config.acc_vectors, address=0)
-    table = Buffer(name="table", place=Place.TABLE, size=config.table_entries, address=0)
     for buffer in tensors.values():
         if buffer.region == REGION_CONST:
             buffer.address = constants.add(graph.constant(buffer.name).tobytes())
+    res = Resources(
+        draft=draft,
+        constants=constants,
+        tensors=tensors,
+        acc=Buffer(name="acc", place=Place.ACC, size=config.acc_vectors, address=0),
+        table=Buffer(name="table", place=Place.TABLE, size=config.table_entries, address=0),
+    )
     for index, (layer, plan) in enumerate(zip(program.layers, plans, strict=True)):
         if isinstance(layer, ConvLayer) and isinstance(plan, ConvPlan):
-            scheduler = ConvScheduler(
-                geometry(layer), plan, config, draft, constants, tensors, acc, table, index
-            )
-            scheduler.run()
+            ConvScheduler(geometry(layer), plan, config, res, index).run()
+        elif isinstance(layer, PoolLayer | ElementwiseLayer) and isinstance(plan, VectorPlan):
+            VectorScheduler(layer, plan, config, res, index).run()
         else:
             raise LegalityError("no schedule for this layer", node=layer.name)
     return draft

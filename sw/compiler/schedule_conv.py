@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from spec.config import NpuConfig
 from spec.isa import Alu, Opcode, Scale, Space
-from sw.compiler.constants import ConstantPool, pack_params, pack_weights
+from sw.compiler.constants import pack_weights
 from sw.compiler.dma import bounding, load_box, store_box
-from sw.compiler.draft import Access, Buffer, Draft, Node, Place
+from sw.compiler.draft import Access, Buffer, Place
+from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.geometry import ConvGeometry, Part, Tile
-from sw.compiler.layers import DTYPE
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_conv import ConvPlan
 
@@ -42,42 +42,25 @@ class Unit:
     last: bool
 
 
-class ConvScheduler:
+class ConvScheduler(LayerEmitter):
     """Emits the nodes of one layer into a draft."""
 
     def __init__(
-        self,
-        geo: ConvGeometry,
-        plan: ConvPlan,
-        config: NpuConfig,
-        draft: Draft,
-        constants: ConstantPool,
-        tensors: dict[str, Buffer],
-        acc: Buffer,
-        table: Buffer,
-        index: int,
+        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
     ) -> None:
-        self.geo, self.plan, self.config = geo, plan, config
-        self.draft, self.constants, self.tensors = draft, constants, tensors
-        self.acc, self.table, self.index = acc, table, index
-        self.layer = geo.layer
+        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        self.geo, self.plan, self.layer = geo, plan, geo.layer
         self.blocks = -(-geo.oc // config.cols)
         self.groups = -(-self.blocks // plan.group)
-        self.act = self._slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
-        self.wgt = self._slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
-        self.out = self._slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
+        self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
+        self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
+        self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
         self.params: Slots | None = None
         if self.layer.epilogue.uses_params:
-            self.params = self._slots("param", Place.PARAM, min(2, self.groups), plan.group)
+            self.params = self.slots("param", Place.PARAM, min(2, self.groups), plan.group)
         self.fresh_act: set[int] = set()
         self.halves = 0
         self.pending: deque[Unit] = deque()
-
-    def _slots(self, what: str, place: Place, count: int, size: int) -> Slots:
-        name = f"{self.layer.name}.{what}"
-        return Slots(
-            [self.draft.buffer(f"{name}{i}", place, size, self.index) for i in range(count)]
-        )
 
     # Order ------------------------------------------------------------------------------------
 
@@ -103,7 +86,7 @@ class ConvScheduler:
 
     def run(self) -> None:
         """Emit the whole layer."""
-        self._load_table()
+        self.load_table()
         steps = self.steps()
         for i, step in enumerate(steps):
             self._load(step, pinned=None)
@@ -154,7 +137,7 @@ class ConvScheduler:
         if act is not None and new_act:
             self._load_act(step, act)
         if param is not None and new_param:
-            self._load_params(step.group, param)
+            self.load_params(*self._channels(step.group), param)
         if wgt is not None and new_wgt and blocks > 1:
             self._load_weights(step, wgt, 1, blocks)
 
@@ -167,6 +150,11 @@ class ConvScheduler:
 
     def _group_blocks(self, group: int) -> int:
         return min(self.plan.group, self.blocks - group * self.plan.group)
+
+    def _channels(self, group: int) -> tuple[int, int]:
+        """The output channels of a group."""
+        first = group * self.plan.group * self.config.cols
+        return first, min(first + self.plan.group * self.config.cols, self.geo.oc)
 
     def _width(self, block: int) -> int:
         return min(self.config.cols, self.geo.oc - block * self.config.cols)
@@ -197,11 +185,11 @@ class ConvScheduler:
             data = pack_weights(
                 self.layer.weights, part, o0, min(o0 + len(blocks) * cols, self.geo.oc), cols
             )
-            source, mem = self.constants.buffer, self.constants.add(data)
+            source, mem = self.res.constants.buffer, self.res.constants.add(data)
             loops = [{"count": len(blocks), "mem": size, "chip": size}]
             run, span = size, (mem, mem + len(data))
         else:
-            source = self.tensors[view.tensor]
+            source = self.res.tensors[view.tensor]
             row = view.strides[1]
             mem = view.offset + step.tile.batch * view.strides[0]
             mem += part.c0 * row + blocks[0] * cols
@@ -224,7 +212,7 @@ class ConvScheduler:
                     iteration=i,
                 )
             )
-        self._node(
+        self.node(
             Opcode.LOAD,
             {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
             {"mem_base": source, "chip_base": slot},
@@ -238,7 +226,7 @@ class ConvScheduler:
         x0, x1 = self.geo.input_cols(tile.x0, tile.x1)
         if y1 == y0 or x1 == x0:
             return
-        source = self.tensors[view.tensor]
+        source = self.res.tensors[view.tensor]
         mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
         mem += x0 * view.strides[2] + part.c0
         rows, cols = y1 - y0, x1 - x0
@@ -270,45 +258,12 @@ class ConvScheduler:
                 )
             )
         self.fresh_act.add(id(slot))
-        self._node(
+        self.node(
             Opcode.LOAD,
             {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
             {"mem_base": source, "chip_base": slot},
             accesses,
             f"act y{tile.y0} x{tile.x0} c{part.c0}",
-        )
-
-    def _load_params(self, group: int, slot: Buffer) -> None:
-        o0 = group * self.plan.group * self.config.cols
-        o1 = min(o0 + self.plan.group * self.config.cols, self.geo.oc)
-        data = pack_params(self.layer.epilogue, o0, o1, self.config)
-        mem = self.constants.add(data)
-        entries = len(data) // self.config.param_entry_bytes
-        self._node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.PARAM, "loop": []},
-            {"mem_base": self.constants.buffer, "chip_base": slot},
-            [
-                Access(buffer=self.constants.buffer, start=mem, stop=mem + len(data), write=False),
-                Access(buffer=slot, start=0, stop=entries, write=True),
-            ],
-            f"params of group {group}",
-        )
-
-    def _load_table(self) -> None:
-        table = self.layer.epilogue.table
-        if table is None:
-            return
-        mem = self.constants.add(table.tobytes())
-        self._node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": 256, "space": Space.TABLE, "loop": []},
-            {"mem_base": self.constants.buffer, "chip_base": self.table},
-            [
-                Access(buffer=self.constants.buffer, start=mem, stop=mem + 256, write=False),
-                Access(buffer=self.table, start=0, stop=256, write=True),
-            ],
-            "table",
         )
 
     # Compute ----------------------------------------------------------------------------------
@@ -368,12 +323,12 @@ class ConvScheduler:
         size = self._block_bytes(unit.block, part)
         accesses += [
             Access(buffer=wgt, start=at, stop=at + size, write=False, weights=True),
-            Access(buffer=self.acc, start=unit.acc, stop=unit.acc + tile.vectors, write=True),
+            Access(buffer=self.res.acc, start=unit.acc, stop=unit.acc + tile.vectors, write=True),
         ]
-        self._node(
+        self.node(
             Opcode.MATRIX,
             values,
-            {"act_base": act, "wgt_base": wgt, "acc_base": self.acc},
+            {"act_base": act, "wgt_base": wgt, "acc_base": self.res.acc},
             accesses,
             f"block {unit.block} y{tile.y0} x{tile.x0} part {step.part}",
         )
@@ -427,7 +382,7 @@ class ConvScheduler:
             "o_max": epilogue.high,
             "table": int(epilogue.table is not None),
             "o_space": Space.SPAD,
-            "o_type": DTYPE[self.geo.output.dtype],
+            "o_type": epilogue.dtype,
             "o_base": at,
             "lanes": lanes,
             "lanes_last": lanes,
@@ -436,10 +391,10 @@ class ConvScheduler:
         if epilogue.scale is Scale.TENSOR:
             assert epilogue.multiplier is not None and epilogue.shift is not None
             values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
-        bases = {"a_base": self.acc, "o_base": out}
+        bases = {"a_base": self.res.acc, "o_base": out}
         stop = at + (count - 1) * pixel + lanes * item
         accesses = [
-            Access(buffer=self.acc, start=unit.acc, stop=unit.acc + count, write=False),
+            Access(buffer=self.res.acc, start=unit.acc, stop=unit.acc + count, write=False),
             Access(buffer=out, start=at, stop=stop, write=True),
         ]
         if self.params is not None:
@@ -449,9 +404,8 @@ class ConvScheduler:
             bases["param_base"] = slot
             entry = unit.in_group
             accesses.append(Access(buffer=slot, start=entry, stop=entry + 1, write=False))
-        if epilogue.table is not None:
-            accesses.append(Access(buffer=self.table, start=0, stop=256, write=False))
-        self._node(Opcode.VECTOR, values, bases, accesses, f"block {unit.block} y{tile.y0}")
+        accesses += self.table_reads()
+        self.node(Opcode.VECTOR, values, bases, accesses, f"block {unit.block} y{tile.y0}")
 
     def _store(self, unit: Unit, out: Buffer, channel: int, channels: int) -> None:
         tile, view = unit.step.tile, self.geo.output
@@ -459,26 +413,5 @@ class ConvScheduler:
         mem += tile.x0 * view.strides[2] + channel * view.item
         pixel = channels * view.item
         box = [(tile.rows, view.strides[1], tile.cols * pixel), (tile.cols, view.strides[2], pixel)]
-        node = store_box(self.tensors[view.tensor], mem, out, box, pixel)
-        node.layer = self.index
-        node.note = f"{self.layer.name}: store y{tile.y0} x{tile.x0} c{channel}"
-        self.draft.nodes.append(node)
-
-    def _node(
-        self,
-        opcode: Opcode,
-        values: dict[str, object],
-        bases: dict[str, Buffer],
-        accesses: list[Access],
-        note: str,
-    ) -> None:
-        self.draft.nodes.append(
-            Node(
-                opcode=opcode,
-                values=values,
-                bases=bases,
-                accesses=accesses,
-                layer=self.index,
-                note=f"{self.layer.name}: {note}",
-            )
-        )
+        node = store_box(self.res.tensors[view.tensor], mem, out, box, pixel)
+        self.append(node, f"store y{tile.y0} x{tile.x0} c{channel}")

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from spec.config import NpuConfig
 from sw.compiler.errors import LegalityError
 from sw.compiler.geometry import geometry
-from sw.compiler.layers import ConvLayer, Layer
+from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, PoolLayer
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
+from sw.compiler.tiling_vector import VectorPlan, plan_vector
 
-Plan = ConvPlan
+Plan = ConvPlan | VectorPlan
 
 
 def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
@@ -19,17 +20,20 @@ def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
 def _plan(layer: Layer, config: NpuConfig) -> Plan:
     if isinstance(layer, ConvLayer):
         return plan_conv(geometry(layer), config)
+    if isinstance(layer, ElementwiseLayer | PoolLayer):
+        return plan_vector(layer, config)
     raise LegalityError("no tiling for this layer", node=layer.name)
 
 
 def check_plans(layers: Sequence[Layer], plans: Sequence[Plan], config: NpuConfig) -> None:
     """Every plan fits in scratchpad and accumulator."""
     for layer, plan in zip(layers, plans, strict=True):
-        used = plan.act_slots * plan.act_bytes + plan.wgt_slots * plan.wgt_bytes
-        used += plan.out_slots * plan.out_bytes
-        if used > config.spad_bytes:
-            raise LegalityError(f"tiles need {used} scratchpad bytes", node=layer.name)
-        if plan.th * plan.tw > config.acc_half:
+        if plan.spad_bytes > config.spad_bytes:
+            raise LegalityError(
+                f"tiles need {plan.spad_bytes} of {config.spad_bytes} scratchpad bytes",
+                node=layer.name,
+            )
+        if isinstance(plan, ConvPlan) and plan.th * plan.tw > config.acc_half:
             raise LegalityError(
                 f"tile {plan.th}x{plan.tw} exceeds an accumulator half of {config.acc_half}",
                 node=layer.name,

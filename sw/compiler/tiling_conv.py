@@ -44,6 +44,12 @@ class ConvPlan:
     cycles: int = 0
     traffic: int = 0
 
+    @property
+    def spad_bytes(self) -> int:
+        """Scratchpad bytes of all buffers."""
+        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
+        return used + self.out_slots * self.out_bytes
+
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw} group {self.group} parts {len(self.parts)} "

@@ -1,0 +1,187 @@
+"""Tiles of layers that only the vector engine computes: pooling and elementwise.
+
+A tile is a box of output pixels and channels. Elementwise layers over dense tensors without per-channel
+values are cut as one flat row of elements, whatever their shape.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from spec.config import NpuConfig
+from spec.isa import Scale
+from sw.compiler.errors import CompileError
+from sw.compiler.layers import ElementwiseLayer, PoolLayer, View, dense
+
+VectorLayer = ElementwiseLayer | PoolLayer
+OVERLAP = 6
+"""Tiles that a layer is cut into, if they are not small, so that load, compute and store overlap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """Image `batch`, rows y0…y1, columns x0…x1, channels c0…c1."""
+
+    batch: int
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+    c0: int
+    c1: int
+
+    @property
+    def rows(self) -> int:
+        return self.y1 - self.y0
+
+    @property
+    def cols(self) -> int:
+        return self.x1 - self.x0
+
+    @property
+    def channels(self) -> int:
+        return self.c1 - self.c0
+
+    @property
+    def elements(self) -> int:
+        return self.rows * self.cols * self.channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorPlan:
+    """Tiles of th x tw pixels and tc channels; bytes of each operand's and the result's slots.
+
+    `flat`: the layer's tensors are taken as one row of elements.
+    """
+
+    th: int
+    tw: int
+    tc: int
+    flat: bool
+    slots: int
+    in_bytes: tuple[int, ...]
+    out_bytes: int
+
+    @property
+    def spad_bytes(self) -> int:
+        return self.slots * (sum(self.in_bytes) + self.out_bytes)
+
+    def __str__(self) -> str:
+        return (
+            f"tile {self.th}x{self.tw}x{self.tc}{' flat' if self.flat else ''}; "
+            f"{self.slots} x ({'+'.join(map(str, self.in_bytes))} in, {self.out_bytes} out)"
+        )
+
+
+def is_flat(layer: VectorLayer) -> bool:
+    """Whether every element is treated alike and lies dense."""
+    return (
+        isinstance(layer, ElementwiseLayer)
+        and layer.epilogue.scale is not Scale.CHANNEL
+        and all(v.is_dense for v in (*layer.inputs, layer.output))
+    )
+
+
+def flatten(view: View) -> View:
+    """A dense view as one row of one-channel pixels."""
+    n, h, w, c = view.shape
+    return replace(dense(view.tensor, view.dtype, (1, 1, n * h * w * c, 1)), offset=view.offset)
+
+
+def views(layer: VectorLayer, flat: bool) -> tuple[tuple[View, ...], View]:
+    """Input views and output view as the plan sees them."""
+    if flat:
+        return tuple(flatten(v) for v in layer.inputs), flatten(layer.output)
+    return layer.inputs, layer.output
+
+
+def boxes(layer: VectorLayer, plan: VectorPlan) -> Iterator[Box]:
+    """Output boxes in execution order; channels outermost, so that parameters stay."""
+    n, h, w, c = views(layer, plan.flat)[1].shape
+    for c0 in range(0, c, plan.tc):
+        for b in range(n):
+            for y0 in range(0, h, plan.th):
+                for x0 in range(0, w, plan.tw):
+                    yield Box(
+                        batch=b,
+                        y0=y0,
+                        y1=min(y0 + plan.th, h),
+                        x0=x0,
+                        x1=min(x0 + plan.tw, w),
+                        c0=c0,
+                        c1=min(c0 + plan.tc, c),
+                    )
+
+
+def input_box(layer: VectorLayer, box: Box, plan: VectorPlan) -> Box:
+    """What `box` reads of the input, clipped to it (equal to `box` for elementwise layers)."""
+    if isinstance(layer, ElementwiseLayer):
+        return box
+    _, h, w, _ = layer.input.shape
+    (ky, kx), (sy, sx), (py, px) = layer.kernel, layer.stride, layer.pad
+    y0, x0 = box.y0 * sy - py, box.x0 * sx - px
+    y1, x1 = (box.y1 - 1) * sy - py + ky, (box.x1 - 1) * sx - px + kx
+    return replace(box, y0=max(0, y0), y1=min(h, y1), x0=max(0, x0), x1=min(w, x1))
+
+
+def _halvings(size: int, unit: int) -> list[int]:
+    """size, then about half as often as possible, in multiples of `unit`."""
+    out = [size]
+    while out[-1] > unit:
+        out.append(max(unit, -(-(out[-1] // 2) // unit) * unit))
+        if out[-1] == out[-2]:
+            break
+    return out
+
+
+def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
+    """The largest tiles that fit twice, yet several per layer; `CompileError` if none fits."""
+    flat = is_flat(layer)
+    _, out = views(layer, flat)
+    _, h, w, c = out.shape
+    channel = layer.epilogue.scale is Scale.CHANNEL
+    target = max(h * w * c // OVERLAP, 64 * config.cols)
+    fallback: VectorPlan | None = None
+    for slots in (2, 1):
+        for tc in _halvings(c, config.cols) if c > 1 else [1]:
+            if channel and -(-tc // config.cols) > config.param_entries // (1 if tc == c else 2):
+                continue
+            for tw in _halvings(w, config.cols if flat else 1):
+                for th in range(h, 0, -1) if tw == w else [1]:
+                    plan = _sized(layer, config, (th, tw, tc), flat, slots)
+                    if plan.spad_bytes > config.spad_bytes:
+                        continue
+                    fallback = plan
+                    if th * tw * tc <= target:
+                        return plan
+                if fallback is not None and th == 1 and not flat and tw * tc <= target:
+                    return fallback
+        if fallback is not None:
+            return fallback
+    raise CompileError(
+        f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad",
+        node=layer.name,
+        source=layer.source,
+        hint="use a configuration with a larger scratchpad, or a smaller window",
+    )
+
+
+def _sized(
+    layer: VectorLayer, config: NpuConfig, tile: tuple[int, int, int], flat: bool, slots: int
+) -> VectorPlan:
+    th, tw, tc = tile
+    ins, out = views(layer, flat)
+    rows, cols = th, tw
+    if isinstance(layer, PoolLayer):
+        _, h, w, _ = layer.input.shape
+        rows = min(h, (th - 1) * layer.stride[0] + layer.kernel[0])
+        cols = min(w, (tw - 1) * layer.stride[1] + layer.kernel[1])
+    word = config.word_bytes
+    return VectorPlan(
+        th=th,
+        tw=tw,
+        tc=tc,
+        flat=flat,
+        slots=slots,
+        in_bytes=tuple(-(-rows * cols * tc * v.item // word) * word for v in ins),
+        out_bytes=-(-th * tw * tc * out.item // word) * word,
+    )
