@@ -13,7 +13,7 @@ from spec.memmap import ID_VALUE, OFFSETS, Control
 from spec.program import REGION_OUTPUT, Image
 from sw.runtime.device import RunResult
 from sw.runtime.simulator.build import Kind, build_simulator
-from sw.runtime.simulator.control import READ, WRITE, MemoryReport
+from sw.runtime.simulator.control import READ, WRITE, MemoryReport, SharedMemory
 from sw.runtime.simulator.errors import SimulationError
 from sw.runtime.simulator.layout import MemoryLayout, memory_base
 from sw.runtime.simulator.process import SimulatorProcess
@@ -118,12 +118,8 @@ class RtlDevice:
         `max_cycles` or breaks an AXI rule. The device can be used again after either.
         """
         layout = self._loaded()
-        layout.poison(self._memory, REGION_OUTPUT)
-        self._memory.configure()
-        watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
-        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
-        # All of them each time: a soft reset keeps only the base registers.
-        self._process.write([*layout.registers(), *((OFFSETS[n], v) for n, v in setup)])
+        self.prepare_memory()
+        self._process.write(self.setup_registers())
         done, wall = self._process.run(OFFSETS["CONTROL"], Control.START, self.max_cycles)
         if not done:
             self._out_of_time(layout)
@@ -134,6 +130,21 @@ class RtlDevice:
             self._process.reset()
             raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
         return read_result(self._process.read, wall)
+
+    def prepare_memory(self) -> SharedMemory:
+        """Make the memory ready for a run: outputs poisoned, stalls from the start of their seed."""
+        self._loaded().poison(self._memory, REGION_OUTPUT)
+        self._memory.configure()
+        return self._memory
+
+    def setup_registers(self) -> list[tuple[int, int]]:
+        """(offset, value) of every register that a run needs before START.
+
+        All of them each time: a soft reset keeps only the base registers.
+        """
+        watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
+        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
+        return [*self._loaded().registers(), *((OFFSETS[name], value) for name, value in setup)]
 
     def memory_report(self) -> MemoryReport:
         """What the memory saw in the last run."""

@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 
 # The performance and the bare build share these, or their comparison would mean nothing.
 _FAST = ("-O3", "--x-assign", "fast", "--x-initial", "fast")
-_FAST_MAKE = ("OPT_FAST=-O3 -march=native", "OPT_SLOW=-O1", "OPT_GLOBAL=-O3 -march=native")
+_FAST_MAKE = ("OPT_FAST=-O3 -march=native", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2 -march=native")
 _FLAGS: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: (*_FAST, "--timing"),
     Kind.BARE: (*_FAST, "--no-timing"),
