@@ -14,8 +14,8 @@ SLVERR = 2
 class Host:
     """AXI4-Lite manager of the registers under test."""
 
-    def __init__(self, dut):
-        self.dut, self.axil = dut, dut.axil
+    def __init__(self, dut, axil):
+        self.dut, self.axil = dut, axil
 
     async def write(self, name, value, *, strobe=0xF, gap=0):
         axil = self.axil
@@ -79,7 +79,8 @@ class Host:
 
 def run(test, config=None):
     """Run the coroutine `test(host, ctx)` on fresh registers."""
-    host = Host(Registers(config or small()))
+    dut = Registers(config or small())
+    host = Host(dut, dut.axil)
 
     async def bench(ctx):
         host.ctx = ctx

@@ -79,13 +79,12 @@ class Decoder(wiring.Component):
             self.ended.eq(self.state == State.END),
         ]
         with m.Switch(self.state):
-            with m.Case(State.IDLE):
-                with m.If(self.start):
-                    m.d.sync += [
-                        self.state.eq(State.ASSEMBLE),
-                        self.index.eq(0),
-                        count.eq(0),
-                    ]
+            with m.Case(State.IDLE), m.If(self.start):
+                m.d.sync += [
+                    self.state.eq(State.ASSEMBLE),
+                    self.index.eq(0),
+                    count.eq(0),
+                ]
             with m.Case(State.ASSEMBLE):
                 self._assemble(m, word, count)
             with m.Case(State.CHECK):
@@ -97,9 +96,8 @@ class Decoder(wiring.Component):
                 ]
             with m.Case(State.DISPATCH):
                 self._dispatch(m, opcode, illegal, foreign)
-            with m.Case(State.END):
-                with m.If(self.finish):
-                    m.d.sync += self.state.eq(State.IDLE)
+            with m.Case(State.END), m.If(self.finish):
+                m.d.sync += self.state.eq(State.IDLE)
         with m.If(self.fault):
             m.d.sync += self.state.eq(State.FAULT)
         return m
