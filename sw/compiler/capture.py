@@ -1,8 +1,8 @@
 """Capture: a PyTorch module to a functional ATen graph that the quantizer can annotate.
 
 `torch.export` traces it; in-place operators become functional ones, composite operators (linear,
-conv2d, pools) stay whole, and batch norms in inference mode are folded into their convolution or
-linear layer.
+conv2d, pools) stay whole, batch norms in inference mode are folded into their convolution or linear
+layer, and max pools whose indices nobody reads lose them.
 """
 
 import warnings
@@ -16,6 +16,7 @@ from sw.compiler.errors import CompileError
 aten = torch.ops.aten
 
 _CONVOLUTIONS = (aten.conv2d.default, aten.conv2d.padding, aten.linear.default)
+_INDEXED_POOL = aten.max_pool2d_with_indices.default
 _BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
@@ -43,6 +44,7 @@ def capture(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> 
     finally:
         module.train(training)
     fold_batch_norms(graph)
+    drop_pool_indices(graph)
     return graph
 
 
@@ -76,6 +78,24 @@ def fold_batch_norms(graph: GraphModule) -> int:
     graph.graph.lint()
     graph.recompile()
     return folded
+
+
+def drop_pool_indices(graph: GraphModule) -> None:
+    """Replace max pools with indices by plain ones, in place, where only the values are used.
+
+    PT2E cannot observe an operator that returns a tuple.
+    """
+    for node in list(graph.graph.nodes):
+        results = list(node.users)
+        if node.target is not _INDEXED_POOL or any(user.args[1] != 0 for user in results):
+            continue
+        with graph.graph.inserting_before(node):
+            pool = graph.graph.call_function(aten.max_pool2d.default, node.args, node.kwargs)
+        pool.meta = {**node.meta, "val": node.meta["val"][0]}
+        for user in results:
+            user.replace_all_uses_with(pool)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
 
 
 def _foldable(layer: object) -> bool:

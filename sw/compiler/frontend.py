@@ -346,7 +346,7 @@ def prune(graph: Graph) -> None:
     graph.tensors = {n: t for n, t in graph.tensors.items() if n in live}
 
 
-_SPATIAL = ("conv", "pool", "batch_norm")
+_SPATIAL = ("conv", "pool", "mean.dim")
 
 
 def _is_spatial(node: Node) -> bool:

@@ -4,7 +4,7 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -95,9 +95,9 @@ def compile_module(
             module, example_inputs, calibration=calibration, quantizer=quantizer
         )
     imported = import_module(quantized, name=name)
-    image = compile_graph(imported.graph, config, name=name, dump_after=dump_after)
-    info = {**image.info, "calibration_samples": samples, "calibration_seed": seed}
-    return CompiledModule(image=replace(image, info=info), imported=imported, quantized=quantized)
+    info = {"calibration_samples": samples, "calibration_seed": seed}
+    image = compile_graph(imported.graph, config, name=name, dump_after=dump_after, info=info)
+    return CompiledModule(image=image, imported=imported, quantized=quantized)
 
 
 def is_quantized(module: GraphModule) -> bool:

@@ -37,6 +37,7 @@ WEIGHTED = (
 
 PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.mm.default)
 SUMS = (aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor)
+SCALINGS = (aten.mul.Tensor, aten.div.Tensor)
 ACTIVATIONS = (
     aten.relu.default,
     aten.relu_.default,
@@ -119,6 +120,8 @@ class SystolaQuantizer(Quantizer):
                 self._plain(node, node.args[:2])
             elif node.target in ACTIVATIONS:
                 self._plain(node, node.args[:1])
+            elif node.target in SCALINGS and isinstance(node.args[1], int | float):
+                self._scaling(node)
             elif node.target in SHARING:
                 self._sharing(node)
         return model
@@ -155,6 +158,27 @@ class SystolaQuantizer(Quantizer):
             _set(node, inputs, None)
             inputs = {}
         _set(last, inputs, self.activation)
+
+    def _scaling(self, node: Node) -> None:
+        """By a positive number: the same integers under another scale, which costs nothing."""
+        x, number = node.args
+        factor = number if node.target is aten.mul.Tensor else 1.0 / number if number else 0.0
+        if factor <= 0:
+            return
+
+        def scaled(observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+            scale, zero_point = observers[0].calculate_qparams()
+            return scale * factor, zero_point
+
+        output = DerivedQuantizationSpec(
+            derived_from=[(x, node)],
+            derive_qparams_fn=scaled,
+            dtype=torch.int8,
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+        )
+        _set(node, {x: self.activation}, output)
 
     def _sharing(self, node: Node) -> None:
         x = node.args[0]
