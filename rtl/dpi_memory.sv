@@ -46,7 +46,7 @@ module dpi_memory #(
         input int in, input bit [8*BUS_BYTES-1:0] wdata, input longint wstrb,
         output bit [8*BUS_BYTES-1:0] rdata);
 
-    chandle memory;
+    chandle store;
     longint cycle;
     bit     idle;
 
@@ -54,23 +54,23 @@ module dpi_memory #(
         string memory_path, control_path;
         if (!$value$plusargs("memory=%s", memory_path)) $fatal(1, "+memory=FILE is missing");
         if (!$value$plusargs("control=%s", control_path)) $fatal(1, "+control=FILE is missing");
-        memory = dpi_memory_open(memory_path, control_path, BUS_BYTES);
+        store = dpi_memory_open(memory_path, control_path, BUS_BYTES);
     end
 
     // Nothing changes while the memory is idle and nothing comes in: the call is saved.
     always_ff @(posedge clk) begin
         cycle <= cycle + 1;
         if (rst) begin
-            dpi_memory_reset(memory);
+            dpi_memory_reset(store);
             idle <= 0;
             {arready, rvalid, rlast, awready, wready, bvalid} <= '0;
         end else if (!idle || arvalid || awvalid || wvalid) begin
             automatic bit [8*BUS_BYTES-1:0] data = '0;
-            automatic int out = dpi_memory_step(
-                memory, cycle,
+            automatic bit [13:0] out = 14'(dpi_memory_step(
+                store, cycle,
                 64'(araddr), 32'({arburst, arsize, arlen, arid, arvalid}),
                 64'(awaddr), 32'({awburst, awsize, awlen, awid, awvalid}),
-                32'({bready, rready, wlast, wvalid}), wdata, 64'(wstrb), data);
+                32'({bready, rready, wlast, wvalid}), wdata, 64'(wstrb), data));
             {idle, bresp, bid, bvalid} <= {out[12], out[11:10], out[9], out[8]};
             {rlast, rresp, rid, rvalid} <= {out[7], out[6:5], out[4], out[3]};
             {wready, awready, arready} <= out[2:0];

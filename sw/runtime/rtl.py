@@ -132,7 +132,7 @@ class RtlDevice:
         return read_result(self._process.read, wall)
 
     def prepare_memory(self) -> SharedMemory:
-        """Make the memory ready for a run: outputs poisoned, stalls from the start of their seed."""
+        """Make the memory ready for a run: outputs poisoned, stalls from the start of the seed."""
         self._loaded().poison(self._memory, REGION_OUTPUT)
         self._memory.configure()
         return self._memory

@@ -1,0 +1,55 @@
+"""`python -m sw.runtime.simulator.lint --config NAME`: Verilator's -Wall over a configuration.
+
+Generated RTL, hand-written blocks and test bench together, under rtl/waivers.vlt.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from spec.config import NpuConfig, preset
+from spec.errors import SystolaError
+from sw.runtime.simulator.build import Kind, generate_rtl, npu_recipe
+from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.verilator import find_verilator
+
+
+def lint(config: NpuConfig) -> int:
+    """Number of lines of Verilog that are clean; `BuildError` with every warning if any is not."""
+    with tempfile.TemporaryDirectory(prefix="systola-lint-") as folder:
+        sources = generate_rtl(config, Path(folder))
+        recipe = npu_recipe(config, Kind.PERF, sources)
+        command = [
+            str(find_verilator().command),
+            *("--lint-only", "-Wall", "--timing", "--timescale", "1ns/1ns"),
+            *("--top-module", recipe.top),
+            *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
+            *map(str, (*recipe.controls, *recipe.verilog)),
+        ]
+        env = {**os.environ, **find_verilator().env}
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        if done.returncode or "%Warning" in done.stderr:
+            raise BuildError(f"lint of {config.name} failed:\n{done.stdout}{done.stderr}")
+        return sum(len(Path(p).read_text().splitlines()) for p in recipe.verilog)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0, or 1 after the warnings."""
+    parser = argparse.ArgumentParser(prog="python -m sw.runtime.simulator.lint")
+    parser.add_argument("--config", default="default", help="preset (default: %(default)s)")
+    options = parser.parse_args(argv)
+    try:
+        lines = lint(preset(options.config))
+    except SystolaError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{options.config}: {lines} lines of Verilog, no warnings\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
