@@ -2,8 +2,9 @@
 
     import systola
     npu = systola.preset("default")
-    image = systola.compile(module, example_inputs, npu)     # a PyTorch module
-    outputs = systola.run(image, {"x": array}, device="rtl")
+    program = systola.compile(module, (example,), npu)          # a float PyTorch module
+    outputs = systola.run(program.image, program.inputs(batch), device="rtl")
+    logits, = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
 """
@@ -15,25 +16,30 @@ from spec import PRESETS, Image, NpuConfig, SystolaError, preset
 from spec.program import load_image
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sw.compiler.errors import CompileError as CompileError
+    from sw.compiler.module import CompiledModule
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
 
 _LAZY = {
+    "CompileError": "sw.compiler.errors",
     "GoldenDevice": "sw.runtime.golden",
     "RtlDevice": "sw.runtime.rtl",
 }
 
 __all__ = [
     "PRESETS",
+    "CompileError",
     "GoldenDevice",
     "Image",
     "NpuConfig",
     "RtlDevice",
     "SystolaError",
+    "compile",
     "load_image",
     "preset",
     "run",
@@ -46,6 +52,19 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'systola' has no attribute {name!r}")
+
+
+def compile(
+    module: Any, example_inputs: "Sequence[Any]", config: NpuConfig, **options: Any
+) -> "CompiledModule":
+    """Quantize and compile a PyTorch module; see `sw.compiler.module.compile_module`.
+
+    example_inputs: float32 tensors, batch included, that also calibrate it unless `calibration` is
+    given. Raises `CompileError` naming the node, its source line and a way out.
+    """
+    from sw.compiler.module import compile_module
+
+    return compile_module(module, example_inputs, config, **options)
 
 
 def run(

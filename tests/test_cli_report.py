@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from spec.config import preset
-from sw.runtime.report import Comparison, Report, ReportError, compare
+from sw.runtime.report import Comparison, Report, ReportError, compare, write_json
 
 KEYS = {
     "name", "config", "config_digest", "shape", "device", "cycles", "macs", "utilization",
@@ -145,7 +145,7 @@ def test_waves_are_said_where_they_lie(tmp_path):
 
 
 def test_json_file_that_cannot_be_written_is_said(tmp_path):
-    report().write_json(tmp_path / "new" / "r.json")
+    write_json(report().to_json(), tmp_path / "new" / "r.json")
     assert json.loads((tmp_path / "new" / "r.json").read_text())["cycles"] == 1000
     with pytest.raises(ReportError, match=r"^--json .*: cannot write: Is a directory$"):
-        report().write_json(tmp_path)
+        write_json(report().to_json(), tmp_path)

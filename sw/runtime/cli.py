@@ -9,13 +9,14 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from spec.config import NpuConfig, preset
 from spec.errors import SystolaError
+from sw.runtime.report import Report, write_json
 from sw.runtime.session import DeviceOptions, OptionError
 
 app = typer.Typer(
@@ -69,11 +70,11 @@ def waves_path(name: str, config: NpuConfig, seed: int) -> Path:
     return path
 
 
-def finish(report: Any, json_file: Path | None) -> None:
+def finish(report: Report, json_file: Path | None) -> None:
     """Print, write the JSON, and leave with 1 if a comparison failed."""
     report.print(console())
     if json_file is not None:
-        report.write_json(json_file)
+        write_json(report.to_json(), json_file)
     if report.failed:
         raise typer.Exit(1)
 
@@ -106,6 +107,73 @@ def sim(
     work = build_kernel(kernel, shape, seed)
     finish(run_kernel(work, npu, options, verify), json_file)
     cold_start_times()
+
+
+@app.command()
+def run(
+    model: Annotated[str, typer.Argument(help="digits (an unknown name lists them)")],
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", help="number of test images (all)")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the memory's stalls")] = 0,
+    latency: LatencyOption = 100,
+    stall: StallOption = 0.0,
+    device: DeviceOption = "golden",
+    verify: VerifyOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Classify real test images with a network; the RTL is compared with the golden model."""
+    from sw.runtime.models import get_model, run_model, verify_model
+    from sw.runtime.session import open_device
+
+    npu = chosen_config(config, settings)
+    options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
+    network = get_model(model)
+    count = len(network.labels) if limit is None else limit
+    if not 1 <= count <= len(network.labels):
+        raise OptionError(f"--limit {count}: must be 1…{len(network.labels)} images")
+    with open_device(npu, options) as opened:
+        report = run_model(network, opened, limit=count)
+    if verify:
+        report.reference = verify_model(network, npu, limit=count).reference
+    finish(report, json_file)
+
+
+@app.command()
+def verify(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[KERNEL|MODEL]…", help="default: all of them")
+    ] = None,
+    shape: ShapeOption = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    seed: SeedOption = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="images of a model")] = 8,
+    json_file: JsonOption = None,
+) -> None:
+    """Compare the golden model with the TOSA reference model on the compiler's own graph."""
+    from sw.runtime.targets import all_targets, is_model, verify_target
+    from sw.runtime.verify import reference_version
+
+    npu = chosen_config(config, settings)
+    names = targets or all_targets()
+    for name in names:
+        is_model(name, shape)
+    typer.echo(f"tosa-tools {reference_version()}, configuration {npu.name} {npu.digest_hex}")
+    reports = []
+    for name in names:
+        report = verify_target(name, npu, shape, seed, limit)
+        reports.append(report)
+        typer.echo(f"{name} {report.shape}: {' '.join(report.verdict())}")
+    if json_file is not None:
+        facts = [r.to_json() for r in reports]
+        write_json(facts if len(facts) > 1 else facts[0], json_file)
+    failed = [r.name for r in reports if r.failed]
+    typer.echo(f"{len(reports)} verified, {len(failed)} failed {' '.join(failed)}".rstrip())
+    if failed:
+        raise typer.Exit(1)
 
 
 def cold_start_times() -> None:

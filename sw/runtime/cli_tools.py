@@ -138,15 +138,17 @@ def compile_program(
     ] = "",
 ) -> None:
     """Compile a kernel or a model into a program image."""
-    from sw.runtime.targets import build_target
+    from sw.runtime.targets import compile_target
 
     npu = chosen_config(config, settings)
-    work = build_target(target, shape, seed)
     stages = tuple(s for s in dump_after.split(",") if s)
-    image = work.compile(npu, dump_after=stages)
+    image = compile_target(target, npu, shape, seed, stages)
     path = out or Path(f"{target}-{config}.systola")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path)
+    except OSError as error:
+        raise OptionError(f"--out {path}: cannot write: {error.strerror}") from None
     count = len(image.instructions())
     typer.echo(
         f"{path}: {count} instructions in {image.program.size:,} bytes, "

@@ -128,13 +128,6 @@ class Report:
             **self.extra,
         }
 
-    def write_json(self, path: Path) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self.to_json(), indent=2) + "\n")
-        except OSError as error:
-            raise ReportError(f"--json {path}: cannot write: {error.strerror}") from None
-
     def print(self, console: Console) -> None:
         """Facts, stall table, verdict."""
         facts = Table.grid(padding=(0, 2))
@@ -183,6 +176,15 @@ class Report:
         if not lines:
             lines = [f"DONE on {self.device} alone: nothing was compared (--verify compares it)"]
         return lines
+
+
+def write_json(facts: Any, path: Path) -> None:
+    """`ReportError` if the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(facts, indent=2) + "\n")
+    except OSError as error:
+        raise ReportError(f"--json {path}: cannot write: {error.strerror}") from None
 
 
 def _claim(text: str, result: Comparison) -> str:

@@ -1,10 +1,67 @@
-"""What `compile`, `sim` and `verify` work on: kernels with a shape."""
+"""What the command line compiles, runs and verifies by name: kernels with a shape, and models."""
 
 from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.program import Image
 from sw.runtime import kernels
 from sw.runtime.kernels import Workload
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, run_program
+
+
+class TargetError(SystolaError, ValueError):
+    """A name that is neither a kernel nor a model, or options that do not go with it."""
+
+
+def model_names() -> list[str]:
+    """The models there are."""
+    from sw.runtime.models import MODELS
+
+    return list(MODELS)
+
+
+def all_targets() -> list[str]:
+    """Every kernel and every model."""
+    return [*kernels.kernel_names(), *model_names()]
+
+
+def is_model(name: str, shape: str | None) -> bool:
+    """Whether `name` is a model; `TargetError` if it is nothing, or a model with a shape."""
+    if name in kernels.kernel_names():
+        return False
+    if name not in model_names():
+        raise TargetError(
+            f"{name!r}: no such kernel or model; kernels are {', '.join(kernels.kernel_names())}; "
+            f"models are {', '.join(model_names())}"
+        )
+    if shape is not None:
+        raise TargetError(f"--shape {shape}: model {name} has its own shape; leave it out")
+    return True
+
+
+def compile_target(
+    name: str, config: NpuConfig, shape: str | None, seed: int, dump_after: tuple[str, ...]
+) -> Image:
+    """The program image of a kernel or a model; stages in `dump_after` are printed."""
+    from sw.compiler import compile_graph
+
+    if is_model(name, shape):
+        from sw.runtime.models import compile_model, get_model
+
+        return compile_model(get_model(name), config, dump_after=dump_after)
+    work = build_kernel(name, shape, seed)
+    info = {"shape": shape_text(work), "macs": work.macs}
+    return compile_graph(work.graph, config, name=name, dump_after=dump_after, info=info)
+
+
+def verify_target(name: str, config: NpuConfig, shape: str | None, seed: int, limit: int) -> Report:
+    """Golden against the TOSA reference model; models on `limit` images."""
+    if is_model(name, shape):
+        from sw.runtime.models import get_model, verify_model
+
+        return verify_model(get_model(name), config, limit=limit)
+    work = build_kernel(name, shape, seed)
+    return run_kernel(work, config, DeviceOptions(device="golden"), verify=True)
 
 
 def build_kernel(name: str, shape: str | None, seed: int) -> Workload:
