@@ -108,9 +108,16 @@ def run_reference(
         if done.returncode or not all(f.exists() for f in files):
             raise ReferenceModelError(
                 f"tosa_reference_model refused graph {graph.name!r} (exit {done.returncode}): "
-                f"{(done.stderr or done.stdout).strip()[-2000:]}"
+                f"{_complaint(done.stderr + done.stdout)}"
             )
         return {n: np.load(f) for n, f in zip(graph.outputs, files, strict=True)}
+
+
+def _complaint(log: str) -> str:
+    """The lines that say why, without the debugger's back trace that the model prints around them."""
+    words = ("ERROR", "REQUIRE", "WARNING: Failed", "FATAL", "fail", "Cannot", "Exception")
+    lines = [line.strip() for line in log.splitlines() if any(w in line for w in words)]
+    return "\n".join(lines[:8]) or log.strip()[-1000:]
 
 
 def _description(graph: Graph) -> dict[str, Any]:
