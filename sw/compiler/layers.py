@@ -210,6 +210,46 @@ class ElementwiseLayer(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoveLayer(Layer):
+    """PAD, TRANSPOSE or a copy: output element i is source element i − `before`, or `value` outside.
+
+    The source is `tensor` at `offset` bytes, with `source_shape` and byte strides per dimension of
+    the output.
+    """
+
+    tensor: str
+    offset: int
+    source_shape: tuple[int, int, int, int]
+    source_strides: tuple[int, int, int, int]
+    before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    value: int = 0
+
+    @property
+    def dtype(self) -> DType:
+        return DTYPE[self.output.dtype]
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        n, h, w, _ = self.source_strides
+        return (
+            View(
+                tensor=self.tensor,
+                dtype=self.output.dtype,
+                shape=self.source_shape,
+                strides=(n, h, w),
+                offset=self.offset,
+            ),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"move {self.name}: {self.output} = %{self.tensor}+{self.offset}"
+            f"{list(self.source_shape)}@{list(self.source_strides)} before={list(self.before)} "
+            f"value={self.value}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerProgram:
     """The layers in execution order, and where their tensors lie in memory."""
 

@@ -22,6 +22,7 @@ from sw.compiler.layers import (
     Epilogue,
     Layer,
     LayerProgram,
+    MoveLayer,
     Operand,
     PoolLayer,
     View,
@@ -67,6 +68,8 @@ class Lowering:
             "RESHAPE": self._view,
             "IDENTITY": self._view,
             "SLICE": self._view,
+            "TRANSPOSE": self._transpose,
+            "PAD": self._pad,
             **dict.fromkeys(_ALU, self._binary),
         }
         if op.kind not in handlers:
@@ -87,24 +90,57 @@ class Lowering:
             self.storage.alias(op)
 
     def _copy(self, name: str, op: Op) -> None:
-        tensor = self.graph.tensors[name]
-        view = self.storage.view(name, to_nhwc(tensor.shape))
         copied = self.storage.add_copy(name)
-        target = dense(copied, tensor.dtype, view.shape)
-        self._copy_layer(view, target, op.name, op.source)
+        self._move(name, copied, f"{op.name}.copy", op.source)
         self.storage.redirect(name, copied)
 
-    def _copy_layer(self, view: View, target: View, name: str, source: str) -> None:
-        kind = DTYPE[view.dtype]
-        low, high = RANGES[kind]
+    def _move(
+        self, name: str, root: str, label: str, source: str, perms: tuple[int, ...] = ()
+    ) -> None:
+        """A layer that writes tensor `name`, its dimensions permuted, densely to `root`."""
+        offset, shape, strides, tensor = self.storage.four(name, perms)
         self.layers.append(
-            ElementwiseLayer(
-                name=f"{name}.copy",
-                output=target,
-                ops=("IDENTITY",),
+            MoveLayer(
+                name=label,
+                output=dense(root, self.graph.tensors[name].dtype, shape),
+                ops=("TRANSPOSE" if perms else "IDENTITY",),
                 source=source,
-                a=Operand(view=view, dtype=kind),
-                epilogue=Epilogue(dtype=kind, low=low, high=high),
+                tensor=tensor,
+                offset=offset,
+                source_shape=shape,
+                source_strides=strides,
+            )
+        )
+
+    def _transpose(self, op: Op) -> None:
+        root = self.storage.add(op.outputs[0])
+        self._move(op.inputs[0], root, op.name, op.source, tuple(op.attributes["perms"]))
+
+    def _pad(self, op: Op) -> None:
+        tensor = self.graph.tensors[op.inputs[0]]
+        if len(tensor.shape) > 4:
+            raise CompileError(
+                f"PAD of rank {len(tensor.shape)} is not implemented on the device",
+                node=op.name,
+                source=op.source,
+                hint="pad a tensor of rank 4 or less",
+            )
+        pads = [int(v) for v in self.graph.constant(op.inputs[1])]
+        befores = [0] * (4 - len(tensor.shape)) + pads[0::2]
+        view = self.storage.view(op.inputs[0], to_nhwc(tensor.shape))
+        out = op.outputs[0]
+        self.layers.append(
+            MoveLayer(
+                name=op.name,
+                output=self._output(out, to_nhwc(self.graph.tensors[out].shape)),
+                ops=("PAD",),
+                source=op.source,
+                tensor=view.tensor,
+                offset=view.offset,
+                source_shape=view.shape,
+                source_strides=(*view.strides, view.item),
+                before=(befores[0], befores[1], befores[2], befores[3]),
+                value=self._int(op.inputs[2]),
             )
         )
 
@@ -112,10 +148,7 @@ class Lowering:
         """Give graph output `name` its own place in the output region, by a copy if need be."""
         if self.storage.claim_output(name):
             return
-        tensor = self.graph.tensors[name]
-        view = self.storage.view(name, to_nhwc(tensor.shape))
-        target = dense(self.storage.add_output(name), tensor.dtype, view.shape)
-        self._copy_layer(view, target, name, "")
+        self._move(name, self.storage.add_output(name), f"{name}.output", "")
 
     # Chains -----------------------------------------------------------------------------------
 

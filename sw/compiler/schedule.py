@@ -9,7 +9,8 @@ from sw.compiler.draft import Buffer, Draft, Place
 from sw.compiler.emitter import Resources
 from sw.compiler.errors import LegalityError
 from sw.compiler.geometry import geometry
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, LayerProgram, PoolLayer
+from sw.compiler.layers import ConvLayer, ElementwiseLayer, LayerProgram, MoveLayer, PoolLayer
+from sw.compiler.move import MovePlan, MoveScheduler
 from sw.compiler.schedule_conv import ConvScheduler
 from sw.compiler.schedule_vector import VectorScheduler
 from sw.compiler.tiling import Plan
@@ -43,6 +44,8 @@ def schedule(
             ConvScheduler(geometry(layer), plan, config, res, index).run()
         elif isinstance(layer, PoolLayer | ElementwiseLayer) and isinstance(plan, VectorPlan):
             VectorScheduler(layer, plan, config, res, index).run()
+        elif isinstance(layer, MoveLayer) and isinstance(plan, MovePlan):
+            MoveScheduler(layer, plan, config, res, index).run()
         else:
             raise LegalityError("no schedule for this layer", node=layer.name)
     return draft

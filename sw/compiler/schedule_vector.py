@@ -145,9 +145,7 @@ class VectorScheduler(LayerEmitter):
             entries = -(-box.channels // self.config.cols)
             accesses.append(Access(buffer=slot, start=0, stop=entries, write=False))
         accesses += self.table_reads()
-        self.node(
-            Opcode.VECTOR, values, bases, accesses, f"compute y{box.y0} x{box.x0} c{box.c0}"
-        )
+        self.node(Opcode.VECTOR, values, bases, accesses, f"compute y{box.y0} x{box.x0} c{box.c0}")
 
     # Elementwise ------------------------------------------------------------------------------
 
@@ -205,9 +203,7 @@ class VectorScheduler(LayerEmitter):
         _, h, w, _ = layer.input.shape
         for y0, y1, taps_y in _runs(box.y0, box.y1, layer, 0, h):
             for x0, x1, taps_x in _runs(box.x0, box.x1, layer, 1, w):
-                region = Box(
-                    batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1
-                )
+                region = Box(batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1)
                 values, span = self._pool(layer, box, region)
                 multiplier, shift = reciprocal_scale(taps_y * taps_x)
                 values |= {"o_scale": Scale.TENSOR, "o_mult": multiplier, "o_shift": shift}
@@ -257,7 +253,9 @@ def _address(view: View, box: Box) -> int:
     return at + box.c0 * view.item
 
 
-def _runs(start: int, stop: int, layer: PoolLayer, axis: int, size: int) -> Iterator[tuple[int, int, int]]:
+def _runs(
+    start: int, stop: int, layer: PoolLayer, axis: int, size: int
+) -> Iterator[tuple[int, int, int]]:
     """Runs of output positions with equally many taps inside the input: (from, to, taps)."""
     kernel, stride, pad = layer.kernel[axis], layer.stride[axis], layer.pad[axis]
 
@@ -271,4 +269,3 @@ def _runs(start: int, stop: int, layer: PoolLayer, axis: int, size: int) -> Iter
             end += 1
         yield start, end, taps(start)
         start = end
-

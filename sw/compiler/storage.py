@@ -145,6 +145,31 @@ class Storage:
             self._root(name, name, REGION_CONST)
         return self.placed[name]
 
+    def four(self, name: str, perms: tuple[int, ...] = ()) -> tuple[int, Shape4, Shape4, str]:
+        """(offset, shape, strides, root) of a tensor as four dimensions, permuted by `perms`.
+
+        Dimensions of size 1 and dimensions that lie contiguously in one another are merged;
+        `CompileError` if more than four remain.
+        """
+        placed = self._get(name)
+        order = perms or tuple(range(len(placed.shape)))
+        dims: list[tuple[int, int]] = []
+        for axis in order:
+            size, stride = placed.shape[axis], placed.strides[axis]
+            if size == 1:
+                continue
+            if dims and dims[-1][1] == size * stride:
+                dims[-1] = (dims[-1][0] * size, stride)
+            else:
+                dims.append((size, stride))
+        if len(dims) > 4:
+            raise CompileError(
+                f"tensor {name!r}: a move over {len(dims)} dimensions is more than the device's 4"
+            )
+        dims = [(1, 0)] * (4 - len(dims)) + dims
+        shape = (dims[0][0], dims[1][0], dims[2][0], dims[3][0])
+        return placed.offset, shape, (dims[0][1], dims[1][1], dims[2][1], dims[3][1]), placed.root
+
     def view(self, name: str, shape: Shape4) -> View:
         """Tensor `name` as an NHWC view of `shape` (the same elements in the same order)."""
         placed = self._get(name)

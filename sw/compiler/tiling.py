@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from spec.config import NpuConfig
 from sw.compiler.errors import LegalityError
 from sw.compiler.geometry import geometry
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, PoolLayer
+from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, MoveLayer, PoolLayer
+from sw.compiler.move import MovePlan, plan_move
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
 from sw.compiler.tiling_vector import VectorPlan, plan_vector
 
-Plan = ConvPlan | VectorPlan
+Plan = ConvPlan | VectorPlan | MovePlan
 
 
 def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
@@ -20,6 +21,8 @@ def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
 def _plan(layer: Layer, config: NpuConfig) -> Plan:
     if isinstance(layer, ConvLayer):
         return plan_conv(geometry(layer), config)
+    if isinstance(layer, MoveLayer):
+        return plan_move(layer, config)
     if isinstance(layer, ElementwiseLayer | PoolLayer):
         return plan_vector(layer, config)
     raise LegalityError("no tiling for this layer", node=layer.name)

@@ -1,22 +1,27 @@
 """Tile search for convolutions and matrix products on a simple cost model.
 
-Cycles of a plan: the busiest of the matrix engine, the load bus, the store bus and the vector engine, plus
-what cannot overlap (first load, last store). Plans within 1% of the fastest are ranked by bytes moved.
+Cycles of a plan: the busiest of the matrix engine, the load bus, the store bus and the vector engine,
+plus what cannot overlap (first load, last store). Plans within 1% of the fastest are ranked by
+bytes moved.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError
-from sw.compiler.geometry import ConvGeometry, Part, Tile
+from sw.compiler.geometry import ConvGeometry, Part
 
 LATENCY = 100
 """Cycles from a memory request to its data that the cost model assumes."""
 
 FETCH_BYTES = 640
 """Instruction bytes per column block: MATRIX, VECTOR, STORE and a share of the loads."""
+
+UNIT_CYCLES = 4
+"""Cycles that the pipelines lose per column block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,53 +65,207 @@ class ConvPlan:
         )
 
 
-def plan_conv(geo: ConvGeometry, config: NpuConfig) -> ConvPlan:
-    """The best plan that fits on chip; `CompileError` if not even the smallest does."""
-    best: list[ConvPlan] = []
-    for plan in _candidates(geo, config):
-        best.append(plan)
-    if not best:
-        raise CompileError(
-            f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad and "
-            f"{config.acc_kib} KiB of accumulator",
-            node=geo.layer.name,
-            source=geo.layer.source,
-            hint="use a configuration with more memory",
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One output dimension cut in steps: (length, tiles), inputs read per part, most per tile."""
+
+    counts: tuple[tuple[int, int], ...]
+    tiles: int
+    total: tuple[int, ...]
+    most: tuple[int, ...]
+    first: int
+
+
+class _Search:
+    """The candidates of one layer; everything that does not depend on the tile is computed once."""
+
+    def __init__(self, geo: ConvGeometry, config: NpuConfig) -> None:
+        self.geo, self.config = geo, config
+        self.blocks = -(-geo.oc // config.cols)
+        self.item = geo.output.item
+        self.joint = not _aligned(geo, config)
+        self.blocked = _blocked(geo, config)
+        self.images = geo.n if geo.layer.weight_view is not None else 1
+        self.width = min(config.cols, geo.oc)
+        self.rows_of = lru_cache(maxsize=None)(self._rows_of)
+        self.cols_of = lru_cache(maxsize=None)(self._cols_of)
+
+    def plans(self) -> Iterator[ConvPlan]:
+        """Candidates with as few parts of the reduction as fit at all."""
+        k_blocks = -(-self.geo.c // self.config.rows) * self.geo.kernel[0]
+        widths = _steps(self.geo.ow, self.config.acc_half)
+        pieces, tried = 1, 0
+        while pieces <= k_blocks:
+            parts = self._parts(pieces)
+            pieces = max(pieces + 1, int(pieces * 1.25))
+            if len(parts) == tried:
+                continue
+            tried = len(parts)
+            # Narrow tiles only where wide ones do not fit: they read their halo more often.
+            for some in (widths[:3], widths[3:]):
+                found = [p for tw in some for p in self._with_width(tw, parts)]
+                if found:
+                    yield from found
+                    return
+
+    def _parts(self, pieces: int) -> tuple[Part, ...]:
+        """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
+        kh, rows, c = self.geo.kernel[0], self.config.rows, self.geo.c
+        blocks = -(-c // rows)
+        by_c = min(pieces, blocks)
+        by_k = min(-(-pieces // by_c), kh)
+        step_c = -(-blocks // by_c) * rows
+        step_k = -(-kh // by_k)
+        return tuple(
+            Part(kh0=k, kh1=min(k + step_k, kh), c0=c0, c1=min(c0 + step_c, c))
+            for c0 in range(0, c, step_c)
+            for k in range(0, kh, step_k)
         )
-    fastest = min(p.cycles for p in best)
-    close = [p for p in best if p.cycles <= fastest * 1.01]
-    return min(close, key=lambda p: (p.traffic, p.cycles))
+
+    def _rows_of(self, th: int, parts: tuple[Part, ...]) -> _Axis:
+        oh = self.geo.oh
+        spans = [
+            [_span(self.geo.input_rows(y, min(y + th, oh), p)) for y in range(0, oh, th)]
+            for p in parts
+        ]
+        return _axis(oh, th, spans)
+
+    def _cols_of(self, tw: int) -> _Axis:
+        ow = self.geo.ow
+        spans = [_span(self.geo.input_cols(x, min(x + tw, ow))) for x in range(0, ow, tw)]
+        return _axis(ow, tw, [spans])
+
+    def _with_width(self, tw: int, parts: tuple[Part, ...]) -> Iterator[ConvPlan]:
+        limit = max(1, self.config.acc_half // tw)
+        groups = _groups(self.blocks)
+        for th in _steps(self.geo.oh, limit):
+            for group in groups:
+                if self._group_fits(group, th * tw, len(parts)):
+                    yield from self._with_group(th, tw, group, parts)
+
+    def _group_fits(self, group: int, vectors: int, parts: int) -> bool:
+        if parts > 1 and group > 1 and group * vectors > self.config.acc_half:
+            return False
+        entries = self.config.param_entries
+        if not self.geo.layer.epilogue.uses_params or (group == self.blocks <= entries):
+            return True
+        return group <= entries // 2
+
+    def _with_group(
+        self, th: int, tw: int, group: int, parts: tuple[Part, ...]
+    ) -> Iterator[ConvPlan]:
+        geo, config = self.geo, self.config
+        ys, xs = self.rows_of(th, parts), self.cols_of(tw)
+        word = config.word_bytes
+        act = max(m * xs.most[0] * p.channels for m, p in zip(ys.most, parts, strict=True))
+        wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * self.width
+        out = th * tw * self.item * (min(group * config.cols, geo.oc) if self.joint else self.width)
+        act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
+        tiles = geo.n * ys.tiles * xs.tiles
+        act_keys = tiles * len(parts)
+        wgt_keys = -(-self.blocks // group) * len(parts) * self.images
+        for act_slots in sorted({act_keys, min(2, act_keys), 1}):
+            for wgt_slots in sorted({wgt_keys, min(2, wgt_keys), 1}):
+                free = config.spad_bytes - act_slots * act - wgt_slots * wgt
+                out_slots = min(3, free // out)
+                if out_slots < 1:
+                    continue
+                for tiles_outer in (True, False):
+                    slots = (act_slots, wgt_slots, out_slots)
+                    cycles, traffic = self._cost(ys, xs, group, parts, tiles_outer, slots)
+                    yield ConvPlan(
+                        th=th,
+                        tw=tw,
+                        group=group,
+                        parts=parts,
+                        tiles_outer=tiles_outer,
+                        blocked=self.blocked,
+                        joint=self.joint,
+                        act_slots=act_slots,
+                        wgt_slots=wgt_slots,
+                        out_slots=out_slots,
+                        act_bytes=act,
+                        wgt_bytes=wgt,
+                        out_bytes=out,
+                        cycles=cycles,
+                        traffic=traffic,
+                    )
+
+    def _cost(
+        self,
+        ys: _Axis,
+        xs: _Axis,
+        group: int,
+        parts: tuple[Part, ...],
+        tiles_outer: bool,
+        slots: tuple[int, int, int],
+    ) -> tuple[int, int]:
+        """(cycles, bytes moved)."""
+        geo, config = self.geo, self.config
+        act_slots, wgt_slots, out_slots = slots
+        groups, many, kw = -(-self.blocks // group), len(parts), geo.kernel[1]
+        tiles = geo.n * ys.tiles * xs.tiles
+        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in parts)
+        fold = geo.n * sum(
+            ny * nx * max(h * w, config.rows) for h, ny in ys.counts for w, nx in xs.counts
+        )
+        act = (
+            geo.n * xs.total[0] * sum(t * p.channels for t, p in zip(ys.total, parts, strict=True))
+        )
+        wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
+        keep_act = act_slots >= tiles * many or (tiles_outer and many == 1)
+        keep_wgt = wgt_slots >= groups * many * self.images or (not tiles_outer and many == 1)
+        act *= 1 if keep_act else groups
+        wgt *= 1 if keep_wgt else tiles // self.images
+        out = geo.n * geo.oh * geo.ow * geo.oc * self.item
+        bus = config.bus_bytes
+        units = tiles * self.blocks * many
+        load = (act + wgt + units * FETCH_BYTES) / bus
+        vector = geo.n * geo.oh * geo.ow * self.blocks
+        # With one slot, loading stops while the matrix engine computes.
+        serial = (act / bus if act_slots == 1 and tiles * many > 1 else 0) + (
+            wgt / bus if wgt_slots == 1 and groups * many * self.images > 1 else 0
+        )
+        first_act = ys.first * xs.first * parts[0].channels
+        if self.blocked:
+            first_act //= max(1, parts[0].channels // config.rows)
+        first_wgt = parts[0].channels * parts[0].kernel_rows * kw * self.width
+        tail = 2 * ys.counts[-1][0] * xs.counts[-1][0] + 3 * LATENCY
+        cycles = max(fold * folds * self.blocks, load, out / bus, vector) + serial
+        cycles += (first_act + first_wgt) / bus + tail + UNIT_CYCLES * units
+        if out_slots == 1:
+            cycles += out / bus
+        return math.ceil(cycles), act + wgt + out
+
+
+def _span(bounds: tuple[int, int]) -> int:
+    return bounds[1] - bounds[0]
+
+
+def _axis(size: int, step: int, spans: list[list[int]]) -> _Axis:
+    full, rest = divmod(size, step)
+    counts = ((step, full), (rest, 1)) if rest else ((step, full),)
+    return _Axis(
+        counts=counts,
+        tiles=full + (rest > 0),
+        total=tuple(sum(s) for s in spans),
+        most=tuple(max(s) for s in spans),
+        first=spans[0][0],
+    )
 
 
 def _steps(size: int, limit: int) -> list[int]:
-    """Tile sizes up to `limit` that cut `size` into k nearly equal pieces, largest first."""
+    """Tile sizes up to `limit` that cut `size` into nearly equal pieces, largest first, at most 12."""
     out: list[int] = []
     pieces = -(-size // limit)
-    while True:
+    while len(out) < 11:
         step = -(-size // pieces)
         if not out or step < out[-1]:
             out.append(step)
-        if step == 1 or len(out) >= 12:
-            break
-        pieces = max(pieces + 1, -(-size // (step - 1)) if len(out) > 6 else pieces + 1)
-    if out[-1] != 1:
-        out.append(1)
-    return out
-
-
-def _parts(geo: ConvGeometry, pieces: int, rows: int) -> tuple[Part, ...]:
-    """The reduction in about `pieces` parts: channels in whole array blocks, then kernel rows."""
-    kh = geo.kernel[0]
-    blocks = -(-geo.c // rows)
-    by_c = min(pieces, blocks)
-    by_k = min(-(-pieces // by_c), kh)
-    step_c = -(-blocks // by_c) * rows
-    step_k = -(-kh // by_k)
-    return tuple(
-        Part(kh0=k, kh1=min(k + step_k, kh), c0=c, c1=min(c + step_c, geo.c))
-        for c in range(0, geo.c, step_c)
-        for k in range(0, kh, step_k)
-    )
+        if step == 1:
+            return out
+        pieces = pieces + 1 if len(out) < 6 else pieces * 2
+    return [*out, 1]
 
 
 def _groups(blocks: int) -> list[int]:
@@ -116,84 +275,6 @@ def _groups(blocks: int) -> list[int]:
     return out
 
 
-def _candidates(geo: ConvGeometry, config: NpuConfig) -> Iterator[ConvPlan]:
-    blocks = -(-geo.oc // config.cols)
-    k_blocks = -(-geo.c // config.rows) * geo.kernel[0]
-    found = 0
-    pieces = 1
-    while pieces <= k_blocks:
-        parts = _parts(geo, pieces, config.rows)
-        for tw in _steps(geo.ow, config.acc_half):
-            for th in _steps(geo.oh, max(1, config.acc_half // tw)):
-                for group in _groups(blocks):
-                    if len(parts) > 1 and group > 1 and group * th * tw > config.acc_half:
-                        continue
-                    if geo.layer.epilogue.uses_params and (
-                        group < blocks or blocks > config.param_entries
-                    ):
-                        if group > config.param_entries // 2:
-                            continue
-                    for tiles_outer in (True, False):
-                        for plan in _fit(geo, config, th, tw, group, parts, tiles_outer):
-                            found += 1
-                            yield plan
-        if found:
-            return
-        pieces += 1
-
-
-def _fit(
-    geo: ConvGeometry,
-    config: NpuConfig,
-    th: int,
-    tw: int,
-    group: int,
-    parts: tuple[Part, ...],
-    tiles_outer: bool,
-) -> Iterator[ConvPlan]:
-    """Plans with as many buffers in rotation as fit."""
-    word = config.word_bytes
-    item = geo.output.item
-    blocks = -(-geo.oc // config.cols)
-    groups = -(-blocks // group)
-    block = min(config.cols, geo.oc)
-    tiles = list(geo.tiles(th, tw))
-    act = max(act_bytes(geo, t, p) for t in _extremes(tiles) for p in parts)
-    wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * block
-    joint = not _aligned(geo, config)
-    out = th * tw * item * (min(group * config.cols, geo.oc) if joint else block)
-    act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
-    act_keys = len(tiles) * len(parts)
-    wgt_keys = groups * len(parts) * (geo.n if geo.layer.weight_view else 1)
-    blocked = (
-        geo.c % config.rows == 0
-        and config.rows % config.bus_bytes == 0
-        and all(s % config.bus_bytes == 0 for s in (*geo.input.strides, geo.input.offset))
-        and geo.c > config.rows
-    )
-    for act_slots in {act_keys, min(2, act_keys), 1}:
-        for wgt_slots in {wgt_keys, min(2, wgt_keys), 1}:
-            for out_slots in (3, 2, 1):
-                if act_slots * act + wgt_slots * wgt + out_slots * out <= config.spad_bytes:
-                    plan = ConvPlan(
-                        th=th,
-                        tw=tw,
-                        group=group,
-                        parts=parts,
-                        tiles_outer=tiles_outer,
-                        blocked=blocked,
-                        joint=joint,
-                        act_slots=act_slots,
-                        wgt_slots=wgt_slots,
-                        out_slots=out_slots,
-                        act_bytes=act,
-                        wgt_bytes=wgt,
-                        out_bytes=out,
-                    )
-                    yield _costed(plan, geo, config, tiles)
-                    break
-
-
 def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
     """Whether the results of one column block can be stored without partial bus words."""
     item, bus = geo.output.item, config.bus_bytes
@@ -201,60 +282,27 @@ def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
     return geo.oc <= config.cols or all(s % bus == 0 for s in strides)
 
 
-def _extremes(tiles: list[Tile]) -> list[Tile]:
-    """Tiles among which the one that reads most is to be found."""
-    return tiles if len(tiles) <= 64 else tiles[:64] + tiles[-2:]
-
-
-def act_bytes(geo: ConvGeometry, tile: Tile, part: Part) -> int:
-    """Scratchpad bytes of the input that `tile` reads for `part`."""
-    y0, y1 = geo.input_rows(tile.y0, tile.y1, part)
-    x0, x1 = geo.input_cols(tile.x0, tile.x1)
-    return (y1 - y0) * (x1 - x0) * part.channels
-
-
-def _costed(plan: ConvPlan, geo: ConvGeometry, config: NpuConfig, tiles: list[Tile]) -> ConvPlan:
-    blocks = -(-geo.oc // config.cols)
-    groups = -(-blocks // plan.group)
-    many = len(plan.parts)
-    kw = geo.kernel[1]
-    folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in plan.parts)
-    matrix = sum(max(t.vectors, config.rows) for t in tiles) * folds * blocks
-    act_once = sum(act_bytes(geo, t, p) for t in tiles for p in plan.parts)
-    wgt_once = geo.oc * geo.c * geo.kernel[0] * kw
-    if geo.layer.weight_view is not None:
-        wgt_once *= geo.n
-    keep_act = plan.act_slots >= len(tiles) * many or (plan.tiles_outer and many == 1)
-    keep_wgt = plan.wgt_slots >= groups * many * (geo.n if geo.layer.weight_view else 1) or (
-        not plan.tiles_outer and many == 1
+def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether activations can be loaded in blocks of array rows without loss on the bus."""
+    places = (config.rows, *geo.input.strides, geo.input.offset)
+    return (
+        geo.c > config.rows
+        and geo.c % config.rows == 0
+        and all(p % config.bus_bytes == 0 for p in places)
     )
-    images = geo.n if geo.layer.weight_view is not None else 1
-    act_traffic = act_once * (1 if keep_act else groups)
-    wgt_traffic = wgt_once * (1 if keep_wgt else len(tiles) // images)
-    out_traffic = geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
-    bus = config.bus_bytes
-    units = len(tiles) * blocks * many
-    fetch = units * FETCH_BYTES
-    load = (act_traffic + wgt_traffic + fetch) / bus
-    store = out_traffic / bus
-    vector = sum(t.vectors for t in tiles) * blocks
-    single = (plan.act_slots == 1 and not (keep_act and len(tiles) * many == 1)) + (
-        plan.wgt_slots == 1 and groups * many > 1
-    )
-    serial = load * 0.5 * single
-    first = act_bytes(geo, tiles[0], plan.parts[0]) / bus
-    first += (
-        plan.parts[0].channels * plan.parts[0].kernel_rows * kw * min(config.cols, geo.oc) / bus
-    )
-    if plan.blocked:
-        first /= max(1, plan.parts[0].channels // config.rows)
-    last = 2 * tiles[-1].vectors + 3 * LATENCY
-    overhead = 5 * units + 40 * (3 - plan.out_slots)
-    cycles = max(matrix, load, store, vector) + serial + first + last + overhead
-    return _with_cost(plan, math.ceil(cycles), act_traffic + wgt_traffic + out_traffic)
 
 
-def _with_cost(plan: ConvPlan, cycles: int, traffic: int) -> ConvPlan:
-    from dataclasses import replace
-
-    return replace(plan, cycles=cycles, traffic=traffic)
+def plan_conv(geo: ConvGeometry, config: NpuConfig) -> ConvPlan:
+    """The best plan that fits on chip; `CompileError` if not even the smallest does."""
+    plans = list(_Search(geo, config).plans())
+    if not plans:
+        raise CompileError(
+            f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad and "
+            f"{config.acc_kib} KiB of accumulator",
+            node=geo.layer.name,
+            source=geo.layer.source,
+            hint="use a configuration with more memory",
+        )
+    fastest = min(p.cycles for p in plans)
+    close = [p for p in plans if p.cycles <= fastest * 1.01]
+    return min(close, key=lambda p: (p.traffic, p.cycles))

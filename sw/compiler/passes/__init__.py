@@ -1,0 +1,46 @@
+"""Stage `passes`: rewrites of the TOSA graph, as a list in one place.
+
+Every pass takes a graph that it may change and leaves one that verifies and computes the same.
+"""
+
+from collections.abc import Callable
+
+from sw.compiler.passes.dead_code import remove_dead_code
+from sw.compiler.passes.fold_constants import fold_constants
+from sw.compiler.passes.fold_pads import fold_pads
+from sw.compiler.passes.identities import remove_identities
+from sw.compiler.tosa import Graph, Op
+
+Pass = Callable[[Graph], None]
+
+PASSES: tuple[Pass, ...] = (fold_constants, remove_identities, fold_pads, remove_dead_code)
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A copy that passes may change; tensors are shared, they are never changed."""
+    return Graph(
+        name=graph.name,
+        inputs=list(graph.inputs),
+        outputs=list(graph.outputs),
+        ops=[
+            Op(
+                kind=op.kind,
+                name=op.name,
+                inputs=list(op.inputs),
+                outputs=list(op.outputs),
+                attributes=dict(op.attributes),
+                source=op.source,
+            )
+            for op in graph.ops
+        ],
+        tensors=dict(graph.tensors),
+    )
+
+
+def run_passes(graph: Graph) -> Graph:
+    """A rewritten copy of `graph`; each pass's result is verified."""
+    graph = copy_graph(graph)
+    for rewrite in PASSES:
+        rewrite(graph)
+        graph.verify()
+    return graph

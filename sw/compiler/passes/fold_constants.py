@@ -1,0 +1,20 @@
+"""Evaluate operators whose operands are all constants."""
+
+from dataclasses import replace
+
+from sw.compiler.interpreter import run_graph
+from sw.compiler.tosa import Graph
+
+
+def fold_constants(graph: Graph) -> None:
+    """Replace such operators by constants; the interpreter computes them."""
+    kept = []
+    for op in graph.ops:
+        if not all(graph.tensors[name].is_constant for name in op.inputs):
+            kept.append(op)
+            continue
+        (out,) = op.outputs
+        tensors = {name: graph.tensors[name] for name in (*op.inputs, out)}
+        single = Graph(name=op.name, outputs=[out], ops=[op], tensors=tensors)
+        graph.tensors[out] = replace(graph.tensors[out], data=run_graph(single, {})[out])
+    graph.ops = kept
