@@ -4,7 +4,7 @@ from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.loops import Ints
 from golden_model.program import Plan
-from golden_model.state import Bytes, windows
+from golden_model.state import Bytes, gather, mark, scatter
 from spec.isa import Space
 
 _CHIP_MASK = (1 << 24) - 1
@@ -31,7 +31,7 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
     context.write(space, chip, run, Timeline.LOAD_DONE, plan.index)
     target: Bytes = getattr(state, space)
     if v["fill"]:
-        windows(target, run)[chip] = v["fill_value"]
+        mark(target, chip, run, v["fill_value"])
     else:
         _copy(state.memory[region], source, target, chip, run)
 
@@ -53,4 +53,4 @@ def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:
         a, b = int(at[0]), int(to[0])
         target[b : b + run] = source[a : a + run]
     else:
-        windows(target, run)[to] = windows(source, run)[at]
+        scatter(target, to, gather(source, at, run))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from golden_model.clocks import Clocks, Timeline
 from golden_model.errors import HazardError
 from golden_model.loops import Ints
-from golden_model.state import windows
+from golden_model.state import mark
 
 Describe = Callable[[int], str]
 
@@ -49,10 +49,10 @@ class Shadow:
         if not address.size:
             return np.zeros(0, np.int64)
         low, high = int(address.min()), int(address.max()) + run
-        mark = self._mark[low:high]
-        windows(mark, run)[address - low] = 1
-        found = np.flatnonzero(mark)
-        mark[found] = 0
+        marks = self._mark[low:high]
+        mark(marks, address - low, run, 1)
+        found = np.flatnonzero(marks)
+        marks[found] = 0
         return found + low
 
 
@@ -127,7 +127,7 @@ class Hazards:
         first_write = np.full(high - low, np.iinfo(np.int64).max)
         for s in writes:
             earliest = np.full(high - low, np.iinfo(np.int64).max)
-            windows(earliest, s.run)[s.address[::-1] - low] = s.steps[::-1, None]
+            mark(earliest, s.address[::-1] - low, s.run, s.steps[::-1])
             np.minimum(first_write, earliest, out=first_write)
         for s in reads:
             near = (s.address > low - s.run) & (s.address < high)

@@ -1,39 +1,55 @@
 """What a machine remembers: memories on and off the chip."""
 
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from spec.isa import REGIONS
 
 Bytes = NDArray[np.uint8]
-_T = TypeVar("_T", bound=np.generic)
+Ints = NDArray[np.int64]
 MARGIN = 128
 """Bytes after the scratchpad, so that whole array rows can be gathered near its end."""
 
 
-def windows(memory: NDArray[_T], run: int) -> NDArray[_T]:
-    """[memory.size - run + 1, run]: every `run` units; shares (and writes to) the memory.
+def _runs(memory: NDArray[Any], run: int) -> NDArray[Any]:
+    """[memory.size - run + 1]: every run of bytes as one opaque element, sharing the memory."""
+    return np.ndarray((memory.size - run + 1,), f"V{run}", memory, strides=(1,))
 
-    Indexing it with a vector of addresses gathers or scatters runs without per-unit indices.
-    """
+
+def gather(memory: NDArray[Any], address: Ints, run: int) -> NDArray[Any]:
+    """[..., run]: the `run` bytes at each address, in the (one-byte) dtype of the memory."""
+    return _runs(memory, run)[address][..., None].view(memory.dtype)
+
+
+def scatter(memory: Bytes, address: Ints, data: Bytes) -> None:
+    """Write data [n, run] at the n addresses, in order (later runs win)."""
+    run = data.shape[1]
+    _runs(memory, run)[address] = np.ascontiguousarray(data).view(f"V{run}")[:, 0]
+
+
+def mark(memory: NDArray[Any], address: Ints, run: int, values: NDArray[Any] | int) -> None:
+    """Set `run` elements at each address to one value each (later addresses win)."""
     unit = memory.itemsize
-    return as_strided(memory, (memory.size - run + 1, run), (unit, unit))
+    shape, strides = (memory.size - run + 1, run), (unit, unit)
+    windows = np.lib.stride_tricks.as_strided(memory, shape, strides)
+    windows[address] = values if isinstance(values, int) else values[:, None]
 
 
 class State:
     """Contents of one machine.
 
     spad, param, table: bytes; acc: [acc_vectors, cols] int32; memory: bytes of each region.
+    padded: the scratchpad, `MARGIN` bytes that runs may reach into, and one array row at `void`.
     """
 
     def __init__(self, config: NpuConfig) -> None:
         self.config = config
-        self._spad = np.zeros(config.spad_bytes + MARGIN, np.uint8)
-        self.spad = self._spad[: config.spad_bytes]
+        self.padded = np.zeros(config.spad_bytes + 2 * MARGIN, np.uint8)
+        self.spad = self.padded[: config.spad_bytes]
+        self.void = config.spad_bytes + MARGIN
         self.acc = np.zeros((config.acc_vectors, config.cols), np.int32)
         self.param = np.zeros(config.param_bytes, np.uint8)
         self.table = np.zeros(config.table_entries, np.uint8)
@@ -46,11 +62,5 @@ class State:
 
     def clear(self) -> None:
         """On-chip memories to zero, as before a run (memory regions are set by the run)."""
-        for part in (self._spad, self.acc, self.param, self.table):
+        for part in (self.padded, self.acc, self.param, self.table):
             part.fill(0)
-
-    def spad_windows(self, run: int) -> Bytes:
-        """`windows` of the scratchpad that may start at any byte and run into the margin."""
-        if run > MARGIN:
-            return windows(self.spad, run)
-        return windows(self._spad, run)[: self.config.spad_bytes]

@@ -1,0 +1,185 @@
+"""Where a VECTOR's steps read and write: addresses, lanes in use, inside or not."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden_model.access import Context
+from golden_model.clocks import Timeline
+from golden_model.hazards import Span
+from golden_model.loops import Bools, Ints, Steps, signed16
+from golden_model.program import Plan
+from golden_model.state import gather, scatter
+from spec.isa import LOOPS, DType, Space
+from spec.numerics import NUMPY
+
+Lanes = NDArray[np.int32]
+"""[steps, lanes]: everything a VECTOR computes with."""
+Select = Ints | slice
+"""Some of a chunk's steps, ascending; a slice for all of them."""
+
+ALL = slice(None)
+_MASK = (1 << 24) - 1
+
+
+class Shape:
+    """The steps of a chunk and their lanes.
+
+    lanes: [steps] in use; counts: their distinct values; width: the most lanes of any step of
+    the instruction.
+    """
+
+    def __init__(self, plan: Plan, steps: Steps, outer_last: bool) -> None:
+        v = plan.v
+        self.steps = steps
+        self.size = steps.size
+        self.lanes = np.full(steps.size, v["lanes"])
+        self.width: int = v["lanes"]
+        loop = v["lane_loop"]
+        if loop < LOOPS:
+            self.width = max(self.width, v["lanes_last"])
+            final = outer_last if loop < plan.level else steps.last[loop - plan.level]
+            self.lanes[final] = v["lanes_last"]
+        self.counts: list[int] = np.unique(self.lanes).tolist()
+
+    def classes(self, select: Select) -> list[tuple[int, Select]]:
+        """The selected steps by their number of lanes."""
+        if len(self.counts) == 1:
+            return [(self.counts[0], select)]
+        chosen = np.arange(self.size)[select]
+        parts = [(n, chosen[self.lanes[chosen] == n]) for n in self.counts]
+        return [(n, part) for n, part in parts if part.size]
+
+    def used(self, select: Select) -> Bools | None:
+        """[selected steps, width]: lanes in use; None: all of them."""
+        if self.counts == [self.width]:
+            return None
+        return np.arange(self.width) < self.lanes[select, None]
+
+
+def _shape(plan: Plan, chunk: int) -> Shape:
+    loop, chunks = plan.v["lane_loop"], plan.chunks
+    last = bool(chunks.steps.last[loop, chunk]) if loop < plan.level else False
+    key = f"shape {chunks.outer_last[chunk]} {last}"
+    found = plan.cache.get(key)
+    if not isinstance(found, Shape):
+        steps = plan.nest.steps(chunks.outer_last[chunk])
+        found = plan.cache[key] = Shape(plan, steps, last)
+    return found
+
+
+@dataclass(slots=True)
+class Work:
+    """One chunk of a VECTOR in execution. reads: what it has read so far (with checks on)."""
+
+    context: Context
+    plan: Plan
+    chunk: int
+    shape: Shape
+    inside: Select
+    reads: list[Span] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, context: Context, plan: Plan, chunk: int) -> "Work":
+        work = cls(context, plan, chunk, _shape(plan, chunk), ALL)
+        v = plan.v
+        y = signed16(work.offset("dy") + v["y0"])
+        x = signed16(work.offset("dx") + v["x0"])
+        inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
+        if not inside.all():
+            work.inside = np.flatnonzero(inside)
+        return work
+
+    def offset(self, stride: str) -> Ints:
+        return self.shape.steps.offset(stride) + self.plan.chunks.offset(stride, self.chunk)
+
+    def addresses(self, operand: str) -> Ints:
+        """[steps]: bytes, or accumulator vectors."""
+        return (self.offset(operand) + self.plan.v[f"{operand}_base"]) & _MASK
+
+    def entries(self) -> Ints:
+        """[steps]: parameter entries."""
+        return (self.offset("param") + self.plan.v["param_base"]) & 0xFFFF
+
+    def zeros(self) -> Lanes:
+        return np.zeros((self.shape.size, self.shape.width), np.int32)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def read_spad(self, operand: str) -> Lanes:
+        """A or B from the scratchpad; 0 where not inside."""
+        context = self.context
+        dtype = DType(self.plan.v[f"{operand}_type"])
+        size = dtype.bytes
+        address = self.addresses(operand)
+        out = self.zeros()
+        for n, chosen in self.shape.classes(self.inside):
+            at = address[chosen]
+            context.read("spad", at, n * size, Timeline.VECTOR_ISSUE, self.plan.index)
+            self._note("spad", chosen, at, n * size)
+            out[chosen, :n] = gather(context.state.spad, at, n * size).view(NUMPY[dtype])
+        return out
+
+    def read_acc(self) -> Lanes:
+        """A from the accumulator; 0 where not inside."""
+        vectors = self.addresses("a")[self.inside]
+        self.context.read("acc", vectors, 1, Timeline.VECTOR_ISSUE, self.plan.index)
+        self._note("acc", self.inside, vectors, 1)
+        out = self.zeros()
+        out[self.inside] = self.context.state.acc[vectors, : self.shape.width]
+        return out
+
+    def read_param(self, table: NDArray[np.generic], at: int, select: Select) -> Ints:
+        """[selected steps or 1, width]: a part of the parameter entries, as int64.
+
+        table: [entries, cols] the part; at: its byte offset in an entry.
+        """
+        context = self.context
+        size = table.itemsize
+        entries = self.entries()
+        for n, chosen in self.shape.classes(select):
+            address = entries[chosen] * context.config.param_entry_bytes + at
+            context.read("param", address, n * size, Timeline.VECTOR_ISSUE, self.plan.index)
+        entries = entries[select]
+        low, high = int(entries.min()), int(entries.max())
+        rows = table[low : high + 1, : self.shape.width].astype(np.int64)
+        return rows if low == high else rows[entries - low]
+
+    def _note(self, space: str, select: Select, address: Ints, run: int) -> None:
+        if self.context.hazards is not None and address.size:
+            self.reads.append(Span(space, np.arange(self.shape.size)[select], address, run))
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def write(self, value: Lanes, select: Select) -> None:
+        """Write [selected steps, width], each step its lanes."""
+        v, state = self.plan.v, self.context.state
+        address = self.addresses("o")
+        used = self.shape.used(select)
+        if v["o_space"] == Space.ACC:
+            self._check_writes("acc", address, [(1, select)])
+            vectors = np.zeros((value.shape[0], self.context.config.cols), np.int32)
+            vectors[:, : value.shape[1]] = value if used is None else np.where(used, value, 0)
+            state.acc[address[select]] = vectors
+            return
+        dtype = DType(v["o_type"])
+        data = value.astype(NUMPY[dtype]).view(np.uint8)
+        classes = [(n * dtype.bytes, part) for n, part in self.shape.classes(select)]
+        self._check_writes("spad", address, classes)
+        address = address[select]
+        if used is None or len(classes) == 1:
+            scatter(state.spad, address, data[:, : classes[0][0]])
+        else:
+            # Byte by byte in program order: runs of different lengths may overlap.
+            keep = np.repeat(used, dtype.bytes, axis=1)
+            state.spad[(address[:, None] + np.arange(data.shape[1]))[keep]] = data[keep]
+
+    def _check_writes(self, space: str, address: Ints, runs: list[tuple[int, Select]]) -> None:
+        context, index = self.context, self.plan.index
+        for run, chosen in runs:
+            context.write(space, address[chosen], run, Timeline.VECTOR_DONE, index)
+        if context.hazards is not None:
+            steps = np.arange(self.shape.size)
+            spans = [Span(space, steps[part], address[part], run) for run, part in runs]
+            context.in_place(self.reads, spans, Timeline.VECTOR_DONE, index)

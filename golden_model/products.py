@@ -1,0 +1,218 @@
+"""One chunk of a MATRIX: activations from the scratchpad times weights, by exact BLAS."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden_model.access import Context
+from golden_model.clocks import Clock, Timeline
+from golden_model.folds import ACC_MASK, Bundle, Source, folds_of
+from golden_model.loops import Bools, Ints, Steps, signed16
+from golden_model.program import Plan
+from golden_model.state import gather
+
+Floats = NDArray[np.float32]
+
+CHIP_MASK = (1 << 24) - 1
+_EXACT = 1 << 24
+"""float32 holds every integer up to here."""
+_BLOCK = 1 << 18
+"""Activations gathered at a time: as float32 they stay in a second-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """One weight chunk: values [folds, rows, cols] minus zero point, zero outside R and C.
+
+    rows: [folds] R; read: what the weight sequencer had seen when it had read them.
+    """
+
+    values: Floats
+    rows: Ints
+    read: Clock | None
+
+
+def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
+    """Gather the weights of weight chunk `chunk`."""
+    v, config = plan.v, context.config
+    folds = folds_of(plan)
+    steps = folds.steps(chunk)
+    rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
+    cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
+    base = v["wgt_base"] + folds.chunks.offset("wgt", chunk)
+    row = np.arange(config.rows)
+    address = (base + steps.offset("wgt")[:, None] + row * v["wgt_row"]) & CHIP_MASK
+    used = row < rows[:, None]
+    address[~used] = 0
+    if context.hazards is not None or int(address.max()) + config.cols > config.spad_bytes:
+        for n in np.unique(cols):
+            wanted = address[used & (cols == n)[:, None]]
+            context.read("spad", wanted, int(n), Timeline.WEIGHTS, plan.index)
+    values = _operands(context, address, config.cols, v, "wgt")
+    if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
+        values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
+    read = context.clocks.publish(Timeline.WEIGHTS) if context.clocks is not None else None
+    return Weights(values, rows, read)
+
+
+def _operands(context: Context, address: Ints, run: int, v: dict[str, int], operand: str) -> Floats:
+    """[..., run]: operands from the scratchpad minus their zero point."""
+    raw = gather(context.state.padded, address, run)
+    values = (raw if v[f"{operand}_unsigned"] else raw.view(np.int8)).astype(np.float32)
+    if v[f"{operand}_zp"]:
+        values -= v[f"{operand}_zp"]
+    return values
+
+
+def _range(v: dict[str, int], operand: str) -> tuple[int, int]:
+    return (0, 255) if v[f"{operand}_unsigned"] else (-128, 127)
+
+
+def _largest(v: dict[str, int], operand: str) -> int:
+    """Largest magnitude of an operand minus its zero point (at least 1)."""
+    low, high = _range(v, operand)
+    zero = v[f"{operand}_zp"]
+    return max(abs(low - zero), abs(high - zero), 1)
+
+
+class Stream:
+    """One main chunk: the vectors of the folds of a weight chunk, or a part of one fold's."""
+
+    def __init__(
+        self, context: Context, plan: Plan, chunk: int, weight_chunk: int, weights: Weights
+    ) -> None:
+        self.context, self.plan, self.chunk, self.weights = context, plan, chunk, weights
+        self.folds = folds_of(plan)
+        self.steps = self.folds.steps(weight_chunk)
+
+    def execute(self) -> None:
+        """Read activations, multiply, accumulate."""
+        init = self.folds.outer_first(self.chunk) and not self.plan.v["accumulate"]
+        bundles = self.folds.bundles(self.chunk, self.steps, init)
+        if self.context.hazards is not None or bundles is None or not bundles.complete:
+            self._check_reads()
+        self.context.reads_done(Timeline.MATRIX_ISSUE, Timeline.MATRIX_DONE)
+        if bundles is None:
+            for fold in range(self.steps.size):
+                self._one_fold(fold, init)
+        else:
+            for bundle in bundles.bundles:
+                self._bundle(bundle)
+
+    def base(self, operand: str, stride: str) -> int:
+        start: int = self.plan.v[operand]
+        return start + self.plan.chunks.offset(stride, self.chunk)
+
+    def vectors(self, fold: int) -> Steps:
+        return self.folds.vectors(self.chunk, self.steps, fold)
+
+    # Activations --------------------------------------------------------------------------------
+
+    def _check_reads(self) -> None:
+        """Every activation byte of the chunk: within the scratchpad, written, and ordered."""
+        for n in np.unique(self.weights.rows):
+            chosen = np.flatnonzero(self.weights.rows == n)
+            parts = []
+            for group in self._by_vectors(chosen):
+                vectors = self.vectors(int(group[0]))
+                address, inside = self._addresses(Source(self.steps, group), vectors, slice(None))
+                parts.append(address.reshape(-1) if inside is None else address[inside])
+            wanted = np.concatenate(parts)
+            self.context.read("spad", wanted, int(n), Timeline.MATRIX_ISSUE, self.plan.index)
+
+    def _by_vectors(self, folds: Ints) -> list[Ints]:
+        """Folds grouped by the shape of their stream."""
+        if not self.folds.stream.ragged or not self.steps.index.shape[0]:
+            return [folds]
+        final = self.steps.last[-1, folds]
+        return [part for part in (folds[~final], folds[final]) if part.size]
+
+    def _addresses(self, source: Source, vectors: Steps, part: slice) -> tuple[Ints, Bools | None]:
+        """[vectors, folds]: addresses, and which lie inside the input (None: all)."""
+        v = self.plan.v
+        y = signed16(vectors.offset("dy")[part, None] + (source.y + self.base("y0", "dy")))
+        x = signed16(vectors.offset("dx")[part, None] + (source.x + self.base("x0", "dx")))
+        inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
+        address = vectors.offset("act")[part, None] + (source.act + self.base("act_base", "act"))
+        address &= CHIP_MASK
+        return address, None if inside.all() else inside[:, source.spot_of]
+
+    def _activations(self, source: Source, vectors: Steps, part: slice) -> Floats:
+        """[vectors, folds, rows]: activations minus zero point."""
+        context, config, v = self.context, self.context.config, self.plan.v
+        address, inside = self._addresses(source, vectors, part)
+        if inside is not None:
+            address = np.where(inside, address, 0)
+        if int(address.max()) + config.rows > config.spad_bytes and context.hazards is None:
+            self._check_reads()
+        if inside is None:
+            return _operands(context, address, config.rows, v, "act")
+        low, high = _range(v, "act")
+        representable = low <= v["act_zp"] <= high
+        if representable:
+            void = context.state.void
+            context.state.padded[void : void + config.rows] = v["act_zp"] & 0xFF
+            address[~inside] = void
+        values = _operands(context, address, config.rows, v, "act")
+        if not representable:
+            values[~inside] = 0
+        return values
+
+    # Products -----------------------------------------------------------------------------------
+
+    def _product(self, values: Floats, weights: Floats) -> NDArray[np.int32]:
+        """[vectors, n] of activations [vectors, k, rows] and weights [k, rows, n], exactly."""
+        v = self.plan.v
+        k, rows, n = weights.shape
+        span = max(1, _EXACT // (_largest(v, "act") * _largest(v, "wgt") * rows))
+        out: NDArray[np.int32] | None = None
+        for at in range(0, k, span):
+            left = values[:, at : at + span].reshape(values.shape[0], -1)
+            part = (left @ weights[at : at + span].reshape(-1, n)).astype(np.int32)
+            out = part if out is None else out + part
+        assert out is not None
+        return out
+
+    def _bundle(self, bundle: Bundle) -> None:
+        """Accumulate several folds with one product per block of vectors."""
+        vectors = self.vectors(0)
+        blocks, k = bundle.folds.shape
+        cols, acc = self.context.config.cols, self.context.state.acc
+        target = self._targets(bundle.acc, vectors)
+        self._check_targets(target.reshape(-1), bundle.fresh)
+        weights = self.weights.values[bundle.folds].transpose(1, 2, 0, 3)
+        weights = weights.reshape(k, -1, blocks * cols)
+        rows = max(1, _BLOCK // (k * weights.shape[1]))
+        for at in range(0, vectors.size, rows):
+            part = slice(at, at + rows)
+            values = self._activations(bundle.source, vectors, part)
+            result = self._product(values, weights).reshape(-1, blocks, cols)
+            acc[target[part]] = result if bundle.fresh else acc[target[part]] + result
+
+    def _targets(self, blocks: Ints, vectors: Steps) -> Ints:
+        """[vectors, blocks]: accumulator vectors."""
+        base = self.base("acc_base", "acc")
+        return (vectors.offset("acc")[:, None] + (blocks + base)) & ACC_MASK
+
+    def _check_targets(self, target: Ints, fresh: bool) -> None:
+        context, index = self.context, self.plan.index
+        context.bounds("acc", target, 1, Timeline.MATRIX_DONE, index)
+        if context.hazards is not None:
+            if not fresh:
+                context.hazards.accumulate(context.acc, target, Timeline.MATRIX_DONE, index)
+            context.hazards.write(context.acc, target, Timeline.MATRIX_DONE, index)
+
+    def _one_fold(self, fold: int, init: bool) -> None:
+        """A fold whose vectors may meet in the accumulator: in program order."""
+        vectors = self.vectors(fold)
+        chosen = np.array([fold])
+        target = self._targets(self.steps.offset("acc")[chosen], vectors)[:, 0]
+        first = self.folds.vector_first(vectors)
+        first &= init and bool(self.folds.fold_first(self.steps)[fold])
+        values = self._activations(Source(self.steps, chosen), vectors, slice(None))
+        result = self._product(values, self.weights.values[chosen])
+        acc = self.context.state.acc
+        for step, vector in enumerate(target.tolist()):
+            self._check_targets(target[step : step + 1], bool(first[step]))
+            acc[vector] = result[step] + (0 if first[step] else acc[vector])
