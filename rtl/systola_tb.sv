@@ -33,13 +33,47 @@ module systola_tb #(
     logic [8*BUS_BYTES-1:0] rdata, wdata;
     logic [BUS_BYTES-1:0]   wstrb;
 
+    // Everything that comes from outside passes a register (see stream_slice).
+    logic        reset, irq_d;
+    logic        aw_valid, aw_ready, w_valid, w_ready, b_valid, b_ready;
+    logic        ar_valid, ar_ready, r_valid, r_ready;
+    logic [11:0] aw_addr, ar_addr;
+    logic [31:0] w_data, r_data;
+    logic [3:0]  w_strb;
+    logic [1:0]  b_resp, r_resp;
+
+    always_ff @(posedge clk) begin
+        reset <= rst;
+        irq   <= irq_d;
+    end
+
+    stream_slice #(.WIDTH(12)) slice_aw (
+        .clk, .rst(reset), .i_valid(s_axil_awvalid), .i_ready(s_axil_awready),
+        .i_data(s_axil_awaddr), .o_valid(aw_valid), .o_ready(aw_ready), .o_data(aw_addr));
+    stream_slice #(.WIDTH(36)) slice_w (
+        .clk, .rst(reset), .i_valid(s_axil_wvalid), .i_ready(s_axil_wready),
+        .i_data({s_axil_wstrb, s_axil_wdata}),
+        .o_valid(w_valid), .o_ready(w_ready), .o_data({w_strb, w_data}));
+    stream_slice #(.WIDTH(2)) slice_b (
+        .clk, .rst(reset), .i_valid(b_valid), .i_ready(b_ready), .i_data(b_resp),
+        .o_valid(s_axil_bvalid), .o_ready(s_axil_bready), .o_data(s_axil_bresp));
+    stream_slice #(.WIDTH(12)) slice_ar (
+        .clk, .rst(reset), .i_valid(s_axil_arvalid), .i_ready(s_axil_arready),
+        .i_data(s_axil_araddr), .o_valid(ar_valid), .o_ready(ar_ready), .o_data(ar_addr));
+    stream_slice #(.WIDTH(34)) slice_r (
+        .clk, .rst(reset), .i_valid(r_valid), .i_ready(r_ready), .i_data({r_resp, r_data}),
+        .o_valid(s_axil_rvalid), .o_ready(s_axil_rready),
+        .o_data({s_axil_rresp, s_axil_rdata}));
+
     systola_npu dut (
-        .clk, .rst, .irq,
-        .s_axil_awvalid, .s_axil_awready, .s_axil_awaddr,
-        .s_axil_wvalid, .s_axil_wready, .s_axil_wdata, .s_axil_wstrb,
-        .s_axil_bvalid, .s_axil_bready, .s_axil_bresp,
-        .s_axil_arvalid, .s_axil_arready, .s_axil_araddr,
-        .s_axil_rvalid, .s_axil_rready, .s_axil_rdata, .s_axil_rresp,
+        .clk, .rst(reset), .irq(irq_d),
+        .s_axil_awvalid(aw_valid), .s_axil_awready(aw_ready), .s_axil_awaddr(aw_addr),
+        .s_axil_wvalid(w_valid), .s_axil_wready(w_ready), .s_axil_wdata(w_data),
+        .s_axil_wstrb(w_strb),
+        .s_axil_bvalid(b_valid), .s_axil_bready(b_ready), .s_axil_bresp(b_resp),
+        .s_axil_arvalid(ar_valid), .s_axil_arready(ar_ready), .s_axil_araddr(ar_addr),
+        .s_axil_rvalid(r_valid), .s_axil_rready(r_ready), .s_axil_rdata(r_data),
+        .s_axil_rresp(r_resp),
         .m_axi_arvalid(arvalid), .m_axi_arready(arready), .m_axi_arid(arid),
         .m_axi_araddr(araddr), .m_axi_arlen(arlen), .m_axi_arsize(arsize),
         .m_axi_arburst(arburst),
@@ -54,7 +88,7 @@ module systola_tb #(
     );
 
     dpi_memory #(.ADDR_BITS(ADDR_BITS), .BUS_BYTES(BUS_BYTES)) memory (
-        .clk, .rst,
+        .clk, .rst(reset),
         .arvalid, .arready, .arid, .araddr, .arlen, .arsize, .arburst,
         .rvalid, .rready, .rid, .rdata, .rresp, .rlast,
         .awvalid, .awready, .awid, .awaddr, .awlen, .awsize, .awburst,
