@@ -13,6 +13,7 @@ from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import LayerProgram
+from sw.compiler.macs import graph_macs
 from sw.compiler.tosa import Graph, Tensor
 
 
@@ -49,6 +50,7 @@ def build_image(
         temp_bytes=peaks.temp_bytes,
         info={
             "name": name,
+            "macs": graph_macs(graph),
             "layers": [{"name": x.name, "ops": list(x.ops)} for x in program.layers],
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,
