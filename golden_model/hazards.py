@@ -23,6 +23,11 @@ class Span:
     address: Ints
     run: int
 
+    def within(self, low: int, high: int) -> "Span":
+        """The runs that touch low ... high-1."""
+        near = (self.address > low - self.run) & (self.address < high)
+        return Span(self.space, self.steps[near], self.address[near], self.run)
+
 
 class Shadow:
     """What is known about one memory of `size` units (bytes, or accumulator vectors).
@@ -124,26 +129,33 @@ class Hazards:
         """No step of an instruction may read what an earlier step of it writes."""
         low = min(int(s.address.min()) for s in writes)
         high = max(int(s.address.max()) + s.run for s in writes)
-        first_write = np.full(high - low, np.iinfo(np.int64).max)
+        near = [s.within(low, high) for s in reads]
+        near = [s for s in near if s.address.size]
+        if not near:
+            return
+        low = min(low, *(int(s.address.min()) for s in near))
+        high = max(high, *(int(s.address.max()) + s.run for s in near))
+        never = np.iinfo(np.int64).max
+        first_write, last_read = np.full(high - low, never), np.full(high - low, -1)
         for s in writes:
-            earliest = np.full(high - low, np.iinfo(np.int64).max)
+            earliest = np.full(high - low, never)
             mark(earliest, s.address[::-1] - low, s.run, s.steps[::-1])
             np.minimum(first_write, earliest, out=first_write)
-        for s in reads:
-            near = (s.address > low - s.run) & (s.address < high)
-            for step, at in zip(s.steps[near].tolist(), s.address[near].tolist(), strict=True):
-                a, b = max(at, low), min(at + s.run, high)
-                early = first_write[a - low : b - low] < step
-                if early.any():
-                    address = a + int(np.argmax(early))
-                    raise HazardError(
-                        f"race: {self._who(timeline, index)} reads {shadow.name} {address}, which "
-                        "an earlier step of the same instruction writes and may still be writing",
-                        timeline.engine,
-                        index,
-                        shadow.name,
-                        address,
-                    )
+        for s in near:
+            latest = np.full(high - low, -1)
+            mark(latest, s.address - low, s.run, s.steps)
+            np.maximum(last_read, latest, out=last_read)
+        late = last_read > first_write
+        if late.any():
+            address = low + int(np.argmax(late))
+            raise HazardError(
+                f"race: {self._who(timeline, index)} reads {shadow.name} {address}, which an "
+                "earlier step of the same instruction writes and may still be writing",
+                timeline.engine,
+                index,
+                shadow.name,
+                address,
+            )
 
     def _check_writer(
         self, shadow: Shadow, units: Ints, timeline: Timeline, index: int, verb: str

@@ -49,20 +49,22 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
         for n in np.unique(cols):
             wanted = address[used & (cols == n)[:, None]]
             context.read("spad", wanted, int(n), Timeline.WEIGHTS, plan.index)
-    values = _operands(context, address, config.cols, v, "wgt")
+    values = np.empty((*address.shape, config.cols), np.float32)
+    _operands(context, address, config.cols, v, "wgt", values)
     if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
         values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
     read = context.clocks.publish(Timeline.WEIGHTS) if context.clocks is not None else None
     return Weights(values, rows, read)
 
 
-def _operands(context: Context, address: Ints, run: int, v: dict[str, int], operand: str) -> Floats:
-    """[..., run]: operands from the scratchpad minus their zero point."""
+def _operands(
+    context: Context, address: Ints, run: int, v: dict[str, int], operand: str, out: Floats
+) -> None:
+    """out [..., run]: operands from the scratchpad minus their zero point."""
     raw = gather(context.state.padded, address, run)
-    values = (raw if v[f"{operand}_unsigned"] else raw.view(np.int8)).astype(np.float32)
+    np.copyto(out, raw if v[f"{operand}_unsigned"] else raw.view(np.int8))
     if v[f"{operand}_zp"]:
-        values -= v[f"{operand}_zp"]
-    return values
+        out -= v[f"{operand}_zp"]
 
 
 def _range(v: dict[str, int], operand: str) -> tuple[int, int]:
@@ -139,22 +141,24 @@ class Stream:
         return address, None if inside.all() else inside[:, source.spot_of]
 
     def _activations(self, source: Source, vectors: Steps, part: slice) -> Floats:
-        """[vectors, folds, rows]: activations minus zero point."""
+        """[vectors, folds, rows]: activations minus zero point, valid until the next call."""
         context, config, v = self.context, self.context.config, self.plan.v
         address, inside = self._addresses(source, vectors, part)
         if inside is not None:
             address = np.where(inside, address, 0)
         if int(address.max()) + config.rows > config.spad_bytes and context.hazards is None:
             self._check_reads()
+        values = context.state.scratch((*address.shape, config.rows))
         if inside is None:
-            return _operands(context, address, config.rows, v, "act")
+            _operands(context, address, config.rows, v, "act", values)
+            return values
         low, high = _range(v, "act")
         representable = low <= v["act_zp"] <= high
         if representable:
             void = context.state.void
             context.state.padded[void : void + config.rows] = v["act_zp"] & 0xFF
             address[~inside] = void
-        values = _operands(context, address, config.rows, v, "act")
+        _operands(context, address, config.rows, v, "act", values)
         if not representable:
             values[~inside] = 0
         return values
@@ -165,11 +169,11 @@ class Stream:
         """[vectors, n] of activations [vectors, k, rows] and weights [k, rows, n], exactly."""
         v = self.plan.v
         k, rows, n = weights.shape
-        span = max(1, _EXACT // (_largest(v, "act") * _largest(v, "wgt") * rows))
+        left, right = values.reshape(-1, k * rows), weights.reshape(k * rows, n)
+        span = _EXACT // (_largest(v, "act") * _largest(v, "wgt"))
         out: NDArray[np.int32] | None = None
-        for at in range(0, k, span):
-            left = values[:, at : at + span].reshape(values.shape[0], -1)
-            part = (left @ weights[at : at + span].reshape(-1, n)).astype(np.int32)
+        for at in range(0, k * rows, span):
+            part = (left[:, at : at + span] @ right[at : at + span]).astype(np.int32)
             out = part if out is None else out + part
         assert out is not None
         return out

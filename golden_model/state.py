@@ -1,5 +1,6 @@
 """What a machine remembers: memories on and off the chip."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,19 @@ class State:
         self.param = np.zeros(config.param_bytes, np.uint8)
         self.table = np.zeros(config.table_entries, np.uint8)
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
+        self._scratch = np.empty(0, np.float32)
         entries = self.param.reshape(config.param_entries, config.param_entry_bytes)
         at = 4 * config.cols
         self.bias = entries[:, :at].view("<i4")
         self.multiplier = entries[:, at : 2 * at].view("<i4")
         self.shift = entries[:, 2 * at : 2 * at + config.cols].view(np.int8)
+
+    def scratch(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Uninitialised room for operands; the same memory every time, as fresh pages are slow."""
+        size = math.prod(shape)
+        if size > self._scratch.size:
+            self._scratch = np.empty(size, np.float32)
+        return self._scratch[:size].reshape(shape)
 
     def clear(self) -> None:
         """On-chip memories to zero, as before a run (memory regions are set by the run)."""

@@ -2,9 +2,9 @@
 
 import time
 
-from golden_model import Machine
-from sw.runtime.device import RunResult, Tensor
+from golden_model import Machine, TensorError
 from spec import Image, NpuConfig
+from sw.runtime.device import RunResult, Tensor
 
 
 class GoldenDevice:
@@ -16,6 +16,7 @@ class GoldenDevice:
     def __init__(self, config: NpuConfig, check: bool = True) -> None:
         self._machine = Machine(config)
         self._check = check
+        self._missing: set[str] = set()
 
     @property
     def config(self) -> NpuConfig:
@@ -25,13 +26,18 @@ class GoldenDevice:
         """Take an image; `ImageError` if it is for another configuration."""
         image.check_device(self.config)
         self._machine.load(image)
+        self._missing = {port.name for port in image.inputs}
 
     def write(self, name: str, array: Tensor) -> None:
         """Put an input in place; `TensorError` unless name, shape and dtype are a port's."""
         self._machine.write(name, array)
+        self._missing.discard(name)
 
     def run(self) -> RunResult:
-        """Execute; raises as `Machine.run` does, also where an input was not written."""
+        """Execute; raises what `Machine.run` raises, `TensorError` for an input never written."""
+        if self._missing:
+            names = ", ".join(sorted(self._missing))
+            raise TensorError(f"inputs not written before the run: {names}")
         start = time.perf_counter()
         self._machine.execute(self._check)
         wall = time.perf_counter() - start
