@@ -194,6 +194,55 @@ def random_matrix(rng: np.random.Generator, config: NpuConfig) -> Instruction:
     return Instruction(Opcode.MATRIX, values)
 
 
+def random_convolution(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    """Blocks of columns, kernel positions, blocks of rows, pixels: what compilers emit.
+
+    Loops come in a random order among the folds; every accumulator vector is its own.
+    """
+    blocks, height, width = (int(n) for n in rng.integers(1, 4, 3))
+    kernel_y, kernel_x, depth = (int(n) for n in rng.integers(1, 3, 3))
+    channels = depth * config.rows + int(rng.integers(0, 3))
+    row = width * channels
+    weights = blocks * config.cols
+    position_bytes = depth * config.rows * weights
+    order = rng.permutation(4)
+    folds = [
+        {"count": blocks, "wgt": config.cols, "acc": height * width},
+        {"count": kernel_y, "act": row, "dy": 1, "wgt": kernel_x * position_bytes},
+        {"count": kernel_x, "act": channels, "dx": 1, "wgt": position_bytes},
+        {"count": depth, "act": config.rows, "wgt": config.rows * weights},
+    ]
+    stream = [
+        {"count": height, "act": row, "dy": 1, "acc": width},
+        {"count": width, "act": channels, "dx": 1, "acc": 1},
+    ]
+    place = {int(old): new for new, old in enumerate(order)}
+    values = {
+        "act_base": 4096,
+        "wgt_base": 0,
+        "wgt_row": weights,
+        "acc_base": int(rng.integers(0, 100)),
+        "y0": -int(rng.integers(0, 2)),
+        "x0": -int(rng.integers(0, 2)),
+        "height": height,
+        "width": width,
+        "act_zp": int(rng.choice([0, 5, 128])),
+        "wgt_zp": int(rng.choice([0, -3])),
+        "fold_loops": 4,
+        "k_loops": sum(1 << place[old] for old in (1, 2, 3)),
+        "accumulate": int(rng.random() < 0.3),
+        "row_loop": place[3],
+        "rows": config.rows,
+        "rows_last": int(rng.integers(1, config.rows + 1)),
+        "col_loop": place[0],
+        "cols": config.cols,
+        "cols_last": int(rng.integers(1, config.cols + 1)),
+        "loop": [folds[i] for i in order] + stream,
+        "post": posts(rng, 6, [Point.DONE, Point.READ]),
+    }
+    return Instruction(Opcode.MATRIX, values)
+
+
 def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
     nest = loops(rng, 6, 2 if rng.random() < 0.7 else 3)
     spad, acc, cols = config.spad_bytes, config.acc_vectors, config.cols

@@ -8,6 +8,7 @@ from golden_programs import (
     ROOMY,
     assert_same,
     decoded,
+    random_convolution,
     random_dma,
     random_matrix,
     random_vector,
@@ -50,6 +51,12 @@ def test_load_and_store_move_the_bytes_that_the_reference_moves(seed: int) -> No
 @given(SEEDS)
 def test_matrix_computes_what_the_reference_computes(seed: int) -> None:
     check(seed, random_matrix)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_matrix_convolves_as_the_reference_does(seed: int) -> None:
+    check(seed, random_convolution)
 
 
 @settings(max_examples=150, deadline=None)
