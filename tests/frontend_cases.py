@@ -1,4 +1,4 @@
-"""Small modules, one per operator or fusion, for the importer's tests: builders and input shapes."""
+"""Small modules, one per operator or fusion, for the importer's tests: builders and shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,4 +145,4 @@ TIE_CASES: dict[str, Case] = {
     ),
     "adaptive_even": _case(lambda: nn.AdaptiveAvgPool2d((2, 4)), ((8, 16, 8, 8),), "AVG_POOL2D"),
 }
-"""Means that are often exactly halfway: TOSA rounds those up, PyTorch as float32 happens to fall."""
+"""Means that are often halfway: TOSA rounds those up, PyTorch as float32 happens to fall."""

@@ -1,4 +1,4 @@
-"""Random one-operator TOSA graphs over odd shapes and every parameter, for checks against references."""
+"""Random one-operator TOSA graphs, odd shapes and every parameter, to check against references."""
 
 from collections.abc import Callable
 

@@ -114,7 +114,7 @@ def run_reference(
 
 
 def _complaint(log: str) -> str:
-    """The lines that say why, without the debugger's back trace that the model prints around them."""
+    """The lines that say why, without the debugger's back trace that the model prints around."""
     words = ("ERROR", "REQUIRE", "WARNING: Failed", "FATAL", "fail", "Cannot", "Exception")
     lines = [line.strip() for line in log.splitlines() if any(w in line for w in words)]
     return "\n".join(lines[:8]) or log.strip()[-1000:]

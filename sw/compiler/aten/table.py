@@ -72,11 +72,22 @@ _HANDLERS: dict[Any, Handler] = {
 def import_node(im: Importer, node: Node) -> Item:
     """Translate one FX node; `CompileError` for an operator that is not in the table."""
     handler = _HANDLERS.get(node.target)
+    if "batch_norm" in str(node.target):
+        raise im.error(
+            node,
+            "a batch norm that follows no convolution or linear layer",
+            "only a batch norm right behind such a layer can be folded into its weights",
+        )
     if handler is None or node.op != "call_function":
         raise im.error(
             node,
             f"operator {node.target} is not supported",
-            "run this part of the model outside, or express it with: "
-            + ", ".join(sorted({str(t).split(".")[1] for t in _HANDLERS if "aten" in str(t)})),
+            f"run this part of the model outside, or express it with: {', '.join(_names())}",
         )
     return handler(im, node)
+
+
+def _names() -> list[str]:
+    """The supported operators as a user writes them."""
+    names = {str(t).split(".")[1] for t in _HANDLERS if str(t).startswith("aten.")}
+    return sorted(n for n in names if not n.startswith("_") and not n.endswith("_"))

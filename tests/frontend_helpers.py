@@ -1,0 +1,65 @@
+"""What the importer's tests share: quantize, import, run on the interpreter, compare in steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.fx import GraphModule
+
+from sw.compiler.frontend import Imported, import_module
+from sw.compiler.interpreter import run_graph
+from sw.compiler.module import one_thread, pack_inputs, quantize_module, unpack_outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One module through the importer; `off` is |TOSA − PT2E| of the first output, in steps."""
+
+    imported: Imported
+    quantized: GraphModule
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    off: np.ndarray
+
+    @property
+    def kinds(self) -> list[str]:
+        return [op.kind for op in self.imported.graph.ops]
+
+
+def run_module(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Run:
+    """Calibrate on `tensors` themselves and run them on both PyTorch's graph and TOSA's."""
+    quantized, _ = quantize_module(module.eval(), tensors)
+    return run_quantized(quantized, tensors)
+
+
+def run_quantized(quantized: GraphModule, tensors: Sequence[torch.Tensor]) -> Run:
+    imported = import_module(quantized, name="case")
+    inputs = pack_inputs(imported, tensors)
+    outputs = run_graph(imported.graph, inputs)
+    with torch.no_grad(), one_thread():
+        expected = torch.utils._pytree.tree_leaves(quantized(*tensors))
+    got = unpack_outputs(imported, outputs)
+    assert [g.shape for g in got] == [tuple(e.shape) for e in expected]
+    steps = [
+        np.abs(np.rint((g - e.numpy()) / port.scale)).reshape(-1)
+        for g, e, port in zip(got, expected, imported.outputs, strict=True)
+    ]
+    return Run(
+        imported=imported,
+        quantized=quantized,
+        inputs=inputs,
+        outputs=outputs,
+        off=np.concatenate(steps),
+    )
+
+
+def random_tensors(shapes: Sequence[Sequence[int]], seed: int = 0) -> list[torch.Tensor]:
+    """Normally distributed, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(tuple(s), generator=generator) for s in shapes]
+
+
+def is_subsequence(part: Sequence[str], whole: Sequence[str]) -> bool:
+    rest = iter(whole)
+    return all(item in rest for item in part)
