@@ -57,7 +57,7 @@ def parse_shape(text: str, name: str = "matmul") -> Shape:
     if "=" not in text and text.strip():
         parts = text.lower().split("x")
         if len(parts) != len(spec.positional):
-            form = "x".join(spec.positional).upper() or "key=value,…"
+            form = "x".join(key.upper() for key in spec.positional) or "key=value,…"
             raise KernelError(f"shape {text!r}: {name} wants {form}, like {_example(spec)}")
         values = {
             key: _whole(key, part, text) for key, part in zip(spec.positional, parts, strict=True)
