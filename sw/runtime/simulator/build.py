@@ -114,7 +114,12 @@ def print_message(text: str) -> None:
 def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe:
     """How to build `kind` from Verilog that holds module `systola_npu`."""
     bare = kind is Kind.BARE
-    bench = ["dpi_memory.sv", "stream_slice.sv", "systola_tb.sv", *([] if bare else ["systola_sim.sv"])]
+    bench = [
+        "dpi_memory.sv",
+        "stream_slice.sv",
+        "systola_tb.sv",
+        *([] if bare else ["systola_sim.sv"]),
+    ]
     return Recipe(
         title=f"building simulator for {config.name} ({kind.value})",
         top="systola_tb" if bare else "systola_sim",
