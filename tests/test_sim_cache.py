@@ -1,0 +1,143 @@
+"""The build cache: one build per key, nothing half-done, a size limit that spares what is in use."""
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from sw.runtime.simulator.cache import BuildCache, default_limit
+from sw.runtime.simulator.errors import BuildError
+
+FORK = multiprocessing.get_context("fork")
+
+
+def fill(size):
+    def build(folder):
+        (folder / "simulator").write_bytes(bytes(size))
+
+    return build
+
+
+def age(cache, key, seconds):
+    then = time.time() - seconds
+    os.utime(cache.root / "entries" / key, (then, then))
+
+
+def keys(cache):
+    return sorted(p.name for p in (cache.root / "entries").iterdir())
+
+
+def test_an_entry_is_built_once(tmp_path):
+    cache = BuildCache(tmp_path)
+    calls = []
+
+    def build(folder):
+        calls.append(folder)
+        (folder / "simulator").write_text("x")
+
+    with cache.obtain("a", build) as first, cache.obtain("a", build) as second:
+        assert first.path == second.path
+        assert (first.path / "simulator").read_text() == "x"
+    assert len(calls) == 1
+
+
+def slow_build(root, log):
+    def build(folder):
+        with Path(log).open("a") as out:
+            out.write(f"{os.getpid()}\n")
+        time.sleep(0.5)
+        (folder / "simulator").write_text("x")
+
+    BuildCache(root).obtain("a", build).release()
+
+
+def test_parallel_builds_of_one_key_do_not_collide(tmp_path):
+    log = tmp_path / "log"
+    workers = [FORK.Process(target=slow_build, args=(tmp_path / "c", log)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert [w.exitcode for w in workers] == [0] * 4
+    assert len(log.read_text().splitlines()) == 1
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    cache = BuildCache(tmp_path)
+
+    def build(folder):
+        (folder / "half").write_text("x")
+        raise BuildError("no")
+
+    with pytest.raises(BuildError, match="no"):
+        cache.obtain("a", build)
+    assert keys(cache) == []
+    assert list((tmp_path / "building").iterdir()) == []
+    cache.obtain("a", fill(1)).release()
+    assert keys(cache) == ["a"]
+
+
+def endless_build(root):
+    def build(folder):
+        (folder / "half").write_text("x")
+        time.sleep(1000)
+
+    BuildCache(root).obtain("a", build)
+
+
+def test_a_killed_build_leaves_no_entry_and_no_lock(tmp_path):
+    worker = FORK.Process(target=endless_build, args=(tmp_path,))
+    worker.start()
+    half = tmp_path / "building" / "a" / "half"
+    while not half.exists():
+        time.sleep(0.01)
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join(10)
+    cache = BuildCache(tmp_path)
+    assert keys(cache) == []
+    cache.evict()
+    assert not half.exists(), "what killed builds leave is swept up"
+    with cache.obtain("a", fill(1)) as entry:
+        assert [p.name for p in entry.path.iterdir()] == ["simulator"]
+
+
+def test_the_least_recently_used_entries_go_first(tmp_path):
+    cache = BuildCache(tmp_path, limit=2500)
+    for key, seconds in (("a", 30), ("b", 20)):
+        cache.obtain(key, fill(1000)).release()
+        age(cache, key, seconds)
+    cache.obtain("a", fill(1000)).release()
+    cache.obtain("c", fill(1000)).release()
+    assert keys(cache) == ["a", "c"]
+    assert cache.size() <= 2500
+
+
+def test_an_entry_in_use_is_not_evicted(tmp_path):
+    cache = BuildCache(tmp_path, limit=1500)
+    held = cache.obtain("a", fill(1000))
+    age(cache, "a", 100)
+    cache.obtain("b", fill(1000)).release()
+    assert keys(cache) == ["a", "b"]
+    held.release()
+    age(cache, "a", 100)
+    assert cache.evict() == ["a"]
+    assert keys(cache) == ["b"]
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match="set SYSTOLA_CACHE to a folder that you can write"):
+        BuildCache(tmp_path / "file" / "cache")
+
+
+def test_the_limit_comes_from_the_environment(monkeypatch):
+    monkeypatch.delenv("SYSTOLA_CACHE_GB", raising=False)
+    assert default_limit() == 5_000_000_000
+    monkeypatch.setenv("SYSTOLA_CACHE_GB", "0.5")
+    assert default_limit() == 500_000_000
+    monkeypatch.setenv("SYSTOLA_CACHE_GB", "much")
+    with pytest.raises(BuildError, match="SYSTOLA_CACHE_GB=much: must be a number of gigabytes"):
+        default_limit()
