@@ -1,8 +1,8 @@
 """The simulated AXI4 memory, on buses of every width that a configuration may have."""
 
 import pytest
-from cocotb_tests.harness.bench import run_bench
 
+from cocotb_tests.harness.bench import run_bench
 from sw.runtime.simulator.build import RTL
 from sw.runtime.simulator.control import SharedMemory
 from sw.runtime.simulator.errors import SimulationError

@@ -45,7 +45,8 @@ class RtlDevice:
     latency: memory latency in cycles. stall: probability that a memory channel holds back in a
     cycle. seed: of those stalls; the same for every run. waves: VCD file to write (slower, takes
     the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
-    one run. verilog: files with module `systola_npu` instead of the generated ones. say: hears
+    one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off).
+    verilog: files with module `systola_npu` instead of the generated ones. say: hears
     what the build is doing (default: standard error).
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
@@ -60,11 +61,13 @@ class RtlDevice:
         *,
         debug: bool = False,
         max_cycles: int = MAX_CYCLES,
+        watchdog: int | None = None,
         verilog: Sequence[Path] | None = None,
         say: Say | None = None,
     ) -> None:
         self.config = config
         self.max_cycles = max_cycles
+        self.watchdog = watchdog
         self._latency = latency
         self._layout: MemoryLayout | None = None
         kind = Kind.DEBUG if debug or waves is not None else Kind.PERF
@@ -81,6 +84,11 @@ class RtlDevice:
         except BaseException:
             self.kill()
             raise
+
+    @property
+    def pid(self) -> int:
+        """Process number of the simulator."""
+        return self._process.pid
 
     def set_memory(
         self, *, latency: int | None = None, stall: float | None = None, seed: int | None = None
@@ -142,7 +150,9 @@ class RtlDevice:
 
         All of them each time: a soft reset keeps only the base registers.
         """
-        watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
+        watchdog = self.watchdog
+        if watchdog is None:
+            watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
         setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
         return [*self._loaded().registers(), *((OFFSETS[name], value) for name, value in setup)]
 
