@@ -3,7 +3,7 @@
 from collections import deque
 
 from golden_model.clocks import Clock, Clocks, Timeline
-from golden_model.errors import MachineFault
+from golden_model.errors import HazardError, MachineFault
 from spec.config import NpuConfig
 from spec.isa import Sync
 from spec.memmap import Fault
@@ -27,6 +27,10 @@ class Semaphores:
         self.deferred: int | None = None
         self.granted: int | None = None
         self._taken = [0] * config.semaphores
+        self._surely_taken = [0] * config.semaphores
+        self._takes: list[deque[tuple[Timeline, int, int]]] = [
+            deque() for _ in range(config.semaphores)
+        ]
         self._posted: list[dict[Timeline, int]] = [{} for _ in range(config.semaphores)]
         self._pending: list[dict[Timeline, deque[tuple[int, Clock]]]] = [
             {} for _ in range(config.semaphores)
@@ -39,7 +43,8 @@ class Semaphores:
         if slot.sem in self.shared and self.granted != slot.sem:
             self.deferred = slot.sem
             return False
-        self.granted = None
+        if slot.sem == self.granted:
+            self.granted = None
         self.values[slot.sem] -= slot.amount
         if self.clocks is not None:
             self._order(slot, timeline, self.clocks)
@@ -63,10 +68,30 @@ class Semaphores:
             posted[timeline] = before + slot.amount
             queue = self._pending[slot.sem].setdefault(timeline, deque())
             queue.append((before, self.clocks.publish(timeline)))
+            self._check_overflow(slot, timeline, index, self.clocks)
+
+    def _check_overflow(self, slot: Sync, timeline: Timeline, index: int, clocks: Clocks) -> None:
+        """Count only the takes that are ordered before this post: the others may come later."""
+        takes = self._takes[slot.sem]
+        while takes and takes[0][1] <= clocks.seen[timeline, takes[0][0]]:
+            self._surely_taken[slot.sem] = takes.popleft()[2]
+        posted = sum(self._posted[slot.sem].values())
+        most = posted - self._surely_taken[slot.sem]
+        if most > self.maximum:
+            raise HazardError(
+                f"{timeline.engine} at instruction {index} posts {slot.amount} to semaphore "
+                f"{slot.sem}: if its waiter is slow it may hold {most}, more than {self.maximum}; "
+                f"let {timeline.engine} wait for the waiter, or post less",
+                timeline.engine,
+                index,
+                "semaphore",
+                slot.sem,
+            )
 
     def _order(self, slot: Sync, timeline: Timeline, clocks: Clocks) -> None:
         self._taken[slot.sem] += slot.amount
         taken = self._taken[slot.sem]
+        self._takes[slot.sem].append((timeline, clocks.epoch(timeline), taken))
         posted = self._posted[slot.sem]
         total = sum(posted.values())
         for source, queue in self._pending[slot.sem].items():

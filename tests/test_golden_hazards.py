@@ -8,7 +8,7 @@ import pytest
 from golden_programs import ROOMY, image
 
 from golden_model import HazardError, Machine
-from spec import Instruction, Opcode
+from spec import Image, Instruction, NpuConfig, Opcode, preset
 from spec.isa import Alu, Point, Scale, Space, Sync
 
 Body = list[tuple[Opcode, dict[str, Any]]]
@@ -258,6 +258,28 @@ def test_a_semaphore_has_one_waiting_sequencer() -> None:
     body[1][1]["post"] = [Sync(sem=0, amount=2)]
     body[4][1]["wait"].append(Sync(sem=0))
     hazard(body, "semaphore 0 has several waiting sequencers (matrix_issue, store_issue)")
+
+
+def test_a_semaphore_must_not_overflow_however_slow_its_waiter() -> None:
+    def tiles(config: NpuConfig, back_pressure: bool) -> Image:
+        body = []
+        for at in (0, 256, 512):
+            full = [Sync(sem=0, level=1)]
+            fill = {"fill": 1, "run": 1, "chip_base": at, "post": full}
+            fill["wait"] = [Sync(sem=1)] if back_pressure and at else []
+            read = {"a_base": at, "o_space": Space.ACC, "wait": full, "post": [Sync(sem=1)]}
+            body.append(Instruction(LOAD, {**fill, "loop": [{"count": 100, "chip": 1}]}))
+            body.append(Instruction(VECTOR, {**read, "loop": [{"count": 100, "a": 1}]}))
+        return image(config, body)
+
+    tiny = preset("tiny")
+    Machine(tiny).run(tiles(tiny, True), {})
+    Machine(ROOMY).run(tiles(ROOMY, False), {})
+    text = (
+        "load at instruction 5 posts 1 to semaphore 0: if its waiter is slow it may hold 256, more"
+    )
+    with pytest.raises(HazardError, match=re.escape(text)):
+        Machine(tiny).run(tiles(tiny, False), {})
 
 
 # Reads of what nothing wrote ---------------------------------------------------------------------
