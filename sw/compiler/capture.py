@@ -125,8 +125,8 @@ def _fold(graph: GraphModule, norm: Node) -> None:
     new_bias = (_double(graph, bias_node, zero) - m) * factor + b
     with graph.graph.inserting_before(layer):
         args = list(layer.args)
-        args[1] = _add(graph, f"{norm.name}_weight", new_weight.to(weight.dtype))
-        args[2:3] = [_add(graph, f"{norm.name}_bias", new_bias.to(weight.dtype))]
+        args[1] = _add(graph, f"{layer.name}_folded_weight", new_weight.to(weight.dtype))
+        args[2:3] = [_add(graph, f"{layer.name}_folded_bias", new_bias.to(weight.dtype))]
         layer.args = tuple(args)
     for user in list(norm.users):
         if user.args[1] == 0:  # getitem 0 is the result; the saved statistics are unused

@@ -1,0 +1,117 @@
+"""Capture and quantization: batch norms, in-place operators, parameters, calibration."""
+
+import numpy as np
+import pytest
+import torch
+from frontend_cases import Apply
+from frontend_helpers import random_tensors, run_module, run_quantized
+from torch import nn
+
+from sw.compiler.capture import capture
+from sw.compiler.module import is_quantized, quantize_module
+from sw.compiler.quantizer import SystolaQuantizer
+
+
+def _norm(kind: type[nn.Module], channels: int) -> nn.Module:
+    norm = kind(channels)
+    with torch.no_grad():
+        norm.weight.uniform_(0.5, 2)
+        norm.bias.uniform_(-1, 1)
+        norm.running_mean.uniform_(-1, 1)
+        norm.running_var.uniform_(0.5, 2)
+    return norm.eval()
+
+
+def _norms(graph: torch.fx.GraphModule) -> list[str]:
+    calls = [n for n in graph.graph.nodes if n.op == "call_function"]
+    return [n.name for n in calls if "batch_norm" in str(n.target)]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_batch_norms_are_folded(bias: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=bias),
+        _norm(nn.BatchNorm2d, 8),
+        nn.Flatten(),
+        nn.Linear(128, 6, bias=bias),
+        _norm(nn.BatchNorm1d, 6),
+    ).eval()
+    x = random_tensors([(4, 3, 6, 6)])
+    graph = capture(module, x)
+    assert not _norms(graph)
+    with torch.no_grad():
+        torch.testing.assert_close(graph(*x), module(*x), rtol=1e-5, atol=1e-5)
+
+
+def test_convolution_that_is_used_twice_keeps_its_batch_norm() -> None:
+    norm = _norm(nn.BatchNorm2d, 4)
+    module = Apply(lambda c, n, x: n(y := c(x)) + y, nn.Conv2d(3, 4, 3), norm).eval()
+    graph = capture(module, random_tensors([(1, 3, 6, 6)]))
+    assert len(_norms(graph)) == 1
+
+
+def test_module_is_not_changed() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.9)).train()
+    before = {k: v.clone() for k, v in module.state_dict().items()}
+    quantized, samples = quantize_module(module, random_tensors([(2, 4)]))
+    run = run_quantized(quantized, random_tensors([(2, 4)]))
+    assert module.training and module[1].training
+    assert all(torch.equal(v, before[k]) for k, v in module.state_dict().items())
+    assert samples == 2
+    assert run.off.max() == 0
+
+
+def test_weights_are_symmetric_per_channel_and_bias_has_the_accumulators_scale() -> None:
+    torch.manual_seed(0)
+    module = nn.Linear(16, 5)
+    run = run_module(module, random_tensors([(8, 16)]))
+    graph = run.imported.graph
+    (layer,) = (op for op in graph.ops if op.kind == "CONV2D")
+    weight, bias = (graph.constant(layer.inputs[i]) for i in (1, 2))
+    scales = module.weight.detach().abs().amax(1).numpy() / 127
+    assert np.abs(weight).max() == 127
+    real = weight.reshape(5, 16) * scales[:, None]
+    assert np.abs(real - module.weight.detach().numpy()).max() <= scales.max() * 0.51
+    step = run.imported.inputs[0].scale * scales
+    assert np.abs(bias * step - module.bias.detach().numpy()).max() <= step.max() * 0.51
+
+
+def test_dead_channels_keep_their_bias() -> None:
+    module = nn.Linear(8, 3)
+    with torch.no_grad():
+        module.weight[1] = 0
+        module.bias[1] = 1.5
+    run = run_module(module, random_tensors([(16, 8)]))
+    port = run.imported.outputs[0]
+    (output,) = run.outputs.values()
+    real = (output.reshape(16, 3)[:, 1].astype(int) - port.zero_point) * port.scale
+    assert np.abs(real - 1.5).max() <= port.scale
+
+
+def test_calibration_batches_are_split_to_the_examples_size() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    wide = 10 * random_tensors([(8, 3, 4)], seed=5)[0]
+    quantized, samples = quantize_module(module, (wide[:2],), calibration=[wide, (wide,)])
+    assert samples == 16
+    run = run_quantized(quantized, [wide[:2]])
+    assert run.imported.inputs[0].scale == pytest.approx(float(wide.max() - wide.min()) / 255)
+
+
+def test_histogram_observer_narrows_ranges_with_outliers() -> None:
+    x = random_tensors([(64, 32)])[0]
+    x[0, 0] = 100.0
+    scales = {}
+    for observer in ("minmax", "histogram"):
+        quantized, _ = quantize_module(
+            nn.Linear(32, 4), (x,), quantizer=SystolaQuantizer(observer=observer)
+        )
+        scales[observer] = run_quantized(quantized, [x]).imported.inputs[0].scale
+    assert scales["histogram"] < scales["minmax"]
+
+
+def test_converted_graph_is_recognised() -> None:
+    x = random_tensors([(2, 4)])
+    quantized, _ = quantize_module(nn.Linear(4, 3), x)
+    assert is_quantized(quantized)
+    assert not is_quantized(capture(nn.Linear(4, 3), x))
