@@ -73,7 +73,8 @@ def load_data() -> DigitsData:
 
 def trained(data: DigitsData) -> DigitsNet:
     """The network in inference mode: from the cache, or trained (seconds) and cached."""
-    net = DigitsNet().eval()
+    with _deterministic():
+        net = DigitsNet().eval()
     path = weights_path()
     try:
         with np.load(path) as stored:
