@@ -1,0 +1,107 @@
+"""The systolic array: random folds with random gaps, sums and tags against NumPy.
+
+Parameters of the build come from SYSTOLA_ROWS and SYSTOLA_COLS.
+"""
+
+import os
+import random
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge
+
+ROWS, COLS = int(os.environ["SYSTOLA_ROWS"]), int(os.environ["SYSTOLA_COLS"])
+
+
+def pack(values):
+    """9-bit lanes, lane 0 lowest."""
+    return sum((int(v) & 0x1FF) << (9 * i) for i, v in enumerate(values))
+
+
+def schedule(rng, folds):
+    """Per cycle (weights or None, activation or None, swap), legal but irregular.
+
+    Weights of fold f+1 enter from the cycle of fold f's swap on; a swap comes after the last of
+    them. Also returns the expected sums in order.
+    """
+    cycles, expected = [], []
+    weights = [rng.integers(-256, 256, (rows, COLS)) for rows in folds]
+    acts = [rng.integers(-256, 256, (int(rng.integers(1, 2 * ROWS)), ROWS)) for _ in folds]
+    for f, rows in enumerate(folds):
+        acts[f][:, rows:] = 0
+        expected += list(acts[f][:, :rows] @ weights[f])
+    cycles += [(w, None, False) for w in weights[0]]
+    for f in range(len(folds)):
+        todo = list(weights[f + 1]) if f + 1 < len(folds) else []
+        vectors = list(acts[f])
+        swap = True
+        while todo or vectors:
+            w = todo.pop(0) if todo and (not swap or vectors) and rng.random() < 0.7 else None
+            a = (
+                vectors.pop(0)
+                if vectors and ((swap and w is not None) or rng.random() < 0.7)
+                else None
+            )
+            if swap and a is None and w is not None:
+                todo.insert(0, w)
+                w = None
+            cycles.append((w, a, swap and a is not None))
+            swap = swap and a is None
+    return cycles, expected
+
+
+async def start(dut):
+    cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
+    for name in ("act", "swap", "tag_i", "wgt_valid", "wgt"):
+        getattr(dut, name).value = 0
+    dut.rst.value = 1
+    for _ in range(3):
+        await FallingEdge(dut.clk)
+    dut.rst.value = 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(seed=[1, 2, 3])
+async def sums_and_tags_of_random_folds(dut, seed):
+    rng = np.random.default_rng(seed)
+    random.seed(seed)
+    await start(dut)
+    cycles, expected = schedule(rng, [int(rng.integers(1, ROWS + 1)) for _ in range(12)])
+    got, delays, issued = [], [], []
+    due = False
+    for n, (weight, act, swap) in enumerate(cycles + [(None, None, False)] * (ROWS + COLS + 3)):
+        dut.wgt_valid.value = weight is not None
+        dut.wgt.value = pack(weight) if weight is not None else random.getrandbits(9 * COLS)
+        dut.act.value = pack(act) if act is not None else 0
+        dut.swap.value = swap
+        dut.tag_i.value = act is not None
+        if act is not None:
+            issued.append(n)
+        await FallingEdge(dut.clk)
+        if due:
+            word = dut.sums.value.to_unsigned()
+            lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(COLS)]
+            got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
+            delays.append(n + 1 - issued[len(got) - 1])
+        due = bool(dut.tag_o.value.to_unsigned() & 1)
+    assert len(expected) > 20
+    assert len(got) == len(expected)
+    for i, (have, want) in enumerate(zip(got, expected, strict=True)):
+        assert have == list(want), f"vector {i}: {have} instead of {list(want)}"
+    assert set(delays) == {ROWS + COLS}, "every sum comes ROWS + COLS cycles after its vector"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_in_flight_forgets_tags(dut):
+    await start(dut)
+    dut.tag_i.value = 1
+    for _ in range(ROWS):
+        await FallingEdge(dut.clk)
+    dut.tag_i.value = 0
+    dut.rst.value = 1
+    await FallingEdge(dut.clk)
+    dut.rst.value = 0
+    for _ in range(2 * (ROWS + COLS)):
+        await FallingEdge(dut.clk)
+        assert dut.tag_o.value.to_unsigned() == 0

@@ -1,0 +1,176 @@
+"""The vector lanes against NumPy: every type of step, back to back, with changing contexts."""
+
+import random
+
+import numpy as np
+import pytest
+from tests.hw_bench import simulate
+
+from hw_gen.blocks.vector_lanes import CONTEXT, VectorLanes
+from spec import preset
+from spec.isa import Alu, Reduce, Scale
+from spec.numerics import apply_scale, wrap32
+
+CONFIG = preset("tiny")
+LANES = CONFIG.cols
+I32 = (-(1 << 31), (1 << 31) - 1)
+
+
+def random_context(rng):
+    bound = sorted(rng.sample(range(-300, 300), 2))
+    context = dict.fromkeys(CONTEXT, 0)
+    context.update(
+        a_zp=rng.randint(-128, 127),
+        bias=rng.randint(0, 1),
+        a_scale=rng.choice(list(Scale)),
+        a_mult=rng.randint(1 << 20, (1 << 31) - 1),
+        a_shift=rng.randint(30, 45),
+        alu=rng.choice(list(Alu)),
+        b_zp=rng.randint(-128, 127),
+        b_scale=rng.choice([Scale.OFF, Scale.TENSOR]),
+        b_mult=rng.randint(-(1 << 31), (1 << 31) - 1),
+        b_shift=rng.randint(2, 62),
+        reduce=rng.choice(list(Reduce)),
+        o_scale=rng.choice(list(Scale)),
+        o_mult=rng.randint(1 << 20, (1 << 31) - 1),
+        o_shift=rng.randint(2, 62),
+        o_zp=rng.randint(-128, 127),
+        o_min=bound[0],
+        o_max=bound[1],
+        table=rng.random() < 0.3,
+    )
+    if context["table"]:
+        context.update(o_min=-128, o_max=127)
+    return context
+
+
+def reference(context, steps, params, table):
+    """Results of the steps that carry one, lane by lane, from `spec.numerics` alone."""
+    out, running = [], None
+    for step in steps:
+        bias, mult, shift = params[step["param"]]
+        a = wrap32(step["a"] - context["a_zp"]) * step["inside"]
+        b = wrap32(step["b"] - context["b_zp"]) * step["inside"]
+        if context["bias"]:
+            a = wrap32(a + bias)
+        if context["a_scale"] == Scale.TENSOR:
+            a = apply_scale(a, context["a_mult"], context["a_shift"])
+        elif context["a_scale"] == Scale.CHANNEL:
+            a = apply_scale(a, mult, shift)
+        if context["b_scale"]:
+            b = apply_scale(b, context["b_mult"], context["b_shift"])
+        v = {
+            Alu.PASS: lambda: a,
+            Alu.ADD: lambda: wrap32(a + b),
+            Alu.SUB: lambda: wrap32(a - b),
+            Alu.MIN: lambda: np.minimum(a, b),
+            Alu.MAX: lambda: np.maximum(a, b),
+        }[context["alu"]]()
+        if context["reduce"] != Reduce.NONE:
+            if step["red_first"]:
+                start = {Reduce.SUM: 0, Reduce.MAX: I32[0], Reduce.MIN: I32[1]}
+                running = np.full(LANES, start[context["reduce"]], np.int64)
+            if step["inside"]:
+                running = {
+                    Reduce.SUM: lambda: wrap32(running + v),
+                    Reduce.MAX: lambda: np.maximum(running, v),
+                    Reduce.MIN: lambda: np.minimum(running, v),
+                }[context["reduce"]]()
+            v = running
+        if context["o_scale"] == Scale.TENSOR:
+            v = apply_scale(v, context["o_mult"], context["o_shift"])
+        elif context["o_scale"] == Scale.CHANNEL:
+            v = apply_scale(v, mult, shift)
+        v = np.clip(wrap32(v + context["o_zp"]), context["o_min"], context["o_max"])
+        if context["table"]:
+            v = table[v + 128]
+        if context["reduce"] == Reduce.NONE or step["red_last"]:
+            out.append(list(v))
+    return out
+
+
+def random_steps(rng):
+    group = rng.randint(1, 4)
+    steps = []
+    for _ in range(rng.randint(1, 3)):
+        param = rng.randrange(CONFIG.param_entries)
+        for i in range(group):
+            steps.append(
+                {
+                    "a": np.array([rng.randint(-(1 << 20), 1 << 20) for _ in range(LANES)]),
+                    "b": np.array([rng.randint(-128, 127) for _ in range(LANES)]),
+                    "param": param,
+                    "inside": int(rng.random() < 0.85),
+                    "red_first": int(i == 0),
+                    "red_last": int(i == group - 1),
+                }
+            )
+    return steps
+
+
+def pack(values, bits=32):
+    return sum((int(v) & ((1 << bits) - 1)) << (bits * i) for i, v in enumerate(values))
+
+
+async def write_memory(ctx, port, image):
+    """Write `image` (bytes) from address 0 in bus words."""
+    bus = CONFIG.bus_bytes
+    for at in range(0, len(image), bus):
+        ctx.set(port.addr, at)
+        ctx.set(port.data, int.from_bytes(image[at : at + bus], "little"))
+        ctx.set(port.strobe, (1 << bus) - 1)
+        ctx.set(port.valid, 1)
+        await ctx.tick()
+    ctx.set(port.valid, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lanes_equal_the_specification(seed):
+    rng = random.Random(seed)
+    params, image = [], b""
+    for _ in range(CONFIG.param_entries):
+        bias = np.array([rng.randint(-(1 << 16), 1 << 16) for _ in range(LANES)])
+        mult = np.array([rng.randint(1 << 24, (1 << 31) - 1) for _ in range(LANES)])
+        shift = np.array([rng.randint(28, 50) for _ in range(LANES)])
+        params.append((bias, mult, shift))
+        entry = bias.astype("<i4").tobytes() + mult.astype("<i4").tobytes()
+        entry += shift.astype("i1").tobytes()
+        image += entry.ljust(CONFIG.param_entry_bytes, b"\0")
+    table = np.array([rng.randint(-128, 127) for _ in range(256)])
+    program = [(random_context(rng), random_steps(rng)) for _ in range(25)]
+    dut = VectorLanes(CONFIG)
+    got, expected = [], []
+    for context, steps in program:
+        expected += reference(context, steps, params, table)
+
+    async def drive(ctx):
+        await write_memory(ctx, dut.param_write, image)
+        await write_memory(ctx, dut.table_write, table.astype("i1").tobytes())
+        for context, steps in program:
+            for n, step in enumerate(steps):
+                while rng.random() < 0.2:
+                    ctx.set(dut.valid, 0)
+                    await tick(ctx)
+                flags = ("inside", "red_first", "red_last", "param")
+                ctx.set(dut.tag, {"first": n == 0, **{k: step[k] for k in flags}})
+                ctx.set(dut.context, context if n == 0 else random_context(rng))
+                ctx.set(dut.a, pack(step["a"]))
+                ctx.set(dut.b, pack(step["b"]))
+                ctx.set(dut.valid, 1)
+                await tick(ctx)
+        ctx.set(dut.valid, 0)
+        for _ in range(VectorLanes.LATENCY + 1):
+            await tick(ctx)
+
+    async def tick(ctx):
+        if ctx.get(dut.o_valid):
+            plain = ctx.get(dut.o_context.reduce) == Reduce.NONE
+            if plain or ctx.get(dut.o_tag.red_last):
+                word = ctx.get(dut.o)
+                lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(LANES)]
+                got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
+        await ctx.tick()
+
+    simulate(dut, drive)
+    assert len(expected) > 30
+    assert got == expected
