@@ -34,16 +34,35 @@ def bounding(loops: list[dict[str, int]], key: str, run: int) -> int:
     return run + sum((loop["count"] - 1) * loop.get(key, 0) for loop in loops)
 
 
-def store_box(target: Buffer, mem: int, source: Buffer, box: Box, run: int) -> Node:
-    """A STORE of a box that lies at the start of `source`."""
-    run, loops = load_box(box, run)
+def store_box(
+    target: Buffer, mem: int, source: Buffer, box: Box, run: int, slices: int = 1
+) -> Node:
+    """A STORE of a box that lies at the start of `source`.
+
+    With `slices` > 1 dimension 0 of the box has that many steps, and each waits for its own data.
+    """
+    run, loops = load_box(box, run, keep_outer=slices > 1)
+    span = bounding(loops, "chip", run)
+    if slices > 1:
+        step = loops[0]["chip"]
+        reads = [
+            Access(
+                buffer=source,
+                start=i * step,
+                stop=i * step + span - (slices - 1) * step,
+                write=False,
+                level=1,
+                iteration=i,
+            )
+            for i in range(slices)
+        ]
+    else:
+        reads = [Access(buffer=source, start=0, stop=span, write=False)]
+    stop = mem + bounding(loops, "mem", run)
     return Node(
         opcode=Opcode.STORE,
         values={"mem_base": mem, "chip_base": 0, "run": run, "loop": loops},
         bases={"mem_base": target, "chip_base": source},
-        accesses=[
-            Access(buffer=source, start=0, stop=bounding(loops, "chip", run), write=False),
-            Access(buffer=target, start=mem, stop=mem + bounding(loops, "mem", run), write=True),
-        ],
+        accesses=[*reads, Access(buffer=target, start=mem, stop=stop, write=True)],
         layer=0,
     )

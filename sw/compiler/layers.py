@@ -135,7 +135,9 @@ class ConvLayer(Layer):
 
     @property
     def is_pointwise(self) -> bool:
-        return self.kernel == (1, 1) and self.stride == (1, 1) and self.pad == (0, 0)
+        """Whether every output pixel reads just the input pixel in its own place."""
+        same = self.input.shape[:3] == self.output.shape[:3]
+        return same and self.kernel == (1, 1) and self.stride == (1, 1) and self.pad == (0, 0)
 
     def __str__(self) -> str:
         weight = str(self.weight_view) if self.weight_view else "constant weights"

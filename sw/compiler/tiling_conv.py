@@ -5,6 +5,7 @@ plus what cannot overlap (first load, last store). Plans within 1% of the fastes
 bytes moved.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +18,11 @@ from sw.compiler.geometry import ConvGeometry, Part
 LATENCY = 100
 """Cycles from a memory request to its data that the cost model assumes."""
 
-FETCH_BYTES = 640
-"""Instruction bytes per column block: MATRIX, VECTOR, STORE and a share of the loads."""
+MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
+"""Instruction bytes per MATRIX, per finished column block (VECTOR, STORE) and per step's loads."""
+
+RAMPS = ((1,), (1, 4), (1, 2, 4))
+"""Cuts of the first step that are tried, in channel blocks."""
 
 UNIT_CYCLES = 4
 """Cycles that the pipelines lose per column block."""
@@ -30,13 +34,15 @@ class ConvPlan:
 
     `parts` cut the reduction. `tiles_outer`: all groups for a tile before the next tile.
     Slots are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
-    channels. `joint`: a group's results are stored together, in full pixels.
+    channels. `joint`: a group's results are stored together, in full pixels. `ramp`: where the first
+    step is cut, in channel blocks, so that computing starts before all of it is loaded.
     """
 
     th: int
     tw: int
     group: int
     parts: tuple[Part, ...]
+    ramp: tuple[int, ...] = ()
     tiles_outer: bool
     blocked: bool
     joint: bool
@@ -58,6 +64,7 @@ class ConvPlan:
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw} group {self.group} parts {len(self.parts)} "
+            f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
@@ -92,21 +99,33 @@ class _Search:
 
     def plans(self) -> Iterator[ConvPlan]:
         """Candidates with as few parts of the reduction as fit at all."""
-        k_blocks = -(-self.geo.c // self.config.rows) * self.geo.kernel[0]
         widths = _steps(self.geo.ow, self.config.acc_half)
-        pieces, tried = 1, 0
-        while pieces <= k_blocks:
-            parts = self._parts(pieces)
-            pieces = max(pieces + 1, int(pieces * 1.25))
-            if len(parts) == tried:
-                continue
-            tried = len(parts)
+        for parts in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often.
             for some in (widths[:3], widths[3:]):
                 found = [p for tw in some for p in self._with_width(tw, parts)]
                 if found:
                     yield from found
                     return
+
+    def _uniform(self) -> Iterator[tuple[Part, ...]]:
+        """The reduction whole, then in more and more equal parts."""
+        k_blocks = -(-self.geo.c // self.config.rows) * self.geo.kernel[0]
+        pieces, tried = 1, 0
+        while pieces <= k_blocks:
+            parts = self._parts(pieces)
+            if len(parts) != tried:
+                yield parts
+            tried = len(parts)
+            pieces = max(pieces + 1, int(pieces * 1.25))
+
+    def _ramps(self, parts: tuple[Part, ...], group: int, vectors: int) -> list[tuple[int, ...]]:
+        """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
+        blocks = self.geo.c // self.config.rows
+        fits = -(-group // 2) * vectors <= self.config.acc_half
+        if len(parts) > 1 or not self.blocked or not fits:
+            return [()]
+        return [(), *(cuts for cuts in RAMPS if cuts[-1] < blocks)]
 
     def _parts(self, pieces: int) -> tuple[Part, ...]:
         """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
@@ -140,12 +159,16 @@ class _Search:
         groups = _groups(self.blocks)
         for th in _steps(self.geo.oh, limit):
             for group in groups:
-                if self._group_fits(group, th * tw, len(parts)):
+                single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
+                if self._group_fits(group, th * tw, len(parts), single):
                     yield from self._with_group(th, tw, group, parts)
 
-    def _group_fits(self, group: int, vectors: int, parts: int) -> bool:
-        if parts > 1 and group > 1 and group * vectors > self.config.acc_half:
-            return False
+    def _group_fits(self, group: int, vectors: int, parts: int, single: bool) -> bool:
+        """Whether the accumulators and parameters of a group fit; `single`: it has no successor."""
+        if parts > 1 and group > 1:
+            room = self.config.acc_half // (1 if single and group == self.blocks else 2)
+            if -(-group // 2) * vectors > room:
+                return False
         entries = self.config.param_entries
         if not self.geo.layer.epilogue.uses_params or (group == self.blocks <= entries):
             return True
@@ -161,6 +184,7 @@ class _Search:
         wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * self.width
         out = th * tw * self.item * (min(group * config.cols, geo.oc) if self.joint else self.width)
         act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
+        ramps = self._ramps(parts, group, th * tw)
         tiles = geo.n * ys.tiles * xs.tiles
         act_keys = tiles * len(parts)
         wgt_keys = -(-self.blocks // group) * len(parts) * self.images
@@ -170,14 +194,15 @@ class _Search:
                 out_slots = min(3, free // out)
                 if out_slots < 1:
                     continue
-                for tiles_outer in (True, False):
+                for tiles_outer, ramp in itertools.product((True, False), ramps):
                     slots = (act_slots, wgt_slots, out_slots)
-                    cycles, traffic = self._cost(ys, xs, group, parts, tiles_outer, slots)
+                    cycles, traffic = self._cost(ys, xs, group, parts, ramp, tiles_outer, slots)
                     yield ConvPlan(
                         th=th,
                         tw=tw,
                         group=group,
                         parts=parts,
+                        ramp=ramp,
                         tiles_outer=tiles_outer,
                         blocked=self.blocked,
                         joint=self.joint,
@@ -197,6 +222,7 @@ class _Search:
         xs: _Axis,
         group: int,
         parts: tuple[Part, ...],
+        ramp: tuple[int, ...],
         tiles_outer: bool,
         slots: tuple[int, int, int],
     ) -> tuple[int, int]:
@@ -220,22 +246,52 @@ class _Search:
         out = geo.n * geo.oh * geo.ow * geo.oc * self.item
         bus = config.bus_bytes
         units = tiles * self.blocks * many
-        load = (act + wgt + units * FETCH_BYTES) / bus
+        fetch = units * MATRIX_BYTES + tiles * self.blocks * FINISH_BYTES
+        fetch += tiles * groups * many * LOAD_BYTES
+        load = (act + wgt + fetch) / bus
         vector = geo.n * geo.oh * geo.ow * self.blocks
         # With one slot, loading stops while the matrix engine computes.
         serial = (act / bus if act_slots == 1 and tiles * many > 1 else 0) + (
             wgt / bus if wgt_slots == 1 and groups * many * self.images > 1 else 0
         )
-        first_act = ys.first * xs.first * parts[0].channels
-        if self.blocked:
-            first_act //= max(1, parts[0].channels // config.rows)
-        first_wgt = parts[0].channels * parts[0].kernel_rows * kw * self.width
+        start = self._start(ys, xs, group, parts, ramp, fold // tiles)
         tail = 2 * ys.counts[-1][0] * xs.counts[-1][0] + 3 * LATENCY
         cycles = max(fold * folds * self.blocks, load, out / bus, vector) + serial
-        cycles += (first_act + first_wgt) / bus + tail + UNIT_CYCLES * units
+        cycles += start + tail + UNIT_CYCLES * units
         if out_slots == 1:
             cycles += out / bus
         return math.ceil(cycles), act + wgt + out
+
+    def _start(
+        self,
+        ys: _Axis,
+        xs: _Axis,
+        group: int,
+        parts: tuple[Part, ...],
+        ramp: tuple[int, ...],
+        fold: int,
+    ) -> float:
+        """Cycles that the first tile adds to its computing: the first piece, or all of its loads."""
+        bus, taps = self.config.bus_bytes, parts[0].kernel_rows * self.geo.kernel[1]
+        channels, rows = parts[0].channels, self.config.rows
+        first = ramp[0] * rows if ramp else channels
+        pixels = ys.first * xs.first
+        act_piece = pixels * (rows if self.blocked else channels)
+        soonest = (act_piece + first * taps * self.width) / bus
+        folds = -(-channels // rows) * taps
+        last = folds - ramp[-1] * taps if ramp else folds
+        fetch = group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
+        fetch += (len(ramp) + 1) * LOAD_BYTES
+        weights = group * channels * taps * self.width
+        loaded = (pixels * channels + weights + fetch) / bus + fold * last
+        stalls = 0.0
+        edges = [0, *ramp, channels // rows] if ramp else []
+        for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):
+            # While one piece is computed, the rest of its weights and the next one's first load.
+            blocks = (group - 1) * (here - before) + (after - here)
+            load = (blocks * rows * taps * self.width + act_piece) / bus
+            stalls += max(0.0, load - group * fold * (here - before) * taps)
+        return max(soonest, loaded - group * fold * folds) + stalls
 
 
 def _span(bounds: tuple[int, int]) -> int:

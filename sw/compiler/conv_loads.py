@@ -1,0 +1,232 @@
+"""Loads of a convolution: weights, activations and parameters into rotating slots.
+
+Order within a step: weights of the first column block, activations, parameters, the other weights: the
+first MATRIX can start as soon as the first two are there.
+"""
+
+from spec.config import NpuConfig
+from spec.isa import Opcode, Space
+from sw.compiler.constants import pack_weights
+from sw.compiler.conv_steps import Step
+from sw.compiler.dma import bounding, load_box
+from sw.compiler.draft import Access, Buffer, Place
+from sw.compiler.emitter import LayerEmitter, Resources
+from sw.compiler.geometry import ConvGeometry, Part, Tile
+from sw.compiler.slots import Slots
+from sw.compiler.tiling_conv import ConvPlan
+
+MAX_SLICES = 48
+"""Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
+
+
+class ConvLoads(LayerEmitter):
+    """The rotating buffers of one ConvLayer and the LOADs that fill them."""
+
+    def __init__(
+        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
+    ) -> None:
+        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        self.geo, self.plan, self.layer = geo, plan, geo.layer
+        self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
+        self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
+        self.params: Slots | None = None
+        if self.layer.epilogue.uses_params:
+            groups = -(-geo.oc // (plan.group * config.cols))
+            self.params = self.slots("param", Place.PARAM, min(2, groups), plan.group)
+        self.fresh: set[tuple[int, int]] = set()
+
+    # Sizes ------------------------------------------------------------------------------------
+
+    def width(self, block: int) -> int:
+        """Output channels of a column block."""
+        return min(self.config.cols, self.geo.oc - block * self.config.cols)
+
+    def block_bytes(self, block: int, part: Part) -> int:
+        """Weight bytes of a column block over `part`."""
+        return part.channels * part.kernel_rows * self.geo.kernel[1] * self.width(block)
+
+    def act_box(self, tile: Tile, part: Part) -> tuple[int, int, int, int]:
+        """(y0, y1, x0, x1) of the input that a tile reads, clipped to the input."""
+        return (
+            *self.geo.input_rows(tile.y0, tile.y1, part),
+            *self.geo.input_cols(tile.x0, tile.x1),
+        )
+
+    # Slots ------------------------------------------------------------------------------------
+
+    def _wgt_key(self, step: Step) -> tuple[int, int, Part]:
+        batch = step.tile.batch if self.layer.weight_view is not None else 0
+        return batch, step.group, step.part
+
+    def weights_of(self, step: Step) -> Buffer:
+        """The slot with the step's weights, which must have been loaded."""
+        return _held(self.wgt.get(self._wgt_key(step), None))
+
+    def act_of(self, step: Step) -> Buffer:
+        """The slot with the step's activations, which must have been loaded."""
+        return _held(self.act.get((step.tile, step.part), None))
+
+    def params_of(self, step: Step) -> Buffer | None:
+        """The slot with the step's parameter entries, if the layer has any."""
+        return None if self.params is None else _held(self.params.get(step.group, None))
+
+    def load(self, step: Step, pinned: Step | None) -> None:
+        """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone."""
+        wgt, new_wgt = self.wgt.get(self._wgt_key(step), pinned and self._wgt_key(pinned))
+        act, new_act = self.act.get((step.tile, step.part), pinned and (pinned.tile, pinned.part))
+        param, new_param = None, False
+        if self.params is not None and step.closes:
+            param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
+        blocks = list(step.blocks)
+        for piece in step.pieces:
+            if wgt is not None and new_wgt:
+                self._load_weights(step, wgt, piece, blocks[:1])
+            if act is not None and new_act:
+                self._load_act(step, act, piece)
+            if param is not None and new_param and piece == step.pieces[-1]:
+                o1 = min(step.stop * self.config.cols, self.geo.oc)
+                self.load_params(step.first * self.config.cols, o1, param)
+            if wgt is not None and new_wgt:
+                self._load_weights(step, wgt, piece, blocks[1:])
+
+    # Weights ----------------------------------------------------------------------------------
+
+    def _load_weights(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
+        """`piece` of some column blocks; a narrower last block separately."""
+        full = [b for b in blocks if self.width(b) == self.config.cols]
+        narrow = [b for b in blocks if self.width(b) < self.config.cols]
+        runs = [full[i : i + MAX_SLICES] for i in range(0, len(full), MAX_SLICES)]
+        for run in [*runs, narrow]:
+            if run:
+                self._load_weight_run(step, slot, piece, run)
+
+    def _load_weight_run(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
+        part, cols, width = step.part, self.config.cols, self.width(blocks[0])
+        whole = self.block_bytes(blocks[0], part)
+        size = self.block_bytes(blocks[0], piece)
+        skipped = (piece.c0 - part.c0) * part.kernel_rows * self.geo.kernel[1] * width
+        chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
+        view = self.layer.weight_view
+        if view is None:
+            assert self.layer.weights is not None
+            o0 = blocks[0] * cols
+            o1 = min(o0 + len(blocks) * cols, self.geo.oc)
+            data = pack_weights(self.layer.weights, part, o0, o1, cols)
+            source = self.res.constants.buffer
+            mem = self.res.constants.add(data) + skipped
+            loops = [{"count": len(blocks), "mem": whole, "chip": whole}]
+            run = size
+        else:
+            source = self.res.tensors[view.tensor]
+            row = view.strides[1]
+            mem = view.offset + step.tile.batch * view.strides[0]
+            mem += piece.c0 * row + blocks[0] * cols
+            loops = [
+                {"count": len(blocks), "mem": cols, "chip": whole},
+                {"count": piece.channels, "mem": row, "chip": width},
+            ]
+            run = width
+        accesses = [
+            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+        ]
+        accesses += [
+            Access(
+                buffer=slot,
+                start=chip + i * whole,
+                stop=chip + i * whole + size,
+                write=True,
+                level=1 if len(blocks) > 1 else 0,
+                iteration=i,
+            )
+            for i in range(len(blocks))
+        ]
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            accesses,
+            f"weights {blocks[0]}+{len(blocks)} c{piece.c0}",
+        )
+
+    # Activations ------------------------------------------------------------------------------
+
+    def _load_act(self, step: Step, slot: Buffer, piece: Part) -> None:
+        tile, view = step.tile, self.geo.input
+        y0, y1, x0, x1 = self.act_box(tile, piece)
+        rows, cols = y1 - y0, x1 - x0
+        if rows == 0 or cols == 0:
+            return
+        source = self.res.tensors[view.tensor]
+        mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
+        mem += x0 * view.strides[2] + piece.c0
+        if self.plan.blocked:
+            r = self.config.rows
+            slices = piece.channels // r
+            plane = rows * cols * r
+            box = [(slices, r, plane), (rows, view.strides[1], cols * r)]
+            box += [(cols, view.strides[2], r)]
+            run, loops = load_box(box, r, keep_outer=True)
+            chip = (piece.c0 - step.part.c0) // r * plane
+        else:
+            box = [(rows, view.strides[1], cols * piece.channels)]
+            box += [(cols, view.strides[2], piece.channels)]
+            run, loops = load_box(box, piece.channels)
+            slices, plane, chip = 1, rows * cols * piece.channels, 0
+        sliced = 1 < slices <= MAX_SLICES
+        count = slices if sliced else 1
+        size = plane * slices // count
+        accesses = [
+            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+        ]
+        accesses += [
+            Access(
+                buffer=slot,
+                start=chip + i * size,
+                stop=chip + (i + 1) * size,
+                write=True,
+                level=1 if sliced else 0,
+                iteration=i,
+            )
+            for i in range(count)
+        ]
+        self.fresh.add((id(slot), piece.c0))
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            accesses,
+            f"act y{tile.y0} x{tile.x0} c{piece.c0}",
+        )
+
+    def act_reads(self, step: Step, piece: Part) -> list[Access]:
+        """What a MATRIX reads of the activations: block by block on the first read of a load."""
+        slot = self.act_of(step)
+        y0, y1, x0, x1 = self.act_box(step.tile, piece)
+        pixels = (y1 - y0) * (x1 - x0)
+        if pixels == 0:
+            return []
+        start = (piece.c0 - step.part.c0) * pixels
+        size = pixels * piece.channels
+        fresh = (id(slot), piece.c0) in self.fresh
+        self.fresh.discard((id(slot), piece.c0))
+        blocks = piece.channels // self.config.rows
+        if not (self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
+            return [Access(buffer=slot, start=start, stop=start + size, write=False)]
+        one = size // blocks
+        return [
+            Access(
+                buffer=slot,
+                start=start + i * one,
+                stop=start + (i + 1) * one,
+                write=False,
+                level=1,
+                iteration=i,
+            )
+            for i in range(blocks)
+        ]
+
+
+def _held(found: tuple[Buffer | None, bool]) -> Buffer:
+    slot, fresh = found
+    assert slot is not None and not fresh
+    return slot
