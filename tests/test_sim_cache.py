@@ -1,4 +1,4 @@
-"""The build cache: one build per key, nothing half-done, a size limit that spares entries in use."""
+"""The build cache: one build per key, nothing half-done, a limit that spares what is in use."""
 
 import multiprocessing
 import os

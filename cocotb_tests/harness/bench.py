@@ -5,10 +5,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sw.runtime.simulator.build import RTL, digest
+from sw.runtime.simulator.build import RTL
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.cocotb_env import check_results, cocotb_environment
 from sw.runtime.simulator.recipe import Recipe, cook
+from sw.runtime.simulator.verilator import digest
 
 
 def run_bench(
@@ -41,8 +42,9 @@ def run_bench(
     settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
     headers = [h for p in recipe.cpp for h in sorted(p.parent.glob("*.h"))]
     key = f"bench-{top}-{digest([repr(settings)], [*verilog, *recipe.cpp, *headers])}"
+    cache = BuildCache()
     with (
-        BuildCache().obtain(key, lambda path: cook(recipe, path, lambda text: None)) as entry,
+        cache.obtain(key, lambda path: cook(recipe, path, cache, lambda text: None)) as entry,
         tempfile.TemporaryDirectory(prefix="systola-bench-") as scratch,
     ):
         work = folder or Path(scratch)

@@ -1,15 +1,13 @@
 """From a configuration to a simulator program: generate, Verilate, compile, cache."""
 
 import enum
-import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +16,7 @@ from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.recipe import SPLIT, Recipe, Say, cook
-from sw.runtime.simulator.verilator import find_compiler, find_verilator, machine_digest
+from sw.runtime.simulator.verilator import digest
 
 ROOT = Path(__file__).resolve().parents[3]
 RTL = ROOT / "rtl"
@@ -73,11 +71,12 @@ def build_simulator(
     `BuildError` has the tail of the tools' output.
     """
     hear = say or print_message
+    cache = cache or BuildCache()
 
     def build(folder: Path) -> None:
-        _build(config, kind, verilog, folder, hear)
+        _build(config, kind, verilog, folder, cache, hear)
 
-    entry = (cache or BuildCache()).obtain(build_key(config, kind, verilog), build)
+    entry = cache.obtain(build_key(config, kind, verilog), build)
     return Build(program=entry.path / "simulator", rtl=entry.path / "rtl", entry=entry)
 
 
@@ -93,17 +92,6 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
             files += sorted((ROOT / folder).rglob("*.py"))
         files += sorted(RTL.glob("*.sv"))
     return f"{kind.value}-{config.digest_hex}-{digest(parts, [*files, *(verilog or ())])}"
-
-
-def digest(parts: Iterable[str], files: Iterable[Path]) -> str:
-    """Digest of texts, file contents, tools and machine."""
-    tools = [find_verilator().version, find_compiler()[1], machine_digest()]
-    tools += [platform.python_version(), metadata.version("cocotb")]
-    out = hashlib.sha256("\n".join([*parts, *tools]).encode())
-    for path in files:
-        out.update(path.name.encode() + b"\0")
-        out.update(path.read_bytes() if path.exists() else b"absent")
-    return out.hexdigest()[:24]
 
 
 def print_message(text: str) -> None:
@@ -153,7 +141,12 @@ def generate_rtl(config: NpuConfig, folder: Path) -> list[Path]:
 
 
 def _build(
-    config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None, folder: Path, say: Say
+    config: NpuConfig,
+    kind: Kind,
+    verilog: Sequence[Path] | None,
+    folder: Path,
+    cache: BuildCache,
+    say: Say,
 ) -> None:
     start = time.monotonic()
     rtl = folder / "rtl"
@@ -165,7 +158,7 @@ def _build(
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}
-    seconds |= cook(npu_recipe(config, kind, sources), folder, say)
+    seconds |= cook(npu_recipe(config, kind, sources), folder, cache, say)
     info = {"config": config.to_dict(), "kind": kind.value, "seconds": seconds}
     (folder / "info.json").write_text(json.dumps(info, indent=1))
     say(f"{title}: done in {time.monotonic() - start:.0f} s")

@@ -9,8 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.errors import BuildError
-from sw.runtime.simulator.verilator import cocotb_libs, find_compiler, find_verilator
+from sw.runtime.simulator.verilator import (
+    cocotb_libs,
+    digest,
+    find_compiler,
+    find_verilator,
+)
 
 JOBS = 2
 SPLIT = 20000
@@ -46,7 +52,7 @@ class Recipe:
             str(find_verilator().command),
             *("--cc", "--exe", "--prefix", "Vtop", "--top-module", self.top),
             *("-Mdir", str(objects), *self.flags, *(("--vpi",) if self.vpi else ())),
-            *("-Wno-fatal", "--output-split", str(SPLIT)),
+            *("-Wno-fatal", "--timescale", "1ns/1ns", "--output-split", str(SPLIT)),
             *(f"-G{name}={value}" for name, value in self.parameters.items()),
             *("-CFLAGS", " ".join(f"-I{folder}" for folder in folders), *link),
             *map(str, (*self.controls, *self.verilog, *self.cpp)),
@@ -54,24 +60,53 @@ class Recipe:
 
     def compile(self, objects: Path) -> list[str]:
         """The call of `make` that turns that C++ into `objects`/Vtop."""
-        make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS), "Vtop"]
-        return [*make, f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *self.make]
+        make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS)]
+        make += [f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *self.make]
+        return [*make, "Vtop"]
 
 
-def cook(recipe: Recipe, folder: Path, say: Say) -> dict[str, float]:
+def cook(recipe: Recipe, folder: Path, cache: BuildCache, say: Say) -> dict[str, float]:
     """Build `folder`/simulator; returns the seconds of each step.
 
-    `BuildError` with the tail of the tools' output, which is all in `folder`/build.log.
+    Verilator's own library is compiled once per `cache` and set of flags. `BuildError` with the
+    tail of the tools' output, which is all in `folder`/build.log.
     """
     objects = folder / "obj"
     start = time.monotonic()
     run = _Runner(recipe.title, folder / "build.log", say)
     run(recipe.verilate(objects))
     verilated = time.monotonic()
+    names, settings = _library(objects)
+
+    def build_library(target: Path) -> None:
+        run([*recipe.compile(objects)[:-1], *names])
+        for name in names:
+            shutil.copy(objects / name, target)
+
+    key = f"library-{digest([repr((recipe.make, settings)), *names], [])}"
+    with cache.obtain(key, build_library) as library:
+        for name in names:
+            # The time of the copy is now: make takes it for up to date.
+            shutil.copyfile(library.path / name, objects / name)
     run(recipe.compile(objects))
     (objects / "Vtop").rename(folder / "simulator")
     shutil.rmtree(objects)
     return {"verilate": verilated - start, "compile": time.monotonic() - verilated}
+
+
+def _library(objects: Path) -> tuple[list[str], list[str]]:
+    """Objects of Verilator's own library that a build needs, and the settings they depend on."""
+    names: list[str] = []
+    settings = []
+    listing = False
+    for line in (objects / "Vtop_classes.mk").read_text().splitlines():
+        if line.startswith("VM_"):
+            listing = line.startswith("VM_GLOBAL_")
+            if not line.endswith("\\"):
+                settings.append(line)
+        elif listing and line.startswith("  "):
+            names.append(line.strip(" \\") + ".o")
+    return names, settings
 
 
 class _Runner:

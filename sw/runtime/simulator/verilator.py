@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,3 +104,14 @@ def machine_digest() -> str:
     except OSError:
         pass
     return hashlib.sha256(features.encode()).hexdigest()[:16]
+
+
+def digest(parts: Iterable[str], files: Iterable[Path]) -> str:
+    """Digest of texts, file names and contents, tools and machine."""
+    tools = [find_verilator().version, find_compiler()[1], machine_digest()]
+    tools += [platform.python_version(), importlib.metadata.version("cocotb")]
+    out = hashlib.sha256("\n".join([*parts, *tools]).encode())
+    for path in files:
+        out.update(path.name.encode() + b"\0")
+        out.update(path.read_bytes() if path.exists() else b"absent")
+    return out.hexdigest()[:24]
