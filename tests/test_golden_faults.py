@@ -230,6 +230,21 @@ def test_weights_are_read_one_fold_ahead_and_no_further() -> None:
     )
 
 
+@pytest.mark.parametrize(("needed", "runs"), [(1, True), (2, False)])
+def test_the_weight_sequencer_stops_after_one_fold_until_the_main_one_begins(
+    needed: int, runs: bool
+) -> None:
+    weights, activations, matrix = folds(3)
+    wait = [Sync(sem=1, amount=needed)]
+    activations = Instruction(LOAD, {**activations.values, "wait": wait})
+    post = [Sync(sem=1, level=1, point=Point.WEIGHTS)]
+    body = [weights, activations, Instruction(MATRIX, {**matrix.values, "post": post})]
+    if runs:
+        run(image(TINY, body), check=True)
+    else:
+        deadlock(body, "matrix (weights) at instruction 3 waits for the fold before to begin")
+
+
 def test_weights_of_the_next_instruction_are_read_ahead() -> None:
     """The second product's weights are read before the first product has its last vectors."""
     slices = {

@@ -123,6 +123,31 @@ def test_overwriting_weights_needs_the_weights_post() -> None:
     hazard([*body, without_wait([refill], 0, 4)[0]], "and matrix (weights) at instruction 3")
 
 
+def test_the_main_sequencers_posts_cover_the_weights_it_has_used() -> None:
+    body = chain()
+    body[2][1]["post"].append(Sync(sem=4, point=READ))
+    run([*body, load(64, wait=[Sync(sem=4)])])
+
+
+@pytest.mark.parametrize(("products", "ordered"), [(2, False), (3, True)])
+def test_weights_two_folds_on_are_read_after_what_the_main_sequencer_waited_for(
+    products: int, ordered: bool
+) -> None:
+    """The last product's weights come with the first one's activations, and nothing says so."""
+    body = [
+        load(64, post=[Sync(sem=1)]),
+        load(256),
+        load(0, post=[Sync(sem=0)]),
+        matrix(wait=[Sync(sem=0), Sync(sem=1, point=WEIGHTS)]),
+        *[matrix()] * (products - 2),
+        matrix(wgt=256),
+    ]
+    if ordered:
+        run(body)
+    else:
+        hazard(body, "race: matrix (weights) at instruction 5")
+
+
 def test_a_weights_post_says_nothing_about_activations() -> None:
     body = chain()
     body[2][1]["post"].append(Sync(sem=4, point=WEIGHTS))
@@ -152,6 +177,19 @@ def test_an_engine_sees_its_own_write_only_through_a_semaphore() -> None:
     ]
     np.testing.assert_array_equal(run(body).reshape(-1), DATA.reshape(-1)[:24])
     hazard(without_wait(body, 2, 1), "and vector at instruction 2")
+
+
+def test_an_older_write_of_the_same_engine_is_not_ordered_either() -> None:
+    body: Body = [
+        load(0, 48, post=[Sync(sem=0)]),
+        copy(0, 64, wait=[Sync(sem=0)]),
+        copy(24, 256),
+        copy(24, 384, post=[Sync(sem=1)]),
+        copy(64, 128, wait=[Sync(sem=1)], post=[Sync(sem=3)]),
+        store(wait=[Sync(sem=3)]),
+    ]
+    run(body)
+    hazard(without_wait(body, 4, 1), "vector at instruction 2")
 
 
 def test_matrix_accumulates_onto_its_own_writes_without_a_semaphore() -> None:
