@@ -6,6 +6,7 @@ Training takes seconds on one thread, always gives the same weights, and is cach
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def trained(data: DigitsData) -> DigitsNet:
         with np.load(path) as stored:
             net.load_state_dict({k: torch.from_numpy(stored[k]) for k in stored.files})
         return net
-    except (OSError, ValueError, KeyError, RuntimeError, EOFError):
+    except (OSError, ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile):
         pass  # absent, cut off or of another network: train it again
     train(net, data)
     save_weights(net, path)
