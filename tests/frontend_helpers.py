@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
+from frontend_cases import EXACT_CASES, TIE_CASES
 from torch.fx import GraphModule
 
 from sw.compiler.frontend import Imported, import_module
 from sw.compiler.interpreter import run_graph
 from sw.compiler.module import one_thread, pack_inputs, quantize_module, unpack_outputs
+
+CASES = {**EXACT_CASES, **TIE_CASES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,14 @@ def run_quantized(quantized: GraphModule, tensors: Sequence[torch.Tensor]) -> Ru
         outputs=outputs,
         off=np.concatenate(steps),
     )
+
+
+@cache
+def run_case(name: str) -> Run:
+    """One case of `frontend_cases`; several test files look at the same run."""
+    case = CASES[name]
+    torch.manual_seed(1)
+    return run_module(case.build(), random_tensors(case.shapes, seed=2))
 
 
 def random_tensors(shapes: Sequence[Sequence[int]], seed: int = 0) -> list[torch.Tensor]:

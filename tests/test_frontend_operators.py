@@ -4,14 +4,9 @@ import numpy as np
 import pytest
 import torch
 from frontend_cases import EXACT_CASES, TIE_CASES, Case
-from frontend_helpers import Run, is_subsequence, random_tensors, run_module
+from frontend_helpers import Run, is_subsequence, run_case
 
 from sw.runtime.verify import verify
-
-
-def _run(case: Case) -> Run:
-    torch.manual_seed(1)
-    return run_module(case.build(), random_tensors(case.shapes, seed=2))
 
 
 def _check_structure(run: Run, case: Case) -> None:
@@ -23,7 +18,7 @@ def _check_structure(run: Run, case: Case) -> None:
 @pytest.mark.parametrize("name", EXACT_CASES)
 def test_operator_is_at_most_one_step_from_pt2e(name: str) -> None:
     case = EXACT_CASES[name]
-    run = _run(case)
+    run = run_case(name)
     _check_structure(run, case)
     assert run.off.size >= 700
     assert run.off.max() <= 1
@@ -34,7 +29,7 @@ def test_operator_is_at_most_one_step_from_pt2e(name: str) -> None:
 @pytest.mark.parametrize("name", TIE_CASES)
 def test_means_differ_from_pt2e_only_where_the_mean_is_halfway(name: str) -> None:
     case = TIE_CASES[name]
-    run = _run(case)
+    run = run_case(name)
     _check_structure(run, case)
     assert run.off.max() <= 1
     graph = run.imported.graph
@@ -59,16 +54,16 @@ def test_means_differ_from_pt2e_only_where_the_mean_is_halfway(name: str) -> Non
 
 
 def test_no_transpose_is_left_between_pool_and_linear() -> None:
-    run = _run(EXACT_CASES["flatten_linear"])
+    run = run_case("flatten_linear")
     assert "TRANSPOSE" not in run.kinds
 
 
 def test_asymmetric_padding_becomes_the_convolutions_own() -> None:
-    run = _run(EXACT_CASES["conv_pad_asymmetric"])
+    run = run_case("conv_pad_asymmetric")
     assert run.kinds == ["CONV2D", "RESCALE"]
     assert run.imported.graph.ops[0].attributes["pad"] == (2, 2, 0, 0)
 
 
 def test_scales_within_half_a_step_need_no_rescale() -> None:
-    run = _run(EXACT_CASES["max_pool"])
+    run = run_case("max_pool")
     assert run.kinds == ["MAX_POOL2D"]

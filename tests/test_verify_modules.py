@@ -3,24 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from frontend_cases import EXACT_CASES, TIE_CASES, Case
-from frontend_helpers import random_tensors, run_module
+from frontend_helpers import CASES, random_tensors, run_case, run_quantized
+from torchao.quantization.pt2e import MinMaxObserver
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
 import systola
 from spec import preset
 from sw.compiler import compile_graph
+from sw.compiler.module import quantize_module
+from sw.compiler.quantizer import SystolaQuantizer
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import reference_comparison, run_image
 
-CASES = {**EXACT_CASES, **TIE_CASES}
-
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden_model_computes_the_tosa_graph(name: str) -> None:
-    case: Case = CASES[name]
-    torch.manual_seed(1)
-    run = run_module(case.build(), random_tensors(case.shapes, seed=3))
+    run = run_case(name)
     for config in (preset("tiny"), preset("odd")):
         image = compile_graph(run.imported.graph, config)
         outputs, _ = run_image(image, run.inputs, GoldenDevice(config))
@@ -70,3 +69,33 @@ def test_quantized_module_is_compiled_as_it_is() -> None:
     assert again.quantized is first.quantized
     assert np.array_equal(again.image.program, first.image.program)
     assert np.array_equal(again.image.constants, first.image.constants)
+
+
+class _PerTensorWeights(SystolaQuantizer):
+    """Affine per-tensor weights: zero points that are not zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = QuantizationSpec(
+            dtype=torch.int8,
+            quant_min=-128,
+            quant_max=127,
+            qscheme=torch.per_tensor_affine,
+            observer_or_fake_quant_ctr=MinMaxObserver.with_args(eps=2.0**-20),
+        )
+
+
+def test_weights_of_another_quantizer_keep_their_zero_point() -> None:
+    torch.manual_seed(0)
+    conv = torch.nn.Conv2d(5, 9, 3, padding=1, stride=2, bias=False)
+    with torch.no_grad():
+        conv.weight.add_(0.1)
+    tensors = random_tensors([(1, 5, 11, 9)])
+    quantized, _ = quantize_module(conv, tensors, quantizer=_PerTensorWeights())
+    run = run_quantized(quantized, tensors)
+    graph = run.imported.graph
+    assert graph.constant(graph.ops[0].inputs[4]).item() != 0
+    assert run.off.max() <= 1 and (run.off > 0).sum() <= 1
+    config = preset("odd")
+    outputs, _ = run_image(compile_graph(graph, config), run.inputs, GoldenDevice(config))
+    assert reference_comparison(graph, run.inputs, outputs).exact
