@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 
 from spec import Image, Instruction, NpuConfig, Opcode, Port, preset
-from spec.isa import ISA_DIGEST, Point, Scale, Space, Sync, encode_program
+from spec.isa import ISA_DIGEST, DType, Point, Scale, Space, Sync, encode_program
 
 A_READY, B_READY, SUMS_READY, C_READY = range(4)
 M, K, N = 13, 37, 21
@@ -58,6 +58,7 @@ def matmul(config: NpuConfig) -> Image:
         "wait": [Sync(sem=SUMS_READY, level=1)],
         "post": [Sync(sem=C_READY)],
         "a_space": Space.ACC,
+        "a_type": DType.I32,
         "o_scale": Scale.TENSOR,
         "o_mult": 1 << 23,
         "o_shift": 30,

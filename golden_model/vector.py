@@ -51,9 +51,6 @@ class VectorEngine:
         """Combine the steps of each group; the step that writes is the last of each."""
         kind = Reduce(work.plan.v["reduce"])
         combine, identity = _COMBINE[kind], np.int32(_IDENTITY[kind])
-        used = work.shape.used(ALL)
-        if used is not None:
-            value = np.where(used, value, identity)
         if not isinstance(work.inside, slice):
             inside = np.zeros(work.shape.size, np.bool_)
             inside[work.inside] = True

@@ -7,7 +7,18 @@ what depends on the configuration or on several fields. Addresses are checked at
 from collections.abc import Iterator
 
 from spec.config import NpuConfig
-from spec.isa import DMA_LOOPS, LOOPS, Instruction, IsaError, Opcode, Point, Reduce, Scale, Space
+from spec.isa import (
+    DMA_LOOPS,
+    LOOPS,
+    DType,
+    Instruction,
+    IsaError,
+    Opcode,
+    Point,
+    Reduce,
+    Scale,
+    Space,
+)
 
 
 class LegalityError(IsaError):
@@ -121,6 +132,10 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     yield from _at_most(instruction, ("lanes", "lanes_last"), config.cols, "cols")
     if instruction["lane_loop"] not in (*range(LOOPS), _UNUSED_LOOP):
         yield f"lane_loop: value {instruction['lane_loop']} must be 0…{LOOPS - 1} or {_UNUSED_LOOP}"
+    for operand in ("a", "o"):
+        kind = DType(instruction[f"{operand}_type"])
+        if instruction[f"{operand}_space"] == Space.ACC and kind is not DType.I32:
+            yield f"{operand}_type: {kind.name}: must be I32 where {operand}_space is ACC"
     for operand in ("a", "b", "o"):
         scaled = instruction[f"{operand}_scale"] == Scale.TENSOR
         if scaled and instruction[f"{operand}_shift"] < 2:
@@ -135,6 +150,12 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
 def _reduction(instruction: Instruction) -> Iterator[str]:
     mask = instruction["reduce_loops"]
     first = (mask & -mask).bit_length() - 1
+    lane_loop = instruction["lane_loop"]
+    if mask >> lane_loop & 1:
+        yield (
+            f"lane_loop: value {lane_loop}: must not be a reduction loop "
+            f"(reduce_loops={mask:#08b})"
+        )
     for i, loop in enumerate(instruction["loop"]):
         if mask and i > first and not mask >> i & 1 and max(loop["count"], loop["last"]) > 1:
             yield (

@@ -254,6 +254,8 @@ def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
         reduce_loops = 63 & ~((1 << first) - 1)
     a_acc, o_acc = (bool(rng.random() < 0.5) for _ in range(2))
     types = [DType(int(t)) for t in rng.integers(0, 5, 3)]
+    types[0] = DType.I32 if a_acc else types[0]
+    types[2] = DType.I32 if o_acc else types[2]
     # A and B come from the lower halves, the result goes to the upper ones.
     add = [add_strides(rng, nest, "a", acc // 2, 1) if a_acc else None]
     base_a = add[0] if a_acc else add_strides(rng, nest, "a", spad // 2, 4 * cols)
@@ -281,7 +283,7 @@ def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
         "o_min": -(1 << 31) if wide else low,
         "o_max": (1 << 31) - 1 if wide else high,
         "table": int(rng.random() < 0.3),
-        "lane_loop": int(rng.choice([7, 0, 1, 2, 3, 4, 5])),
+        "lane_loop": int(rng.choice([7, *(i for i in range(6) if not reduce_loops >> i & 1)])),
         "lanes": lanes,
         "lanes_last": lanes_last,
         **position(rng, nest),

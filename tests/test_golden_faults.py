@@ -61,8 +61,18 @@ LAST = TINY.spad_bytes - 1
         (VECTOR, {"a_base": LAST, "a_type": DType.I32}, "vector", "spad 16383…16386"),
         (VECTOR, {"alu": 1, "b_base": LAST, "b_type": DType.I16}, "vector", "spad 16383…16384"),
         (VECTOR, {"o_base": LAST, "lanes": 2}, "vector", "spad 16383…16384"),
-        (VECTOR, {"a_space": Space.ACC, "a_base": 256}, "vector", "acc 256…256"),
-        (VECTOR, {"o_space": Space.ACC, "o_base": 256}, "vector", "acc 256…256"),
+        (
+            VECTOR,
+            {"a_space": Space.ACC, "a_type": DType.I32, "a_base": 256},
+            "vector",
+            "acc 256…256",
+        ),
+        (
+            VECTOR,
+            {"o_space": Space.ACC, "o_type": DType.I32, "o_base": 256},
+            "vector",
+            "acc 256…256",
+        ),
         (VECTOR, {"bias": 1, "param_base": TINY.param_entries}, "vector", "param 2560…2563"),
     ],
 )

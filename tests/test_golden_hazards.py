@@ -9,7 +9,7 @@ from golden_programs import ROOMY, image
 
 from golden_model import HazardError, Machine
 from spec import Image, Instruction, NpuConfig, Opcode, preset
-from spec.isa import Alu, Point, Scale, Space, Sync
+from spec.isa import Alu, DType, Point, Scale, Space, Sync
 
 Body = list[tuple[Opcode, dict[str, Any]]]
 LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR
@@ -42,7 +42,14 @@ def matrix(act: int = 0, wgt: int = 64, **more: Any) -> tuple[Opcode, dict[str, 
 
 def vector(out: int = 128, **more: Any) -> tuple[Opcode, dict[str, Any]]:
     """The six accumulator vectors to int8 at `out`."""
-    fixed = {"a_space": Space.ACC, "lanes": 4, "o_base": out, "o_min": -128, "o_max": 127}
+    fixed = {
+        "a_space": Space.ACC,
+        "a_type": DType.I32,
+        "lanes": 4,
+        "o_base": out,
+        "o_min": -128,
+        "o_max": 127,
+    }
     return VECTOR, {**fixed, "loop": [{"count": VECTORS, "a": 1, "o": 4}], **more}
 
 
@@ -305,7 +312,13 @@ def test_a_semaphore_must_not_overflow_however_slow_its_waiter() -> None:
             full = [Sync(sem=0, level=1)]
             fill = {"fill": 1, "run": 1, "chip_base": at, "post": full}
             fill["wait"] = [Sync(sem=1)] if back_pressure and at else []
-            read = {"a_base": at, "o_space": Space.ACC, "wait": full, "post": [Sync(sem=1)]}
+            read = {
+                "a_base": at,
+                "o_space": Space.ACC,
+                "o_type": DType.I32,
+                "wait": full,
+                "post": [Sync(sem=1)],
+            }
             body.append(Instruction(LOAD, {**fill, "loop": [{"count": 100, "chip": 1}]}))
             body.append(Instruction(VECTOR, {**read, "loop": [{"count": 100, "a": 1}]}))
         return image(config, body)

@@ -100,6 +100,7 @@ def conv_program(config: NpuConfig, h, w, ci, co, k, stride, pads, dilation, zps
     multiply |= {"rows": min(rows, ci), "cols": min(cols, co)}
     epilogue = {
         "a_space": Space.ACC,
+        "a_type": DType.I32,
         "bias": 1,
         "o_scale": Scale.CHANNEL,
         "o_zp": zps[2],
@@ -295,7 +296,13 @@ def test_results_have_the_width_of_their_type(out: str) -> None:
 def test_int32_tensors_go_in_and_out() -> None:
     x = ints(10, 9, 4, low=-(1 << 31), high=(1 << 31) - 1).astype(np.int32)
     through = {"a_type": DType.I32, "lanes": 4, "o_space": Space.ACC, "o_type": DType.I32}
-    back = {"a_space": Space.ACC, "lanes": 4, "o_type": DType.I32, "o_base": 256}
+    back = {
+        "a_space": Space.ACC,
+        "a_type": DType.I32,
+        "lanes": 4,
+        "o_type": DType.I32,
+        "o_base": 256,
+    }
     wide = {"o_min": -(1 << 31), "o_max": (1 << 31) - 1}
     body = serial(
         [
@@ -355,6 +362,7 @@ def test_uint8_operands_with_zero_points_use_the_whole_range() -> None:
                 VECTOR,
                 {
                     "a_space": Space.ACC,
+                    "a_type": DType.I32,
                     "lanes": 1,
                     "o_type": DType.I32,
                     "o_min": -(1 << 31),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spec import Instruction, Opcode, preset
-from spec.isa import Point, Reduce, Scale, Space, Sync
+from spec.isa import DType, Point, Reduce, Scale, Space, Sync
 from spec.legality import LegalityError, check_instruction
 
 TINY = preset("tiny")
@@ -127,6 +127,24 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         {"o_scale": Scale.TENSOR, "o_shift": 1},
         {"o_scale": Scale.TENSOR, "o_shift": 2},
         "VECTOR.o_shift: value 1: a RESCALE's shift lies in 2…62",
+    ),
+    (
+        VECTOR,
+        {"o_space": Space.ACC, "o_type": DType.I16},
+        {"o_space": Space.ACC, "o_type": DType.I32},
+        "VECTOR.o_type: I16: must be I32 where o_space is ACC",
+    ),
+    (
+        VECTOR,
+        {"a_space": Space.ACC},
+        {"a_space": Space.ACC, "a_type": DType.I32},
+        "VECTOR.a_type: I8: must be I32 where a_space is ACC",
+    ),
+    (
+        VECTOR,
+        {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 3},
+        {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 2},
+        "VECTOR.lane_loop: value 3: must not be a reduction loop (reduce_loops=0b111000)",
     ),
     (
         VECTOR,

@@ -9,7 +9,7 @@ from golden_programs import image
 
 from golden_model import GoldenError, HazardError, Machine
 from spec import Image, Instruction, Opcode, preset
-from spec.isa import Point, Space, Sync
+from spec.isa import DType, Point, Space, Sync
 from sw.runtime.golden import GoldenDevice
 
 TINY = preset("tiny")
@@ -86,6 +86,7 @@ def tile(t: int) -> Body:
             Opcode.VECTOR,
             {
                 "a_space": Space.ACC,
+                "a_type": DType.I32,
                 "a_base": acc,
                 "o_base": out,
                 "o_min": -128,

@@ -10,8 +10,8 @@ from spec.isa import (
     DMA_LOOPS,
     FORMATS,
     LOOPS,
+    DType,
     Field,
-    Format,
     Group,
     Opcode,
     Point,
@@ -19,6 +19,7 @@ from spec.isa import (
     Scale,
     Space,
 )
+from spec.isa import Format as InstructionFormat
 
 _NO_LOOP = 7
 _HEADER = ("opcode", "granules")
@@ -46,7 +47,7 @@ def broken_rules(config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Val
         yield from _vector(config, view)
 
 
-def _fields(fmt: Format, view) -> Iterator[Value]:
+def _fields(fmt: InstructionFormat, view) -> Iterator[Value]:
     for item in fmt.items:
         if isinstance(item, Group):
             for element in range(item.count):
@@ -119,6 +120,9 @@ def _vector(config: NpuConfig, view) -> Iterator[Value]:
     yield view.lanes > config.cols
     yield view.lanes_last > config.cols
     yield (view.lane_loop != _NO_LOOP) & (view.lane_loop >= LOOPS)
+    for operand in ("a", "o"):
+        narrow = view[f"{operand}_type"] != DType.I32
+        yield (view[f"{operand}_space"] == Space.ACC) & narrow
     for operand in ("a", "b", "o"):
         tensor = view[f"{operand}_scale"] == Scale.TENSOR
         yield tensor & (view[f"{operand}_shift"] < 2)
@@ -128,6 +132,6 @@ def _vector(config: NpuConfig, view) -> Iterator[Value]:
         loop = view.loop[i]
         mine = view.reduce_loops[i]
         runs = (loop["count"] > 1) | (loop.last > 1)
-        broken = broken | (inside & ~mine & runs)
+        broken = broken | (inside & ~mine & runs) | (mine & (view.lane_loop == i))
         inside = inside | mine
     yield (view.reduce != Reduce.NONE) & broken
