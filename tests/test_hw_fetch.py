@@ -278,6 +278,12 @@ def test_first_instruction_must_be_begin():
     assert FetchBench(config, code).run().fault == (Fault.ILLEGAL_INSTRUCTION, 0)
 
 
+def test_begin_is_legal_nowhere_else():
+    config = small()
+    code = encode([begin(config), legal(random.Random(0), config), begin(config)])
+    assert FetchBench(config, code).run().fault == (Fault.ILLEGAL_INSTRUCTION, 2)
+
+
 def test_empty_program_is_illegal():
     assert FetchBench(small(), b"").run().fault == (Fault.ILLEGAL_INSTRUCTION, 0)
 

@@ -71,6 +71,7 @@ class Decoder(wiring.Component):
         word = Signal(MAX_GRANULES * GRANULE_BITS)
         count = Signal(range(MAX_GRANULES + 1))
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
+        first = Signal()  # not `index == 0`: a long program's index wraps
         m.d.comb += [
             opcode.eq(word[:_OPCODE_BITS]),
             self.o.payload.word.eq(word),
@@ -83,15 +84,17 @@ class Decoder(wiring.Component):
                 m.d.sync += [
                     self.state.eq(State.ASSEMBLE),
                     self.index.eq(0),
+                    first.eq(1),
                     count.eq(0),
                 ]
             with m.Case(State.ASSEMBLE):
-                self._assemble(m, word, count)
+                self._assemble(m, word, count, first)
             with m.Case(State.CHECK):
                 m.d.sync += [
                     illegal.eq(self._illegal(m, opcode, word)),
                     foreign.eq(self._foreign(opcode, word)),
                     count.eq(0),
+                    first.eq(0),
                     self.state.eq(State.DISPATCH),
                 ]
             with m.Case(State.DISPATCH):
@@ -102,7 +105,7 @@ class Decoder(wiring.Component):
             m.d.sync += self.state.eq(State.FAULT)
         return m
 
-    def _assemble(self, m: Module, word: Signal, count: Signal) -> None:
+    def _assemble(self, m: Module, word: Signal, count: Signal, first: Signal) -> None:
         granule = self.i.payload
         opcode, length = granule.data[:8], granule.data[8:16]
         total, known = Signal(8), Signal()
@@ -112,7 +115,8 @@ class Decoder(wiring.Component):
                 with m.Case(fmt.opcode):
                     m.d.comb += [known.eq(1), expected.eq(fmt.granules)]
         head = count == 0
-        unknown = ~known | (length != expected) | ((self.index == 0) & (opcode != Opcode.BEGIN))
+        misplaced = (opcode == Opcode.BEGIN) != first
+        unknown = ~known | (length != expected) | misplaced
         m.d.comb += [
             self.i.ready.eq(~self.halt),
             total.eq(Mux(head, expected, word[8:16])),

@@ -114,7 +114,7 @@ class Registers(wiring.Component):
             axil.wready.eq(go),
         ]
         mask = Cat(bit.replicate(8) for bit in axil.wstrb)
-        written = {}
+        written: dict[str, Value] = {}
         with m.Switch(axil.awaddr[2:]):
             for register in REGISTERS:
                 with m.Case(register.offset >> 2):
