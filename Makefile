@@ -53,10 +53,11 @@ test: venv ## Run every test: JOBS=2 ARGS='-k isa'
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 .PHONY: lint
-lint: venv ## Ruff (lint, format) and mypy
+lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	@for config in tiny default odd; do $(PY) -m sw.runtime.simulator.lint --config $$config || exit 1; done
 
 .PHONY: format
 format: venv ## Let ruff format and mend what it can

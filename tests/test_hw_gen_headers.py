@@ -1,5 +1,6 @@
 """The C header compiles and says what spec says; the SystemVerilog package is clean."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -112,11 +113,12 @@ def test_names_are_unique_and_text_depends_on_the_digest_only(make):
     assert make(preset("tiny")) != text
 
 
-def run_generator(*arguments):
+def run_generator(*arguments, **variables):
     return subprocess.run(
-        [sys.executable, "-m", "hw_gen", *arguments],
+        [sys.executable, "-m", "hw_gen", *map(str, arguments)],
         capture_output=True,
         text=True,
+        env={**os.environ, **variables},
         cwd=Path(__file__).resolve().parent.parent,
         stdin=subprocess.DEVNULL,
     )
@@ -140,3 +142,42 @@ def run_generator(*arguments):
 def test_bad_arguments_of_the_generator_are_one_message(arguments, message):
     done = run_generator(*arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
+def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(tmp_path):
+    # default with tiny's settings is tiny under another name.
+    tiny = preset("tiny").to_dict()
+    settings = [
+        part
+        for key, value in tiny.items()
+        if key != "name" and value != getattr(preset("default"), key)
+        for part in ("--set", f"{key}={value}")
+    ]
+    runs = [
+        (["--config", "tiny"], {"PYTHONHASHSEED": "1"}),
+        (["--config", "tiny"], {"PYTHONHASHSEED": "random"}),
+        (["--config", "default", *settings], {"PYTHONHASHSEED": "0"}),
+    ]
+    digests = []
+    for number, (arguments, variables) in enumerate(runs):
+        out = tmp_path / str(number)
+        done = run_generator(*arguments, "--out", out, **variables)
+        assert done.returncode == 0, done.stderr
+        assert f"digest {preset('tiny').digest_hex}" in done.stdout
+        digests.append({p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in out.iterdir()})
+    assert set(digests[0]) == {
+        "systola_npu.v",
+        "systola_array.sv",
+        "systola_sram.sv",
+        "systola_params.h",
+        "systola_pkg.sv",
+    }
+    assert digests[0] == digests[1] == digests[2]
+
+
+def test_generator_names_every_file_that_it_wrote(tmp_path):
+    done = run_generator("--config", "tiny", "--set", "taps=2", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    listed = re.findall(r"^  (\S+)  [0-9,]+ bytes$", done.stdout, re.M)
+    assert sorted(listed) == sorted(str(p) for p in (tmp_path / "out").iterdir())
+    assert re.search(r"module systola_npu\(", (tmp_path / "out" / "systola_npu.v").read_text())
