@@ -1,8 +1,8 @@
 """Stage `allocate`: addresses in scratchpad, parameter memory and DRAM.
 
-On chip, the buffers of a layer lie one after another in a ring that the next layer continues, so that its
-first loads seldom wait for this layer's last work. In DRAM, temporaries share bytes when their
-lifetimes (first writing layer to last reading layer) do not overlap.
+On chip, the buffers of a layer lie one after another in a ring that the next layer continues, so
+that its first loads seldom wait for this layer's last work. In DRAM, temporaries share bytes when
+their lifetimes (first writing layer to last reading layer) do not overlap.
 """
 
 from dataclasses import dataclass

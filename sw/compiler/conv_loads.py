@@ -1,7 +1,7 @@
 """Loads of a convolution: weights, activations and parameters into rotating slots.
 
-Order within a step: weights of the first column block, activations, parameters, the other weights: the
-first MATRIX can start as soon as the first two are there.
+Order within a step: weights of the first column block, activations, parameters, the other weights.
+The first MATRIX can start as soon as the first two are there.
 """
 
 from spec.config import NpuConfig
@@ -34,6 +34,7 @@ class ConvLoads(LayerEmitter):
             groups = -(-geo.oc // (plan.group * config.cols))
             self.params = self.slots("param", Place.PARAM, min(2, groups), plan.group)
         self.fresh: set[tuple[int, int]] = set()
+        self.sliced = False
 
     # Sizes ------------------------------------------------------------------------------------
 
@@ -70,8 +71,12 @@ class ConvLoads(LayerEmitter):
         """The slot with the step's parameter entries, if the layer has any."""
         return None if self.params is None else _held(self.params.get(step.group, None))
 
-    def load(self, step: Step, pinned: Step | None) -> None:
-        """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone."""
+    def load(self, step: Step, pinned: Step | None, sliced: bool) -> None:
+        """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone.
+
+        `sliced`: the first MATRIX that reads the activations waits for them block by block.
+        """
+        self.sliced = sliced
         wgt, new_wgt = self.wgt.get(self._wgt_key(step), pinned and self._wgt_key(pinned))
         act, new_act = self.act.get((step.tile, step.part), pinned and (pinned.tile, pinned.part))
         param, new_param = None, False
@@ -95,8 +100,7 @@ class ConvLoads(LayerEmitter):
         """`piece` of some column blocks; a narrower last block separately."""
         full = [b for b in blocks if self.width(b) == self.config.cols]
         narrow = [b for b in blocks if self.width(b) < self.config.cols]
-        runs = [full[i : i + MAX_SLICES] for i in range(0, len(full), MAX_SLICES)]
-        for run in [*runs, narrow]:
+        for run in (full[:MAX_SLICES], full[MAX_SLICES:], narrow):
             if run:
                 self._load_weight_run(step, slot, piece, run)
 
@@ -129,14 +133,15 @@ class ConvLoads(LayerEmitter):
         accesses = [
             Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
         ]
+        sliced = 1 < len(blocks) <= MAX_SLICES
         accesses += [
             Access(
                 buffer=slot,
                 start=chip + i * whole,
                 stop=chip + i * whole + size,
                 write=True,
-                level=1 if len(blocks) > 1 else 0,
-                iteration=i,
+                level=1 if sliced else 0,
+                iteration=i if sliced else 0,
             )
             for i in range(len(blocks))
         ]
@@ -172,7 +177,7 @@ class ConvLoads(LayerEmitter):
             box += [(cols, view.strides[2], piece.channels)]
             run, loops = load_box(box, piece.channels)
             slices, plane, chip = 1, rows * cols * piece.channels, 0
-        sliced = 1 < slices <= MAX_SLICES
+        sliced = self.sliced and 1 < slices <= MAX_SLICES
         count = slices if sliced else 1
         size = plane * slices // count
         accesses = [
@@ -189,7 +194,8 @@ class ConvLoads(LayerEmitter):
             )
             for i in range(count)
         ]
-        self.fresh.add((id(slot), piece.c0))
+        if sliced:
+            self.fresh.add((id(slot), piece.c0))
         self.node(
             Opcode.LOAD,
             {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},

@@ -7,6 +7,7 @@ starts when the first piece has arrived.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from spec.config import NpuConfig
 from sw.compiler.geometry import ConvGeometry, Part, Tile
@@ -95,7 +96,7 @@ def _step(
 
 def _pieces(part: Part, cuts: tuple[int, ...], rows: int) -> tuple[Part, ...]:
     edges = [part.c0, *(part.c0 + n * rows for n in cuts), part.c1]
-    return tuple(replace(part, c0=a, c1=b) for a, b in zip(edges, edges[1:], strict=False) if a < b)
+    return tuple(replace(part, c0=a, c1=b) for a, b in pairwise(edges) if a < b)
 
 
 class Accumulators:

@@ -108,7 +108,7 @@ def geometry(layer: ConvLayer) -> ConvGeometry:
     """Dimensions of `layer`; images of dense pointwise layers are joined into one column."""
     view, out = layer.input, layer.output
     n, h, w, c = view.shape
-    on, oh, ow, oc = out.shape
+    _, oh, ow, oc = out.shape
     if layer.is_pointwise and view.is_dense and out.is_dense:
         images = 1 if layer.weight_view is None else n
         pixels = n * h * w // images

@@ -39,7 +39,7 @@ class View:
 
     @property
     def is_dense(self) -> bool:
-        n, h, w, c = self.shape
+        _, h, w, c = self.shape
         row = w * c * self.item
         return self.strides == (h * row, row, c * self.item)
 
@@ -213,7 +213,7 @@ class ElementwiseLayer(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveLayer(Layer):
-    """PAD, TRANSPOSE or a copy: output element i is source element i − `before`, or `value` outside.
+    """PAD, TRANSPOSE or a copy: output i is source element i − `before`, or `value` outside.
 
     The source is `tensor` at `offset` bytes, with `source_shape` and byte strides per dimension of
     the output.

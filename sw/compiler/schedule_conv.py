@@ -38,7 +38,7 @@ class ConvScheduler(LayerEmitter):
         todo = steps(self.geo, self.plan, self.config)
         pending: Unit | None = None
         for i, step in enumerate(todo):
-            self.loads.load(step, pinned=None)
+            self.loads.load(step, pinned=None, sliced=i == 0)
             ahead = todo[i + 1] if i + 1 < len(todo) else None
             for unit in self.accumulators.units(step):
                 self._matrix(unit)
@@ -47,7 +47,7 @@ class ConvScheduler(LayerEmitter):
                     self._finish(pending)
                 pending = unit if unit.closes else None
                 if ahead is not None:
-                    self.loads.load(ahead, pinned=step)
+                    self.loads.load(ahead, pinned=step, sliced=i == 0)
                     ahead = None
         if pending is not None:
             self._finish(pending, final=True)

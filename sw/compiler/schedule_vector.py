@@ -139,11 +139,11 @@ class VectorScheduler(LayerEmitter):
         if len(operands) > 1:
             bases["b_base"] = operands[1]
         if self.params is not None:
-            slot = self.params.get(box.c0, None)[0]
-            assert slot is not None
-            bases["param_base"] = slot
+            held = self.params.get(box.c0, None)[0]
+            assert held is not None
+            bases["param_base"] = held
             entries = -(-box.channels // self.config.cols)
-            accesses.append(Access(buffer=slot, start=0, stop=entries, write=False))
+            accesses.append(Access(buffer=held, start=0, stop=entries, write=False))
         accesses += self.table_reads()
         self.node(Opcode.VECTOR, values, bases, accesses, f"compute y{box.y0} x{box.x0} c{box.c0}")
 

@@ -14,7 +14,7 @@ class Slots:
         self.next = 0
 
     def get(self, key: Hashable, pinned: Hashable | None) -> tuple[Buffer | None, bool]:
-        """(buffer of `key`, whether it is newly assigned); (None, False) if `pinned` is in the way."""
+        """(buffer of `key`, whether it is new to it); (None, False) if `pinned` is in the way."""
         if key in self.keys:
             return self.buffers[self.keys.index(key)], False
         if pinned is not None and self.keys[self.next] == pinned:

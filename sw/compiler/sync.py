@@ -1,14 +1,15 @@
 """Stage `synchronise`: every semaphore wait and post, derived from what the nodes access.
 
-A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel are
-numbered in the producer's order; a consumer that needs the n-th takes what is missing to n. Every
-wait refers to a node earlier in program order, so the program cannot deadlock. Needs that follow
-from earlier waits (directly, or through what the producer had itself waited for) are dropped.
+A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
+are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
+Every wait refers to a node earlier in program order, so the program cannot deadlock. Needs that
+follow from earlier waits (directly, or through what the producer had waited for) are dropped.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from spec.config import NpuConfig
 from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
@@ -127,7 +128,7 @@ def _point(seen: _Seen, consumer: Node) -> Point:
 
 
 def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
-    """Order within one engine: only a read after a write needs a semaphore (not in ACC of MATRIX)."""
+    """Within one engine only a read after a write needs a semaphore (not so in ACC of MATRIX)."""
     if seen.node.engine is not node.engine:
         return False
     if access.buffer.place is Place.ACC and node.engine is Engine.MATRIX:
@@ -235,7 +236,7 @@ def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dic
         for i in range(count):
             running = max(running, needed.get((level, i), 0))
             totals.append(running - before)
-        steps = {b - a for a, b in zip(totals, totals[1:], strict=False)}
+        steps = {b - a for a, b in pairwise(totals)}
         if len(steps) == 1:
             (step,) = steps
             if step > 0 and totals[0] >= step:

@@ -1,8 +1,8 @@
 """Tile search for convolutions and matrix products on a simple cost model.
 
-Cycles of a plan: the busiest of the matrix engine, the load bus, the store bus and the vector engine,
-plus what cannot overlap (first load, last store). Plans within 1% of the fastest are ranked by
-bytes moved.
+Cycles of a plan: the busiest of the matrix engine, the load bus, the store bus and the vector
+engine, plus what cannot overlap (first load, last store). Plans within 1% of the fastest are ranked
+by bytes moved.
 """
 
 import itertools
@@ -34,8 +34,8 @@ class ConvPlan:
 
     `parts` cut the reduction. `tiles_outer`: all groups for a tile before the next tile.
     Slots are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
-    channels. `joint`: a group's results are stored together, in full pixels. `ramp`: where the first
-    step is cut, in channel blocks, so that computing starts before all of it is loaded.
+    channels. `joint`: a group's results are stored together, in full pixels. `ramp`: where the
+    first step is cut, in channel blocks, so that computing starts before all of it is loaded.
     """
 
     th: int
@@ -271,7 +271,7 @@ class _Search:
         ramp: tuple[int, ...],
         fold: int,
     ) -> float:
-        """Cycles that the first tile adds to its computing: the first piece, or all of its loads."""
+        """Cycles that the first tile adds to its computing: the first piece, or all its loads."""
         bus, taps = self.config.bus_bytes, parts[0].kernel_rows * self.geo.kernel[1]
         channels, rows = parts[0].channels, self.config.rows
         first = ramp[0] * rows if ramp else channels
@@ -311,7 +311,7 @@ def _axis(size: int, step: int, spans: list[list[int]]) -> _Axis:
 
 
 def _steps(size: int, limit: int) -> list[int]:
-    """Tile sizes up to `limit` that cut `size` into nearly equal pieces, largest first, at most 12."""
+    """At most 12 tile sizes up to `limit` that cut `size` nearly equally, largest first."""
     out: list[int] = []
     pieces = -(-size // limit)
     while len(out) < 11:

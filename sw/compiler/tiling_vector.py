@@ -1,7 +1,7 @@
 """Tiles of layers that only the vector engine computes: pooling and elementwise.
 
-A tile is a box of output pixels and channels. Elementwise layers over dense tensors without per-channel
-values are cut as one flat row of elements, whatever their shape.
+A tile is a box of output pixels and channels. Elementwise layers over dense tensors without
+per-channel values are cut as one flat row of elements, whatever their shape.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sw.compiler.layers import ElementwiseLayer, PoolLayer, View, dense
 
 VectorLayer = ElementwiseLayer | PoolLayer
 OVERLAP = 6
-"""Tiles that a layer is cut into, if they are not small, so that load, compute and store overlap."""
+"""Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

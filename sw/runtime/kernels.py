@@ -28,7 +28,7 @@ class KernelError(SystolaError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A graph, its inputs by name, multiply-accumulates (output elements x reduction), the shape."""
+    """A graph, its inputs by name, its MACs (output elements x reduction) and its shape."""
 
     name: str
     graph: Graph
@@ -51,7 +51,7 @@ _LOW = {"pad_top": 0, "pad_bottom": 0, "pad_left": 0, "pad_right": 0, "per_chann
 
 
 def parse_shape(text: str, name: str = "matmul") -> Shape:
-    """The shape in `text` for kernel `name`, completed with defaults; `KernelError` says what is wrong."""
+    """The shape in `text` for kernel `name`, defaults added; `KernelError` says what is wrong."""
     spec = _find(name)
     values: Shape = {}
     if "=" not in text and text.strip():
@@ -211,7 +211,7 @@ def _fit_window(g: Graph, x: str, s: Shape) -> tuple[str, tuple[int, int, int, i
         span = size - 1 + s[before] + s[after] - reach
         if span < 0:
             raise KernelError(
-                f"a window of {reach + 1} does not fit in {size} + {s[before]} + {s[after]} ({axis})"
+                f"{axis}: a window of {reach + 1} does not fit in {size} + {s[before]} + {s[after]}"
             )
         spare = span % s[f"stride_{axis}"]
         pads += [s[before], max(0, s[after] - spare)]
@@ -219,8 +219,8 @@ def _fit_window(g: Graph, x: str, s: Shape) -> tuple[str, tuple[int, int, int, i
     n, h, w, c = g.tensors[x].shape
     if (h, w) != tuple(sizes):
         start = g.add_constant("start", [0, 0, 0, 0], "shape")
-        size = g.add_constant("size", [n, *sizes, c], "shape")
-        x = g.add_op("SLICE", [x, start, size], name="crop")
+        extent = g.add_constant("size", [n, *sizes, c], "shape")
+        x = g.add_op("SLICE", [x, start, extent], name="crop")
     return x, (pads[0], pads[1], pads[2], pads[3])
 
 

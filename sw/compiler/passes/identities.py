@@ -1,4 +1,4 @@
-"""Remove operators that change nothing: IDENTITY, RESHAPE, TRANSPOSE, SLICE or PAD to the same, wide CLAMP."""
+"""Remove operators that change nothing: IDENTITY, moves to the same shape, the widest CLAMP."""
 
 from spec.isa import DType
 from spec.numerics import RANGES
