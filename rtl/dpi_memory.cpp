@@ -61,10 +61,6 @@ void DpiMemory::configure() {
     // Neighbouring seeds must not give the same sequence one step apart.
     random_ = uint64_t{draw()} << 32 | draw();
     if (mapped_ != control_->bytes) map_memory();
-    control_->read_bursts = control_->write_bursts = 0;
-    control_->read_beats = control_->write_beats = 0;
-    control_->most_reads = control_->rejected = control_->violations = 0;
-    control_->message[0] = 0;
 }
 
 void DpiMemory::map_memory() {
@@ -304,9 +300,12 @@ uint32_t DpiMemory::step(uint64_t cycle, const AxiAddress& ar, const AxiAddress&
     if (!stalls()) out_ |= kAwReady;
     if (!stalls()) out_ |= kWReady;
     const bool waiting = (out_ & (kRValid | kBValid)) || !read_order_.empty() ||
-                         !answer_order_.empty() || !writes_.empty() || !early_.empty();
-    if (!waiting && !control_->stall) out_ |= kIdle;
-    return out_;
+                         !answer_order_.empty() || !writes_.empty() || !early_.empty() ||
+                         ar_before_.valid() || aw_before_.valid() || w_waiting_;
+    if (waiting) return out_;
+    // Idle cycles draw nothing, so that a run's stalls do not depend on the time before it.
+    if (control_->stall) out_ &= ~(kArReady | kAwReady | kWReady);
+    return out_ | kIdle;
 }
 
 extern "C" {

@@ -30,7 +30,7 @@ struct MemoryControl {
     uint64_t error_access;           // 1 reads, 2 writes
     uint64_t windows;                // how many of `window` are used; 0: the whole file
     Window window[kWindows];
-    // Results, cleared when `generation` changes.
+    // Results; the host clears them.
     uint64_t read_bursts, write_bursts, read_beats, write_beats;
     uint64_t most_reads;  // most read bursts outstanding at one time
     uint64_t rejected;    // bursts outside every window or the file

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.isa import ISA_DIGEST
-from spec.memmap import ID_VALUE, OFFSETS, Control
+from spec.memmap import ID_VALUE, OFFSETS, Control, Status
 from spec.program import REGION_OUTPUT, Image
 from sw.runtime.device import RunResult
 from sw.runtime.simulator.build import Kind, build_simulator
@@ -27,6 +27,7 @@ from sw.runtime.simulator.registers import (
 )
 
 MAX_CYCLES = 1_000_000_000
+_RESET_READS = 100_000
 
 
 class DeviceFault(SystolaError):
@@ -96,6 +97,8 @@ class RtlDevice:
         """Change the memory's behaviour from the next run on."""
         self._memory.configure(latency=latency, stall=stall, seed=seed)
         self._latency = self._latency if latency is None else latency
+        # Otherwise the first run would begin with ready signals of the old behaviour.
+        self._process.reset()
 
     def inject_errors(
         self, region: int, offset: int, size: int, access: int = READ | WRITE
@@ -200,7 +203,7 @@ class RtlDevice:
         fault = read_fault(self._process.read)
         if fault is None:
             return
-        self._process.write([(OFFSETS["CONTROL"], Control.RESET)])
+        self._soft_reset()
         where = describe_instruction(layout.image, fault.instruction)
         text = f"{fault.cause} in {fault.engine}, instruction {fault.instruction}: {where}"
         if report.message:
@@ -208,6 +211,15 @@ class RtlDevice:
         raise DeviceFault(
             text, cause=fault.cause, engine=fault.engine, instruction=fault.instruction
         )
+
+    def _soft_reset(self) -> None:
+        """Reset the NPU and wait until it has taken back what memory still owed it."""
+        self._process.write([(OFFSETS["CONTROL"], Control.RESET)])
+        for _ in range(_RESET_READS):
+            if not read_words(self._process.read, ["STATUS"])["STATUS"] & Status.BUSY:
+                return
+        self._process.reset()
+        raise SimulationError(f"the NPU is still busy {_RESET_READS} register reads after RESET")
 
     def _out_of_time(self, layout: MemoryLayout) -> None:
         lines = [f"the program does not end within {self.max_cycles} cycles; its engines are at"]

@@ -125,6 +125,8 @@ class SharedMemory:
             for i, w in enumerate(windows):
                 self._control["window"][0, i] = (w.low, w.high, w.access)
             self._set(windows=len(windows))
+        self._set(**dict.fromkeys((*_RESULTS, "rejected", "violations"), 0))
+        self._control["message"][0] = b""
         self._set(generation=int(self._control["generation"][0]) + 1)
 
     def report(self) -> MemoryReport:
