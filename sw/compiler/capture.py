@@ -64,6 +64,16 @@ def source_line(node: Node) -> str:
     return best
 
 
+def batch_norm_error(node: Node) -> CompileError:
+    """What to say about a batch norm that could not be folded."""
+    return CompileError(
+        "a batch norm that follows no convolution or linear layer, or one that is used twice",
+        node=node.name,
+        source=source_line(node),
+        hint="only a batch norm right behind such a layer can be folded into its weights",
+    )
+
+
 def fold_batch_norms(graph: GraphModule) -> int:
     """Fold each inference batch norm into the convolution or linear layer before it, in place.
 

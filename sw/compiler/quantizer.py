@@ -25,6 +25,8 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from sw.compiler.capture import batch_norm_error
+
 aten = torch.ops.aten
 
 WEIGHTED = (
@@ -127,7 +129,13 @@ class SystolaQuantizer(Quantizer):
         return model
 
     def validate(self, model: GraphModule) -> None:
-        """Nothing to refuse here: the importer reports what stayed in float, with its line."""
+        """Refuse batch norms that capture could not fold; the importer reports all else.
+
+        Here, because converting a graph with a batch norm in it costs PT2E a minute.
+        """
+        for node in model.graph.nodes:
+            if node.op == "call_function" and "batch_norm" in str(node.target):
+                raise batch_norm_error(node)
 
     def _weighted(self, node: Node) -> None:
         x, weight = node.args[:2]

@@ -12,6 +12,7 @@ from sw.compiler.aten.layers import aten_convolution, conv2d, linear, matmul
 from sw.compiler.aten.moves import dropout, getitem, pad, permute, reshape, same, slice_, transpose
 from sw.compiler.aten.pools import adaptive_avg_pool2d, avg_pool2d, max_pool2d, mean
 from sw.compiler.aten.quantization import dequantize, dequantize_channels, quantize
+from sw.compiler.capture import batch_norm_error
 from sw.compiler.frontend import Importer, Item, qd
 
 aten = torch.ops.aten
@@ -73,11 +74,7 @@ def import_node(im: Importer, node: Node) -> Item:
     """Translate one FX node; `CompileError` for an operator that is not in the table."""
     handler = _HANDLERS.get(node.target)
     if "batch_norm" in str(node.target):
-        raise im.error(
-            node,
-            "a batch norm that follows no convolution or linear layer",
-            "only a batch norm right behind such a layer can be folded into its weights",
-        )
+        raise batch_norm_error(node)
     if handler is None or node.op != "call_function":
         raise im.error(
             node,
