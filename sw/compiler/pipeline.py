@@ -25,9 +25,10 @@ from sw.compiler.errors import CompileError
 from sw.compiler.image import build_image, check_program
 from sw.compiler.layers import LayerProgram
 from sw.compiler.lower import lower
+from sw.compiler.ordering import Channel
 from sw.compiler.passes import run_passes
 from sw.compiler.schedule import schedule
-from sw.compiler.sync import Channel, synchronise
+from sw.compiler.sync import synchronise
 from sw.compiler.tiling import Plan, check_plans, plan_layers
 from sw.compiler.tosa import Graph
 

@@ -1,218 +1,120 @@
-"""Stage `synchronise`: every semaphore wait and post, derived from what the nodes access.
+"""Stage `synchronise`: semaphores, and every wait and post, for the needs that `ordering` found.
 
 A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
 are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
-Every wait refers to a node earlier in program order, so the program cannot deadlock. Needs that
-follow from earlier waits (directly, or through what the producer had waited for) are dropped.
+Every wait refers to a node earlier in program order, so the program cannot deadlock. Where posts
+could pile up beyond a counter's maximum, the producer is made to wait for the consumer.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from spec.config import NpuConfig
-from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
-from spec.program import REGION_CONST, REGION_INPUT
-from sw.compiler.draft import Access, Buffer, Draft, Node, Place, iterations
+from spec.isa import SYNC_SLOTS, Engine, Point, Sync
+from sw.compiler.draft import Draft, Node, iterations
 from sw.compiler.errors import LegalityError
+from sw.compiler.ordering import END, NEVER, Channel, Need, Order, order
 
 MAX_AMOUNT = 127
-Source = tuple[Engine, Point]
-Channel = tuple[Engine, Point, str]
-Position = tuple[int, float]
-Clock = dict[Source, Position]
-END = float("inf")
+ROUNDS = 8
+"""How often waits against overflow are added before giving up."""
 
 
-@dataclass(slots=True, eq=False)
-class _Seen:
-    """A past access with the position of its node in its engine."""
+def synchronise(draft: Draft, config: NpuConfig) -> dict[Channel, int]:
+    """Fill in waits and posts of every node; returns the semaphore of each channel.
 
-    node: Node
-    index: int
-    access: Access
-
-
-@dataclass(slots=True, eq=False)
-class _Need:
-    """Consumer iteration (level, iteration) needs producer `node` up to `iteration` of `level`."""
-
-    level: int
-    iteration: int
-    producer: Node
-    index: int
-    producer_level: int
-    producer_iteration: float
+    `LegalityError` if the configuration has too few semaphores or a node too few slots.
+    """
+    extra: dict[int, list[Node]] = {}
+    for _ in range(ROUNDS):
+        assignment = _Assignment(order(draft, extra), config)
+        late = assignment.run()
+        if not late:
+            return assignment.semaphores
+        for node, other in late:
+            extra.setdefault(id(node), []).append(other)
+    raise LegalityError("semaphores overflow however often their producers wait")
 
 
-@dataclass(slots=True)
-class _State:
-    index: dict[int, int] = field(default_factory=dict)
-    clocks: dict[str, Clock] = field(default_factory=lambda: defaultdict(dict))
-    start: dict[int, Clock] = field(default_factory=dict)
-    end: dict[int, Clock] = field(default_factory=dict)
-    weights: dict[int, Clock] = field(default_factory=dict)
+class _Assignment:
+    """One attempt: numbers posts and waits, and notes nodes whose posts could overflow."""
+
+    def __init__(self, found: Order, config: NpuConfig) -> None:
+        self.found = found
+        self.maximum = (1 << config.sem_bits) - 1
+        self.levels = _levels(found)
+        self.semaphores = _number(self.levels, config)
+        self.bases: dict[Channel, dict[int, int]] = defaultdict(dict)
+        self.posted: dict[Channel, int] = defaultdict(int)
+        self.taken: dict[Channel, int] = defaultdict(int)
+        # Consumers of each channel: their numbers, what all up to each have taken, the nodes.
+        self.takers: dict[Channel, tuple[list[int], list[int], list[Node]]] = defaultdict(
+            lambda: ([], [], [])
+        )
+
+    def run(self) -> list[tuple[Node, Node]]:
+        """Set waits and posts; returns (producer, consumer it must wait for) against overflow."""
+        late = []
+        for node, needs in self.found.needs:
+            node.waits, node.posts = [], []
+            for channel, wanted in needs.items():
+                self._take(node, channel, wanted)
+            for channel, by_node in self.levels.items():
+                if id(node) in by_node:
+                    late += self._post(node, channel, by_node[id(node)])
+            _check_slots(node)
+        return late
+
+    def _take(self, node: Node, channel: Channel, wanted: list[Need]) -> None:
+        totals: dict[tuple[int, int], int] = {}
+        for need in wanted:
+            base = self.bases[channel][id(need.producer)]
+            level = self.levels[channel][id(need.producer)]
+            count = iterations(need.producer.values["loop"], level)
+            done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
+            totals[need.level, need.iteration] = base + done
+        for level, amount in _amounts(totals, self.taken[channel], node).items():
+            _wait(node, channel, self.semaphores[channel], level, amount)
+            self.taken[channel] += amount * iterations(node.values["loop"], level)
+        numbers, amounts, nodes = self.takers[channel]
+        numbers.append(self.found.index[id(node)])
+        amounts.append(self.taken[channel])
+        nodes.append(node)
+
+    def _post(self, node: Node, channel: Channel, level: int) -> list[tuple[Node, Node]]:
+        self.bases[channel][id(node)] = self.posted[channel]
+        self.posted[channel] += iterations(node.values["loop"], level)
+        sem = self.semaphores[channel]
+        node.posts.append(Sync(sem=sem, level=level, point=channel[1]))
+        numbers, amounts, nodes = self.takers[channel]
+        surely = bisect_right(numbers, self._known(node, channel))
+        if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
+            return []
+        enough = bisect_left(amounts, self.posted[channel] - self.maximum)
+        if enough == len(nodes):
+            raise LegalityError(
+                f"semaphore {sem} would count beyond {self.maximum} before anything takes from it",
+                node=node.note,
+            )
+        return [(node, nodes[enough])]
+
+    def _known(self, node: Node, channel: Channel) -> int:
+        """Number of the last consumer whose waits are over, in any timing, when `node` starts."""
+        waiting = channel[2]
+        if waiting == node.engine.name:
+            return self.found.index[id(node)] - 1
+        weights = waiting == "WEIGHTS"
+        engine = Engine.MATRIX if weights else Engine[waiting]
+        source = (engine, Point.WEIGHTS if weights else Point.READ)
+        index, iteration = self.found.start[id(node)].get(source, NEVER)
+        return index if iteration == END else index - 1
 
 
-def sequencer(node: Node, access: Access | None = None) -> str:
-    """The sequencer that a wait for `access` holds back."""
-    return "WEIGHTS" if access is not None and access.weights else node.engine.name
-
-
-class _Tracker:
-    """Accesses that a later one may still conflict with, per address space."""
-
-    def __init__(self) -> None:
-        self.spaces: dict[object, list[_Seen]] = defaultdict(list)
-
-    @staticmethod
-    def _space(buffer: Buffer) -> object:
-        return (buffer.place, buffer.region)
-
-    def conflicts(self, access: Access) -> Iterable[_Seen]:
-        base = access.buffer.address
-        start, stop = base + access.start, base + access.stop
-        for seen in self.spaces[self._space(access.buffer)]:
-            other = seen.access
-            at = other.buffer.address
-            if (
-                (access.write or other.write)
-                and at + other.start < stop
-                and start < at + other.stop
-            ):
-                yield seen
-
-    def add(self, node: Node, index: int) -> None:
-        """File the accesses of `node` and forget what they make superfluous.
-
-        A write came after everything that it covers. A read of all steps replaces earlier reads
-        by the same sequencer inside its bytes.
-        """
-        for access in node.accesses:
-            buffer = access.buffer
-            if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
-                continue
-            space = self.spaces[self._space(buffer)]
-            start, stop = buffer.address + access.start, buffer.address + access.stop
-            space[:] = [
-                s
-                for s in space
-                if s.node is node
-                or s.access.buffer.address + s.access.start < start
-                or s.access.buffer.address + s.access.stop > stop
-                or not (
-                    access.write
-                    or (
-                        access.level == 0
-                        and not s.access.write
-                        and sequencer(s.node, s.access) == sequencer(node, access)
-                    )
-                )
-            ]
-            space.append(_Seen(node, index, access))
-
-
-def _point(seen: _Seen, consumer: Node) -> Point:
-    """The point of the earlier access that the later one must wait for."""
-    if seen.access.write or seen.node.opcode is Opcode.LOAD:
-        return Point.DONE
-    if seen.access.weights:
-        return Point.WEIGHTS
-    if seen.access.buffer.place in (Place.PARAM, Place.TABLE):
-        return Point.DONE
-    # DONE follows READ closely in VECTOR, and one channel to LOAD instead of two saves a slot.
-    if seen.node.engine is Engine.VECTOR and consumer.engine is Engine.LOAD:
-        return Point.DONE
-    return Point.READ
-
-
-def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
-    """Within one engine only a read after a write needs a semaphore (not so in ACC of MATRIX)."""
-    if seen.node.engine is not node.engine:
-        return False
-    if access.buffer.place is Place.ACC and node.engine is Engine.MATRIX:
-        return True
-    return access.write or not seen.access.write
-
-
-def _implied(point: Point) -> tuple[Point, ...]:
-    return {
-        Point.DONE: (Point.DONE, Point.READ, Point.WEIGHTS),
-        Point.READ: (Point.READ, Point.WEIGHTS),
-        Point.WEIGHTS: (Point.WEIGHTS,),
-    }[point]
-
-
-def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: Clock) -> None:
-    for implied in _implied(point):
-        source = (engine, implied)
-        clock[source] = max(clock.get(source, (-1, -1.0)), position)
-    for source, value in of.items():
-        clock[source] = max(clock.get(source, (-1, -1.0)), value)
-
-
-def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, int], _Need]]:
-    needs: dict[Channel, dict[tuple[int, int], _Need]] = defaultdict(dict)
-    for access in node.accesses:
-        for seen in tracker.conflicts(access):
-            if _ordered_by_engine(seen, node, access):
-                continue
-            point = _point(seen, node)
-            channel = (seen.node.engine, point, sequencer(node, access))
-            level, iteration = seen.access.level, float(seen.access.iteration)
-            if level == 0 or iteration == iterations(seen.node.values["loop"], level) - 1:
-                level, iteration = 0, END
-            key = (access.level, access.iteration)
-            need = _Need(*key, seen.node, seen.index, level, iteration)
-            old = needs[channel].get(key)
-            if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
-                needs[channel][key] = need
-    return needs
-
-
-def _reduce(
-    node: Node, needs: dict[Channel, dict[tuple[int, int], _Need]], state: _State
-) -> dict[Channel, list[_Need]]:
-    """Drop what is known already; update the clocks of the node's sequencers."""
-    kept: dict[Channel, list[_Need]] = defaultdict(list)
-    main = state.clocks[node.engine.name]
-    # Latest producers first: what they had waited for makes the others superfluous.
-    flat = [(n, c) for c, by_key in needs.items() for n in by_key.values()]
-    flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.index[id(p[0].producer)]))
-    start_main: Clock = dict(main)
-    for need, channel in flat:
-        engine, point, waiting = channel
-        clock = state.clocks[waiting]
-        position = (need.index, need.producer_iteration)
-        if clock.get((engine, point), (-1, -1.0)) >= position:
-            continue
-        kept[channel].append(need)
-        producer = id(need.producer)
-        if point is Point.WEIGHTS:
-            of = state.weights[producer]
-        else:
-            of = (state.end if need.producer_iteration == END else state.start)[producer]
-        _learn(clock, engine, point, position, of)
-        if need.level == 0 and waiting == node.engine.name:
-            start_main = dict(clock)
-    state.start[id(node)] = start_main
-    end = dict(main)
-    if node.engine is Engine.MATRIX:
-        weights = state.clocks["WEIGHTS"]
-        state.weights[id(node)] = dict(weights)
-        for source, value in weights.items():
-            end[source] = max(end.get(source, (-1, -1.0)), value)
-    state.end[id(node)] = end
-    return kept
-
-
-def _levels(
-    plan: list[tuple[Node, dict[Channel, list[_Need]]]],
-) -> dict[Channel, dict[int, int]]:
+def _levels(found: Order) -> dict[Channel, dict[int, int]]:
     """The level at which each needed producer posts, by channel and id of the node."""
     levels: dict[Channel, dict[int, int]] = defaultdict(dict)
-    for _, needs in plan:
+    for _, needs in found.needs:
         for channel, wanted in needs.items():
             for need in wanted:
                 old = levels[channel].get(id(need.producer), 0)
@@ -242,48 +144,6 @@ def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dic
             if step > 0 and totals[0] >= step:
                 return {0: totals[0] - step, level: step}
     return {0: top}
-
-
-def synchronise(draft: Draft, config: NpuConfig) -> dict[Channel, int]:
-    """Fill in waits and posts of every node; returns the semaphore of each channel.
-
-    `LegalityError` if the configuration has too few semaphores or a node too few slots.
-    """
-    tracker, state = _Tracker(), _State()
-    counts: dict[Engine, int] = defaultdict(int)
-    plan: list[tuple[Node, dict[Channel, list[_Need]]]] = []
-    for node in draft.nodes:
-        node.waits, node.posts = [], []
-        state.index[id(node)] = index = counts[node.engine]
-        counts[node.engine] += 1
-        plan.append((node, _reduce(node, _needs_of(node, tracker), state)))
-        tracker.add(node, index)
-    levels = _levels(plan)
-    semaphores = _number(levels, config)
-    bases: dict[Channel, dict[int, int]] = defaultdict(dict)
-    posted: dict[Channel, int] = defaultdict(int)
-    taken: dict[Channel, int] = defaultdict(int)
-    for node, needs in plan:
-        for channel, wanted in needs.items():
-            totals: dict[tuple[int, int], int] = {}
-            for need in wanted:
-                base = bases[channel][id(need.producer)]
-                level = levels[channel][id(need.producer)]
-                count = iterations(need.producer.values["loop"], level)
-                done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
-                totals[need.level, need.iteration] = base + done
-            for level, amount in _amounts(totals, taken[channel], node).items():
-                _wait(node, channel, semaphores[channel], level, amount)
-                repeat = iterations(node.values["loop"], level)
-                taken[channel] += amount * repeat
-        for channel, by_node in levels.items():
-            if id(node) in by_node:
-                level = by_node[id(node)]
-                bases[channel][id(node)] = posted[channel]
-                posted[channel] += iterations(node.values["loop"], level)
-                node.posts.append(Sync(sem=semaphores[channel], level=level, point=channel[1]))
-        _check_slots(node)
-    return semaphores
 
 
 def _wait(node: Node, channel: Channel, sem: int, level: int, amount: int) -> None:

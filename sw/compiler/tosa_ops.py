@@ -89,7 +89,7 @@ def _window(c: Checker, axis: str, size: int, pads: int, reach: int, stride: int
     steps, rest = divmod(size - 1 + pads - reach, stride)
     c.require(
         rest == 0 and steps >= 0,
-        f"{axis}: {size} - 1 + padding {pads} - {reach} must be a multiple of stride {stride}, >= 0",
+        f"{axis}: {size} - 1 + padding {pads} - {reach} must be a multiple >= 0 of {stride}",
         "TOSA wants exact sizes: lower the padding at the end, or SLICE the input",
     )
     return steps + 1

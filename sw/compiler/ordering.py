@@ -1,0 +1,238 @@
+"""What must wait for what: from the accesses of the nodes to the needs that semaphores must meet.
+
+A need says that a node (or one iteration of it) must come after a point of an earlier node. Needs
+that follow from earlier waits (directly, or through what the producer had waited for) are dropped.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spec.isa import Engine, Opcode, Point
+from spec.program import REGION_CONST, REGION_INPUT
+from sw.compiler.draft import Access, Buffer, Draft, Node, Place, iterations
+
+Source = tuple[Engine, Point]
+Channel = tuple[Engine, Point, str]
+"""Producing engine and point, waiting sequencer (an engine's name, or WEIGHTS)."""
+
+Position = tuple[int, float]
+"""Number of a node in its engine, and the iteration of it (END: all of it)."""
+
+Clock = dict[Source, Position]
+END = float("inf")
+NEVER: Position = (-1, -1.0)
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """A past access with the position of its node in its engine."""
+
+    node: Node
+    index: int
+    access: Access
+
+
+@dataclass(slots=True, eq=False)
+class Need:
+    """Consumer iteration (level, iteration) needs producer `node` up to `iteration` of `level`."""
+
+    level: int
+    iteration: int
+    producer: Node
+    index: int
+    producer_level: int
+    producer_iteration: float
+
+
+@dataclass(slots=True)
+class Order:
+    """The needs of every node, in program order, and what each sequencer knows at each node.
+
+    Keys of the dictionaries are the ids of nodes. `start`: known when the node's first step begins;
+    `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove.
+    """
+
+    needs: list[tuple[Node, dict[Channel, list[Need]]]] = field(default_factory=list)
+    index: dict[int, int] = field(default_factory=dict)
+    clocks: dict[str, Clock] = field(default_factory=lambda: defaultdict(dict))
+    start: dict[int, Clock] = field(default_factory=dict)
+    end: dict[int, Clock] = field(default_factory=dict)
+    weights: dict[int, Clock] = field(default_factory=dict)
+
+
+def sequencer(node: Node, access: Access | None = None) -> str:
+    """The sequencer that a wait for `access` holds back."""
+    return "WEIGHTS" if access is not None and access.weights else node.engine.name
+
+
+class _Tracker:
+    """Accesses that a later one may still conflict with, per address space."""
+
+    def __init__(self) -> None:
+        self.spaces: dict[object, list[_Seen]] = defaultdict(list)
+
+    @staticmethod
+    def _space(buffer: Buffer) -> object:
+        return (buffer.place, buffer.region)
+
+    def conflicts(self, access: Access) -> Iterable[_Seen]:
+        base = access.buffer.address
+        start, stop = base + access.start, base + access.stop
+        for seen in self.spaces[self._space(access.buffer)]:
+            other = seen.access
+            at = other.buffer.address
+            if (
+                (access.write or other.write)
+                and at + other.start < stop
+                and start < at + other.stop
+            ):
+                yield seen
+
+    def add(self, node: Node, index: int) -> None:
+        """File the accesses of `node` and forget what they make superfluous.
+
+        A write came after everything that it covers. A read of all steps replaces earlier reads
+        by the same sequencer inside its bytes.
+        """
+        for access in node.accesses:
+            buffer = access.buffer
+            if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
+                continue
+            space = self.spaces[self._space(buffer)]
+            start, stop = buffer.address + access.start, buffer.address + access.stop
+            space[:] = [
+                s
+                for s in space
+                if s.node is node
+                or s.access.buffer.address + s.access.start < start
+                or s.access.buffer.address + s.access.stop > stop
+                or not (
+                    access.write
+                    or (
+                        access.level == 0
+                        and not s.access.write
+                        and sequencer(s.node, s.access) == sequencer(node, access)
+                    )
+                )
+            ]
+            space.append(_Seen(node, index, access))
+
+
+def _point(seen: _Seen, consumer: Node) -> Point:
+    """The point of the earlier access that the later one must wait for."""
+    if seen.access.write or seen.node.opcode is Opcode.LOAD:
+        return Point.DONE
+    if seen.access.weights:
+        return Point.WEIGHTS
+    if seen.access.buffer.place in (Place.PARAM, Place.TABLE):
+        return Point.DONE
+    # DONE follows READ closely in VECTOR, and one channel to LOAD instead of two saves a slot.
+    if seen.node.engine is Engine.VECTOR and consumer.engine is Engine.LOAD:
+        return Point.DONE
+    return Point.READ
+
+
+def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
+    """Within one engine only a read after a write needs a semaphore (not so in ACC of MATRIX)."""
+    if seen.node.engine is not node.engine:
+        return False
+    if access.buffer.place is Place.ACC and node.engine is Engine.MATRIX:
+        return True
+    return access.write or not seen.access.write
+
+
+def _implied(point: Point) -> tuple[Point, ...]:
+    return {
+        Point.DONE: (Point.DONE, Point.READ, Point.WEIGHTS),
+        Point.READ: (Point.READ, Point.WEIGHTS),
+        Point.WEIGHTS: (Point.WEIGHTS,),
+    }[point]
+
+
+def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: Clock) -> None:
+    for implied in _implied(point):
+        source = (engine, implied)
+        clock[source] = max(clock.get(source, NEVER), position)
+    for source, value in of.items():
+        clock[source] = max(clock.get(source, NEVER), value)
+
+
+def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, int], Need]]:
+    needs: dict[Channel, dict[tuple[int, int], Need]] = defaultdict(dict)
+    for access in node.accesses:
+        for seen in tracker.conflicts(access):
+            if _ordered_by_engine(seen, node, access):
+                continue
+            point = _point(seen, node)
+            channel = (seen.node.engine, point, sequencer(node, access))
+            level, iteration = seen.access.level, float(seen.access.iteration)
+            if level == 0 or iteration == iterations(seen.node.values["loop"], level) - 1:
+                level, iteration = 0, END
+            key = (access.level, access.iteration)
+            need = Need(*key, seen.node, seen.index, level, iteration)
+            old = needs[channel].get(key)
+            if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
+                needs[channel][key] = need
+    return needs
+
+
+def _reduce(
+    node: Node, needs: dict[Channel, dict[tuple[int, int], Need]], state: Order
+) -> dict[Channel, list[Need]]:
+    """Drop what is known already; update the clocks of the node's sequencers."""
+    kept: dict[Channel, list[Need]] = defaultdict(list)
+    main = state.clocks[node.engine.name]
+    # Latest producers first: what they had waited for makes the others superfluous.
+    flat = [(n, c) for c, by_key in needs.items() for n in by_key.values()]
+    flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.index[id(p[0].producer)]))
+    start_main: Clock = dict(main)
+    for need, channel in flat:
+        engine, point, waiting = channel
+        clock = state.clocks[waiting]
+        position = (need.index, need.producer_iteration)
+        if clock.get((engine, point), NEVER) >= position:
+            continue
+        kept[channel].append(need)
+        producer = id(need.producer)
+        if point is Point.WEIGHTS:
+            of = state.weights[producer]
+        else:
+            of = (state.end if need.producer_iteration == END else state.start)[producer]
+        _learn(clock, engine, point, position, of)
+        if need.level == 0 and waiting == node.engine.name:
+            start_main = dict(clock)
+    state.start[id(node)] = start_main
+    end = dict(main)
+    if node.engine is Engine.MATRIX:
+        weights = state.clocks["WEIGHTS"]
+        state.weights[id(node)] = dict(weights)
+        for source, value in weights.items():
+            end[source] = max(end.get(source, NEVER), value)
+    state.end[id(node)] = end
+    return kept
+
+
+def order(draft: Draft, extra: Mapping[int, Sequence[Node]]) -> Order:
+    """The needs of all nodes. `extra`: nodes (by id) that must also come after others' reads."""
+    tracker, state = _Tracker(), Order()
+    counts: dict[Engine, int] = defaultdict(int)
+    for node in draft.nodes:
+        state.index[id(node)] = index = counts[node.engine]
+        counts[node.engine] += 1
+        needs = _needs_of(node, tracker)
+        for other in extra.get(id(node), ()):
+            _add_extra(needs, node, other, state.index[id(other)])
+        state.needs.append((node, _reduce(node, needs, state)))
+        tracker.add(node, index)
+    return state
+
+
+def _add_extra(
+    needs: dict[Channel, dict[tuple[int, int], Need]], node: Node, other: Node, index: int
+) -> None:
+    point = Point.DONE if other.engine is Engine.LOAD else Point.READ
+    by_key = needs[other.engine, point, node.engine.name]
+    old = by_key.get((0, 0))
+    if old is None or old.index < index:
+        by_key[0, 0] = Need(0, 0, other, index, 0, END)
