@@ -124,7 +124,11 @@ def main() -> int:
     if up_to_date(wanted):
         return 0
     with (ROOT / ".venv.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another set-up of {ROOT}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         if up_to_date(wanted):  # another make did it while this one waited
             return 0
         began = time.time()
