@@ -261,6 +261,14 @@ async def faults_are_reported_and_the_next_run_is_correct(
     await bench.good_run()
 
 
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def semaphores_are_zero_at_start(dut: Any) -> None:
+    bench = await Bench(dut, 5, 0.3).start()
+    left_over = chunks(load={"post": [Sync(sem=0, level=1, amount=5)]})
+    assert await bench.run(encode_program(left_over)) == Status.DONE
+    await bench.good_run()
+
+
 @cocotb.test(timeout_time=50, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.4])
 async def reset_at_any_time_of_a_run(dut: Any, stall: float) -> None:

@@ -71,10 +71,11 @@ class Npu(wiring.Component):
             ("vector", vector),
             ("read_mux", mux),
             ("accumulator", acc),
-            ("semaphores", sems),
             ("scratchpad", spad),
         ):
             m.submodules[name] = reset(block)
+        # A run starts with every semaphore at zero, whatever the run before it left.
+        m.submodules.semaphores = ResetInserter({"sync": regs.soft_reset | regs.start})(sems)
 
         # Instructions, semaphores, scratchpad.
         for source, sink in (
