@@ -1,7 +1,7 @@
 """A matrix product written by hand, instruction by instruction.
 
 C[M, N] = clamp(A[M, K] x B[K, N] >> 7), int8 in, int8 out, on any configuration whose scratchpad
-holds all three. Semaphores order the five engines; nothing else does.
+holds all three. Semaphores order the four engines; nothing else does.
 
     python examples/handwritten_matmul.py [--config NAME] [--device golden|rtl]
 """
@@ -15,61 +15,38 @@ from spec.isa import ISA_DIGEST, DType, Point, Scale, Space, Sync, encode_progra
 
 A_READY, B_READY, SUMS_READY, C_READY = range(4)
 M, K, N = 13, 37, 21
-
-
-def ceil(a: int, b: int) -> int:
-    return -(-a // b)
+B_AT = 512  # A and B are ports of the input region, 64-byte aligned
 
 
 def matmul(config: NpuConfig) -> Image:
     """The program: loops are n (columns), k (reduction), then the M vectors of a fold."""
     r, c = config.rows, config.cols
-    blocks_k, blocks_n = ceil(K, r), ceil(N, c)
+    blocks_k, blocks_n = -(-K // r), -(-N // c)
     a, b, out = 0, M * K, M * K + K * N
-    load_a = {"region": 1, "mem_base": 0, "chip_base": a, "run": M * K, "post": [Sync(sem=A_READY)]}
-    load_b = {
-        "region": 1,
-        "mem_base": 512,
-        "chip_base": b,
-        "run": K * N,
-        "post": [Sync(sem=B_READY)],
-    }
-    matrix = {
-        "wait": [Sync(sem=A_READY), Sync(sem=B_READY, point=Point.WEIGHTS)],
-        "post": [Sync(sem=SUMS_READY, level=1)],
-        "act_base": a,
-        "wgt_base": b,
-        "wgt_row": N,
-        "fold_loops": 2,
-        "k_loops": 0b010,
-        "col_loop": 0,
-        "cols": c,
-        "cols_last": N - (blocks_n - 1) * c,
-        "row_loop": 1,
-        "rows": r,
-        "rows_last": K - (blocks_k - 1) * r,
-        "loop": [
-            {"count": blocks_n, "wgt": c, "acc": M},
-            {"count": blocks_k, "act": r, "wgt": r * N},
-            {"count": M, "act": K, "acc": 1},
-        ],
-    }
-    vector = {
-        "wait": [Sync(sem=SUMS_READY, level=1)],
-        "post": [Sync(sem=C_READY)],
-        "a_space": Space.ACC,
-        "a_type": DType.I32,
+    columns = {"cols": c, "cols_last": N - (blocks_n - 1) * c, "col_loop": 0}
+    rows = {"rows": r, "rows_last": K - (blocks_k - 1) * r, "row_loop": 1}
+    lanes = {"lanes": c, "lanes_last": columns["cols_last"], "lane_loop": 0}
+    folds = [
+        {"count": blocks_n, "wgt": c, "acc": M},
+        {"count": blocks_k, "act": r, "wgt": r * N},
+    ]
+    load_a = {"region": 1, "chip_base": a, "run": M * K, "post": [Sync(sem=A_READY)]}
+    load_b = {"region": 1, "mem_base": B_AT, "chip_base": b, "run": K * N}
+    load_b |= {"post": [Sync(sem=B_READY)]}
+    matrix = {"act_base": a, "wgt_base": b, "wgt_row": N, "fold_loops": 2, "k_loops": 0b010}
+    matrix |= {**rows, **columns, "loop": [*folds, {"count": M, "act": K, "acc": 1}]}
+    matrix |= {"wait": [Sync(sem=A_READY), Sync(sem=B_READY, point=Point.WEIGHTS)]}
+    matrix |= {"post": [Sync(sem=SUMS_READY, level=1)]}  # after each block of columns
+    vector = {"a_space": Space.ACC, "a_type": DType.I32, "o_base": out, **lanes}
+    vector |= {
         "o_scale": Scale.TENSOR,
         "o_mult": 1 << 23,
         "o_shift": 30,
         "o_min": -128,
         "o_max": 127,
-        "o_base": out,
-        "lane_loop": 0,
-        "lanes": c,
-        "lanes_last": N - (blocks_n - 1) * c,
-        "loop": [{"count": blocks_n, "a": M, "o": c}, {"count": M, "a": 1, "o": N}],
     }
+    vector |= {"loop": [{"count": blocks_n, "a": M, "o": c}, {"count": M, "a": 1, "o": N}]}
+    vector |= {"wait": [Sync(sem=SUMS_READY, level=1)], "post": [Sync(sem=C_READY)]}
     store = {"wait": [Sync(sem=C_READY)], "region": 2, "chip_base": out, "run": M * N}
     digests = {"isa_digest": ISA_DIGEST & 0xFFFF_FFFF, "config_digest": config.digest()}
     program = [
@@ -85,7 +62,7 @@ def matmul(config: NpuConfig) -> Image:
         config=config,
         program=np.frombuffer(encode_program(program), np.uint8),
         constants=np.zeros(0, np.uint8),
-        inputs=(Port(name="a", offset=0, shape=(M, K)), Port(name="b", offset=512, shape=(K, N))),
+        inputs=(Port(name="a", offset=0, shape=(M, K)), Port(name="b", offset=B_AT, shape=(K, N))),
         outputs=(Port(name="c", offset=0, shape=(M, N)),),
     )
 
