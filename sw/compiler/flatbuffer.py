@@ -17,7 +17,7 @@ TOSA_VERSION = (1, 0, 2)
 
 
 def to_flatbuffer(graph: Graph) -> bytes:
-    """`graph`, verified first, as the bytes of a `.tosa` file; `CompileError` without tosa-tools."""
+    """`graph`, verified first, as the bytes of a `.tosa` file; `CompileError` if that fails."""
     graph.verify()
     ts = _serializer()
     major, minor, patch = TOSA_VERSION
