@@ -16,7 +16,7 @@ def strided(count, run, *, mem, chip, **values):
     return Instruction(Opcode.STORE, {"run": run, "loop": loops, **values})
 
 
-@pytest.mark.parametrize("bus", [8, 16, 32])
+@pytest.mark.parametrize("bus", [8, 16, 32, 64])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_strides_and_alignments(bus, seed):
     config = small(bus_bytes=bus, max_burst=[1, 4, 16][seed])
