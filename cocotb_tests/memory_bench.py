@@ -195,9 +195,12 @@ async def stalls_follow_their_seed(dut: Any) -> None:
     await start(dut)
     port = Port(dut)
     seen = []
-    for seed in (5, 5, 6):
-        memory.configure(latency=10, stall=0.5, seed=seed)
-        await reset(dut)
+    memory.configure(latency=10, stall=0.5)
+    await reset(dut)
+    for seed, pause in ((5, 20), (5, 33), (6, 20)):
+        for _ in range(pause):
+            await port.tick()
+        memory.configure(seed=seed)
         port.now = 0
         for i in range(6):
             await port.address("ar", BASE + 256 * i, 2, ident=i % 2)

@@ -132,7 +132,9 @@ def generate_rtl(config: NpuConfig, folder: Path) -> list[Path]:
     command = [sys.executable, "-m", "hw_gen", "--config", "default", *settings]
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
-    done = subprocess.run([*command, "--out", str(folder)], env=env, capture_output=True, text=True)
+    command += ["--out", str(folder.absolute())]
+    # In our own folder: `-m` looks in the current one first.
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise BuildError(f"generating the RTL of {config.name} failed:\n{tail}")

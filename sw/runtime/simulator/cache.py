@@ -42,7 +42,7 @@ class BuildCache:
     """`root`: folder ($SYSTOLA_CACHE, or the user's cache folder); `limit`: bytes it may take."""
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
-        self.root = root or cache_dir()
+        self.root = (root or cache_dir()).absolute()
         self.limit = default_limit() if limit is None else limit
         try:
             for name in ("entries", "building", "locks"):

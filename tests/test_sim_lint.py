@@ -1,0 +1,56 @@
+"""Verilator's -Wall over the generated RTL, and the FuseSoC core that offers the same."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spec import preset
+from sw.runtime.simulator import build, lint
+from sw.runtime.simulator.build import ROOT
+from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.verilator import find_verilator
+
+pytestmark = pytest.mark.rtl
+
+
+def test_tiny_has_no_warnings():
+    assert lint.lint(preset("tiny")) > 1000
+
+
+def test_a_warning_fails_the_lint(monkeypatch, tmp_path):
+    def generate(config, folder):
+        bad = folder / "systola_npu.sv"
+        bad.write_text("module systola_npu; logic [3:0] a; wire [1:0] b = a; endmodule\n")
+        return [bad]
+
+    monkeypatch.setattr(lint, "generate_rtl", generate)
+    with pytest.raises(BuildError, match="lint of tiny failed"):
+        lint.lint(preset("tiny"))
+
+
+def test_generating_rtl_reports_what_went_wrong(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(BuildError, match="generating the RTL of tiny failed"):
+        build.generate_rtl(preset("tiny"), tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_fusesoc_lints_the_default_configuration(tmp_path):
+    verilator = find_verilator()
+    tools = [str(Path(sys.executable).parent), str(verilator.command.parent), os.environ["PATH"]]
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(ROOT), "run"]
+    done = subprocess.run(
+        [*command, "--target", "lint", "--work-root", str(tmp_path / "work"), "systola"],
+        cwd=tmp_path,
+        env={**os.environ, **verilator.env, "PATH": os.pathsep.join(tools)},
+        capture_output=True,
+        text=True,
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 0, text[-3000:]
+    assert "V e r i l a t i o n   R e p o r t" in text, "Verilator must have run"
+    assert "%Warning" not in text
