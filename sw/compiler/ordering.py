@@ -6,7 +6,7 @@ that follow from earlier waits (directly, or through what the producer had waite
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spec.isa import Engine, Opcode, Point
 from spec.program import REGION_CONST, REGION_INPUT
@@ -26,11 +26,13 @@ NEVER: Position = (-1, -1.0)
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """A past access with the position of its node in its engine."""
+    """Addresses `start`…`stop` of a past access, and the number of its node in its engine."""
 
     node: Node
     index: int
     access: Access
+    start: int
+    stop: int
 
 
 @dataclass(slots=True, eq=False)
@@ -49,12 +51,14 @@ class Need:
 class Order:
     """The needs of every node, in program order, and what each sequencer knows at each node.
 
-    Keys of the dictionaries are the ids of nodes. `start`: known when the node's first step begins;
+    Keys of the dictionaries are the ids of nodes. `index`: number of the node in its engine,
+    `place`: in the program. `start`: known when the node's first step begins;
     `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove.
     """
 
     needs: list[tuple[Node, dict[Channel, list[Need]]]] = field(default_factory=list)
     index: dict[int, int] = field(default_factory=dict)
+    place: dict[int, int] = field(default_factory=dict)
     clocks: dict[str, Clock] = field(default_factory=lambda: defaultdict(dict))
     start: dict[int, Clock] = field(default_factory=dict)
     end: dict[int, Clock] = field(default_factory=dict)
@@ -77,46 +81,54 @@ class _Tracker:
         return (buffer.place, buffer.region)
 
     def conflicts(self, access: Access) -> Iterable[_Seen]:
-        base = access.buffer.address
-        start, stop = base + access.start, base + access.stop
+        """Earlier accesses to the same bytes, unless both only read."""
+        start, stop = _span(access)
         for seen in self.spaces[self._space(access.buffer)]:
-            other = seen.access
-            at = other.buffer.address
-            if (
-                (access.write or other.write)
-                and at + other.start < stop
-                and start < at + other.stop
-            ):
+            if seen.start < stop and start < seen.stop and (access.write or seen.access.write):
                 yield seen
 
     def add(self, node: Node, index: int) -> None:
         """File the accesses of `node` and forget what they make superfluous.
 
-        A write came after everything that it covers. A read of all steps replaces earlier reads
-        by the same sequencer inside its bytes.
+        A write came after all that it overlaps, so what conflicts there later need only wait for
+        the write. A read of all steps replaces earlier reads by the same sequencer in its bytes.
         """
         for access in node.accesses:
             buffer = access.buffer
             if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
                 continue
             space = self.spaces[self._space(buffer)]
-            start, stop = buffer.address + access.start, buffer.address + access.stop
-            space[:] = [
-                s
-                for s in space
-                if s.node is node
-                or s.access.buffer.address + s.access.start < start
-                or s.access.buffer.address + s.access.stop > stop
-                or not (
-                    access.write
-                    or (
-                        access.level == 0
-                        and not s.access.write
-                        and sequencer(s.node, s.access) == sequencer(node, access)
-                    )
-                )
-            ]
-            space.append(_Seen(node, index, access))
+            start, stop = _span(access)
+            kept: list[_Seen] = []
+            for seen in space:
+                if seen.node is node or seen.stop <= start or stop <= seen.start:
+                    kept.append(seen)
+                elif access.write:
+                    kept += _outside(seen, start, stop)
+                elif not (_same_reader(seen, node, access) and _inside(seen, start, stop)):
+                    kept.append(seen)
+            space[:] = kept
+            space.append(_Seen(node, index, access, start, stop))
+
+
+def _span(access: Access) -> tuple[int, int]:
+    base = access.buffer.address
+    return base + access.start, base + access.stop
+
+
+def _outside(seen: _Seen, start: int, stop: int) -> list[_Seen]:
+    """What is left of `seen` before `start` and after `stop`."""
+    pieces = ((seen.start, min(seen.stop, start)), (max(seen.start, stop), seen.stop))
+    return [replace(seen, start=a, stop=b) for a, b in pieces if a < b]
+
+
+def _inside(seen: _Seen, start: int, stop: int) -> bool:
+    return start <= seen.start and seen.stop <= stop
+
+
+def _same_reader(seen: _Seen, node: Node, access: Access) -> bool:
+    same = sequencer(seen.node, seen.access) == sequencer(node, access)
+    return same and access.level == 0 and not seen.access.write
 
 
 def _point(seen: _Seen, consumer: Node) -> Point:
@@ -185,7 +197,7 @@ def _reduce(
     main = state.clocks[node.engine.name]
     # Latest producers first: what they had waited for makes the others superfluous.
     flat = [(n, c) for c, by_key in needs.items() for n in by_key.values()]
-    flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.index[id(p[0].producer)]))
+    flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.place[id(p[0].producer)]))
     start_main: Clock = dict(main)
     for need, channel in flat:
         engine, point, waiting = channel
@@ -218,6 +230,7 @@ def order(draft: Draft, extra: Mapping[int, Sequence[Node]]) -> Order:
     tracker, state = _Tracker(), Order()
     counts: dict[Engine, int] = defaultdict(int)
     for node in draft.nodes:
+        state.place[id(node)] = len(state.place)
         state.index[id(node)] = index = counts[node.engine]
         counts[node.engine] += 1
         needs = _needs_of(node, tracker)

@@ -1,0 +1,178 @@
+"""Tilings cover the output exactly once and fit in the memories of every configuration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spec import PRESETS, preset
+from spec.isa import DType
+from sw.compiler.conv_steps import Accumulators, steps
+from sw.compiler.errors import CompileError
+from sw.compiler.geometry import geometry
+from sw.compiler.layers import (
+    ConvLayer,
+    ElementwiseLayer,
+    Epilogue,
+    MoveLayer,
+    Operand,
+    PoolLayer,
+    dense,
+)
+from sw.compiler.move import move_tiles, plan_move
+from sw.compiler.tiling_conv import plan_conv
+from sw.compiler.tiling_vector import boxes, input_box, plan_vector
+
+configs = st.sampled_from(list(PRESETS))
+sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 40, 65, 130])
+INT8 = Epilogue(dtype=DType.I8, low=-128, high=127)
+
+
+def _conv(n: int, h: int, w: int, c: int, oc: int, k: int, stride: int, pad: int) -> ConvLayer:
+    oh, ow = ((s + 2 * pad - k) // stride + 1 for s in (h, w))
+    channel = np.full(oc, 5, np.int64)
+    return ConvLayer(
+        name="conv",
+        output=dense("y", "int8", (n, oh, ow, oc)),
+        input=dense("x", "int8", (n, h, w, c)),
+        epilogue=Epilogue(
+            dtype=DType.I8, low=-128, high=127, multiplier=channel, shift=channel, bias=None
+        ),
+        kernel=(k, k),
+        stride=(stride, stride),
+        pad=(pad, pad),
+        weights=np.zeros((oc, k, k, c), np.int8),
+    )
+
+
+@given(
+    configs,
+    st.sampled_from([1, 2]),
+    sizes,
+    sizes,
+    st.sampled_from([1, 3, 16, 17, 64, 300]),
+    st.sampled_from([1, 4, 16, 33, 200]),
+    st.sampled_from([1, 3, 5]),
+    st.sampled_from([1, 2]),
+)
+@settings(max_examples=150, deadline=None)
+def test_convolution_covers_output_and_reduction_once(
+    name: str, n: int, h: int, w: int, c: int, oc: int, k: int, stride: int
+) -> None:
+    config = preset(name)
+    layer = _conv(n, h, w, c, oc, k, stride, k // 2)
+    geo = geometry(layer)
+    plan = plan_conv(geo, config)
+    assert plan.spad_bytes <= config.spad_bytes
+    assert plan.th * plan.tw <= config.acc_half
+    blocks = -(-oc // config.cols)
+    # Count of multiply-accumulate rows per (image, y, x, block): kernel rows x channels, once.
+    done = np.zeros((geo.n, geo.oh, geo.ow, blocks), np.int64)
+    accumulators = Accumulators(plan, config)
+    for step in steps(geo, plan, config):
+        tile = step.tile
+        for unit in accumulators.units(step):
+            assert unit.acc >= 0 and unit.acc + tile.vectors <= config.acc_vectors
+            # Never across the halves, so that VECTOR and MATRIX can be in different ones.
+            assert unit.acc // config.acc_half == (unit.acc + tile.vectors - 1) // config.acc_half
+            area = done[tile.batch, tile.y0 : tile.y1, tile.x0 : tile.x1, unit.block]
+            assert unit.opens == (not area.any())
+            area += unit.piece.kernel_rows * unit.piece.channels
+            assert unit.closes == bool((area == k * c).all())
+    assert (done == k * c).all()
+    assert len(plan.parts) == 1 or not plan.ramp
+
+
+@given(configs, sizes, sizes, sizes, st.booleans(), st.sampled_from([1, 2, 3]))
+@settings(max_examples=100, deadline=None)
+def test_pool_boxes_cover_the_output_once(
+    name: str, h: int, w: int, c: int, average: bool, kernel: int
+) -> None:
+    config = preset(name)
+    if h < kernel or w < kernel:
+        return
+    layer = PoolLayer(
+        name="pool",
+        output=dense("y", "int8", (1, h // kernel, w // kernel, c)),
+        epilogue=INT8,
+        input=dense("x", "int8", (1, h, w, c)),
+        average=average,
+        kernel=(kernel, kernel),
+        stride=(kernel, kernel),
+        pad=(0, 0),
+    )
+    plan = plan_vector(layer, config)
+    assert plan.spad_bytes <= config.spad_bytes
+    seen = np.zeros(layer.output.shape, np.int64)
+    for box in boxes(layer, plan):
+        seen[box.batch, box.y0 : box.y1, box.x0 : box.x1, box.c0 : box.c1] += 1
+        assert input_box(layer, box, plan).elements <= plan.in_bytes[0]
+        assert box.elements <= plan.out_bytes
+    assert (seen == 1).all()
+
+
+@given(configs, sizes, sizes, sizes, st.booleans(), st.sampled_from(["int8", "int16", "int32"]))
+@settings(max_examples=100, deadline=None)
+def test_elementwise_boxes_cover_the_output_once(
+    name: str, h: int, w: int, c: int, channel: bool, dtype: str
+) -> None:
+    config = preset(name)
+    many = np.full(c if channel else 1, 5, np.int64)
+    layer = ElementwiseLayer(
+        name="rescale",
+        output=dense("y", "int8", (2, h, w, c)),
+        epilogue=Epilogue(dtype=DType.I8, low=-128, high=127, multiplier=many, shift=many),
+        a=Operand(view=dense("x", dtype, (2, h, w, c)), dtype=DType.I8),
+    )
+    plan = plan_vector(layer, config)
+    assert plan.spad_bytes <= config.spad_bytes
+    shape = (1, 1, 2 * h * w * c, 1) if plan.flat else layer.output.shape
+    seen = np.zeros(shape, np.int64)
+    for box in boxes(layer, plan):
+        seen[box.batch, box.y0 : box.y1, box.x0 : box.x1, box.c0 : box.c1] += 1
+        assert box.elements * layer.a.view.item <= plan.in_bytes[0]
+    assert (seen == 1).all()
+
+
+@given(configs, st.tuples(sizes, sizes, sizes, sizes))
+@settings(max_examples=60, deadline=None)
+def test_move_tiles_cover_the_output_once(name: str, shape: tuple[int, int, int, int]) -> None:
+    if np.prod(shape) > 300_000:
+        return
+    config = preset(name)
+    layer = MoveLayer(
+        name="move",
+        output=dense("y", "int8", shape),
+        tensor="x",
+        offset=0,
+        source_shape=shape,
+        source_strides=(1, 1, 1, 1),
+    )
+    plan = plan_move(layer, config)
+    assert plan.spad_bytes <= config.spad_bytes
+    seen = np.zeros(shape, np.int64)
+    for tile in itertools.islice(move_tiles(layer, plan), 100_000):
+        seen[tuple(slice(a, b) for a, b in tile)] += 1
+    assert (seen == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "limit"),
+    [((56, 56, 64, 64), 1.01), ((28, 28, 128, 128), 1.01), ((14, 14, 256, 256), 1.01)],
+)
+def test_estimates_of_large_convolutions_are_near_the_floor(
+    shape: tuple[int, int, int, int], limit: float
+) -> None:
+    h, w, c, oc = shape
+    plan = plan_conv(geometry(_conv(1, h, w, c, oc, 3, 1, 1)), preset("default"))
+    assert plan.cycles <= limit * h * w * c * oc * 9 / 256
+
+
+def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:
+    layer = _conv(1, 9, 30000, 4, 4, 1, 1, 0)
+    wide = _conv(1, 130, 130, 4, 4, 125, 1, 0)
+    assert plan_conv(geometry(layer), preset("tiny")).tw <= preset("tiny").acc_half
+    with pytest.raises(CompileError, match="no tile of this layer fits in 4 KiB"):
+        plan_conv(geometry(wide), preset("tiny").with_settings({"spad_kib": "4"}))
