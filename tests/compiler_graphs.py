@@ -53,7 +53,7 @@ def conv(
 ) -> str:
     """CONV2D with random weights and RESCALE to int8 (zero point 5)."""
     rng = np.random.default_rng(seed)
-    n, h, w, c = g.tensors[x].shape
+    _, h, w, c = g.tensors[x].shape
     weight = g.add_constant("weight", rng.integers(-100, 101, (oc, k, k, c)), "int8")
     bias = g.add_constant("bias", rng.integers(-3000, 3000, oc), "int32")
     ends = [pad - (size - 1 + 2 * pad - (k - 1)) % stride for size in (h, w)]

@@ -1,0 +1,213 @@
+"""Stages one by one: fusion into layers, allocation, semaphores, dumps, errors; one golden text."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compiler_graphs import conv, random_inputs, rescale, residual_net, zero_point
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from golden_model import Machine
+from spec import preset
+from spec.isa import DType, Opcode
+from sw.compiler import CompileError, compile_graph, stage_names
+from sw.compiler.allocate import allocate_on_chip, check_on_chip
+from sw.compiler.draft import Buffer, Draft, Place, iterations
+from sw.compiler.errors import LegalityError
+from sw.compiler.interpreter import run_graph
+from sw.compiler.layers import ConvLayer, ElementwiseLayer, MoveLayer, PoolLayer
+from sw.compiler.lower import lower
+from sw.compiler.passes import run_passes
+from sw.compiler.pipeline import run_stages
+from sw.compiler.slots import Slots
+from sw.compiler.sync import _Assignment
+from sw.compiler.tosa import Graph
+from sw.runtime.kernels import kernel
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_network_lowers_to_fused_layers() -> None:
+    layers = lower(run_passes(residual_net())).layers
+    kinds = [(type(x), x.ops) for x in layers]
+    assert kinds == [
+        (ConvLayer, ("CONV2D", "RESCALE", "CLAMP")),
+        (ConvLayer, ("CONV2D", "RESCALE")),
+        (ElementwiseLayer, ("ADD", "RESCALE", "TABLE")),
+        (PoolLayer, ("MAX_POOL2D",)),
+        (ConvLayer, ("CONV2D", "RESCALE")),
+        (MoveLayer, ("TRANSPOSE",)),
+        (MoveLayer, ("PAD",)),
+        (PoolLayer, ("AVG_POOL2D",)),
+        (ConvLayer, ("CONV2D", "RESCALE")),
+        (MoveLayer, ("IDENTITY",)),
+    ]
+    first = layers[0]
+    assert isinstance(first, ConvLayer)
+    assert (first.epilogue.low, first.epilogue.high) == (5, 100)
+    assert first.epilogue.dtype is DType.I8
+
+
+def test_value_with_two_readers_is_not_fused_away() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 4, 4, 2))
+    a = conv(g, x, 3, 1)
+    g.outputs = [a, g.add_op("CLAMP", [a], {"min_val": 0, "max_val": 9})]
+    assert [x.ops for x in lower(g).layers] == [("CONV2D", "RESCALE"), ("CLAMP",)]
+
+
+def test_clamps_that_exclude_each_other_follow_their_order() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 4, 4, 2))
+    y = g.add_op("CLAMP", [x], {"min_val": 0, "max_val": 9})
+    g.outputs = [g.add_op("CLAMP", [y], {"min_val": 20, "max_val": 30})]
+    inputs = random_inputs(g)
+    image = compile_graph(g, preset("tiny"))
+    got = Machine(image.config).run(image, inputs)[g.outputs[0]]
+    assert (got == 20).all()
+    np.testing.assert_array_equal(got, run_graph(g, inputs)[g.outputs[0]])
+
+
+def test_broadcast_names_node_source_and_hint() -> None:
+    g = Graph()
+    a, b = (g.add_input(n, s, "int32") for n, s in (("a", (2, 3)), ("b", (1, 3))))
+    g.outputs = [g.add_op("ADD", [a, b], name="sum", source="net.py:12")]
+    with pytest.raises(CompileError, match=r"sum: ADD of .* broadcasting") as caught:
+        compile_graph(g, preset("tiny"))
+    assert (caught.value.node, caught.value.source) == ("sum", "net.py:12")
+    assert "at net.py:12" in str(caught.value)
+    assert caught.value.hint in str(caught.value)
+
+
+def test_run_time_convolution_weights_are_refused() -> None:
+    g = Graph()
+    x, w = g.add_input("x", (1, 4, 4, 2)), g.add_input("w", (3, 1, 1, 2))
+    bias = g.add_constant("b", [0], "int32")
+    g.outputs = [g.add_op("CONV2D", [x, w, bias, zero_point(g, 0), zero_point(g, 0)])]
+    with pytest.raises(CompileError, match="needs constant weights"):
+        compile_graph(g, preset("tiny"))
+
+
+def test_dumps_show_every_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    g = kernel("matmul", {"m": 4, "k": 4, "n": 4}).graph
+    compile_graph(g, preset("tiny"), dump_after=["all"])
+    text = capsys.readouterr().out
+    assert [line[4:] for line in text.splitlines() if line.startswith("=== ")] == stage_names()
+    compile_graph(g, preset("tiny"), dump_after=["tiling"])
+    assert capsys.readouterr().out.startswith("=== tiling\nmatmul: tile 4x1")
+    with pytest.raises(CompileError, match=r"dump_after=\['nosuch'\]: no such stage"):
+        compile_graph(g, preset("tiny"), dump_after=["nosuch"])
+
+
+def test_program_of_a_small_kernel_is_as_reviewed() -> None:
+    """Set SYSTOLA_UPDATE_GOLDEN=1 to accept a changed schedule; review the difference."""
+    work = kernel("matmul", {"m": 6, "k": 9, "n": 10}, seed=1)
+    program = run_stages(work.graph, preset("tiny")).instructions
+    text = "".join(f"{x}\n" for x in program[1:])
+    path = GOLDEN / "compiler_matmul_6x9x10_tiny.txt"
+    if os.environ.get("SYSTOLA_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_image_reports_memory_and_layers() -> None:
+    image = compile_graph(residual_net(), preset("default"), name="net")
+    assert image.info["name"] == "net"
+    assert image.info["layers"][0]["ops"] == ["CONV2D", "RESCALE", "CLAMP"]
+    assert 0 < image.info["peak_spad_bytes"] <= image.config.spad_bytes
+    assert image.temp_bytes == image.info["temp_bytes"] > 0
+    assert [p.shape for p in image.outputs] == [(1, 10), (1, 40, 7, 7), (1, 1, 1, 10)]
+
+
+def test_temporaries_share_memory_when_their_lives_do_not_overlap() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 16, 16, 8))
+    for seed in range(6):
+        x = conv(g, x, 8, 1, seed=seed)
+    g.outputs = [x]
+    # Five temporaries of 2 KiB, of which two are alive at a time.
+    assert compile_graph(g, preset("default")).temp_bytes == 2 * 2048
+
+
+@given(st.lists(st.lists(st.integers(1, 900), min_size=1, max_size=5), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_ring_keeps_buffers_of_a_layer_apart(layers: list[list[int]]) -> None:
+    config = preset("tiny")
+    draft = Draft()
+    for index, sizes in enumerate(layers):
+        for i, size in enumerate(sizes):
+            draft.buffer(f"b{i}", Place.SPAD, 4 * size, index)
+    if any(sum(-(-4 * s // 8) * 8 for s in sizes) > config.spad_bytes for sizes in layers):
+        with pytest.raises(LegalityError, match="do not fit"):
+            allocate_on_chip(draft, config)
+        return
+    allocate_on_chip(draft, config)
+    check_on_chip(draft, config)
+    for buffer in draft.buffers:
+        assert 0 <= buffer.address <= config.spad_bytes - buffer.size
+
+
+def test_slots_rotate_and_spare_what_is_pinned() -> None:
+    a, b = (Buffer(name=n, place=Place.SPAD, size=1) for n in "ab")
+    slots = Slots([a, b])
+    assert slots.get(1, None) == (a, True)
+    assert slots.get(1, None) == (a, False)
+    assert slots.get(2, 1) == (b, True)
+    assert slots.get(3, 1) == (None, False)
+    assert slots.get(3, 2) == (a, True)
+
+
+def test_iterations_count_last_rounds() -> None:
+    loops = [{"count": 3}, {"count": 4, "last": 2}, {"count": 5, "last": 1}]
+    assert [iterations(loops, level) for level in range(4)] == [1, 3, 10, 10 * 5 - 3 * 4]
+
+
+def _sync_totals(program: list) -> dict[int, int]:
+    totals: dict[int, int] = {}
+    for instruction in program:
+        if instruction.opcode in (Opcode.BEGIN, Opcode.END):
+            continue
+        loops = instruction["loop"]
+        for sign, slots in ((1, instruction.posts), (-1, instruction.waits)):
+            for slot in slots:
+                amount = sign * slot.amount * iterations(loops, slot.level)
+                totals[slot.sem] = totals.get(slot.sem, 0) + amount
+    return totals
+
+
+@pytest.mark.parametrize("config", ["tiny", "default"])
+def test_every_post_that_is_made_is_taken(config: str) -> None:
+    program = run_stages(residual_net(30), preset(config)).instructions
+    totals = _sync_totals(program)
+    assert len(totals) >= 8
+    assert set(totals.values()) == {0}
+
+
+def test_independent_layers_are_not_ordered() -> None:
+    g = Graph()
+    for i in range(2):
+        x = g.add_input(f"x{i}", (1, 4, 4, 4))
+        g.outputs.append(rescale(g, x, 0.5))
+    done = run_stages(g, preset("default"))
+    second = [n for n in done.draft.nodes if n.layer == 1 and n.opcode is Opcode.LOAD]
+    assert [n.waits for n in second] == [[] for _ in second]
+
+
+def test_producers_wait_where_a_counter_could_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With counters of at most 2, the same program must still run, exactly and without hazards."""
+    work = kernel("conv2d", {"h": 14, "w": 14, "c": 40, "oc": 40}, seed=2)
+    plain = run_stages(work.graph, preset("tiny"))
+    original = _Assignment.__init__
+
+    def limited(self: _Assignment, found: object, config: object) -> None:
+        original(self, found, config)  # type: ignore[arg-type]
+        self.maximum = 2
+
+    monkeypatch.setattr(_Assignment, "__init__", limited)
+    careful = run_stages(work.graph, preset("tiny"))
+    waits = [sum(len(n.waits) for n in c.draft.nodes) for c in (plain, careful)]
+    assert waits[1] > waits[0]
+    got = Machine(preset("tiny")).run(careful.image, work.inputs, check=True)
+    np.testing.assert_array_equal(got["y"], run_graph(work.graph, work.inputs)["y"])
