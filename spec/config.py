@@ -71,12 +71,13 @@ class NpuConfig:
                 raise ConfigError(f"{name}={value}: must be a power of two")
         if self.max_burst * self.bus_bytes > 4096:
             raise ConfigError(
-                f"max_burst={self.max_burst}: times bus_bytes={self.bus_bytes} exceeds the 4096 bytes "
-                f"that an AXI burst may span; use max_burst<={4096 // self.bus_bytes}"
+                f"max_burst={self.max_burst}: times bus_bytes={self.bus_bytes} exceeds the 4096 "
+                f"bytes that an AXI burst may span; use max_burst<={4096 // self.bus_bytes}"
             )
         if self.spad_bytes % (self.banks * self.word_bytes):
             raise ConfigError(
-                f"spad_kib={self.spad_kib}: must fill {self.banks} banks of {self.word_bytes}-byte words"
+                f"spad_kib={self.spad_kib}: must fill {self.banks} banks of "
+                f"{self.word_bytes}-byte words"
             )
         if not _is_pow2(self.spad_bytes // self.word_bytes):
             raise ConfigError(f"spad_kib={self.spad_kib}: must be a power of two")
@@ -84,8 +85,8 @@ class NpuConfig:
         if rest or not _is_pow2(vectors) or vectors < 4:
             near = max(4, _ceil_pow2(max(1, vectors))) * self.cols * 4 / 1024
             raise ConfigError(
-                f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of {self.cols * 4}-byte "
-                f"vectors (cols={self.cols}); acc_kib={near:g} does"
+                f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of "
+                f"{self.cols * 4}-byte vectors (cols={self.cols}); acc_kib={near:g} does"
             )
         for name in ("depthwise", "transposed_weights", "wide_operands"):
             if getattr(self, name):
@@ -127,7 +128,7 @@ class NpuConfig:
 
     @property
     def param_entry_bytes(self) -> int:
-        """Bytes of a parameter entry: bias and multiplier (int32), shift (int8) per lane, padded."""
+        """Bytes of a parameter entry: per lane bias, multiplier (int32), shift (int8); padded."""
         return -(-9 * self.cols // self.bus_bytes) * self.bus_bytes
 
     @property

@@ -264,7 +264,9 @@ TABLE: tuple[Format, ...] = (
             *_SYNC,
             Field("act_base", 24, "byte address of the first activation vector"),
             Field("wgt_base", 24, "byte address of the first weight vector"),
-            Field("wgt_row", 24, "bytes between weight vectors of successive array rows", signed=True),
+            Field(
+                "wgt_row", 24, "bytes between weight vectors of successive array rows", signed=True
+            ),
             Field("acc_base", 16, "first accumulator vector"),
             Field("y0", 16, "row of the first vector in the input", signed=True),
             Field("x0", 16, "column of the first vector in the input", signed=True),
@@ -274,7 +276,9 @@ TABLE: tuple[Format, ...] = (
             Field("wgt_zp", 10, "weight zero point", signed=True, low=-256, high=255),
             Field("act_unsigned", 1, "activations are uint8"),
             Field("wgt_unsigned", 1, "weights are uint8"),
-            Field("fold_loops", 3, "loops 0…n-1 each take new weights, the rest stream", high=LOOPS),
+            Field(
+                "fold_loops", 3, "loops 0…n-1 each take new weights, the rest stream", high=LOOPS
+            ),
             Field("k_loops", 6, "bit l: loop l is a reduction loop"),
             Field("accumulate", 1, "add to the accumulator on the first reduction step too"),
             Field("row_loop", 3, "loop whose last iteration uses `rows_last`; 7: none"),
@@ -377,7 +381,9 @@ def _describe() -> str:
         for item in fmt.items:
             fields = item.fields if isinstance(item, Group) else (item,)
             count = item.count if isinstance(item, Group) else 1
-            lines += [f"{fmt.opcode:d} {item.name}*{count}.{f.name}:{f.bits}{f.signed:d}" for f in fields]
+            lines += [
+                f"{fmt.opcode:d} {item.name}*{count}.{f.name}:{f.bits}{f.signed:d}" for f in fields
+            ]
     return "\n".join(lines)
 
 
@@ -458,7 +464,7 @@ def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:
 
 def _check(where: str, f: Field, value: object) -> int:
     if isinstance(value, bool) or hasattr(value, "__index__"):
-        value = int(value)  # type: ignore[call-overload]
+        value = int(value)
     if not isinstance(value, int):
         raise IsaError(f"{where}: value {value!r} is not a whole number")
     if f.reserved and value != 0:
@@ -542,9 +548,7 @@ def decode(data: bytes, offset: int = 0) -> Instruction:
 
     for item in fmt.items:
         if isinstance(item, Group):
-            values[item.name] = [
-                {f.name: take(f) for f in item.fields} for _ in range(item.count)
-            ]
+            values[item.name] = [{f.name: take(f) for f in item.fields} for _ in range(item.count)]
         else:
             values[item.name] = take(item)
     if word:
@@ -584,7 +588,9 @@ def disassemble(instruction: Instruction) -> str:
     return " ".join(parts)
 
 
-def _show_group(group: Group, value: list[dict[str, int]], default: list[dict[str, int]]) -> list[str]:
+def _show_group(
+    group: Group, value: list[dict[str, int]], default: list[dict[str, int]]
+) -> list[str]:
     parts = []
     for i, (element, plain) in enumerate(zip(value, default, strict=True)):
         if element == plain:

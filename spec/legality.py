@@ -153,8 +153,7 @@ def _reduction(instruction: Instruction) -> Iterator[str]:
     lane_loop = instruction["lane_loop"]
     if mask >> lane_loop & 1:
         yield (
-            f"lane_loop: value {lane_loop}: must not be a reduction loop "
-            f"(reduce_loops={mask:#08b})"
+            f"lane_loop: value {lane_loop}: must not be a reduction loop (reduce_loops={mask:#08b})"
         )
     for i, loop in enumerate(instruction["loop"]):
         if mask and i > first and not mask >> i & 1 and max(loop["count"], loop["last"]) > 1:

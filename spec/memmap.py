@@ -88,12 +88,19 @@ REGISTERS: tuple[Register, ...] = (
     Register("WRITE_BYTES_LO", 0x060, "ro", "bytes written on AXI (strobed), low word"),
     Register("WRITE_BYTES_HI", 0x064, "ro", "high word"),
     *(
-        Register(f"BASE{i}_{half}", 0x080 + 8 * i + 4 * j, "rw", f"base of region {i}, {half.lower()} word")
+        Register(
+            f"BASE{i}_{half}",
+            0x080 + 8 * i + 4 * j,
+            "rw",
+            f"base of region {i}, {half.lower()} word",
+        )
         for i in range(REGIONS)
         for j, half in enumerate(("LO", "HI"))
     ),
     *(
-        Register(f"PC_{e.name}", 0x0E0 + 4 * e, "ro", f"instruction index that {e.name.lower()} is at")
+        Register(
+            f"PC_{e.name}", 0x0E0 + 4 * e, "ro", f"instruction index that {e.name.lower()} is at"
+        )
         for e in Engine
     ),
     *_counters(),

@@ -84,8 +84,9 @@ class Image:
         """Refuse to run on another configuration; the message has both digests."""
         if config.digest() != self.config.digest():
             raise ImageError(
-                f"image is for configuration {self.config.name} ({self.config.digest_hex}), the device "
-                f"is {config.name} ({config.digest_hex}); compile it again with --config {config.name}"
+                f"image is for configuration {self.config.name} ({self.config.digest_hex}), the "
+                f"device is {config.name} ({config.digest_hex}); compile it again with "
+                f"--config {config.name}"
             )
 
     def save(self, path: str | Path) -> None:
@@ -108,7 +109,9 @@ def load_image(path: str | Path) -> Image:
     path = Path(path)
     tensors, meta = _read(path)
     if meta.get("format") != FORMAT:
-        raise ImageError(f"{path}: format {meta.get('format')!r} is not {FORMAT!r}: no program image")
+        raise ImageError(
+            f"{path}: format {meta.get('format')!r} is not {FORMAT!r}: no program image"
+        )
     _check_isa(path, meta)
     try:
         config = NpuConfig(**json.loads(meta["config"]))
@@ -177,7 +180,9 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], dict[str, str]]:
     if size > _MAX_HEADER:
         raise ImageError(f"{path}: header length {size} is not credible: no program image")
     if len(data) < 8 + size:
-        raise ImageError(f"{path}: cut off: header needs {8 + size} bytes, the file has {len(data)}")
+        raise ImageError(
+            f"{path}: cut off: header needs {8 + size} bytes, the file has {len(data)}"
+        )
     try:
         header = json.loads(data[8 : 8 + size])
         meta = header.pop("__metadata__")
