@@ -1,5 +1,7 @@
 """Amaranth layouts derived from the instruction table, and the records that engines exchange."""
 
+from typing import Any
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream
 
@@ -15,7 +17,7 @@ def _shape(field: Field) -> Shape:
 
 def instruction_layout(opcode: Opcode) -> data.StructLayout:
     """The fields of `opcode` in the order, widths and signs of the instruction table."""
-    members = {}
+    members: dict[str, Any] = {}
     for item in FORMATS[opcode].items:
         if isinstance(item, Group):
             element = data.StructLayout({f.name: _shape(f) for f in item.fields})

@@ -5,8 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.accumulator import Accumulator
-from hw_gen.blocks.axi_tracker import AxiTracker
 from hw_gen.blocks.axi_read_mux import AxiReadMux
+from hw_gen.blocks.axi_tracker import AxiTracker
 from hw_gen.blocks.fetch import Fetch
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.matrix import MatrixEngine

@@ -4,16 +4,24 @@ import random
 
 import numpy as np
 import pytest
-from tests.hw_bench import simulate
 
 from hw_gen.blocks.vector_lanes import CONTEXT, VectorLanes
 from spec import preset
 from spec.isa import Alu, Reduce, Scale
 from spec.numerics import apply_scale, wrap32
+from tests.hw_bench import simulate
 
 CONFIG = preset("tiny")
 LANES = CONFIG.cols
 I32 = (-(1 << 31), (1 << 31) - 1)
+ALU = {
+    Alu.PASS: lambda a, b: a,
+    Alu.ADD: lambda a, b: wrap32(a + b),
+    Alu.SUB: lambda a, b: wrap32(a - b),
+    Alu.MIN: np.minimum,
+    Alu.MAX: np.maximum,
+}
+REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minimum}
 
 
 def random_context(rng):
@@ -59,23 +67,13 @@ def reference(context, steps, params, table):
             a = apply_scale(a, mult, shift)
         if context["b_scale"]:
             b = apply_scale(b, context["b_mult"], context["b_shift"])
-        v = {
-            Alu.PASS: lambda: a,
-            Alu.ADD: lambda: wrap32(a + b),
-            Alu.SUB: lambda: wrap32(a - b),
-            Alu.MIN: lambda: np.minimum(a, b),
-            Alu.MAX: lambda: np.maximum(a, b),
-        }[context["alu"]]()
+        v = ALU[context["alu"]](a, b)
         if context["reduce"] != Reduce.NONE:
             if step["red_first"]:
                 start = {Reduce.SUM: 0, Reduce.MAX: I32[0], Reduce.MIN: I32[1]}
                 running = np.full(LANES, start[context["reduce"]], np.int64)
             if step["inside"]:
-                running = {
-                    Reduce.SUM: lambda: wrap32(running + v),
-                    Reduce.MAX: lambda: np.maximum(running, v),
-                    Reduce.MIN: lambda: np.minimum(running, v),
-                }[context["reduce"]]()
+                running = REDUCE[context["reduce"]](running, v)
             v = running
         if context["o_scale"] == Scale.TENSOR:
             v = apply_scale(v, context["o_mult"], context["o_shift"])

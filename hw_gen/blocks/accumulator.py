@@ -10,9 +10,7 @@ from spec.config import NpuConfig
 
 def acc_tag_layout(config: NpuConfig) -> data.StructLayout:
     """What travels with a vector through the array."""
-    return data.StructLayout(
-        {"valid": 1, "addr": config.acc_addr_bits, "overwrite": 1, "fires": 1}
-    )
+    return data.StructLayout({"valid": 1, "addr": config.acc_addr_bits, "overwrite": 1, "fires": 1})
 
 
 class Accumulator(wiring.Component):

@@ -1,5 +1,7 @@
 """The matrix engine: weight and activation sequencers in front of the systolic array."""
 
+from itertools import pairwise
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -97,18 +99,25 @@ class MatrixEngine(wiring.Component):
 
         # Shadow weights: full from the last weight row of a fold to the swap that uses it.
         full, swap = Signal(), Signal()
-        filled = self._weights(m, weights, array, full)
+        filled, bad_weights = self._weights(m, weights, array, full)
         with m.If(filled):
             m.d.sync += full.eq(1)
         with m.Elif(swap):
             m.d.sync += full.eq(0)
         bad = self._activations(m, main, array, full, swap)
-        self._posts(m, main, weights)
-        self._status(m, main, weights, full, bad)
+        queues = self._posts(m, main, weights)
+        self._status(m, main, weights, full, queues)
+        m.d.comb += [
+            self.status.fault.eq((bad | bad_weights) & ~self.halt),
+            self.status.cause.eq(Fault.CHIP_ADDRESS),
+            self.status.fault_index.eq(Mux(bad, main.index, weights.index)),
+        ]
         return m
 
-    def _weights(self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal) -> Value:
-        """Read the rows of each fold; returns the strobe of the last one's issue."""
+    def _weights(
+        self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal
+    ) -> tuple[Value, Value]:
+        """Read the rows of each fold; returns: the last one was issued; an address is illegal."""
         cfg = self._config
         step, instr = seq.o.payload, seq.instr
         row, addr, offset = Signal(8), Signal(24), Signal(24)
@@ -130,8 +139,6 @@ class MatrixEngine(wiring.Component):
             m.d.sync += [row.eq(row + 1), offset.eq(offset + instr.wgt_row)]
             with m.If(last_row):
                 m.d.sync += [row.eq(0), offset.eq(0)]
-        self._bad_weights = seq.o.valid & ~full & bad
-
         meta = data.StructLayout({"cols": 8, "zp": signed(10), "unsigned": 1})
         late = Signal(meta)
         stages = [Signal(meta, name=f"wgt_meta_{i}") for i in range(READ_LATENCY)]
@@ -139,7 +146,7 @@ class MatrixEngine(wiring.Component):
             stages[0].cols.eq(cols),
             stages[0].zp.eq(instr.wgt_zp),
             stages[0]["unsigned"].eq(instr.wgt_unsigned),
-            *(b.eq(a) for a, b in zip(stages, stages[1:])),
+            *(b.eq(a) for a, b in pairwise(stages)),
         ]
         m.d.comb += late.eq(stages[-1])
         keep = Signal(cfg.cols, name="keep_cols")
@@ -149,7 +156,7 @@ class MatrixEngine(wiring.Component):
             m.d.sync += array.wgt.eq(
                 operands(self.wgt.data, late["unsigned"], late.zp, keep, cfg.cols)
             )
-        return issue & last_row
+        return issue & last_row, seq.o.valid & ~full & bad
 
     def _activations(
         self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal, swap: Signal
@@ -161,7 +168,9 @@ class MatrixEngine(wiring.Component):
         inside, starts_fold, ready, bad = (
             Signal(name=n) for n in ("inside", "starts_fold", "weights_ready", "bad_step")
         )
-        streaming = Cat(step.at_first[i] | (i < instr.fold_loops) for i in range(len(step.at_first)))
+        streaming = Cat(
+            step.at_first[i] | (i < instr.fold_loops) for i in range(len(step.at_first))
+        )
         first_k = Cat(step.at_first[i] | ~instr.k_loops[i] for i in range(len(step.at_first))).all()
         y, x = step.dy.as_signed(), step.dx.as_signed()
         m.d.comb += [
@@ -169,9 +178,7 @@ class MatrixEngine(wiring.Component):
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
             starts_fold.eq(streaming.all()),
             ready.eq(~starts_fold | full),
-            bad.eq(
-                (inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)
-            ),
+            bad.eq((inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)),
             self.act.valid.eq(seq.o.valid & inside & ready & ~bad & ~self.halt),
             self.act.addr.eq(step.act),
             self.act.size.eq(rows),
@@ -199,7 +206,7 @@ class MatrixEngine(wiring.Component):
             stages[0].rows.eq(Mux(inside, rows, 0)),
             stages[0].zp.eq(instr.act_zp),
             stages[0]["unsigned"].eq(instr.act_unsigned),
-            *(b.eq(a) for a, b in zip(stages, stages[1:])),
+            *(b.eq(a) for a, b in pairwise(stages)),
         ]
         late = stages[-1]
         keep = Signal(cfg.rows, name="keep_rows")
@@ -211,8 +218,9 @@ class MatrixEngine(wiring.Component):
         ]
         return seq.o.valid & ready & bad
 
-    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> None:
+    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> list[PostQueue]:
         accepted = main.o.valid & main.o.ready
+        queues = []
         for name, source, fire, out in (
             ("done", main.post[0], self.done, self.post_done),
             ("read", main.post[1], accepted & main.o.payload.fires[1], self.post_read),
@@ -228,10 +236,11 @@ class MatrixEngine(wiring.Component):
             connect(m, source, queue.i)
             connect(m, queue.o, flipped(out))
             m.d.comb += queue.fire.eq(fire)
-            self._queues = [*getattr(self, "_queues", []), queue]
+            queues.append(queue)
+        return queues
 
     def _status(
-        self, m: Module, main: Sequencer, weights: Sequencer, full: Signal, bad: Value
+        self, m: Module, main: Sequencer, weights: Sequencer, full: Signal, queues: list[PostQueue]
     ) -> None:
         flying = Signal(range(4 * (self._config.rows + self._config.cols)))
         landed = Signal()
@@ -249,11 +258,8 @@ class MatrixEngine(wiring.Component):
             m.d.comb += st.stall.eq(Stall.PIPELINE)
         with m.Else():
             m.d.comb += st.stall.eq(Stall.IDLE)
-        quiet = Cat(q.empty for q in self._queues).all()
+        quiet = Cat(q.empty for q in queues).all()
         m.d.comb += [
             st.index.eq(main.index),
             st.idle.eq(~working & (flying == 0) & quiet),
-            st.fault.eq((bad | self._bad_weights) & ~self.halt),
-            st.cause.eq(Fault.CHIP_ADDRESS),
-            st.fault_index.eq(Mux(bad, main.index, weights.index)),
         ]

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import spad_read, spad_write
@@ -76,9 +76,7 @@ class Scratchpad(wiring.Component):
             b0.eq(self._bank(word)),
             b1.eq(self._bank(following)),
             two.eq(offset + port.size > cfg.word_bytes),
-            needs.eq(
-                Mux(port.valid, (1 << b0) | Mux(two, (1 << b1)[: cfg.banks], 0), 0)
-            ),
+            needs.eq(Mux(port.valid, (1 << b0) | Mux(two, (1 << b1)[: cfg.banks], 0), 0)),
         ]
         return offset, (word[bits:], b0), (following[bits:], b1), two, needs
 
@@ -88,7 +86,9 @@ class Scratchpad(wiring.Component):
         old = Signal(n)
         urgent = Signal(n)
         reserved = Signal(self._config.banks)
-        m.d.comb += old.eq(Cat((a == AGE_LIMIT) & c.valid for a, c in zip(age, clients)))
+        m.d.comb += old.eq(
+            Cat((a == AGE_LIMIT) & c.valid for a, c in zip(age, clients, strict=True))
+        )
         for i in reversed(range(n)):
             with m.If(old[i]):
                 m.d.comb += [urgent.eq(1 << i), reserved.eq(needs[i])]

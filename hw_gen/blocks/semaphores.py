@@ -7,9 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.layouts import PostStream, post_layout
 from spec.config import NpuConfig
 
-WaitPort = wiring.Signature(
-    {"valid": Out(1), "sem": Out(6), "amount": Out(7), "grant": In(1)}
-)
+WaitPort = wiring.Signature({"valid": Out(1), "sem": Out(6), "amount": Out(7), "grant": In(1)})
 """A sequencer asks for `amount`; `grant` in the same cycle means that it was taken."""
 
 
@@ -44,8 +42,7 @@ class Semaphores(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         count = Array(
-            Signal(self._config.sem_bits, name=f"count_{i}")
-            for i in range(self._config.semaphores)
+            Signal(self._config.sem_bits, name=f"count_{i}") for i in range(self._config.semaphores)
         )
         bits = self._config.sem_addr_bits
 

@@ -10,10 +10,31 @@ from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
 from spec.isa import FORMATS, Alu, Field, Opcode, Reduce, Scale
 
-CONTEXT = (
-    "a_zp bias a_scale a_mult a_shift alu b_zp b_scale b_mult b_shift reduce "
-    "o_scale o_mult o_shift o_zp o_min o_max table o_space o_type a_space a_type b_type"
-).split()
+CONTEXT = [
+    "a_zp",
+    "bias",
+    "a_scale",
+    "a_mult",
+    "a_shift",
+    "alu",
+    "b_zp",
+    "b_scale",
+    "b_mult",
+    "b_shift",
+    "reduce",
+    "o_scale",
+    "o_mult",
+    "o_shift",
+    "o_zp",
+    "o_min",
+    "o_max",
+    "table",
+    "o_space",
+    "o_type",
+    "a_space",
+    "a_type",
+    "b_type",
+]
 """Fields of VECTOR that the lanes and the writer need; they travel with the first step."""
 
 
@@ -41,7 +62,7 @@ def tag_layout(config: NpuConfig) -> data.StructLayout:
 
 
 def round_shift(product: Value, shift: Value) -> Value:
-    """(product + 2^(shift-1)) >> shift, low 32 bits; the same as ((product >> shift-1) + 1) >> 1."""
+    """(product + 2^(shift-1)) >> shift, low 32 bits, as ((product >> shift-1) + 1) >> 1."""
     halves = product >> (shift - 1)[:6]
     return ((halves + 1) >> 1)[:32].as_signed()
 
@@ -96,9 +117,7 @@ class VectorLanes(wiring.Component):
             params.en[1].eq(valid[5]),
             params.addr[1].eq(tag[5].param),
         ]
-        results = [
-            self._lane(m, c, valid, tag, ctx, params) for c in range(self._config.cols)
-        ]
+        results = [self._lane(m, c, valid, tag, ctx, params) for c in range(self._config.cols)]
         m.d.comb += [
             self.o.eq(Cat(*self._table(m, results, valid, ctx))),
             self.o_valid.eq(valid[self.LATENCY]),
@@ -228,7 +247,7 @@ class VectorLanes(wiring.Component):
         cfg = self._config
         bus = cfg.bus_bytes
         row_bits = (bus - 1).bit_length()
-        out = []
+        out: list[Value] = []
         picks = [Signal(8, name=f"pick_{c}") for c in range(cfg.cols)]
         for c, value in enumerate(values):
             m.submodules[f"table_{c}"] = ram = Sram(

@@ -12,6 +12,11 @@ from spec.isa import DType, Reduce, Space
 DEPTH = 16
 
 
+def element_bits(dtype: DType) -> int:
+    """Bits of an element in the scratchpad."""
+    return 8 * dtype.bytes
+
+
 class VectorWriter(wiring.Component):
     """A FIFO with reserved room behind the lanes, then as many writes as a result has words.
 
@@ -93,13 +98,10 @@ class VectorWriter(wiring.Component):
         cols = self._config.cols
         out = Signal(32 * cols, name="packed")
         with m.Switch(self.context.o_type):
-            for bits, kinds in ((8, (DType.I8, DType.U8)), (16, (DType.I16, DType.U16))):
-                with m.Case(*kinds):
-                    m.d.comb += out.eq(
-                        Cat(self.value[32 * c : 32 * c + bits] for c in range(cols))
-                    )
-            with m.Default():
-                m.d.comb += out.eq(self.value)
+            for kind in DType:
+                bits = element_bits(kind)
+                with m.Case(kind):
+                    m.d.comb += out.eq(Cat(self.value[32 * c : 32 * c + bits] for c in range(cols)))
         return out
 
     def _write(self, m: Module, queue, head, pop: Signal) -> None:

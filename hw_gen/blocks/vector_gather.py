@@ -1,0 +1,154 @@
+"""Second part of the vector engine: collects a step's words and widens its elements."""
+
+from amaranth.hdl import *
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
+from hw_gen.blocks.vector_lanes import context_layout, tag_layout
+from hw_gen.blocks.vector_write import element_bits
+from spec.config import NpuConfig
+from spec.isa import DType, Space
+
+_SIGNED = (DType.I8, DType.I16, DType.I32)
+_WORDS = 4
+"""Most words of an operand: `cols` int32 in words of at least `cols` bytes."""
+
+
+class VectorGather(wiring.Component):
+    """Waits until every word of the oldest step is there, then hands the step to the lanes.
+
+    Members
+    -------
+    pending, context : ``In(stream)`` from `VectorIssue`.
+    a_valid, a_data, b_valid, b_data, acc_valid, acc_data : words as the memories deliver them.
+    consumed : see `VectorIssue`.
+    room : the lanes may take a step.
+    o_valid, o_tag, o_context, o_a, o_b : the step, operands as `cols` int32 lanes.
+    busy : a step is waiting here.
+
+    Timing: one word of each operand a cycle; the last one goes on to the lanes in its own cycle.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        word, lanes = 8 * config.word_bytes, 32 * config.cols
+        super().__init__(
+            {
+                "pending": In(stream.Signature(pending_layout(config))),
+                "context": In(stream.Signature(context_layout())),
+                "a_valid": In(1),
+                "a_data": In(word),
+                "b_valid": In(1),
+                "b_data": In(word),
+                "acc_valid": In(1),
+                "acc_data": In(lanes),
+                "consumed": Out(1).array(2),
+                "room": In(1),
+                "o_valid": Out(1),
+                "o_tag": Out(tag_layout(config)),
+                "o_context": Out(context_layout()),
+                "o_a": Out(lanes),
+                "o_b": Out(lanes),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
+        pending = self._queue(m, "pendings", self.pending, 2 * READS_AHEAD)
+        contexts = self._queue(m, "contexts", self.context, 4)
+        m.submodules.words_a = words_a = fifo.SyncFIFO(width=max(word, lanes), depth=READS_AHEAD)
+        m.submodules.words_b = words_b = fifo.SyncFIFO(width=word, depth=READS_AHEAD)
+        m.d.comb += [
+            words_a.w_en.eq(self.a_valid | self.acc_valid),
+            words_a.w_data.eq(Mux(self.acc_valid, self.acc_data, self.a_data)),
+            words_b.w_en.eq(self.b_valid),
+            words_b.w_data.eq(self.b_data),
+        ]
+        head, context = Signal(pending_layout(cfg)), Signal(context_layout())
+        held = Signal(context_layout())
+        go = self.o_valid
+        m.d.comb += [
+            head.eq(pending.r_data),
+            context.eq(Mux(head.step.first, contexts.r_data, held)),
+        ]
+        enough_a, wide_a = self._collect(m, 0, words_a, head.beats_a, pending.r_rdy, go)
+        enough_b, wide_b = self._collect(m, 1, words_b, head.beats_b, pending.r_rdy, go)
+        with m.If(go & head.step.first):
+            m.d.sync += held.eq(contexts.r_data)
+        m.d.comb += [
+            go.eq(pending.r_rdy & enough_a & enough_b & self.room),
+            pending.r_en.eq(go),
+            contexts.r_en.eq(go & head.step.first),
+            self.o_tag.eq(head.step),
+            self.o_context.eq(context),
+            self.o_a.eq(
+                Mux(
+                    context.a_space == Space.ACC,
+                    words_a.r_data[:lanes],
+                    self._widen(m, "a", wide_a, context.a_type),
+                )
+            ),
+            self.o_b.eq(self._widen(m, "b", wide_b, context.b_type)),
+            self.busy.eq(pending.r_rdy),
+        ]
+        return m
+
+    def _queue(self, m: Module, name: str, source, depth: int) -> fifo.SyncFIFO:
+        queue = fifo.SyncFIFO(width=Shape.cast(source.payload.shape()).width, depth=depth)
+        m.submodules[name] = queue
+        m.d.comb += [
+            queue.w_en.eq(source.valid),
+            queue.w_data.eq(source.payload),
+            source.ready.eq(queue.w_rdy),
+        ]
+        return queue
+
+    def _collect(self, m: Module, i: int, queue, beats: Value, waiting: Value, go: Value):
+        """Returns: the step's words of operand `i` are complete; and the words side by side."""
+        width = 8 * self._config.word_bytes
+        have = Signal(3, name=f"have_{i}")
+        enough = Signal(name=f"enough_{i}")
+        final = have + 1 == beats
+        m.d.comb += [
+            enough.eq((beats == 0) | (final & queue.r_rdy)),
+            self.consumed[i].eq(waiting & queue.r_rdy & (beats != 0) & (~final | go)),
+            queue.r_en.eq(self.consumed[i]),
+        ]
+        with m.If(go):
+            m.d.sync += have.eq(0)
+        with m.Elif(self.consumed[i]):
+            m.d.sync += have.eq(have + 1)
+        wide = Signal(_WORDS * width, name=f"operand_{i}")
+        parts = []
+        for k in range(_WORDS):
+            kept = Signal(width, name=f"kept_{i}_{k}")
+            if k < _WORDS - 1:
+                with m.If(self.consumed[i] & (have == k)):
+                    m.d.sync += kept.eq(queue.r_data[:width])
+            parts.append(Mux(have == k, queue.r_data[:width], kept))
+        m.d.comb += wide.eq(Cat(*parts))
+        return enough, wide
+
+    def _widen(self, m: Module, name: str, words: Value, dtype: Value) -> Signal:
+        """Elements of `dtype`, contiguous from byte 0, as int32 lanes."""
+        cols = self._config.cols
+        out = Signal(32 * cols, name=f"wide_{name}")
+        with m.Switch(dtype):
+            for kind in DType:
+                bits = element_bits(kind)
+                with m.Case(kind):
+                    lanes = [words[bits * c : bits * c + bits] for c in range(cols)]
+                    if kind in _SIGNED:
+                        m.d.comb += out.eq(Cat(_extend(lane) for lane in lanes))
+                    else:
+                        m.d.comb += out.eq(Cat(Cat(v, Const(0, 32 - bits)) for v in lanes))
+        return out
+
+
+def _extend(lane: Value) -> Value:
+    """Sign-extended to 32 bits."""
+    return Cat(lane, lane[-1].replicate(32 - len(lane)))
