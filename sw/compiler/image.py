@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from spec.config import NpuConfig
-from spec.isa import FORMATS, Instruction, Opcode, encode_program
+from spec.isa import Instruction, IsaError, Opcode, encode_program
+from spec.legality import check_instruction
 from spec.program import Image, Port
 from sw.compiler.allocate import Peaks
 from sw.compiler.constants import ConstantPool
@@ -61,16 +62,11 @@ def build_image(
 
 
 def check_program(instructions: Sequence[Instruction], config: NpuConfig) -> None:
-    """BEGIN first, END last, semaphores in range, sizes of vectors within the array."""
+    """BEGIN first, END last, and every instruction legal on `config`."""
     if instructions[0].opcode is not Opcode.BEGIN or instructions[-1].opcode is not Opcode.END:
         raise LegalityError("the program does not run from BEGIN to END")
     for i, instruction in enumerate(instructions):
-        for slot in (*instruction.waits, *instruction.posts):
-            if slot.sem >= config.semaphores:
-                raise LegalityError(f"instruction {i}: semaphore {slot.sem} does not exist")
-        limits = {"rows": config.rows, "rows_last": config.rows, "cols": config.cols}
-        limits |= {"cols_last": config.cols, "lanes": config.cols, "lanes_last": config.cols}
-        known = {item.name for item in FORMATS[instruction.opcode].items}
-        for field, limit in limits.items():
-            if field in known and instruction[field] > limit:
-                raise LegalityError(f"instruction {i}: {field}={instruction[field]} above {limit}")
+        try:
+            check_instruction(instruction, config)
+        except IsaError as error:
+            raise LegalityError(f"instruction {i}: {error}") from None
