@@ -47,7 +47,7 @@ class ConvLoads(LayerEmitter):
         return part.channels * part.kernel_rows * self.geo.kernel[1] * self.width(block)
 
     def act_box(self, tile: Tile, part: Part) -> tuple[int, int, int, int]:
-        """(y0, y1, x0, x1) of the input that a tile reads, clipped to the input."""
+        """(y0, y1, x0, x1) of the input that a tile holds."""
         return (
             *self.geo.input_rows(tile.y0, tile.y1, part),
             *self.geo.input_cols(tile.x0, tile.x1),
@@ -112,10 +112,11 @@ class ConvLoads(LayerEmitter):
         chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
         view = self.layer.weight_view
         if view is None:
-            assert self.layer.weights is not None
+            weights = self.geo.weights
+            assert weights is not None
             o0 = blocks[0] * cols
             o1 = min(o0 + len(blocks) * cols, self.geo.oc)
-            data = pack_weights(self.layer.weights, part, o0, o1, cols)
+            data = pack_weights(weights, part, o0, o1, cols)
             source = self.res.constants.buffer
             mem = self.res.constants.add(data) + skipped
             loops = [{"count": len(blocks), "mem": whole, "chip": whole}]
@@ -163,7 +164,11 @@ class ConvLoads(LayerEmitter):
             return
         source = self.res.tensors[view.tensor]
         mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
-        mem += x0 * view.strides[2] + piece.c0
+        if self.geo.packed:
+            x0, x1 = self._fill_sides(step, slot, rows)
+            if x0 == x1:
+                return
+        mem += x0 * view.strides[2] + piece.c0 * (not self.geo.packed)
         if self.plan.blocked:
             r = self.config.rows
             slices = piece.channels // r
@@ -173,21 +178,23 @@ class ConvLoads(LayerEmitter):
             run, loops = load_box(box, r, keep_outer=True)
             chip = (piece.c0 - step.part.c0) // r * plane
         else:
-            box = [(rows, view.strides[1], cols * piece.channels)]
-            box += [(cols, view.strides[2], piece.channels)]
-            run, loops = load_box(box, piece.channels)
-            slices, plane, chip = 1, rows * cols * piece.channels, 0
+            pixel = self.geo.stored(piece)
+            box = [(rows, view.strides[1], cols * pixel), (x1 - x0, view.strides[2], pixel)]
+            run, loops = load_box(box, pixel)
+            slices, plane = 1, rows * cols * pixel
+            chip = (x0 - self.act_box(tile, piece)[2]) * pixel
         sliced = self.sliced and 1 < slices <= MAX_SLICES
         count = slices if sliced else 1
         size = plane * slices // count
+        start = chip if self.plan.blocked else 0
         accesses = [
             Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
         ]
         accesses += [
             Access(
                 buffer=slot,
-                start=chip + i * size,
-                stop=chip + (i + 1) * size,
+                start=start + i * size,
+                stop=start + (i + 1) * size,
                 write=True,
                 level=1 if sliced else 0,
                 iteration=i,
@@ -204,6 +211,32 @@ class ConvLoads(LayerEmitter):
             f"act y{tile.y0} x{tile.x0} c{piece.c0}",
         )
 
+    def _fill_sides(self, step: Step, slot: Buffer, rows: int) -> tuple[int, int]:
+        """Fill the tile's columns outside the input with the zero point; returns those inside."""
+        x0, x1 = self.geo.input_cols(step.tile.x0, step.tile.x1)
+        inside = self.geo.memory_cols(step.tile.x0, step.tile.x1)
+        if inside[0] == inside[1]:
+            inside = (x1, x1)
+        pixel = self.geo.pixel
+        line = (x1 - x0) * pixel
+        for a, b in ((x0, inside[0]), (inside[1], x1)):
+            if a < b:
+                self.node(
+                    Opcode.LOAD,
+                    {
+                        "chip_base": (a - x0) * pixel,
+                        "run": (b - a) * pixel,
+                        "space": Space.SPAD,
+                        "fill": 1,
+                        "fill_value": self.layer.input_zp & 0xFF,
+                        "loop": [{"count": rows, "chip": line}],
+                    },
+                    {"chip_base": slot},
+                    [Access(buffer=slot, start=0, stop=rows * line, write=True)],
+                    f"padding y{step.tile.y0} x{a}",
+                )
+        return inside
+
     def act_reads(self, step: Step, piece: Part) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load."""
         slot = self.act_of(step)
@@ -212,7 +245,7 @@ class ConvLoads(LayerEmitter):
         if pixels == 0:
             return []
         start = (piece.c0 - step.part.c0) * pixels
-        size = pixels * piece.channels
+        size = pixels * self.geo.stored(piece)
         fresh = (id(slot), piece.c0) in self.fresh
         self.fresh.discard((id(slot), piece.c0))
         blocks = piece.channels // self.config.rows

@@ -1,7 +1,15 @@
-"""Geometry of a convolution on the array: dimensions, k parts, and what a tile reads."""
+"""Geometry of a convolution on the array: dimensions, k parts, and what a tile reads.
+
+Few channels would leave most array rows idle. In NHWC the kw x C values of a window row lie next to
+each other, so a *packed* layer takes them as one vector of kw x C channels and loops over no kernel
+columns. Such a vector straddles the padding at the sides: tiles then hold it as filled columns.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sw.compiler.layers import ConvLayer, View
 
@@ -53,7 +61,8 @@ class Tile:
 class ConvGeometry:
     """A ConvLayer's dimensions. A pointwise layer over dense tensors is one tall column of pixels.
 
-    n, h, w, c: input; oh, ow, oc: output; `bounds`: whether taps can lie outside the input.
+    n, h, w: input; c: channels of a vector; pixel: bytes of an input pixel in a tile, where it
+    holds all channels; oh, ow, oc: output.
     """
 
     layer: ConvLayer
@@ -66,14 +75,32 @@ class ConvGeometry:
     oh: int
     ow: int
     oc: int
+    pixel: int
+    packed: bool
 
     @property
     def kernel(self) -> tuple[int, int]:
-        return self.layer.kernel
+        """Kernel rows and columns that are loops."""
+        kh, kw = self.layer.kernel
+        return (kh, 1) if self.packed else (kh, kw)
 
     @property
-    def bounds(self) -> bool:
-        return not self.layer.is_pointwise
+    def bounds(self) -> tuple[bool, bool]:
+        """Whether MATRIX must check rows, and columns, against the input's size."""
+        checked = not self.layer.is_pointwise
+        return checked, checked and not self.packed
+
+    @property
+    def weights(self) -> NDArray[np.int8] | None:
+        """Constant weights as [OC,KH,KW,C] over the loops of `kernel`."""
+        weights = self.layer.weights
+        if weights is None or not self.packed:
+            return weights
+        return weights.reshape(self.oc, self.kernel[0], 1, self.c)
+
+    def stored(self, part: Part) -> int:
+        """Bytes of a pixel in a tile that is loaded for `part`."""
+        return self.pixel if self.packed else part.channels
 
     def tiles(self, th: int, tw: int) -> Iterator[Tile]:
         """Tiles of at most th x tw outputs in row-major order, image by image."""
@@ -94,9 +121,15 @@ class ConvGeometry:
         return _clip(y0 * s - p + part.kh0 * d, (y1 - 1) * s - p + (part.kh1 - 1) * d + 1, self.h)
 
     def input_cols(self, x0: int, x1: int) -> Range:
-        """The columns of the input that output columns x0…x1 read, clipped to the input."""
+        """The columns of the input that output columns x0…x1 read; packed: with the padding."""
         s, d, p = self.layer.stride[1], self.layer.dilation[1], self.layer.pad[1]
-        return _clip(x0 * s - p, (x1 - 1) * s - p + (self.kernel[1] - 1) * d + 1, self.w)
+        start, stop = x0 * s - p, (x1 - 1) * s - p + (self.layer.kernel[1] - 1) * d + 1
+        return (start, stop) if self.packed else _clip(start, stop, self.w)
+
+    def memory_cols(self, x0: int, x1: int) -> Range:
+        """Those of them that lie in the input."""
+        start, stop = self.input_cols(x0, x1)
+        return _clip(start, stop, self.w)
 
 
 def _clip(start: int, stop: int, size: int) -> Range:
@@ -104,7 +137,14 @@ def _clip(start: int, stop: int, size: int) -> Range:
     return start, max(start, min(stop, size))
 
 
-def geometry(layer: ConvLayer) -> ConvGeometry:
+def can_pack(layer: ConvLayer, rows: int) -> bool:
+    """Whether packing makes fewer folds on an array of `rows`."""
+    (_, kw), c = layer.kernel, layer.input.shape[3]
+    fewer = -(-kw * c // rows) < kw * -(-c // rows)
+    return fewer and layer.dilation[1] == 1 and layer.weights is not None
+
+
+def geometry(layer: ConvLayer, packed: bool = False) -> ConvGeometry:
     """Dimensions of `layer`; images of dense pointwise layers are joined into one column."""
     view, out = layer.input, layer.output
     n, h, w, c = view.shape
@@ -116,7 +156,18 @@ def geometry(layer: ConvLayer) -> ConvGeometry:
         out = _column(out, images, pixels)
         n, h, w, oh, ow = images, pixels, 1, pixels, 1
     return ConvGeometry(
-        layer=layer, input=view, output=out, n=n, h=h, w=w, c=c, oh=oh, ow=ow, oc=oc
+        layer=layer,
+        input=view,
+        output=out,
+        n=n,
+        h=h,
+        w=w,
+        c=c * layer.kernel[1] if packed else c,
+        oh=oh,
+        ow=ow,
+        oc=oc,
+        pixel=c,
+        packed=packed,
     )
 
 

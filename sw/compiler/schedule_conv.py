@@ -57,7 +57,7 @@ class ConvScheduler(LayerEmitter):
     def _matrix(self, unit: Unit) -> None:
         step, piece, geo, layer = unit.step, unit.piece, self.geo, self.layer
         loops, row_loop, act_base = self._matrix_loops(unit)
-        bounds = geo.bounds
+        on_y, on_x = geo.bounds
         blocks = -(-piece.channels // self.config.rows)
         width = self.loads.width(unit.block)
         row = piece.kernel_rows * geo.kernel[1] * width
@@ -69,10 +69,10 @@ class ConvScheduler(LayerEmitter):
             "wgt_base": wgt,
             "wgt_row": row,
             "acc_base": unit.acc,
-            "y0": self._origin(unit)[0] if bounds else 0,
-            "x0": self._origin(unit)[1] if bounds else 0,
-            "height": geo.h if bounds else 1,
-            "width": geo.w if bounds else 1,
+            "y0": self._origin(unit)[0] if on_y else 0,
+            "x0": self._origin(unit)[1] if on_x else 0,
+            "height": geo.h if on_y else 1,
+            "width": geo.w if on_x else 1,
             "act_zp": layer.input_zp,
             "wgt_zp": layer.weight_zp,
             "fold_loops": 3,
@@ -111,23 +111,23 @@ class ConvScheduler(LayerEmitter):
         step, piece, layer = unit.step, unit.piece, self.layer
         y0, y1, x0, x1 = self.loads.act_box(step.tile, piece)
         r = self.config.rows
-        pixel = r if self.plan.blocked else step.part.channels
+        pixel = r if self.plan.blocked else self.geo.stored(step.part)
         line = (x1 - x0) * pixel
         plane = (y1 - y0) * line if self.plan.blocked else r
         width = self.loads.width(unit.block)
         tap = self.geo.kernel[1] * width
-        on = int(self.geo.bounds)
+        on_y, on_x = self.geo.bounds
         (sy, sx), (dy, dx) = layer.stride, layer.dilation
-        kh = {"count": piece.kernel_rows, "act": dy * line, "wgt": tap, "dy": dy * on}
-        kw = {"count": self.geo.kernel[1], "act": dx * pixel, "wgt": width, "dx": dx * on}
+        kh = {"count": piece.kernel_rows, "act": dy * line, "wgt": tap, "dy": dy * on_y}
+        kw = {"count": self.geo.kernel[1], "act": dx * pixel, "wgt": width, "dx": dx * on_x}
         cb = {
             "count": -(-piece.channels // r),
             "act": plane,
             "wgt": r * piece.kernel_rows * tap,
         }
         tile = step.tile
-        my = {"count": tile.rows, "act": sy * line, "acc": tile.cols, "dy": sy * on}
-        mx = {"count": tile.cols, "act": sx * pixel, "acc": 1, "dx": sx * on}
+        my = {"count": tile.rows, "act": sy * line, "acc": tile.cols, "dy": sy * on_y}
+        mx = {"count": tile.cols, "act": sx * pixel, "acc": 1, "dx": sx * on_x}
         order = [cb, kh, kw] if self.plan.blocked else [kh, kw, cb]
         y, x = self._origin(unit)
         base = (y - y0) * line + (x - x0) * pixel

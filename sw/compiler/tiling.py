@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from spec.config import NpuConfig
 from sw.compiler.errors import LegalityError
-from sw.compiler.geometry import geometry
 from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, MoveLayer, PoolLayer
 from sw.compiler.move import MovePlan, plan_move
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
@@ -20,7 +19,7 @@ def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
 
 def _plan(layer: Layer, config: NpuConfig) -> Plan:
     if isinstance(layer, ConvLayer):
-        return plan_conv(geometry(layer), config)
+        return plan_conv(layer, config)
     if isinstance(layer, MoveLayer):
         return plan_move(layer, config)
     if isinstance(layer, ElementwiseLayer | PoolLayer):

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError
-from sw.compiler.geometry import ConvGeometry, Part
+from sw.compiler.geometry import ConvGeometry, Part, can_pack, geometry
+from sw.compiler.layers import ConvLayer
 
 LATENCY = 100
 """Cycles from a memory request to its data that the cost model assumes."""
@@ -32,10 +33,10 @@ UNIT_CYCLES = 4
 class ConvPlan:
     """How a layer is cut. Output tiles of th x tw; `group` column blocks share loaded weights.
 
-    `parts` cut the reduction. `tiles_outer`: all groups for a tile before the next tile.
-    Slots are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
-    channels. `joint`: a group's results are stored together, in full pixels. `ramp`: where the
-    first step is cut, in channel blocks, so that computing starts before all of it is loaded.
+    `parts` cut the reduction; `ramp` the first step, in channel blocks, so that computing starts
+    before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
+    buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
+    `packed`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
     """
 
     th: int
@@ -45,6 +46,7 @@ class ConvPlan:
     ramp: tuple[int, ...] = ()
     tiles_outer: bool
     blocked: bool
+    packed: bool
     joint: bool
     act_slots: int
     wgt_slots: int
@@ -66,7 +68,8 @@ class ConvPlan:
             f"tile {self.th}x{self.tw} group {self.group} parts {len(self.parts)} "
             f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
-            f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}; "
+            f"{' blocked' if self.blocked else ''}{' packed' if self.packed else ''}"
+            f"{' joint' if self.joint else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
         )
@@ -110,7 +113,8 @@ class _Search:
 
     def _uniform(self) -> Iterator[tuple[Part, ...]]:
         """The reduction whole, then in more and more equal parts."""
-        k_blocks = -(-self.geo.c // self.config.rows) * self.geo.kernel[0]
+        k_blocks = 1 if self.geo.packed else -(-self.geo.c // self.config.rows)
+        k_blocks *= self.geo.kernel[0]
         pieces, tried = 1, 0
         while pieces <= k_blocks:
             parts = self._parts(pieces)
@@ -131,7 +135,7 @@ class _Search:
         """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
         kh, rows, c = self.geo.kernel[0], self.config.rows, self.geo.c
         blocks = -(-c // rows)
-        by_c = min(pieces, blocks)
+        by_c = 1 if self.geo.packed else min(pieces, blocks)
         by_k = min(-(-pieces // by_c), kh)
         step_c = -(-blocks // by_c) * rows
         step_k = -(-kh // by_k)
@@ -180,7 +184,7 @@ class _Search:
         geo, config = self.geo, self.config
         ys, xs = self.rows_of(th, parts), self.cols_of(tw)
         word = config.word_bytes
-        act = max(m * xs.most[0] * p.channels for m, p in zip(ys.most, parts, strict=True))
+        act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, parts, strict=True))
         wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * self.width
         out = th * tw * self.item * (min(group * config.cols, geo.oc) if self.joint else self.width)
         act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
@@ -205,6 +209,7 @@ class _Search:
                         ramp=ramp,
                         tiles_outer=tiles_outer,
                         blocked=self.blocked,
+                        packed=geo.packed,
                         joint=self.joint,
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
@@ -236,7 +241,9 @@ class _Search:
             ny * nx * max(h * w, config.rows) for h, ny in ys.counts for w, nx in xs.counts
         )
         act = (
-            geo.n * xs.total[0] * sum(t * p.channels for t, p in zip(ys.total, parts, strict=True))
+            geo.n
+            * xs.total[0]
+            * sum(t * geo.stored(p) for t, p in zip(ys.total, parts, strict=True))
         )
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
         keep_act = act_slots >= tiles * many or (tiles_outer and many == 1)
@@ -276,14 +283,15 @@ class _Search:
         channels, rows = parts[0].channels, self.config.rows
         first = ramp[0] * rows if ramp else channels
         pixels = ys.first * xs.first
-        act_piece = pixels * (rows if self.blocked else channels)
+        stored = self.geo.stored(parts[0])
+        act_piece = pixels * (rows if self.blocked else stored)
         soonest = (act_piece + first * taps * self.width) / bus
         folds = -(-channels // rows) * taps
         last = folds - ramp[-1] * taps if ramp else folds
         fetch = group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
         fetch += (len(ramp) + 1) * LOAD_BYTES
         weights = group * channels * taps * self.width
-        loaded = (pixels * channels + weights + fetch) / bus + fold * last
+        loaded = (pixels * stored + weights + fetch) / bus + fold * last
         stalls = 0.0
         edges = [0, *ramp, channels // rows] if ramp else []
         for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):
@@ -340,6 +348,8 @@ def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
 
 def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:
     """Whether activations can be loaded in blocks of array rows without loss on the bus."""
+    if geo.packed:
+        return False
     places = (config.rows, *geo.input.strides, geo.input.offset)
     return (
         geo.c > config.rows
@@ -348,15 +358,17 @@ def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:
     )
 
 
-def plan_conv(geo: ConvGeometry, config: NpuConfig) -> ConvPlan:
+def plan_conv(layer: ConvLayer, config: NpuConfig) -> ConvPlan:
     """The best plan that fits on chip; `CompileError` if not even the smallest does."""
-    plans = list(_Search(geo, config).plans())
+    plans = list(_Search(geometry(layer), config).plans())
+    if can_pack(layer, config.rows):
+        plans += _Search(geometry(layer, packed=True), config).plans()
     if not plans:
         raise CompileError(
             f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad and "
             f"{config.acc_kib} KiB of accumulator",
-            node=geo.layer.name,
-            source=geo.layer.source,
+            node=layer.name,
+            source=layer.source,
             hint="use a configuration with more memory",
         )
     fastest = min(p.cycles for p in plans)
