@@ -63,7 +63,7 @@ def simspeed(
                 raise SimulationError(f"{cycles} cycles: too short, {MIN_CYCLES} are needed")
             outputs = _outputs(device, image)
             best["cocotb"] = min(best["cocotb"], result.wall_s)
-            best["bare"] = min(best["bare"], _run_bare(bare, device, cycles))
+            best["bare"] = min(best["bare"], run_bare(bare, device, cycles))
             for name, array in _outputs(device, image).items():
                 if not np.array_equal(array, outputs[name]):
                     raise SimulationError(f"output {name}: the bare simulation gives other values")
@@ -107,7 +107,7 @@ def _outputs(device: RtlDevice, image: Image) -> dict[str, NDArray[Any]]:
     return {port.name: device.read(port.name) for port in image.outputs}
 
 
-def _run_bare(bare: Build, device: RtlDevice, cycles: int) -> float:
+def run_bare(bare: Build, device: RtlDevice, cycles: int) -> float:
     """Seconds of one bare run on the device's memory, which stands still meanwhile."""
     memory = device.prepare_memory()
     command = [str(bare.program), str(2 * cycles)]
