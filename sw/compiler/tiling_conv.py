@@ -25,6 +25,9 @@ MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
 RAMPS = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
+SPLIT_RUN = 0.75
+"""Bus cycles that a run which begins or ends within a bus word costs beyond its bytes."""
+
 UNIT_CYCLES = 4
 """Cycles that the pipelines lose per column block."""
 
@@ -256,6 +259,9 @@ class _Search:
         fetch = units * MATRIX_BYTES + tiles * self.blocks * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
         load = (act + wgt + fetch) / bus
+        reads = self._input_runs(ys, xs, parts) * (1 if keep_act else groups)
+        load += SPLIT_RUN * reads
+        store = out / bus + SPLIT_RUN * self._output_runs(xs, groups)
         vector = geo.n * geo.oh * geo.ow * self.blocks
         # With one slot, loading stops while the matrix engine computes.
         serial = (act / bus if act_slots == 1 and tiles * many > 1 else 0) + (
@@ -263,11 +269,29 @@ class _Search:
         )
         start = self._start(ys, xs, group, parts, ramp, fold // tiles)
         tail = 2 * ys.counts[-1][0] * xs.counts[-1][0] + 3 * LATENCY
-        cycles = max(fold * folds * self.blocks, load, out / bus, vector) + serial
+        cycles = max(fold * folds * self.blocks, load, store, vector) + serial
         cycles += start + tail + UNIT_CYCLES * units
         if out_slots == 1:
             cycles += out / bus
         return math.ceil(cycles), act + wgt + out
+
+    def _input_runs(self, ys: _Axis, xs: _Axis, parts: tuple[Part, ...]) -> int:
+        """Runs of bytes that are loaded once through, where they do not fill whole bus words."""
+        if self.blocked:
+            return 0
+        geo, view = self.geo, self.geo.input
+        rows = geo.n * sum(ys.total)
+        if len(parts) > 1 or view.strides[2] != geo.pixel:
+            return rows * xs.total[0]
+        whole = xs.tiles == 1 and view.strides[1] == geo.w * geo.pixel and not geo.packed
+        return geo.n * ys.tiles if whole else rows * xs.tiles
+
+    def _output_runs(self, xs: _Axis, groups: int) -> int:
+        """The same for stores."""
+        geo = self.geo
+        if not self.joint and self.blocks > 1:
+            return 0
+        return geo.n * geo.oh * (xs.tiles if groups == 1 else geo.ow * groups)
 
     def _start(
         self,
