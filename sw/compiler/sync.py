@@ -60,6 +60,8 @@ class _Assignment:
             node.waits, node.posts = [], []
             for channel, wanted in needs.items():
                 self._take(node, channel, wanted)
+            if len(node.waits) > SYNC_SLOTS:
+                _merge_waits(node)
             for channel, by_node in self.levels.items():
                 if id(node) in by_node:
                     late += self._post(node, channel, by_node[id(node)])
@@ -74,8 +76,9 @@ class _Assignment:
             count = iterations(need.producer.values["loop"], level)
             done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
             totals[need.level, need.iteration] = base + done
+        point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
         for level, amount in _amounts(totals, self.taken[channel], node).items():
-            _wait(node, channel, self.semaphores[channel], level, amount)
+            _wait(node, self.semaphores[channel], point, level, amount)
             self.taken[channel] += amount * iterations(node.values["loop"], level)
         numbers, amounts, nodes = self.takers[channel]
         numbers.append(self.found.index[id(node)])
@@ -146,12 +149,22 @@ def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dic
     return {0: top}
 
 
-def _wait(node: Node, channel: Channel, sem: int, level: int, amount: int) -> None:
-    point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
+def _wait(node: Node, sem: int, point: Point, level: int, amount: int) -> None:
     while amount > 0:
         part = min(amount, MAX_AMOUNT)
         node.waits.append(Sync(sem=sem, level=level, point=point, amount=part))
         amount -= part
+
+
+def _merge_waits(node: Node) -> None:
+    """One slot per semaphore: everything is waited for at the start."""
+    totals: dict[tuple[int, Point], int] = defaultdict(int)
+    for slot in node.waits:
+        repeat = iterations(node.values["loop"], slot.level)
+        totals[slot.sem, slot.point] += slot.amount * repeat
+    node.waits = []
+    for (sem, point), amount in totals.items():
+        _wait(node, sem, point, 0, amount)
 
 
 def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Channel, int]:
