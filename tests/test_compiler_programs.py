@@ -176,6 +176,18 @@ def test_constant_operands_of_run_time_operators() -> None:
     assert_compiles_exactly(g, preset("tiny"), random_inputs(g))
 
 
+def test_product_rescaled_to_int32_feeds_an_addition() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 5, 5, 6))
+    a = conv(g, x, 7, 3, pad=1, seed=1)
+    weight = g.add_constant("w", np.ones((7, 1, 1, 6)), "int8")
+    bias = g.add_constant("b", [4], "int32")
+    acc = g.add_op("CONV2D", [x, weight, bias, zero_point(g, 1), zero_point(g, 0)])
+    total = g.add_op("ADD", [rescale(g, acc, 3.5, 0, "int32"), rescale(g, a, 9.0, 0, "int32", 5)])
+    g.outputs = [rescale(g, total, 0.02, 3)]
+    assert_compiles_exactly(g, preset("tiny"), random_inputs(g))
+
+
 def test_one_tensor_read_by_several_layers_and_as_output() -> None:
     g = Graph()
     x = g.add_input("x", (1, 8, 8, 4))

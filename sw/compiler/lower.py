@@ -8,13 +8,12 @@ RESHAPE, IDENTITY and SLICE become views.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from spec.isa import Alu, DType
 from spec.numerics import RANGES
 from sw.compiler.errors import CompileError
+from sw.compiler.fusion import ALU, Fusion
 from sw.compiler.layers import (
     DTYPE,
     UNSIGNED,
@@ -32,26 +31,20 @@ from sw.compiler.layers import (
 from sw.compiler.storage import Storage, to_nhwc
 from sw.compiler.tosa import Graph, Op
 
-INT32 = RANGES[DType.I32]
-_ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}
-
 
 class Lowering:
-    """Walks the operators in order; `done` holds those that an earlier layer has absorbed."""
+    """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.users = graph.consumers()
-        self.producers = graph.producers()
+        self.fusion = Fusion(graph)
         self.storage = Storage(graph)
         self.layers: list[Layer] = []
-        self.done: set[int] = set()
 
     def run(self) -> LayerProgram:
         """The layers of the whole graph; `CompileError` names the operator that has none."""
-        self._delay_operand_rescales()
         for op in self.graph.ops:
-            if id(op) not in self.done:
+            if id(op) not in self.fusion.done:
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)
@@ -71,7 +64,7 @@ class Lowering:
             "SLICE": self._view,
             "TRANSPOSE": self._transpose,
             "PAD": self._pad,
-            **dict.fromkeys(_ALU, self._binary),
+            **dict.fromkeys(ALU, self._binary),
         }
         if op.kind not in handlers:
             raise CompileError(
@@ -141,7 +134,7 @@ class Lowering:
                 source_shape=view.shape,
                 source_strides=(*view.strides, view.item),
                 before=(befores[0], befores[1], befores[2], befores[3]),
-                value=self._int(op.inputs[2]),
+                value=self.fusion.integer(op.inputs[2]),
             )
         )
 
@@ -150,70 +143,6 @@ class Lowering:
         if self.storage.claim_output(name):
             return
         self._move(name, self.storage.add_output(name), f"{name}.output", "")
-
-    # Chains -----------------------------------------------------------------------------------
-
-    def _next(self, name: str, *kinds: str) -> Op | None:
-        """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it."""
-        users = self.users[name]
-        if len(users) != 1 or name in self.graph.outputs or users[0].kind not in kinds:
-            return None
-        op = users[0]
-        return op if op.inputs[0] == name and id(op) not in self.done else None
-
-    def _absorb(self, op: Op, names: list[str]) -> str:
-        self.done.add(id(op))
-        names.append(op.kind)
-        return op.outputs[0]
-
-    def _int(self, name: str) -> int:
-        return int(self.graph.constant(name).reshape(-1)[0])
-
-    def _rescale_values(self, op: Op) -> dict[str, Any]:
-        """Epilogue fields of a RESCALE: multiplier, shift, zero point, range, type."""
-        name = op.outputs[0]
-        kinds = UNSIGNED if op.attributes["output_unsigned"] else DTYPE
-        kind = kinds[self.graph.tensors[name].dtype]
-        low, high = RANGES[kind]
-        return {
-            "multiplier": self.graph.constant(op.inputs[1]).astype(np.int64),
-            "shift": self.graph.constant(op.inputs[2]).astype(np.int64),
-            "zero_point": self._zero_point(op.inputs[4], op.attributes["output_unsigned"]),
-            "low": low,
-            "high": high,
-            "dtype": kind,
-        }
-
-    def _zero_point(self, name: str, unsigned: bool) -> int:
-        value = self._int(name)
-        if unsigned and value < 0:
-            value += {"int8": 256, "int16": 65536}.get(self.graph.tensors[name].dtype, 0)
-        return value
-
-    def _clamps(self, name: str, epilogue: Epilogue, names: list[str]) -> tuple[str, Epilogue]:
-        """Fold the CLAMPs and one TABLE that follow `name` into the epilogue."""
-        if epilogue.dtype not in (DType.I8, DType.I16):
-            return name, epilogue
-        while (op := self._next(name, "CLAMP")) is not None:
-            low, high = op.attributes["min_val"], op.attributes["max_val"]
-            epilogue = replace(
-                epilogue,
-                low=min(max(epilogue.low, low), high),
-                high=max(min(epilogue.high, high), low),
-            )
-            name = self._absorb(op, names)
-        if epilogue.dtype is DType.I8 and (op := self._next(name, "TABLE")) is not None:
-            epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
-            name = self._absorb(op, names)
-        return name, epilogue
-
-    def _after_int32(self, name: str, names: list[str], **values: Any) -> tuple[str, Epilogue]:
-        """The epilogue of int32 tensor `name`: RESCALE, CLAMPs, TABLE, as far as they follow."""
-        op = self._next(name, "RESCALE")
-        if op is None:
-            return name, Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], **values)
-        name = self._absorb(op, names)
-        return self._clamps(name, Epilogue(**self._rescale_values(op), **values), names)
 
     def _output(self, name: str, shape: tuple[int, int, int, int]) -> View:
         return dense(self.storage.add(name), self.graph.tensors[name].dtype, shape)
@@ -232,7 +161,7 @@ class Lowering:
         names = [op.kind]
         oc = self.graph.tensors[op.outputs[0]].shape[3]
         bias_data = np.broadcast_to(self.graph.constant(bias), (oc,)).astype(np.int32)
-        out, epilogue = self._after_int32(op.outputs[0], names, bias=bias_data)
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names, bias=bias_data)
         top, _, left, _ = op.attributes["pad"]
         shape = self.graph.tensors[x].shape
         view = self.storage.view(x, (shape[0], shape[1], shape[2], shape[3]))
@@ -253,8 +182,8 @@ class Lowering:
                 stride=stride,
                 dilation=op.attributes["dilation"],
                 pad=(top, left),
-                input_zp=self._int(x_zp),
-                weight_zp=self._int(w_zp),
+                input_zp=self.fusion.integer(x_zp),
+                weight_zp=self.fusion.integer(w_zp),
                 weights=self.graph.constant(weight),
             )
         )
@@ -264,7 +193,7 @@ class Lowering:
         n, h, k = self.graph.tensors[a].shape
         w = self.graph.tensors[b].shape[2]
         names = [op.kind]
-        out, epilogue = self._after_int32(op.outputs[0], names)
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names)
         self.layers.append(
             ConvLayer(
                 name=op.name,
@@ -273,8 +202,8 @@ class Lowering:
                 source=op.source,
                 input=self.storage.view(a, (n, h, 1, k)),
                 epilogue=epilogue,
-                input_zp=self._int(a_zp),
-                weight_zp=self._int(b_zp),
+                input_zp=self.fusion.integer(a_zp),
+                weight_zp=self.fusion.integer(b_zp),
                 weight_view=self.storage.view(b, (n, k, 1, w)),
             )
         )
@@ -285,11 +214,11 @@ class Lowering:
         average = op.kind == "AVG_POOL2D"
         kind = DTYPE[self.graph.tensors[x].dtype]
         low, high = RANGES[kind]
-        zero_point = self._int(op.inputs[2]) if average else 0
+        zero_point = self.fusion.integer(op.inputs[2]) if average else 0
         epilogue = Epilogue(dtype=kind, low=low, high=high, zero_point=zero_point)
         names = [op.kind]
         shape = to_nhwc(self.graph.tensors[op.outputs[0]].shape)
-        out, epilogue = self._clamps(op.outputs[0], epilogue, names)
+        out, epilogue = self.fusion.clamps(op.outputs[0], epilogue, names)
         top, _, left, _ = op.attributes["pad"]
         self.layers.append(
             PoolLayer(
@@ -303,38 +232,14 @@ class Lowering:
                 kernel=op.attributes["kernel"],
                 stride=op.attributes["stride"],
                 pad=(top, left),
-                input_zp=self._int(op.inputs[1]) if average else 0,
+                input_zp=self.fusion.integer(op.inputs[1]) if average else 0,
             )
         )
 
     # Elementwise ------------------------------------------------------------------------------
 
-    def _delay_operand_rescales(self) -> None:
-        """RESCALEs that only feed a binary operator become part of that operator's layer."""
-        for op in self.graph.ops:
-            if op.kind in _ALU:
-                for name in set(op.inputs):
-                    if (source := self._operand_rescale(name)) is not None:
-                        self.done.add(id(source))
-
-    def _operand_rescale(self, name: str) -> Op | None:
-        source = self.producers.get(name)
-        if source is None or source.kind != "RESCALE" or name in self.graph.outputs:
-            return None
-        if source.attributes["per_channel"] or any(u.kind not in _ALU for u in self.users[name]):
-            return None
-        before = self.producers.get(source.inputs[0])
-        if before is not None and self._fuses_rescale(before, source):
-            return None
-        return source
-
-    def _fuses_rescale(self, before: Op, rescale: Op) -> bool:
-        """Whether the RESCALE belongs to the layer of the operator before it."""
-        products = ("CONV2D", "MATMUL", *_ALU)
-        return before.kind in products and self._next(before.outputs[0], "RESCALE") is rescale
-
     def _operand(self, name: str, shape: tuple[int, int, int, int]) -> Operand:
-        source = self._operand_rescale(name)
+        source = self.fusion.operand_rescales.get(name)
         if source is None:
             kind = DTYPE[self.graph.tensors[name].dtype]
             return Operand(view=self.storage.view(name, shape), dtype=kind)
@@ -344,7 +249,7 @@ class Lowering:
         return Operand(
             view=self.storage.view(inner, shape),
             dtype=kind,
-            zero_point=self._zero_point(source.inputs[3], unsigned),
+            zero_point=self.fusion.zero_point(source.inputs[3], unsigned),
             multiplier=int(self.graph.constant(source.inputs[1])[0]),
             shift=int(self.graph.constant(source.inputs[2])[0]),
         )
@@ -362,7 +267,7 @@ class Lowering:
         names = [op.kind]
         shape = to_nhwc(shapes[0])
         a, b = (self._operand(i, shape) for i in op.inputs)
-        out, epilogue = self._after_int32(op.outputs[0], names)
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names)
         self.layers.append(
             ElementwiseLayer(
                 name=op.name,
@@ -371,7 +276,7 @@ class Lowering:
                 source=op.source,
                 a=a,
                 b=b,
-                alu=_ALU[op.kind],
+                alu=ALU[op.kind],
                 epilogue=epilogue,
             )
         )
@@ -381,12 +286,12 @@ class Lowering:
         shape = to_nhwc(self.graph.tensors[op.inputs[0]].shape)
         unsigned = op.attributes["input_unsigned"]
         kind = (UNSIGNED if unsigned else DTYPE)[self.graph.tensors[op.inputs[0]].dtype]
-        epilogue = Epilogue(**self._rescale_values(op))
-        out, epilogue = self._clamps(op.outputs[0], epilogue, names)
+        epilogue = Epilogue(**self.fusion.rescale_values(op))
+        out, epilogue = self.fusion.clamps(op.outputs[0], epilogue, names)
         a = Operand(
             view=self.storage.view(op.inputs[0], shape),
             dtype=kind,
-            zero_point=self._zero_point(op.inputs[3], unsigned),
+            zero_point=self.fusion.zero_point(op.inputs[3], unsigned),
         )
         self._append_unary(op, names, a, out, epilogue)
 
@@ -404,10 +309,10 @@ class Lowering:
                 high=min(high, op.attributes["max_val"]),
             )
             names.append(op.kind)
-            out, epilogue = self._clamps(op.outputs[0], epilogue, names)
+            out, epilogue = self.fusion.clamps(op.outputs[0], epilogue, names)
         else:
             epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
-            out = self._absorb(op, names)
+            out = self.fusion.absorb(op, names)
         a = Operand(view=self.storage.view(op.inputs[0], to_nhwc(tensor.shape)), dtype=kind)
         self._append_unary(op, names, a, out, epilogue)
 

@@ -1,0 +1,118 @@
+"""Which operators go into one layer: the chains that follow a product, and RESCALEs of operands.
+
+Only values that nobody else reads, and that are no graph outputs, are fused away.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from spec.isa import Alu, DType
+from spec.numerics import RANGES
+from sw.compiler.layers import DTYPE, UNSIGNED, Epilogue
+from sw.compiler.tosa import Graph, Op
+
+INT32 = RANGES[DType.I32]
+ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}
+"""The binary operators that the vector engine computes on int32."""
+
+
+class Fusion:
+    """Follows chains in `graph`; `done` holds the ids of operators that a layer has absorbed."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.users = graph.consumers()
+        self.producers = graph.producers()
+        self.done: set[int] = set()
+        self.operand_rescales = self._operand_rescales()
+        self.done.update(id(op) for op in self.operand_rescales.values())
+
+    def next(self, name: str, *kinds: str) -> Op | None:
+        """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it."""
+        users = self.users[name]
+        if len(users) != 1 or name in self.graph.outputs or users[0].kind not in kinds:
+            return None
+        op = users[0]
+        return op if op.inputs[0] == name and id(op) not in self.done else None
+
+    def absorb(self, op: Op, names: list[str]) -> str:
+        """Mark `op` as part of the current layer; returns its output."""
+        self.done.add(id(op))
+        names.append(op.kind)
+        return op.outputs[0]
+
+    def integer(self, name: str) -> int:
+        """The value of a one-element constant."""
+        return int(self.graph.constant(name).reshape(-1)[0])
+
+    def rescale_values(self, op: Op) -> dict[str, Any]:
+        """Epilogue fields of a RESCALE: multiplier, shift, zero point, range, type."""
+        name = op.outputs[0]
+        kinds = UNSIGNED if op.attributes["output_unsigned"] else DTYPE
+        kind = kinds[self.graph.tensors[name].dtype]
+        low, high = RANGES[kind]
+        return {
+            "multiplier": self.graph.constant(op.inputs[1]).astype(np.int64),
+            "shift": self.graph.constant(op.inputs[2]).astype(np.int64),
+            "zero_point": self.zero_point(op.inputs[4], op.attributes["output_unsigned"]),
+            "low": low,
+            "high": high,
+            "dtype": kind,
+        }
+
+    def zero_point(self, name: str, unsigned: bool) -> int:
+        """A zero-point operand; TOSA keeps those of unsigned values in signed types."""
+        value = self.integer(name)
+        if unsigned and value < 0:
+            value += {"int8": 256, "int16": 65536}.get(self.graph.tensors[name].dtype, 0)
+        return value
+
+    def clamps(self, name: str, epilogue: Epilogue, names: list[str]) -> tuple[str, Epilogue]:
+        """Fold the CLAMPs and one TABLE that follow `name` into the epilogue."""
+        if epilogue.dtype not in (DType.I8, DType.I16):
+            return name, epilogue
+        while (op := self.next(name, "CLAMP")) is not None:
+            low, high = op.attributes["min_val"], op.attributes["max_val"]
+            epilogue = replace(
+                epilogue,
+                low=min(max(epilogue.low, low), high),
+                high=max(min(epilogue.high, high), low),
+            )
+            name = self.absorb(op, names)
+        if epilogue.dtype is DType.I8 and (op := self.next(name, "TABLE")) is not None:
+            epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
+            name = self.absorb(op, names)
+        return name, epilogue
+
+    def after_int32(self, name: str, names: list[str], **values: Any) -> tuple[str, Epilogue]:
+        """The epilogue of int32 tensor `name`: RESCALE, CLAMPs, TABLE, as far as they follow."""
+        op = self.next(name, "RESCALE")
+        if op is None:
+            return name, Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], **values)
+        name = self.absorb(op, names)
+        return self.clamps(name, Epilogue(**self.rescale_values(op), **values), names)
+
+    def _operand_rescales(self) -> dict[str, Op]:
+        """By output: the RESCALEs that only feed binary operators, whose layers compute them."""
+        found = {}
+        for op in self.graph.ops:
+            if op.kind == "RESCALE" and self._is_operand(op):
+                found[op.outputs[0]] = op
+        return found
+
+    def _is_operand(self, op: Op) -> bool:
+        (name,) = op.outputs
+        users = self.users[name]
+        if op.attributes["per_channel"] or not users or name in self.graph.outputs:
+            return False
+        if any(user.kind not in ALU for user in users):
+            return False
+        before = self.producers.get(op.inputs[0])
+        return before is None or not self._fuses_rescale(before, op)
+
+    def _fuses_rescale(self, before: Op, rescale: Op) -> bool:
+        """Whether the RESCALE belongs to the layer of the operator before it."""
+        products = ("CONV2D", "MATMUL", *ALU)
+        return before.kind in products and self.next(before.outputs[0], "RESCALE") is rescale
