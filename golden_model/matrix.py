@@ -48,6 +48,8 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
             if clocks is not None and (before := shared.finished.pop(number - 2, None)) is not None:
                 clocks.learn(Timeline.WEIGHTS, before)
             shared.ready.append(read_weights(context, plan, chunk))
+            # Progress even if this sequencer is held back next: the main one can go on.
+            yield None
             if folds.steps(chunk).size > 1:
                 # Folds after the first wait for the main sequencer to begin this chunk.
                 while shared.begun <= number:

@@ -428,3 +428,30 @@ def test_second_operand_is_checked_too() -> None:
     body[2][1].update({"alu": Alu.ADD, "b_base": 64, "loop": loop})
     run(body)
     hazard(without_wait(body, 2, 1), "reads spad 64")
+
+
+def test_weights_that_come_last_of_all_are_no_deadlock() -> None:
+    """The main sequencer has waited longer, and nothing else in the machine can go on."""
+    folds = [{"count": 2, "act": 4, "wgt": 16}, {"count": VECTORS, "act": 4, "acc": 1}]
+    body = [
+        load(0, 64),
+        load(64, 64, post=[Sync(sem=0), Sync(sem=1)]),
+        matrix(wait=[Sync(sem=0), Sync(sem=1, point=WEIGHTS)]),
+        matrix(
+            fold_loops=1,
+            k_loops=1,
+            loop=folds,
+            wait=[Sync(sem=2, point=WEIGHTS)],
+            post=[Sync(sem=3)],
+        ),
+        vector(wait=[Sync(sem=3)], post=[Sync(sem=4)]),
+        store(wait=[Sync(sem=4)]),
+        load(256, post=[Sync(sem=2)]),
+    ]
+    data = DATA.reshape(-1).astype(int)
+    sums = sum(
+        np.array([data[4 * (m + k) :][:4] for m in range(VECTORS)])
+        @ data[16 * k :][:16].reshape(4, 4)
+        for k in range(2)
+    )
+    np.testing.assert_array_equal(run(body), np.clip(sums, -128, 127))
