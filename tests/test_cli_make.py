@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*command, path=None, cwd=ROOT):
-    env = {**os.environ}
-    env.pop("MAKEFLAGS", None)
+    # `make test` itself must not make the inner make a sub-make.
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     if path is not None:
         env["PATH"] = str(path)
     return subprocess.run(

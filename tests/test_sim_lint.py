@@ -32,9 +32,12 @@ def test_a_warning_fails_the_lint(monkeypatch, tmp_path):
 
 
 def test_generating_rtl_reports_what_went_wrong(monkeypatch, tmp_path):
+    broken = tmp_path / "hw_gen"
+    broken.mkdir()
+    (broken / "__init__.py").touch()
+    (broken / "__main__.py").write_text("raise SystemExit('no such block')\n")
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(BuildError, match="generating the RTL of tiny failed"):
+    with pytest.raises(BuildError, match="generating the RTL of tiny failed:\nno such block"):
         build.generate_rtl(preset("tiny"), tmp_path / "out")
 
 
