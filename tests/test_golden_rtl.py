@@ -1,5 +1,10 @@
-"""Random instructions on the generated RTL: it leaves the memories as the golden model does."""
+"""Random instructions on the generated RTL: it leaves the memories as the golden model does.
 
+`SYSTOLA_RANDOM=100` runs 100 times as many; `SYSTOLA_RANDOM_CONFIGS=default,small` takes other
+presets.
+"""
+
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,16 +26,26 @@ from spec.isa import DType, Space
 
 TINY = preset("tiny")
 KINDS = {"matrix": random_matrix, "vector": random_vector, "convolution": random_convolution}
-SEEDS = range(8)
+FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
+CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
+
+
+def open_device(config: NpuConfig) -> Iterator[object]:
+    from sw.runtime.rtl import RtlDevice
+
+    npu = RtlDevice(config, latency=5)
+    yield npu
+    npu.close()
 
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[object]:
-    from sw.runtime.rtl import RtlDevice
+    yield from open_device(TINY)
 
-    npu = RtlDevice(TINY, latency=5)
-    yield npu
-    npu.close()
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def any_device(request) -> Iterator[object]:
+    yield from open_device(preset(request.param))
 
 
 def whole_memory(config: NpuConfig, instruction: Instruction, rng: np.random.Generator) -> Image:
@@ -64,17 +79,21 @@ def whole_memory(config: NpuConfig, instruction: Instruction, rng: np.random.Gen
 
 
 @pytest.mark.rtl
+@pytest.mark.timeout(600 * FACTOR)
 @pytest.mark.parametrize("kind", KINDS)
-def test_rtl_and_golden_model_leave_the_same_memories(kind: str, device) -> None:
-    for seed in SEEDS:
+def test_rtl_and_golden_model_leave_the_same_memories(kind: str, any_device) -> None:
+    device, config = any_device, any_device.config
+    # The larger scratchpads take most of the time to fill and to compare.
+    for seed in range((8 if config == TINY else 3) * FACTOR):
         rng = np.random.default_rng(seed)
-        instruction = KINDS[kind](rng, TINY)
-        program = whole_memory(TINY, instruction, rng)
-        want = Machine(TINY).run(program, {})
+        instruction = KINDS[kind](rng, config)
+        program = whole_memory(config, instruction, rng)
+        want = Machine(config).run(program, {})
+        device.set_memory(latency=int(rng.integers(1, 401)), stall=rng.random() / 2, seed=seed)
         device.load(program)
         device.run()
         for name, array in want.items():
-            message = f"seed {seed}, {name}: {instruction}"
+            message = f"{config.name}, seed {seed}, {name}: {instruction}"
             np.testing.assert_array_equal(device.read(name), array, message)
 
 

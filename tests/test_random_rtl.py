@@ -1,0 +1,94 @@
+"""Random programs and pipelines, engines running at once: the RTL does what the golden model does.
+
+Every program has a memory of its own latency and stalls. `SYSTOLA_RANDOM=100` runs 100 times as
+many; `SYSTOLA_RANDOM_CONFIGS=default,small` takes other presets.
+"""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from random_pipelines import random_pipeline
+from random_programs import random_program
+
+from golden_model import Machine
+from spec import Image, Opcode, preset
+from spec.isa import Point, decode
+
+FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
+CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
+PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
+TINY = preset("tiny")
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def device(request) -> Iterator[object]:
+    from sw.runtime.rtl import RtlDevice
+
+    npu = RtlDevice(preset(request.param))
+    yield npu
+    npu.close()
+
+
+def agree(device, seed: int, made: Image, inputs: dict, want: dict) -> None:
+    """Run on the device, with a memory that the seed makes, and compare every output."""
+    rng = np.random.default_rng(seed)
+    latency = int(rng.integers(1, 401))
+    stall = float(rng.uniform(0, 0.5)) if rng.random() < 0.7 else 0.0
+    device.set_memory(latency=latency, stall=stall, seed=seed)
+    device.load(made)
+    for name, array in inputs.items():
+        device.write(name, array)
+    device.run()
+    for name, array in want.items():
+        what = f"{device.config.name}, seed {seed}, latency {latency}, stall {stall}: {name}"
+        np.testing.assert_array_equal(device.read(name), array, what)
+
+
+@pytest.mark.rtl
+@pytest.mark.timeout(600 * FACTOR)
+def test_random_programs_leave_the_same_memories(device) -> None:
+    for seed in range(PROGRAMS):
+        made, inputs, want, _ = random_program(seed, device.config, many=12)
+        agree(device, seed, made, inputs, want)
+
+
+@pytest.mark.rtl
+@pytest.mark.timeout(600 * FACTOR)
+def test_random_pipelines_give_what_numpy_gives(device) -> None:
+    for seed in range(PIPELINES):
+        pipeline, made = random_pipeline(seed, device.config)
+        agree(device, seed, made, {"x": pipeline.data}, {"y": pipeline.expected()})
+
+
+def test_random_pipelines_are_free_of_hazards_and_right_on_the_golden_model() -> None:
+    for seed in range(40):
+        pipeline, made = random_pipeline(seed, TINY)
+        got = Machine(TINY).run(made, {"x": pipeline.data})["y"]
+        np.testing.assert_array_equal(got, pipeline.expected(), f"seed {seed}")
+
+
+def instructions(made: Image) -> list:
+    code, at, out = made.program.tobytes(), 0, []
+    while at < len(code):
+        out.append(decode(code, at))
+        at += 16 * out[-1].format.granules
+    return out
+
+
+def test_random_programs_have_every_kind_of_semaphore() -> None:
+    """Or comparing them would show less than it seems to."""
+    found = set()
+    for seed in range(8):
+        for instruction in instructions(random_program(seed, TINY, many=12)[0]):
+            for kind, slots in (("wait", instruction.waits), ("post", instruction.posts)):
+                for slot in slots:
+                    found.add((instruction.opcode, kind, slot.point))
+                    found.add((kind, slot.level > 0))
+    engines = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR)
+    wanted = {(op, kind, Point.DONE) for op in engines for kind in ("wait", "post")}
+    wanted |= {(op, "post", Point.READ) for op in engines if op is not Opcode.LOAD}
+    wanted |= {(Opcode.MATRIX, kind, Point.WEIGHTS) for kind in ("wait", "post")}
+    wanted |= {(kind, True) for kind in ("wait", "post")}
+    assert wanted <= found
