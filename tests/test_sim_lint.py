@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spec import preset
+from spec import NpuConfig, preset
 from sw.runtime.simulator import build, lint
 from sw.runtime.simulator.build import ROOT
 from sw.runtime.simulator.errors import BuildError
@@ -18,6 +18,12 @@ pytestmark = pytest.mark.rtl
 
 def test_tiny_has_no_warnings():
     assert lint.lint(preset("tiny")) > 1000
+
+
+def test_the_smallest_parameters_have_no_warnings():
+    small = {"rows": 2, "cols": 2, "spad_kib": 4, "acc_kib": 1, "bus_bytes": 8, "banks": 4}
+    small |= {"param_entries": 4, "queue_depth": 2, "outstanding": 8, "max_burst": 1}
+    assert lint.lint(NpuConfig(**small, axi_addr_bits=32)) > 1000
 
 
 def test_a_warning_fails_the_lint(monkeypatch, tmp_path):

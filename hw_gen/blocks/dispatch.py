@@ -47,9 +47,13 @@ class InstructionQueues(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         queues = {}
+        depth = self._config.queue_depth
+        # The buffered one keeps one item in its output register: of two, a memory of one word,
+        # whose address would be no bits wide.
+        kind = fifo.SyncFIFOBuffered if depth > 2 else fifo.SyncFIFO
         for name, opcode in QUEUES.items():
             width = queued_layout(opcode).as_shape().width
-            queues[name] = fifo.SyncFIFOBuffered(width=width, depth=self._config.queue_depth)
+            queues[name] = kind(width=width, depth=depth)
             m.submodules[name] = queues[name]
             out = getattr(self, f"o_{name}")
             m.d.comb += [
