@@ -40,11 +40,11 @@ class Context:
 
     def _shadows(self) -> None:
         config = self.config
-        vector = (Timeline.VECTOR_ISSUE,)
+        vector, late = (Timeline.VECTOR_ISSUE,), (Timeline.VECTOR_DONE,)
         self.spad = Shadow("spad", config.spad_bytes, _STEP_READERS)
         self.acc = Shadow("acc", config.acc_vectors, vector)
-        self.param = Shadow("param", config.param_bytes, vector)
-        self.table = Shadow("table", config.table_entries, vector)
+        self.param = Shadow("param", config.param_bytes, late)
+        self.table = Shadow("table", config.table_entries, late)
         self.memory: list[Shadow | None] = [None] * REGIONS
         for region in range(REGIONS):
             given = region in (REGION_CONST, REGION_INPUT)
@@ -62,6 +62,11 @@ class Context:
         if self.hazards is not None:
             shadow: Shadow = getattr(self, space)
             self.hazards.read(shadow, shadow.units(address, run), timeline, index)
+
+    def read_late(self, space: str, address: Ints, run: int, index: int) -> None:
+        """VECTOR reads parameters or table: after its A and B, and READ does not tell when."""
+        self.reads_done(Timeline.VECTOR_ISSUE, Timeline.VECTOR_DONE)
+        self.read(space, address, run, Timeline.VECTOR_DONE, index)
 
     def write(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:
         self.bounds(space, address, run, timeline, index)

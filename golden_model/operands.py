@@ -140,7 +140,7 @@ class Work:
         entries = self.entries()
         for n, chosen in self.shape.classes(select):
             address = entries[chosen] * context.config.param_entry_bytes + at
-            context.read("param", address, n * size, Timeline.VECTOR_ISSUE, self.plan.index)
+            context.read_late("param", address, n * size, self.plan.index)
         entries = entries[select]
         low, high = int(entries.min()), int(entries.max())
         rows = table[low : high + 1, : self.shape.width].astype(np.int64)

@@ -140,6 +140,6 @@ def _finish(work: Work, value: Lanes) -> Lanes:
     if v["table"]:
         table = work.context.state.table
         whole = np.zeros(1, np.int64)
-        work.context.read("table", whole, table.size, Timeline.VECTOR_ISSUE, work.plan.index)
+        work.context.read_late("table", whole, table.size, work.plan.index)
         value = table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32)
     return value

@@ -25,7 +25,7 @@ MOST_AMOUNT = 127
 MOST_POSTS = 200  # of one semaphore in one program; eight bits hold 255
 Values = dict[str, Any]
 _RACE = re.compile(
-    r"^race: (\w+)( \(weights\))? at instruction (\d+) `.*` (?:reads|writes) .*, and "
+    r"^race: (\w+)( \(weights\))? at instruction (\d+) `.*` (?:reads|writes) (.+) \d+, and "
     r"(\w+)( \(weights\))? at instruction (\d+) `.*` (reads|writes) it; "
 )
 _IN_PLACE = re.compile("earlier step of the same instruction")
@@ -299,10 +299,10 @@ class Program:
         """Add what keeps the two accesses of a race in order."""
         found = _RACE.match(message)
         assert found, message
-        second, weights, j, first, first_weights, i, access = found.groups()
+        second, weights, j, space, first, first_weights, i, access = found.groups()
         point = Point.WEIGHTS if first_weights else Point.READ if access == "reads" else Point.DONE
         poster, waiter = Engine[first.upper()], Engine[second.upper()]
-        if poster is Engine.LOAD:
+        if poster is Engine.LOAD or space in ("param", "table"):
             point = Point.DONE
         channel = Channel(poster, point, waiter, bool(weights))
         # BEGIN is instruction 0.

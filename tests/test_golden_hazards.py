@@ -333,6 +333,28 @@ def test_a_semaphore_must_not_overflow_however_slow_its_waiter() -> None:
         Machine(tiny).run(tiles(tiny, False), {})
 
 
+@pytest.mark.parametrize(
+    ("values", "again", "space"),
+    [
+        ({"bias": 1}, {"space": Space.PARAM, "run": 40}, "param 0"),
+        ({"table": 1}, {"space": Space.TABLE, "run": 256}, "table 0"),
+    ],
+)
+def test_parameters_and_table_are_read_when_the_vector_engine_is_done(
+    values: dict[str, int], again: dict[str, int], space: str
+) -> None:
+    """Its READ speaks of A and B only."""
+    fill = {"fill": 1, "region": 0, **again}
+    body = [(LOAD, {**fill, "post": [Sync(sem=6)]}), *chain()]
+    body[4][1]["wait"].append(Sync(sem=6))
+    body[4][1].update(values)
+    body[4][1]["post"].append(Sync(sem=7, point=READ))
+    body.append((LOAD, {**fill, "wait": [Sync(sem=7)]}))
+    hazard(body, f"writes {space}, and vector at instruction 5 ")
+    body[4][1]["post"][-1] = Sync(sem=7)
+    run(body)
+
+
 # Reads of what nothing wrote ---------------------------------------------------------------------
 
 
