@@ -234,6 +234,8 @@ async def provoke(bench: Bench, name: str) -> None:
         program[0] = Instruction(Opcode.BEGIN, {**program[0].values, "config_digest": 1})
     if name == "program without END":
         program.pop()
+    if name == "overflow":
+        program.insert(2, program[1])  # the engine is at this one when the first's posts overflow
     code = bytearray(encode_program(program))
     if name == "illegal opcode":
         code[len(encode_program(program[:2]))] = 0x7F

@@ -32,11 +32,16 @@ def queued_layout(opcode: Opcode) -> data.StructLayout:
     return data.StructLayout({"instr": instruction_layout(opcode), "index": INDEX_BITS})
 
 
-post_layout = data.StructLayout({"sem": 6, "amount": 7})
-"""One semaphore update."""
+post_layout = data.StructLayout({"sem": 6, "amount": 7, "index": INDEX_BITS})
+"""One semaphore update, and the instruction that it belongs to."""
 
-post_entry_layout = data.ArrayLayout(
-    data.StructLayout({"enable": 1, "sem": 6, "amount": 7}), SYNC_SLOTS
+post_entry_layout = data.StructLayout(
+    {
+        "slots": data.ArrayLayout(
+            data.StructLayout({"enable": 1, "sem": 6, "amount": 7}), SYNC_SLOTS
+        ),
+        "index": INDEX_BITS,
+    }
 )
 """The updates that fire together when some step of an instruction completes."""
 

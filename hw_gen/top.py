@@ -100,7 +100,11 @@ class Npu(wiring.Component):
         connect(m, flipped(self.control), regs.axil)
         self._accumulator(m, matrix, vector, acc)
         self._control(m, regs, tracker, fetch, load, store, matrix, vector)
-        m.d.comb += regs.overflow.eq(sems.overflow)
+        m.d.comb += [
+            regs.overflow.eq(sems.overflow),
+            regs.overflow_index.eq(sems.overflow_index),
+            matrix.clear.eq(regs.soft_reset),
+        ]
         with m.Switch(sems.overflow_poster):
             for i, (engine, _) in enumerate(posts):
                 with m.Case(i):

@@ -143,6 +143,8 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
                 f"{operand}_shift: value {instruction[f'{operand}_shift']}: a RESCALE's shift lies "
                 "in 2…62"
             )
+    if instruction["o_min"] > instruction["o_max"]:
+        yield f"o_min: value {instruction['o_min']} exceeds o_max={instruction['o_max']}"
     if instruction["reduce"] != Reduce.NONE:
         yield from _reduction(instruction)
 

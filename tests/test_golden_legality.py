@@ -56,6 +56,12 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         "STORE.loop[0].last: value 1 must equal its count 2",
     ),
     (
+        VECTOR,
+        {"o_min": 1, "o_max": 0},
+        {"o_min": 1, "o_max": 1},
+        "VECTOR.o_min: value 1 exceeds o_max=0",
+    ),
+    (
         LOAD,
         {"space": Space.ACC},
         {"space": Space.SPAD},

@@ -217,13 +217,12 @@ def test_semaphore_overflow_is_reported():
     dut = Semaphores(NpuConfig(), waiters=1, posters=2)
 
     async def run(ctx):
-        ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100})
+        ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100, "index": 9})
         ctx.set(dut.post[1].valid, 1)
         flags = []
         for _ in range(3):
-            overflow, poster = await sample(ctx, dut.overflow, dut.overflow_poster)
-            flags.append((overflow, poster))
-        assert flags == [(0, 1), (0, 1), (1, 1)]
+            flags.append(await sample(ctx, dut.overflow, dut.overflow_poster, dut.overflow_index))
+        assert flags == [(0, 1, 9), (0, 1, 9), (1, 1, 9)]
 
     simulate(dut, run)
 
@@ -235,8 +234,8 @@ def test_post_queue_sends_in_order_only_what_fired():
     async def run(ctx):
         ctx.set(dut.o.ready, 1)
         for n in range(3):
-            entry = [{"enable": s <= n, "sem": 10 * n + s, "amount": 1} for s in range(4)]
-            ctx.set(dut.i.payload, entry)
+            slots = [{"enable": s <= n, "sem": 10 * n + s, "amount": 1} for s in range(4)]
+            ctx.set(dut.i.payload, {"slots": slots, "index": 100 + n})
             ctx.set(dut.i.valid, 1)
             await ctx.tick().until(dut.i.ready)
         ctx.set(dut.i.valid, 0)
@@ -244,7 +243,7 @@ def test_post_queue_sends_in_order_only_what_fired():
             ctx.set(dut.fire, cycle in (5, 6))
             valid, payload = await sample(ctx, dut.o.valid, dut.o.payload)
             if valid:
-                sent.append(payload.sem)
+                sent.append((payload.sem, payload.index))
 
     simulate(dut, run)
-    assert sent == [0, 10, 11]
+    assert sent == [(0, 100), (10, 101), (11, 101)]

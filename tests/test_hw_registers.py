@@ -245,11 +245,12 @@ def test_semaphore_overflow():
     async def test(host, ctx):
         await host.write("CONTROL", Control.START)
         ctx.set(host.dut.overflow_engine, Engine.MATRIX)
+        ctx.set(host.dut.overflow_index, 20)
         ctx.set(host.dut.engines[Engine.MATRIX].index, 21)
         await host.pulse(host.dut.overflow)
         assert await host.read("FAULT_CAUSE") == Fault.SEMAPHORE_OVERFLOW
         assert await host.read("FAULT_ENGINE") == Engine.MATRIX
-        assert await host.read("FAULT_INSTRUCTION") == 21
+        assert await host.read("FAULT_INSTRUCTION") == 20
         assert await host.read("PC_MATRIX") == 21
 
     run(test)

@@ -13,6 +13,7 @@ class SystolicArray(wiring.Component):
 
     Members
     -------
+    clear : reset (an instance is not reached by `ResetInserter`).
     act : `rows` operands of 9 bits; swap, tag : beside them.
     wgt_valid, wgt : `cols` weights of 9 bits.
     sums : `cols` int32; tag_o : their tag, a cycle earlier.
@@ -24,6 +25,7 @@ class SystolicArray(wiring.Component):
             {
                 "act": In(9 * config.rows),
                 "swap": In(1),
+                "clear": In(1),
                 "tag": In(acc_tag_layout(config)),
                 "wgt_valid": In(1),
                 "wgt": In(9 * config.cols),
@@ -41,7 +43,7 @@ class SystolicArray(wiring.Component):
             p_COLS=self._config.cols,
             p_TAG_BITS=len(tag_o),
             i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
+            i_rst=ResetSignal() | self.clear,
             i_act=self.act,
             i_swap=self.swap,
             i_tag_i=self.tag.as_value(),

@@ -117,6 +117,7 @@ def _matrix(config: NpuConfig, view) -> Iterator[Value]:
 
 
 def _vector(config: NpuConfig, view) -> Iterator[Value]:
+    yield view.o_min.as_signed() > view.o_max.as_signed()
     yield view.lanes > config.cols
     yield view.lanes_last > config.cols
     yield (view.lane_loop != _NO_LOOP) & (view.lane_loop >= LOOPS)

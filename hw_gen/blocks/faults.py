@@ -17,7 +17,8 @@ class FaultUnit(wiring.Component):
     Members
     -------
     run : a program runs. clear : forget the fault.
-    engines[e] : ``In(EngineStatus)``. overflow, overflow_engine : a post passed the maximum.
+    engines[e] : ``In(EngineStatus)``. overflow, overflow_engine, overflow_index : a
+        post of that engine's instruction passed the maximum.
     limit : cycles without any BUSY engine before WATCHDOG; 0: never.
     fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
     """
@@ -27,6 +28,7 @@ class FaultUnit(wiring.Component):
     engines: In(EngineStatus).array(len(Engine))
     overflow: In(1)
     overflow_engine: In(3)
+    overflow_index: In(INDEX_BITS)
     limit: In(32)
     fault: Out(1)
     strobe: Out(1)
@@ -45,11 +47,11 @@ class FaultUnit(wiring.Component):
                 with m.If(self.engines[e].stall != Stall.IDLE):
                     m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
         with m.If(self.overflow):
-            m.d.comb += [cause.eq(Fault.SEMAPHORE_OVERFLOW), engine.eq(self.overflow_engine)]
-            with m.Switch(self.overflow_engine):
-                for e in Engine:
-                    with m.Case(e):
-                        m.d.comb += index.eq(self.engines[e].index)
+            m.d.comb += [
+                cause.eq(Fault.SEMAPHORE_OVERFLOW),
+                engine.eq(self.overflow_engine),
+                index.eq(self.overflow_index),
+            ]
         for e in reversed(Engine):
             status = self.engines[e]
             with m.If(status.fault):

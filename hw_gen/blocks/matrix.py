@@ -46,7 +46,8 @@ class MatrixEngine(wiring.Component):
     wait, wait_weights : ports to the semaphores.
     post_done, post_read, post_weights : semaphore updates.
     vector : strobe, an activation vector was issued (for the counters).
-    halt : issue nothing more.
+    halt : issue nothing more. clear : soft reset of the array, which a `ResetInserter` around the
+        engine does not reach.
 
     Timing: a fold of M vectors with R array rows takes max(M, R + 1) cycles. A vector's sum is
     written READ_LATENCY + rows + cols + 2 cycles after its issue.
@@ -71,6 +72,7 @@ class MatrixEngine(wiring.Component):
                 "post_weights": Out(PostStream),
                 "vector": Out(1),
                 "halt": In(1),
+                "clear": In(1),
                 "status": Out(EngineStatus),
             }
         )
@@ -95,7 +97,11 @@ class MatrixEngine(wiring.Component):
         connect(m, weights.i, flipped(self.i_weights))
         connect(m, main.wait, flipped(self.wait))
         connect(m, weights.wait, flipped(self.wait_weights))
-        m.d.comb += [self.tag.eq(array.tag_o), self.sums.eq(array.sums)]
+        m.d.comb += [
+            self.tag.eq(array.tag_o),
+            self.sums.eq(array.sums),
+            array.clear.eq(self.clear),
+        ]
 
         # Shadow weights: full from the last weight row of a fold to the swap that uses it.
         full, swap = Signal(), Signal()

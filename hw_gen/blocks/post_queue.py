@@ -44,7 +44,8 @@ class PostQueue(wiring.Component):
             queue.w_en.eq(self.i.valid),
             queue.w_data.eq(self.i.payload),
             entry.eq(queue.r_data),
-            left.eq(Cat(entry[s].enable for s in range(SYNC_SLOTS)) & ~sent),
+            self.o.payload.index.eq(entry.index),
+            left.eq(Cat(entry.slots[s].enable for s in range(SYNC_SLOTS)) & ~sent),
             self.o.valid.eq(queue.r_rdy & (fired != 0) & left.any()),
             self.empty.eq(~queue.r_rdy & (queue.level == 0)),
         ]
@@ -52,8 +53,8 @@ class PostQueue(wiring.Component):
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(left[s]):
                 m.d.comb += [
-                    self.o.payload.sem.eq(entry[s].sem),
-                    self.o.payload.amount.eq(entry[s].amount),
+                    self.o.payload.sem.eq(entry.slots[s].sem),
+                    self.o.payload.amount.eq(entry.slots[s].amount),
                     lowest.eq(1 << s),
                 ]
         with m.If(self.o.valid & self.o.ready):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.counters import TOTALS, Counters
 from hw_gen.blocks.faults import FaultUnit
 from hw_gen.interfaces import EngineStatus, axi_lite
+from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
 from spec.isa import ISA_DIGEST, ISA_VERSION, REGIONS, Engine
 from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Stall
@@ -27,7 +28,7 @@ class Registers(wiring.Component):
     axil : ``In(axi_lite)``; an address that holds no register answers SLVERR.
     irq : interrupt. start : begin a program. bases, program_address, program_bytes : its arguments.
     running : between START and DONE or fault. done : the program ended (from fetch).
-    engines, overflow, overflow_engine : see `FaultUnit`.
+    engines, overflow, overflow_engine, overflow_index : see `FaultUnit`.
     vector, read_beat, write_bytes : see `Counters`.
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
@@ -51,6 +52,7 @@ class Registers(wiring.Component):
                 "engines": In(EngineStatus).array(len(Engine)),
                 "overflow": In(1),
                 "overflow_engine": In(3),
+                "overflow_index": In(INDEX_BITS),
                 "vector": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
@@ -76,6 +78,7 @@ class Registers(wiring.Component):
             faults.clear.eq(self.soft_reset),
             faults.overflow.eq(self.overflow),
             faults.overflow_engine.eq(self.overflow_engine),
+            faults.overflow_index.eq(self.overflow_index),
             faults.limit.eq(storage["WATCHDOG"]),
             counters.run.eq(self.running),
             counters.clear.eq(self.start | self.soft_reset),

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.layouts import PostStream, post_layout
+from hw_gen.layouts import INDEX_BITS, PostStream, post_layout
 from spec.config import NpuConfig
 
 WaitPort = wiring.Signature({"valid": Out(1), "sem": Out(6), "amount": Out(7), "grant": In(1)})
@@ -23,7 +23,8 @@ class Semaphores(wiring.Component):
     -------
     wait[i] : ``In(WaitPort)``; grant is combinational.
     post[j] : ``In(PostStream)``.
-    overflow : a post passed the maximum, with ``overflow_poster`` the port that sent it.
+    overflow : a post passed the maximum; ``overflow_poster`` is the port that sent it,
+        ``overflow_index`` its instruction.
 
     Timing: a post is visible to waiters in the next cycle.
     """
@@ -36,6 +37,7 @@ class Semaphores(wiring.Component):
                 "post": In(PostStream).array(posters),
                 "overflow": Out(1),
                 "overflow_poster": Out(range(posters)),
+                "overflow_index": Out(INDEX_BITS),
             }
         )
 
@@ -65,6 +67,7 @@ class Semaphores(wiring.Component):
             same.eq(taken & (take_sem == post.sem[:bits])),
             total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
             self.overflow.eq(posted & total[-1]),
+            self.overflow_index.eq(post.index),
         ]
         with m.If(taken):
             m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)

@@ -186,7 +186,8 @@ class Sequencer(wiring.Component):
         """Push the entries that the step completes; returns: every queue has room."""
         ready = Const(1, 1)
         for p, point in enumerate(self._post_points):
-            entry = self.post[p].payload
+            entry = self.post[p].payload.slots
+            m.d.comb += self.post[p].payload.index.eq(self.index)
             for s in range(SYNC_SLOTS):
                 slot = self.instr.post[s]
                 fires = (slot.amount != 0) & (slot.point == point)

@@ -9,7 +9,7 @@ from hw_gen.blocks.vector_lanes import CONTEXT, context_layout, tag_layout
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import instruction_layout
 from spec.config import NpuConfig
-from spec.isa import Alu, DType, Opcode, Reduce, Space
+from spec.isa import Alu, DType, Opcode, Reduce, Scale, Space
 
 READS_AHEAD = 8
 """Words that may be read and not yet consumed, per operand; covers the read latency twice."""
@@ -121,6 +121,10 @@ class VectorIssue(wiring.Component):
         for total, dtype in zip(totals, (instr.a_type, instr.b_type, instr.o_type), strict=True):
             m.d.comb += total.eq(n << type_shift(dtype))
         a_bytes, b_bytes, o_bytes = totals
+        uses_param = (
+            instr.bias | (instr.a_scale == Scale.CHANNEL) | (instr.o_scale == Scale.CHANNEL)
+        )
+        writes = (instr.reduce == Reduce.NONE) | self.pending.payload.step.red_last
         bad_a = Mux(from_acc, step.a >= cfg.acc_vectors, step.a + a_bytes > cfg.spad_bytes)
         bad_o = Mux(
             instr.o_space == Space.ACC,
@@ -130,8 +134,8 @@ class VectorIssue(wiring.Component):
         m.d.comb += self.bad.eq(
             (inside & bad_a)
             | (use_b & (step.b + b_bytes > cfg.spad_bytes))
-            | bad_o
-            | (step.param >= cfg.param_entries)
+            | (writes & bad_o)
+            | (uses_param & (step.param >= cfg.param_entries))
         )
         return a_bytes, b_bytes
 
