@@ -41,8 +41,8 @@ verify: venv ## Compare the compiler with the TOSA reference model: TARGET=matmu
 	@$(SYSTOLA) verify $(TARGET) --config $(CONFIG) $(if $(SHAPE),--shape '$(SHAPE)')
 
 .PHONY: rtl
-rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name SET=rows=8 OUT=rtl/gen/name
-	@$(PY) -m hw_gen --config $(CONFIG) $(foreach s,$(SET),--set '$(s)') --out $(or $(OUT),rtl/gen/$(CONFIG))
+rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name SET=rows=8 OUT=folder
+	@$(PY) -m hw_gen --config $(CONFIG) $(foreach s,$(SET),--set '$(s)') $(if $(OUT),--out '$(OUT)')
 
 .PHONY: simspeed
 simspeed: venv ## Measure the simulator: cycles per second of systola against bare C++: CONFIG=

@@ -7,19 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from spec.config import PRESETS, preset
+from spec.config import PRESETS, parse_settings, preset
 from spec.errors import SystolaError
-
-
-def parse_settings(items: Sequence[str]) -> dict[str, str]:
-    """`["rows=8"]` as `{"rows": "8"}`; `SystolaError` on anything that is not name=value."""
-    settings = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
-            raise SystolaError(f"--set {item}: must be of the form name=value, e.g. --set rows=8")
-        settings[key] = value
-    return settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,15 +18,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--config", default="default", help=f"preset: {', '.join(PRESETS)} (default: %(default)s)"
     )
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--out", type=Path, help="folder (default: rtl/gen/CONFIG)")
+    parser.add_argument("--out", type=Path, help="folder (default: rtl/gen/CONFIG, plus settings)")
+    parser.add_argument(
+        "--assertions", action="store_true", help="check internal invariants (SystemVerilog)"
+    )
     options = parser.parse_args(argv)
     try:
         config = preset(options.config).with_settings(parse_settings(options.set))
         from hw_gen.generate import generate
 
         began = time.monotonic()
-        out = options.out or Path("rtl", "gen", options.config)
-        paths = generate(config, out)
+        out = options.out or Path("rtl", "gen", config.name)
+        paths = generate(config, out, assertions=options.assertions)
     except (SystolaError, OSError) as error:
         print(f"hw_gen: {error}", file=sys.stderr)  # noqa: T201 (this is the command line)
         return 2

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -24,6 +25,18 @@ def _ceil_pow2(n: int) -> int:
 def _bits_for(n: int) -> int:
     """Bits that index `n` things (at least one)."""
     return max(1, (n - 1).bit_length())
+
+
+def _nearest_acc_kib(acc_kib: int, cols: int) -> list[int]:
+    """The legal sizes next to `acc_kib`, below and above, as far as there are any."""
+    sizes = [vectors * cols * 4 for vectors in (1 << k for k in range(2, 23))]
+    legal = [n // 1024 for n in sizes if n % 1024 == 0 and n // 1024 <= 4096]
+    below = [kib for kib in legal if kib < acc_kib][-1:]
+    return below + [kib for kib in legal if kib > acc_kib][:1]
+
+
+_TAPS = 3
+"""The only value: part of every digest, so that hardware for other values can follow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +62,7 @@ class NpuConfig:
     outstanding: int = 128
     max_burst: int = 16
     axi_addr_bits: int = 40
-    taps: int = 3
+    taps: int = _TAPS
     depthwise: bool = False
     transposed_weights: bool = False
     wide_operands: bool = False
@@ -59,6 +72,8 @@ class NpuConfig:
             value = getattr(self, field.name)
             if field.type is int and (type(value) is not int):
                 raise ConfigError(f"{field.name}={value!r}: must be a whole number")
+            if field.type is str and type(value) is not str:
+                raise ConfigError(f"{field.name}={value!r}: must be a text")
             if field.type is bool and type(value) is not bool:
                 raise ConfigError(f"{field.name}={value!r}: must be true or false")
         for name, low, high in _RANGES:
@@ -83,10 +98,15 @@ class NpuConfig:
             raise ConfigError(f"spad_kib={self.spad_kib}: must be a power of two")
         vectors, rest = divmod(self.acc_kib * 1024, self.cols * 4)
         if rest or not _is_pow2(vectors) or vectors < 4:
-            near = max(4, _ceil_pow2(max(1, vectors))) * self.cols * 4 / 1024
+            legal = [f"acc_kib={kib}" for kib in _nearest_acc_kib(self.acc_kib, self.cols)]
             raise ConfigError(
                 f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of "
-                f"{self.cols * 4}-byte vectors (cols={self.cols}); acc_kib={near:g} does"
+                f"{self.cols * 4}-byte vectors (cols={self.cols}); {' or '.join(legal)} does"
+            )
+        if self.taps != _TAPS:
+            raise ConfigError(
+                f"taps={self.taps}: this release's generator has no such hardware yet; leave it at "
+                f"{_TAPS}"
             )
         for name in ("depthwise", "transposed_weights", "wide_operands"):
             if getattr(self, name):
@@ -171,6 +191,14 @@ class NpuConfig:
     def digest_hex(self) -> str:
         return f"{self.digest():016x}"
 
+    @property
+    def options(self) -> str:
+        """Command line options that choose this configuration: `--config tiny --set rows=8`."""
+        base = PRESETS.get(self.name.partition("+")[0], PRESETS["default"])
+        given = base.to_dict()
+        changes = [(k, v) for k, v in self.to_dict().items() if k != "name" and v != given[k]]
+        return " ".join([f"--config {base.name}", *(f"--set {k}={v}" for k, v in changes)])
+
     def with_settings(self, settings: dict[str, str]) -> Self:
         """A copy with fields set from text (`rows=8`); `ConfigError` on unknown names or values."""
         types = {f.name: f.type for f in dataclasses.fields(self)}
@@ -215,7 +243,6 @@ _RANGES = (
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
-    ("taps", 1, 9),
 )
 
 PRESETS: dict[str, NpuConfig] = {
@@ -238,3 +265,14 @@ def preset(name: str) -> NpuConfig:
     except KeyError:
         known = ", ".join(PRESETS)
         raise ConfigError(f"config {name!r}: no such preset; presets are {known}") from None
+
+
+def parse_settings(items: Iterable[str]) -> dict[str, str]:
+    """`["rows=8"]` as `{"rows": "8"}`; `ConfigError` on anything that is not name=value."""
+    settings = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise ConfigError(f"--set {item}: must be of the form name=value, e.g. --set rows=8")
+        settings[key] = value
+    return settings

@@ -41,6 +41,10 @@ def test_help_is_what_make_alone_prints():
     assert run("make").stdout == run("make", "help").stdout
 
 
+def test_rtl_leaves_the_folder_to_the_generator():
+    assert "--out" not in run("make", "-n", "rtl", "SET=rows=8").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
@@ -54,7 +58,9 @@ def test_help_is_what_make_alone_prints():
             "-m systola sim matmul --config default --set 'rows=8' --set 'cols=8' --latency 400 "
             "--stall 0.3 --json 'a b.json'",
         ),
-        (["rtl", "CONFIG=odd"], "-m hw_gen --config odd --out rtl/gen/odd"),
+        (["rtl", "CONFIG=odd"], "-m hw_gen --config odd"),
+        (["rtl", "SET=rows=8 cols=8"], "-m hw_gen --config default --set 'rows=8' --set 'cols=8'"),
+        (["rtl", "OUT=my rtl"], "-m hw_gen --config default --out 'my rtl'"),
         (["simspeed"], "-m systola simspeed --config default"),
         (["docs"], "-m sw.runtime.docgen"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hw_gen.__main__ import main
 from hw_gen.headers import c_header, sv_package
 from spec.config import NpuConfig, preset
 from spec.isa import FORMATS, ISA_DIGEST, Alu, DType, Engine, Group, Opcode
@@ -176,8 +177,17 @@ def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(tmp_
 
 
 def test_generator_names_every_file_that_it_wrote(tmp_path):
-    done = run_generator("--config", "tiny", "--set", "taps=2", "--out", tmp_path / "out")
+    done = run_generator("--config", "tiny", "--set", "banks=4", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     listed = re.findall(r"^  (\S+)  [0-9,]+ bytes$", done.stdout, re.M)
     assert sorted(listed) == sorted(str(p) for p in (tmp_path / "out").iterdir())
     assert re.search(r"module systola_npu\(", (tmp_path / "out" / "systola_npu.v").read_text())
+
+
+def test_default_folder_follows_from_preset_and_settings(tmp_path, monkeypatch):
+    folders = []
+    monkeypatch.setattr("hw_gen.generate.generate", lambda config, out: folders.append(out) or [])
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--config", "odd"], ["--set", "rows=8"], ["--out", "x"]):
+        assert main(arguments) == 0
+    assert folders == [Path("rtl/gen/odd"), Path("rtl/gen/default+rows=8"), Path("x")]

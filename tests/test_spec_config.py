@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from spec.config import PRESETS, ConfigError, NpuConfig, preset
+from spec.config import PRESETS, ConfigError, NpuConfig, parse_settings, preset
 
 RULES = [
     ({"rows": 8.0}, "rows=8.0: must be a whole number"),
@@ -26,7 +26,11 @@ RULES = [
     ({"outstanding": 4}, "outstanding=4: must lie in 8…512"),
     ({"max_burst": 512}, "max_burst=512: must lie in 1…256"),
     ({"axi_addr_bits": 16}, "axi_addr_bits=16: must lie in 32…64"),
-    ({"taps": 0}, "taps=0: must lie in 1…9"),
+    (
+        {"taps": 2},
+        "taps=2: this release's generator has no such hardware yet; leave it at 3",
+    ),
+    ({"name": 5}, "name=5: must be a text"),
     ({"bus_bytes": 12}, "bus_bytes=12: must be a power of two"),
     ({"banks": 6}, "banks=6: must be a power of two"),
     ({"queue_depth": 5}, "queue_depth=5: must be a power of two"),
@@ -45,7 +49,12 @@ RULES = [
     (
         {"cols": 12},
         "acc_kib=64: must hold a power of two (4 or more) of 48-byte vectors (cols=12); "
-        "acc_kib=96 does",
+        "acc_kib=48 or acc_kib=96 does",
+    ),
+    (
+        {"cols": 7},
+        "acc_kib=64: must hold a power of two (4 or more) of 28-byte vectors (cols=7); "
+        "acc_kib=56 or acc_kib=112 does",
     ),
     (
         {"acc_kib": 1, "cols": 128},
@@ -72,15 +81,26 @@ def test_illegal_configuration_says_field_value_and_rule(changes, message):
 
 def test_every_bounded_field_is_covered_by_a_rule_test():
     tested = {next(iter(changes)) for changes, _ in RULES}
-    bounded = {f.name for f in dataclasses.fields(NpuConfig)} - {"name"}
+    bounded = {f.name for f in dataclasses.fields(NpuConfig)}
     assert bounded - tested == set()
 
 
-def test_suggested_accumulator_size_is_legal():
+@pytest.mark.parametrize("cols", [3, 7, 12, 96, 127])
+@pytest.mark.parametrize("acc_kib", [1, 10, 63, 4095])
+def test_suggested_accumulator_sizes_are_the_nearest_legal_ones(cols, acc_kib):
+    def legal(kib):
+        vectors = kib * 256 / cols
+        return vectors >= 4 and vectors == int(vectors) and int(vectors).bit_count() == 1
+
+    assert not legal(acc_kib)
     with pytest.raises(ConfigError) as caught:
-        NpuConfig(cols=12)
-    size = int(re.search(r"acc_kib=(\d+) does", str(caught.value))[1])
-    assert NpuConfig(cols=12, acc_kib=size).acc_vectors == 2048
+        NpuConfig(cols=cols, acc_kib=acc_kib)
+    below = [k for k in range(1, acc_kib) if legal(k)][-1:]
+    above = [k for k in range(acc_kib + 1, 4097) if legal(k)][:1]
+    suggested = re.findall(r"acc_kib=(\d+)(?= or | does)", str(caught.value))
+    assert [int(size) for size in suggested] == below + above
+    for size in below + above:
+        assert NpuConfig(cols=cols, acc_kib=size).acc_kib == size
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -128,7 +148,7 @@ def test_digest_covers_every_field_but_the_name():
     changed = {
         "rows": 8, "cols": 8, "spad_kib": 128, "acc_kib": 128, "bus_bytes": 8, "banks": 16,
         "param_entries": 32, "semaphores": 64, "sem_bits": 9, "queue_depth": 4,
-        "outstanding": 64, "max_burst": 8, "axi_addr_bits": 64, "taps": 2,
+        "outstanding": 64, "max_burst": 8, "axi_addr_bits": 64,
     }  # fmt: skip
     digests = {dataclasses.replace(base, **{k: v}).digest() for k, v in changed.items()}
     assert len(digests) == len(changed)
@@ -159,6 +179,22 @@ def test_settings_from_text_change_fields_and_label():
 def test_bad_setting_is_refused(settings, message):
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         preset("default").with_settings(settings)
+
+
+def test_options_on_the_command_line_choose_the_same_configuration():
+    for config in (*PRESETS.values(), NpuConfig(rows=8, name="mine"), NpuConfig()):
+        words = config.options.split()
+        settings = parse_settings(w for w in words[2:] if w != "--set")
+        assert words[0] == "--config"
+        assert preset(words[1]).with_settings(settings).digest() == config.digest()
+    changed = preset("tiny").with_settings({"rows": "8", "spad_kib": "0x20"})
+    assert changed.options == "--config tiny --set rows=8 --set spad_kib=32"
+
+
+@pytest.mark.parametrize("item", ["rows", "=8", "rows="])
+def test_setting_of_another_form_is_refused(item):
+    with pytest.raises(ConfigError, match=f"^--set {item}: must be of the form name=value, "):
+        parse_settings([item])
 
 
 @pytest.mark.parametrize("key", ["colour", "name"])

@@ -178,12 +178,108 @@ def test_missing_metadata_is_refused(saved, key):
         ({"config": '{"speed": 1}'}, r": malformed image: .*speed"),
         ({"inputs": '[{"name": "x"}]'}, r": malformed image: "),
         ({"temp_bytes": "many"}, r": malformed image: "),
+        ({"temp_bytes": "-1"}, r"temp_bytes -1: must be a whole number in 0…4294967296$"),
+        ({"temp_bytes": "9" * 17}, r"temp_bytes 9{17}: must be a whole number in 0…4294967296$"),
+        ({"info": "[1]"}, r"info \[1\]: must be a mapping of names to values$"),
+        ({"info": '{"macs": "abc"}'}, r"info: macs 'abc': must be a whole number from 0$"),
+        ({"info": "[" * 100_000}, r": malformed image: "),
+        ({"inputs": "{}"}, r"ports '{}': must be a list$"),
+        ({"inputs": "null"}, r"ports 'null': must be a list$"),
+        ({"inputs": '[{"name": "x", "offset": 0, "shape": "ab"}]'}, r"must be an object with a"),
+        ({"isa_version": 5}, r": malformed header: __metadata__ must map names to texts$"),
+        ({"isa_version": "1.-3"}, r": isa_version '1\.-3' is not of the form major\.minor$"),
+        ({"config": '{"name": 5}'}, r": malformed image: name=5: must be a text$"),
         ({"isa_version": "one"}, r": isa_version 'one' is not of the form major\.minor$"),
     ],
 )
 def test_malformed_metadata_is_refused(saved, changes, pattern):
     change_meta(saved, **changes)
     fails(saved, pattern)
+
+
+@pytest.mark.parametrize("meta", [[], "x", None, 5])
+def test_metadata_that_is_no_mapping_is_refused(saved, meta):
+    header, body = header_of(saved)
+    rewrite(saved, {**header, "__metadata__": meta}, body)
+    fails(saved, r": malformed header: __metadata__ must map names to texts$")
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[-5, 100], ["a", "b"], [0], [0, 1, 2], [100, 0], [0.0, 16.0], [False, True], "ab", None, 3],
+)
+def test_offsets_that_are_no_span_are_refused(saved, offsets):
+    header, body = header_of(saved)
+    header["program"]["data_offsets"] = offsets
+    rewrite(saved, header, body)
+    fails(
+        saved,
+        rf": malformed header: program: data_offsets {re.escape(repr(offsets))}: must be two "
+        r"whole numbers, 0 <= start <= end$",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": 5}, "port name 5: must be a text that is not empty"),
+        ({"name": ""}, "port name '': must be a text that is not empty"),
+        (
+            {"dtype": "foo"},
+            "port x: dtype 'foo': must be one of int8, uint8, int16, uint16, int32",
+        ),
+        (
+            {"dtype": "float32"},
+            "port x: dtype 'float32': must be one of int8, uint8, int16, uint16, int32",
+        ),
+        ({"shape": [4]}, "port x: shape [4]: must be a tuple of whole numbers above 0"),
+        ({"shape": (-1, 4)}, "port x: shape (-1, 4): must be a tuple of whole numbers above 0"),
+        ({"shape": (0,)}, "port x: shape (0,): must be a tuple of whole numbers above 0"),
+        ({"shape": ("a",)}, "port x: shape ('a',): must be a tuple of whole numbers above 0"),
+        (
+            {"shape": (1 << 40,)},
+            "port x: 1099511627776 bytes at offset 0: must end within 4294967296 bytes",
+        ),
+        (
+            {"shape": (1 << 32, 1 << 32)},
+            "port x: 18446744073709551616 bytes at offset 0: must end within 4294967296 bytes",
+        ),
+        ({"offset": -64}, "port x: offset -64: must be a whole number from 0"),
+        ({"offset": "x"}, "port x: offset 'x': must be a whole number from 0"),
+        (
+            {"offset": 1 << 60},
+            "port x: 4 bytes at offset 1152921504606846976: must end within 4294967296 bytes",
+        ),
+        ({"scale": "1"}, "port x: scale '1': must be a number"),
+        ({"scale": float("nan")}, "port x: scale nan: must be finite and not negative"),
+        ({"scale": -1.0}, "port x: scale -1.0: must be finite and not negative"),
+        ({"zero_point": 0.5}, "port x: zero_point 0.5: must be a whole number"),
+    ],
+)
+def test_port_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(ImageError, match=f"^{re.escape(message)}$"):
+        Port(**{"name": "x", "offset": 0, "shape": (4,), **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"program": program()[:-1]}, "program: 31 bytes: must be a multiple of 16"),
+        (
+            {"constants": np.zeros(4, np.int8)},
+            "constants: must be a one-dimensional array of uint8",
+        ),
+        (
+            {"inputs": (Port(name="x", offset=0, shape=()), Port(name="x", offset=64, shape=()))},
+            "inputs: x: each name may occur only once",
+        ),
+        ({"temp_bytes": True}, "temp_bytes True: must be a whole number in 0…4294967296"),
+        ({"info": {"macs": -1}}, "info: macs -1: must be a whole number from 0"),
+    ],
+)
+def test_image_that_cannot_be_is_refused(changes, message):
+    with pytest.raises(ImageError, match=f"^{re.escape(message)}$"):
+        small_image(**changes)
 
 
 @pytest.mark.parametrize("version", ["2.0", "0.9", "1.1"])
@@ -221,6 +317,13 @@ def test_another_configuration_is_refused_with_both_digests():
     with pytest.raises(ImageError, match=f"^{re.escape(message)}$"):
         small_image().check_device(default)
     small_image().check_device(TINY)
+
+
+def test_changed_preset_is_asked_for_with_its_options():
+    device = TINY.with_settings({"rows": "8", "banks": "4"})
+    with pytest.raises(ImageError, match=r"again with --config tiny --set rows=8 --set banks=4$"):
+        small_image().check_device(device)
+    assert device.options == "--config tiny --set rows=8 --set banks=4"
 
 
 def test_illegal_opcode_is_named_with_its_offset():

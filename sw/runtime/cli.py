@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from spec.config import NpuConfig, preset
+from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
 from sw.runtime.report import Report, write_json
 from sw.runtime.session import DeviceOptions, OptionError
@@ -48,13 +48,7 @@ JsonOption = Annotated[Path | None, typer.Option("--json", help="write the repor
 
 def chosen_config(name: str, settings: list[str] | None) -> NpuConfig:
     """The preset `name` with `field=value` settings applied."""
-    changes = {}
-    for item in settings or ():
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
-            raise OptionError(f"--set {item}: must be of the form name=value, e.g. --set rows=8")
-        changes[key] = value
-    return preset(name).with_settings(changes)
+    return preset(name).with_settings(parse_settings(settings or ()))
 
 
 def console() -> Console:
@@ -187,14 +181,10 @@ def cold_start_times() -> None:
     except (OSError, ValueError):
         return
     total = time.time() - times["began"]
-    print_line(
+    typer.echo(
         f"from nothing to this result: {total - times['download_s']:.0f} s without the downloads "
         f"({times['download_s']:.0f} s), of which set-up {times['setup_s']:.0f} s"
     )
-
-
-def print_line(text: str) -> None:
-    typer.echo(text)
 
 
 def main(arguments: list[str] | None = None) -> None:
