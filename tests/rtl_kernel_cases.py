@@ -1,0 +1,135 @@
+"""Kernel workloads for tests on RTL: shapes, memories, and one run compared with golden.
+
+Shared by the tests of kernels and of faults: `agree` compiles, runs on both and compares.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from golden_model import Machine
+from spec import Image
+from sw.compiler import compile_graph
+from sw.runtime.device import RunResult
+from sw.runtime.kernels import KernelError, Shape, kernel, kernel_names, parse_shape
+from sw.runtime.report import compare
+from sw.runtime.rtl import RtlDevice
+from sw.runtime.session import run_image
+
+# Each line has dimensions of 1, below, at and just above the sizes of some array.
+SHAPES: dict[str, tuple[str, ...]] = {
+    "matmul": ("1x1x1", "3x17x65", "17x65x3", "65x1x17", "m=5,k=33,n=17,batch=3"),
+    "fully_connected": ("1x65x17", "3x1x65", "17x3x1", "65x17x3"),
+    "conv2d": (
+        "h=1,w=1,c=1,oc=1,k=1,p=0",
+        "h=3,w=17,c=3,oc=17,k=3,p=1",
+        "h=17,w=3,c=17,oc=3,kh=1,kw=3,p=0,stride_y=2,stride_x=1",
+        "h=7,w=9,c=5,oc=65,k=3,pad_top=0,pad_bottom=2,pad_left=1,pad_right=0,s=2",
+        "h=9,w=9,c=1,oc=13,k=5,pad_top=2,pad_bottom=1,pad_left=4,pad_right=0,s=3",
+        "h=11,w=8,c=9,oc=7,k=3,dilation_y=2,dilation_x=3,pad_top=2,pad_bottom=1,p=2,s=1",
+        "n=2,h=5,w=6,c=65,oc=3,kh=2,kw=1,p=0,pad_bottom=1,dilation_y=3,stride_x=2",
+        "n=3,h=4,w=4,c=17,oc=17,k=1,p=0,s=2",
+    ),
+    "max_pool2d": (
+        "h=1,w=1,c=1,k=1,s=1",
+        "h=17,w=3,c=17,k=3,s=2,pad_top=1,pad_left=2",
+        "n=2,h=5,w=9,c=65,kh=2,kw=3,stride_y=1,stride_x=3,pad_right=1",
+        "h=7,w=7,c=3,k=3,s=1,p=1",
+    ),
+    "avg_pool2d": (
+        "h=1,w=1,c=1,k=1,s=1",
+        "h=7,w=7,c=65,k=7,s=1",
+        "n=2,h=5,w=9,c=17,kh=3,kw=2,stride_y=1,stride_x=2,pad_top=2,pad_right=1",
+        "h=8,w=6,c=3,k=3,s=2,pad_bottom=1,pad_left=1",
+    ),
+    "add": ("h=1,w=1,c=1", "h=3,w=17,c=65", "n=3,h=5,w=1,c=17", "h=17,w=3,c=3"),
+    "rescale": (
+        "h=1,w=1,c=1",
+        "h=3,w=5,c=65,in_bits=32,out_bits=8",
+        "h=17,w=3,c=17,in_bits=8,out_bits=32,per_channel=0",
+        "n=3,h=1,w=17,c=3,in_bits=32,out_bits=16",
+        "h=5,w=7,c=17,in_bits=16,out_bits=8",
+    ),
+}
+
+_SIZES = (1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 31, 33, 64, 65)
+_MOST_WORK = 400_000  # MACs or elements of a random shape: a second on the smallest array
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """How the simulated memory behaves in one run."""
+
+    latency: int
+    stall: float
+    seed: int
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> "Memory":
+        stall = float(rng.uniform(0, 0.5)) if rng.random() < 0.7 else 0.0
+        return cls(int(rng.integers(1, 401)), stall, int(rng.integers(1 << 16)))
+
+
+QUIET = Memory(latency=100, stall=0.0, seed=0)
+
+
+def agree(
+    device: RtlDevice, name: str, shape: str | Shape, memory: Memory, seed: int = 0
+) -> RunResult:
+    """Run a kernel on the device and on golden, which checks hazards: equal in every element."""
+    full = parse_shape(shape, name) if isinstance(shape, str) else shape
+    work = kernel(name, full, seed)
+    image = compile_graph(work.graph, device.config, name=name)
+    want = Machine(device.config).run(image, work.inputs)
+    what = f"{name} {shape} on {device.config.name}, data {seed}, {memory}"
+    return same(device, image, work.inputs, want, memory, what)
+
+
+def same(
+    device: RtlDevice,
+    image: Image,
+    inputs: Mapping[str, np.ndarray],
+    want: Mapping[str, np.ndarray],
+    memory: Memory,
+    what: str,
+) -> RunResult:
+    """The device gives `want`, and its counters account for every cycle of every engine."""
+    device.set_memory(latency=memory.latency, stall=memory.stall, seed=memory.seed)
+    got, result = run_image(image, inputs, device)
+    found = compare(want, got)
+    assert found.elements > 0, what
+    assert found.exact, f"{what}: {found.mismatches} of {found.elements} differ, {found.first}"
+    assert set(result.counters) == {"fetch", "load", "store", "matrix", "vector"}, what
+    for engine, row in result.counters.items():
+        assert sum(row.values()) == result.cycles, f"{what}: {engine} {row} of {result.cycles}"
+    return result
+
+
+def random_case(rng: np.random.Generator) -> tuple[str, Shape]:
+    """A kernel and a shape of it that can exist."""
+    name = str(rng.choice(kernel_names()))
+    while True:
+        shape = {key: _dimension(rng, key) for key in parse_shape("", name)}
+        if shape.get("in_bits") == shape.get("out_bits") == 32:
+            continue
+        try:
+            work = kernel(name, shape)
+        except KernelError:  # a window that does not fit, a pad as large as it
+            continue
+        if work.macs <= _MOST_WORK:
+            return name, shape
+
+
+def _dimension(rng: np.random.Generator, key: str) -> int:
+    if key in ("batch",) or (key == "n" and rng.random() < 0.5):
+        return int(rng.integers(1, 4))
+    if key.startswith("pad"):
+        return int(rng.integers(0, 4))
+    if key.startswith(("stride", "dilation", "kh", "kw")):
+        return int(rng.integers(1, 5))
+    if key.endswith("_bits"):
+        return int(rng.choice([8, 16, 32]))
+    if key == "per_channel":
+        return int(rng.integers(0, 2))
+    return int(rng.choice(_SIZES[:13] if key in "hw" else _SIZES))

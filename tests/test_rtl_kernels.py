@@ -1,0 +1,112 @@
+"""Every kernel on the RTL of every preset: golden's bits, and as few cycles as promised.
+
+`SYSTOLA_RANDOM_COUNT=500` runs 500 random shapes per preset instead of a few, and
+`SYSTOLA_RANDOM_SEED=7` (or `random`) other ones; a failure names its shape and memory.
+"""
+
+import os
+import secrets
+
+import numpy as np
+import pytest
+from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, random_case, same
+
+from spec import preset
+from sw.runtime.golden import GoldenDevice
+from sw.runtime.kernels import kernel_names
+from sw.runtime.models import compile_model, get_model
+from sw.runtime.rtl import RtlDevice
+from sw.runtime.session import run_image
+
+pytestmark = pytest.mark.rtl
+
+COUNT = int(os.environ.get("SYSTOLA_RANDOM_COUNT", "20"))
+SEED = os.environ.get("SYSTOLA_RANDOM_SEED", "2026")
+# Its simulator takes two minutes of CPU to build. `make test ARGS="-m 'not slow'"` leaves it out.
+LARGE = pytest.param("large", marks=pytest.mark.slow)
+EVERY = ("tiny", "small", "rect", "odd", "default", LARGE)
+SLOW_MEMORY = Memory(latency=400, stall=0.3, seed=7)
+
+
+@pytest.fixture(scope="session")
+def device(request):
+    """The preset's simulator. pytest keeps the tests of one preset together: it starts once."""
+    with RtlDevice(preset(request.param)) as opened:
+        yield opened
+
+
+on = pytest.mark.parametrize
+
+
+def memories(*key: object) -> np.random.Generator:
+    """The same memories for the same test in every process."""
+    return np.random.default_rng(list(repr(key).encode()))
+
+
+def test_every_kernel_has_shapes() -> None:
+    assert set(SHAPES) == set(kernel_names())
+
+
+@on("device", EVERY, indirect=True)
+@on("name", SHAPES)
+def test_kernels_of_odd_shapes(device: RtlDevice, name: str) -> None:
+    rng = memories(device.config.name, name)
+    for seed, shape in enumerate(SHAPES[name]):
+        agree(device, name, shape, Memory.random(rng), seed)
+
+
+@on("device", EVERY, indirect=True)
+@pytest.mark.timeout(600 + 10 * COUNT)
+def test_random_shapes(device: RtlDevice) -> None:
+    seed = secrets.randbits(32) if SEED == "random" else int(SEED)
+    print(f"SYSTOLA_RANDOM_SEED={seed} on {device.config.name}")
+    rng = np.random.default_rng(seed)
+    for index in range(COUNT):
+        name, shape = random_case(rng)
+        agree(device, name, shape, Memory.random(rng), index)
+
+
+@on("device", EVERY, indirect=True)
+def test_slow_memory_changes_cycles_and_no_bits(device: RtlDevice) -> None:
+    shape = "h=9,w=9,c=17,oc=33,k=3,p=1,s=2"
+    fast = agree(device, "conv2d", shape, QUIET)
+    slow = agree(device, "conv2d", shape, SLOW_MEMORY)
+    assert fast.cycles is not None and slow.cycles is not None
+    assert slow.cycles > fast.cycles + 300
+    assert agree(device, "conv2d", shape, SLOW_MEMORY).cycles == slow.cycles
+
+
+@on("device", ["default"], indirect=True)
+@on(
+    ("name", "shape", "floor", "bound"),
+    [
+        ("matmul", "128x256x256", 128 * 256 * 256 // 256, 34_200),
+        ("matmul", "64x64x64", 64 * 64 * 64 // 256, 1_900),
+        ("conv2d", "h=28,w=28,c=64,oc=64,k=3,p=1", 28 * 28 * 64 * 9 * 64 // 256, 999_999),
+    ],
+)
+def test_cycles_of_the_default_configuration(
+    device: RtlDevice, name: str, shape: str, floor: int, bound: int
+) -> None:
+    """Cycles repeat exactly: the bounds are those measured and 3% or less."""
+    cycles = agree(device, name, shape, QUIET).cycles
+    print(f"{name} {shape}: {cycles} cycles, {floor / cycles:.1%}")
+    assert floor < cycles <= bound
+    # The array cannot have done the work in the time if something went on computing afterwards.
+    assert agree(device, name, shape, QUIET).cycles == cycles
+
+
+@on("device", ["tiny", "default"], indirect=True)
+def test_digits(device: RtlDevice) -> None:
+    model = get_model("digits")
+    image = compile_model(model, device.config)
+    golden = GoldenDevice(device.config)
+    rng = memories(device.config.name, "digits")
+    right = 0
+    for index in range(8):
+        inputs = model.inputs(index)
+        want, _ = run_image(image, inputs, golden)
+        what = f"digits image {index} on {device.config.name}"
+        same(device, image, inputs, want, Memory.random(rng), what)
+        right += int(model.logits(want).argmax() == model.labels[index])
+    assert right >= 7
