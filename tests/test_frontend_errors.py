@@ -116,6 +116,13 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
         IMAGE,
         "a batch norm that follows no convolution or linear layer",
     ),
+    "batch_norm_of_computed_statistics": (
+        lambda: Apply(
+            lambda c, x: F.batch_norm(c(x), torch.zeros(5), torch.ones(5)), nn.Conv2d(4, 5, 3)
+        ),
+        IMAGE,
+        "or whose parameters are computed in forward()",
+    ),
 }
 
 
@@ -170,3 +177,37 @@ def test_inputs_of_another_shape_are_refused() -> None:
     )
     with pytest.raises(CompileError, match="2 inputs given, the module takes 1: input_1"):
         pack_inputs(imported, random_tensors([(2, 4), (2, 4)]))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_not_finite_are_refused_with_their_place(value: float) -> None:
+    bad = torch.zeros(2, 4)
+    bad[1, 2] = value
+    message = "1 of 8 values are NaN or infinite\n  hint: int8 scales follow from the range of"
+    with pytest.raises(CompileError, match=f"^calibration input 0: {message}"):
+        quantize_module(nn.Linear(4, 3), [bad])
+    with pytest.raises(CompileError, match=f"^calibration input 0: {message}"):
+        quantize_module(nn.Linear(4, 3), random_tensors([(2, 4)]), calibration=[bad])
+    module = nn.Linear(4, 2)
+    module.weight.data = bad
+    with pytest.raises(CompileError, match=f"^Linear.weight: {message}"):
+        quantize_module(module, random_tensors([(2, 4)]))
+
+
+def test_model_that_overflows_is_refused_at_the_layer() -> None:
+    module = nn.Linear(4, 3)
+    module.weight.data *= 1e30
+    with pytest.raises(CompileError) as caught:
+        quantize_module(module, [torch.full((2, 4), 1e30)])
+    assert caught.value.node == "linear"
+    assert str(caught.value).startswith("linear: calibration: values are NaN or infinite")
+
+
+def test_nan_is_no_input_and_infinity_saturates() -> None:
+    tensors = random_tensors([(2, 4)])
+    quantized, _ = quantize_module(nn.Linear(4, 3), tensors)
+    imported = import_module(quantized)
+    with pytest.raises(CompileError, match=r"^input 'input_1' has 8 NaN values$"):
+        pack_inputs(imported, [torch.full((2, 4), float("nan"))])
+    (packed,) = pack_inputs(imported, [torch.full((2, 4), float("inf"))]).values()
+    assert (packed == 127).all()

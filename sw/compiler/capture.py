@@ -67,7 +67,8 @@ def source_line(node: Node) -> str:
 def batch_norm_error(node: Node) -> CompileError:
     """What to say about a batch norm that could not be folded."""
     return CompileError(
-        "a batch norm that follows no convolution or linear layer, or one that is used twice",
+        "a batch norm that follows no convolution or linear layer, or one that is used twice, or "
+        "whose parameters are computed in forward()",
         node=node.name,
         source=source_line(node),
         hint="only a batch norm right behind such a layer can be folded into its weights",
@@ -81,7 +82,7 @@ def fold_batch_norms(graph: GraphModule) -> int:
     """
     folded = 0
     for node in list(graph.graph.nodes):
-        if node.op == "call_function" and node.target is _BATCH_NORM and _foldable(node.args[0]):
+        if node.op == "call_function" and node.target is _BATCH_NORM and _foldable(node):
             _fold(graph, node)
             folded += 1
     graph.graph.eliminate_dead_code()
@@ -108,20 +109,24 @@ def drop_pool_indices(graph: GraphModule) -> None:
     graph.recompile()
 
 
-def _foldable(layer: object) -> bool:
-    return (
-        isinstance(layer, Node)
-        and layer.target in _CONVOLUTIONS
-        and len(layer.users) == 1
-        and isinstance(layer.args[1], Node)
-        and layer.args[1].op == "get_attr"
-    )
+def _foldable(norm: Node) -> bool:
+    """`CompileError` for a batch norm whose parameters are no constants."""
+    layer = norm.args[0]
+    if not isinstance(layer, Node) or layer.target not in _CONVOLUTIONS or len(layer.users) != 1:
+        return False
+    if not isinstance(layer.args[1], Node) or layer.args[1].op != "get_attr":
+        return False
+    # Parameters that forward() computes have no value yet; PT2E would fail on them.
+    for parameter in (*layer.args[2:3], *norm.args[1:5]):
+        if isinstance(parameter, Node) and parameter.op != "get_attr":
+            raise batch_norm_error(norm)
+    return True
 
 
 def _fold(graph: GraphModule, norm: Node) -> None:
     layer, gamma, beta, mean, variance = (_node(a) for a in norm.args[:5])
     eps = norm.args[6]
-    assert layer is not None and isinstance(eps, float)
+    assert layer is not None and isinstance(eps, int | float)
     weight = _tensor(graph, _node(layer.args[1]))
     assert weight is not None
     bias_node = _node(layer.args[2]) if len(layer.args) > 2 else None

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from spec.config import NpuConfig
 from spec.program import Image
-from sw.compiler.capture import capture
+from sw.compiler.capture import capture, source_line
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend import Imported, import_module
 from sw.compiler.ports import dequantize_output, quantize_input
@@ -116,6 +116,8 @@ def quantize_module(
     quiet_import()
     from sw.compiler.quantizer import SystolaQuantizer, quantize
 
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        _require_finite(tensor, f"{type(module).__name__}.{name}")
     graph = capture(module, example_inputs)
     seen = 0
 
@@ -123,9 +125,12 @@ def quantize_module(
         nonlocal seen
         for batch in [tuple(example_inputs)] if calibration is None else calibration:
             tensors = (batch,) if isinstance(batch, torch.Tensor) else tuple(batch)
+            for i, tensor in enumerate(tensors):
+                _require_finite(tensor, f"calibration input {i}")
             for part in _chunks(tensors, example_inputs):
                 prepared(*part)
                 seen += part[0].shape[0] if part[0].dim() else 1
+        _check_ranges(prepared)
 
     with one_thread():
         converted = quantize(graph, quantizer or SystolaQuantizer(), calibrate)
@@ -134,6 +139,33 @@ def quantize_module(
             "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
         )
     return converted, seen
+
+
+def _require_finite(tensor: torch.Tensor, what: str) -> None:
+    bad = int((~torch.isfinite(tensor)).sum())
+    if bad:
+        raise CompileError(
+            f"{what}: {bad} of {tensor.numel()} values are NaN or infinite",
+            hint="int8 scales follow from the range of the values, which must be finite",
+        )
+
+
+def _check_ranges(prepared: GraphModule) -> None:
+    """`CompileError` where a value in between was NaN or infinite, though no input was."""
+    for node in prepared.graph.nodes:
+        observer = getattr(prepared, str(node.target), None) if node.op == "call_module" else None
+        low, high = (getattr(observer, name, None) for name in ("min_val", "max_val"))
+        if not isinstance(low, torch.Tensor) or not isinstance(high, torch.Tensor):
+            continue
+        # An observer that has seen nothing holds (inf, -inf).
+        if bool((low.isnan() | high.isnan() | (low == -torch.inf) | (high == torch.inf)).any()):
+            source = node.args[0]
+            raise CompileError(
+                "calibration: values are NaN or infinite",
+                node=source.name,
+                source=source_line(source),
+                hint="the float model overflows here; calibrate on representative data",
+            )
 
 
 def _chunks(

@@ -28,7 +28,7 @@ class ModelPort:
 def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
     """A float array of the model's shape as the int8 port, in memory order (NHWC for images).
 
-    Rounds half to even in float32, as PT2E does. `CompileError` on another shape.
+    Rounds half to even in float32, as PT2E does. `CompileError` on another shape or NaN.
     """
     array = np.asarray(value, np.float32)
     if array.shape != port.shape:
@@ -37,6 +37,8 @@ def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
             f"{list(port.shape)}",
             hint="compile again with example inputs of that shape",
         )
+    if np.isnan(array).any():
+        raise CompileError(f"input {port.name!r} has {int(np.isnan(array).sum())} NaN values")
     steps = np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
     return port.layout.to_memory(np.clip(steps, -128, 127).astype(np.int8))
 

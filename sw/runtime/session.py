@@ -101,6 +101,11 @@ def check_inputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> None:
         raise OptionError(f"input {name}: {what}; its inputs are {', '.join(known) or 'none'}")
     for name, array in inputs.items():
         port = known[name]
+        if not isinstance(array, np.ndarray):
+            raise OptionError(
+                f"input {name}: {type(array).__name__} given, the program takes a NumPy array of "
+                f"{port.dtype}{list(port.shape)}"
+            )
         if array.shape != port.shape or array.dtype != np.dtype(port.dtype):
             raise OptionError(
                 f"input {name}: {array.dtype}{list(array.shape)} given, the program takes "
