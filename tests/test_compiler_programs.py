@@ -12,12 +12,12 @@ from compiler_graphs import (
     residual_net,
     zero_point,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from spec import PRESETS, SystolaError, preset
+from spec import PRESETS, preset
 from sw.compiler.tosa import Graph
-from sw.runtime.kernels import kernel, parse_shape
+from sw.runtime.kernels import KernelError, kernel, parse_shape
 
 CASES = [
     ("matmul", "1x1x1"),
@@ -114,8 +114,8 @@ def test_random_kernels_are_exact(case: tuple[str, dict[str, int], str]) -> None
     name, shape, config = case
     try:
         work = kernel(name, shape, seed=1)
-    except SystolaError:
-        return
+    except KernelError:  # a window that does not fit
+        assume(False)
     assert_compiles_exactly(work.graph, preset(config), work.inputs)
 
 

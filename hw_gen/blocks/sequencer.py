@@ -154,7 +154,6 @@ class Sequencer(wiring.Component):
                     m.d.sync += start[level].eq(first)
                 with m.Elif(accept & last_from[level + 1]):
                     m.d.sync += start[level].eq(value)
-        return
 
     def _reach(self, level: Value, flags: Value) -> Value:
         return flags.bit_select(level, 1)
