@@ -32,27 +32,30 @@ def _ports(npu: Npu, config: NpuConfig) -> dict:
     return ports
 
 
-def npu_verilog(config: NpuConfig) -> str:
-    """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`."""
+def npu_verilog(config: NpuConfig, *, assertions: bool = False) -> str:
+    """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
+
+    assertions: with the blocks' own invariants (see `hw_gen.checks`).
+    """
     npu = Npu(config)
     return verilog.convert(
         npu,
         name=TOP,
-        platform=RtlPlatform(),
+        platform=RtlPlatform(assertions=assertions),
         ports=_ports(npu, config),
         emit_src=False,
         strip_internal_attrs=True,
     )
 
 
-def generate(config: NpuConfig, out_dir: Path) -> list[Path]:
+def generate(config: NpuConfig, out_dir: Path, *, assertions: bool = False) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
 
     Equal digests give equal bytes when Python runs with a fixed PYTHONHASHSEED.
     """
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
-    texts = {f"{TOP}.v": npu_verilog(config)}
+    texts = {f"{TOP}.v": npu_verilog(config, assertions=assertions)}
     texts |= {name: (_RTL / name).read_text() for name in SV_BLOCKS}
     texts |= {"systola_pkg.sv": sv_package(config), "systola_params.h": c_header(config)}
     paths = []

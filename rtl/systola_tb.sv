@@ -95,4 +95,20 @@ module systola_tb #(
         .wvalid, .wready, .wdata, .wstrb, .wlast,
         .bvalid, .bready, .bid, .bresp
     );
+
+`ifdef SYSTOLA_MAX_BURST
+    axi_checks #(
+        .ADDR_BITS(ADDR_BITS), .BUS_BYTES(BUS_BYTES), .MAX_BURST(`SYSTOLA_MAX_BURST)
+    ) checks (
+        .clk, .rst(reset),
+        .arvalid, .arready, .arid, .araddr, .arlen, .arsize, .arburst,
+        .rvalid, .rready, .rid, .rlast,
+        .awvalid, .awready, .awid, .awaddr, .awlen, .awsize, .awburst,
+        .wvalid, .wready, .wdata, .wstrb, .wlast, .bvalid, .bready, .bid,
+        .l_awvalid(aw_valid), .l_awready(aw_ready), .l_wvalid(w_valid), .l_wready(w_ready),
+        .l_bvalid(b_valid), .l_bready(b_ready), .l_bresp(b_resp),
+        .l_arvalid(ar_valid), .l_arready(ar_ready),
+        .l_rvalid(r_valid), .l_rready(r_ready), .l_rdata(r_data), .l_rresp(r_resp)
+    );
+`endif
 endmodule

@@ -11,6 +11,7 @@ from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, EngineStatus, spad_read
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
@@ -111,6 +112,8 @@ class MatrixEngine(wiring.Component):
         with m.Elif(swap):
             m.d.sync += full.eq(0)
         bad = self._activations(m, main, array, full, swap)
+        check(m, platform, ~swap | full, "matrix: swap without new weights")
+        check(m, platform, ~filled | ~full, "matrix: new weights over unused ones")
         queues = self._posts(m, main, weights)
         self._status(m, main, weights, full, queues)
         m.d.comb += [

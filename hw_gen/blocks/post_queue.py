@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.checks import check, checking
 from hw_gen.layouts import PostEntryStream, PostStream, post_entry_layout
 from spec.isa import SYNC_SLOTS
 
@@ -63,4 +64,9 @@ class PostQueue(wiring.Component):
                 m.d.comb += [pop.eq(1), queue.r_en.eq(1)]
                 m.d.sync += sent.eq(0)
         m.d.sync += fired.eq(fired + self.fire - pop)
+        if checking(platform):
+            held = Signal(range(self._depth + 2))
+            push = self.i.valid & self.i.ready
+            m.d.sync += held.eq(held + push - pop)
+            check(m, platform, fired + self.fire <= held + push, "post queue: fired but not held")
         return m

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from hw_gen.blocks.sram import Sram
+from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write
 from spec.config import NpuConfig
 
@@ -48,7 +49,9 @@ class Scratchpad(wiring.Component):
         m = Module()
         clients = [*self.read, *self.write]
         places = [self._place(m, i, port) for i, port in enumerate(clients)]
-        self._arbitrate(m, clients, [needs for *_, needs in places])
+        needs = [needs for *_, needs in places]
+        self._arbitrate(m, clients, needs)
+        self._check(m, platform, clients, needs)
         banks = self._banks(m, clients, places)
         for i, port in enumerate(self.read):
             self._answer(m, i, port, places[i], banks)
@@ -106,6 +109,20 @@ class Scratchpad(wiring.Component):
                 m.d.sync += age[i].eq(0)
             with m.Elif(age[i] != AGE_LIMIT):
                 m.d.sync += age[i].eq(age[i] + 1)
+
+    def _check(self, m: Module, platform, clients: list, needs: list[Signal]) -> None:
+        if not checking(platform):
+            return
+        cfg = self._config
+        taken: Value = Const(0, cfg.banks)
+        for i, port in enumerate(clients):
+            granted = port.valid & port.ready
+            inside = (port.addr + port.size <= cfg.spad_bytes) & (port.size <= cfg.word_bytes)
+            check(m, platform, ~granted | inside, f"scratchpad: client {i} is out of range")
+            won = Signal(cfg.banks, name=f"won_{i}")
+            m.d.comb += won.eq(Mux(granted, needs[i], 0))
+            check(m, platform, (won & taken) == 0, f"scratchpad: client {i} got a taken bank")
+            taken = taken | won
 
     def _banks(self, m: Module, clients: list, places: list) -> list[Sram]:
         """The banks, each driven by the client that won it."""

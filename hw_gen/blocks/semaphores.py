@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.checks import check
 from hw_gen.layouts import INDEX_BITS, PostStream, post_layout
 from spec.config import NpuConfig
 
@@ -69,6 +70,10 @@ class Semaphores(wiring.Component):
             self.overflow.eq(posted & total[-1]),
             self.overflow_index.eq(post.index),
         ]
+        grants = sum(port.grant for port in self.wait)
+        check(m, platform, grants <= 1, "semaphores: two grants in a cycle")
+        enough = ~taken | (count[take_sem] >= take_amount)
+        check(m, platform, enough, "semaphores: more taken than there is")
         with m.If(taken):
             m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)
         with m.If(posted):

@@ -6,7 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 
 class RtlPlatform:
-    """Passed as the platform when Verilog is written."""
+    """Passed as the platform when Verilog is written; `assertions`: see `hw_gen.checks`."""
+
+    def __init__(self, *, assertions: bool = False):
+        self.assertions = assertions
 
 
 class Sram(wiring.Component):

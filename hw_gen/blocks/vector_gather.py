@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_lanes import context_layout, tag_layout
 from hw_gen.blocks.vector_write import element_bits
+from hw_gen.checks import check
 from spec.config import NpuConfig
 from spec.isa import DType, Space
 
@@ -68,6 +69,14 @@ class VectorGather(wiring.Component):
             words_b.w_en.eq(self.b_valid),
             words_b.w_data.eq(self.b_data),
         ]
+        for name, words in (("A", words_a), ("B", words_b)):
+            check(
+                m,
+                platform,
+                ~words.w_en | words.w_rdy,
+                f"vector gather: word of {name} comes when its FIFO is full",
+            )
+        check(m, platform, ~(self.a_valid & self.acc_valid), "vector gather: two words of A")
         head, context = Signal(pending_layout(cfg)), Signal(context_layout())
         held = Signal(context_layout())
         go = self.o_valid

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.matrix import last_or
 from hw_gen.blocks.vector_lanes import CONTEXT, context_layout, tag_layout
+from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import instruction_layout
 from spec.config import NpuConfig
@@ -83,7 +84,7 @@ class VectorIssue(wiring.Component):
             self.reading.eq(complete),
         ]
         needs = [inside & (beat < beats[0]), use_b & (beat < beats[1])]
-        wants, served = self._requests(m, go, needs, complete)
+        wants, served = self._requests(m, platform, go, needs, complete)
         self._ports(m, wants, from_acc, beat, totals)
         m.d.comb += [
             served[0].eq((self.a.valid & self.a.ready) | (self.acc_r.valid & self.acc_r.ready)),
@@ -147,7 +148,7 @@ class VectorIssue(wiring.Component):
         m.d.comb += [beats[0].eq(Mux(from_acc, 1, up[0])), beats[1].eq(up[1])]
         return beats
 
-    def _requests(self, m: Module, go: Value, needs: list[Value], complete: Signal):
+    def _requests(self, m: Module, platform, go: Value, needs: list[Value], complete: Signal):
         """What to ask for this cycle. The operands of a beat may be served in different cycles."""
         wants, served = [], []
         done: Value = Const(1, 1)
@@ -159,6 +160,9 @@ class VectorIssue(wiring.Component):
                 got.eq(~complete & (got | took)),
                 credit.eq(credit + self.consumed[i] - took),
             ]
+            covered = credit + self.consumed[i] - took <= READS_AHEAD
+            check(m, platform, covered, f"vector issue: more words of operand {i} used than read")
+            check(m, platform, ~took | (credit != 0), f"vector issue: operand {i} has no credit")
             done = done & (~need | got | took)
             wants.append(want)
             served.append(took)

@@ -5,6 +5,7 @@ from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.vector_lanes import VectorLanes, context_layout, tag_layout
+from hw_gen.checks import check
 from hw_gen.interfaces import spad_write
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space
@@ -91,6 +92,10 @@ class VectorWriter(wiring.Component):
         ]
         m.d.sync += claimed.eq(claimed + self.claim - pop - (self.valid & ~needed))
         self._write(m, queue, head, pop)
+        check(m, platform, self.room | ~self.claim, "vector write: claimed without room")
+        check(m, platform, claimed <= DEPTH, "vector write: more claimed than the queue holds")
+        check(m, platform, queue.level <= claimed, "vector write: a result that was not claimed")
+        check(m, platform, ~queue.w_en | queue.w_rdy, "vector write: queue written when full")
         return m
 
     def _packed(self, m: Module) -> Signal:

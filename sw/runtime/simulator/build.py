@@ -103,7 +103,11 @@ def print_message(text: str) -> None:
 def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe:
     """How to build `kind` from Verilog that holds module `systola_npu`."""
     bare = kind is Kind.BARE
+    # The rules of the ports cost time: they are compiled into the debug build only.
+    debug = kind is Kind.DEBUG
+    checks = (f"+define+SYSTOLA_MAX_BURST={config.max_burst}",) if debug else ()
     bench = [
+        *(["axi_checks.sv"] if debug else []),
         "dpi_memory.sv",
         "stream_slice.sv",
         "systola_tb.sv",
@@ -115,16 +119,17 @@ def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe
         verilog=[*sources, *(RTL / name for name in bench)],
         controls=[RTL / "waivers.vlt", *([] if bare else [RTL / "public.vlt"])],
         cpp=[RTL / ("bare_main.cpp" if bare else "sim_main.cpp"), RTL / "dpi_memory.cpp"],
-        flags=_FLAGS[kind],
+        flags=(*_FLAGS[kind], *checks),
         make=_MAKE[kind],
         vpi=not bare,
         parameters={"ADDR_BITS": config.axi_addr_bits, "BUS_BYTES": config.bus_bytes},
     )
 
 
-def generate_rtl(config: NpuConfig, folder: Path) -> list[Path]:
+def generate_rtl(config: NpuConfig, folder: Path, *, assertions: bool = False) -> list[Path]:
     """Generated Verilog of `config` in `folder`, packages first.
 
+    assertions: with the blocks' own invariants, which only SystemVerilog tools read.
     In a process of its own: only a fixed hash seed, set before Python starts, gives the same
     Verilog each time.
     """
@@ -133,7 +138,7 @@ def generate_rtl(config: NpuConfig, folder: Path) -> list[Path]:
     command = [sys.executable, "-m", "hw_gen", "--config", "default", *settings]
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
-    command += ["--out", str(folder.absolute())]
+    command += ["--out", str(folder.absolute()), *(["--assertions"] if assertions else [])]
     # In our own folder: `-m` looks in the current one first.
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if done.returncode:
@@ -157,7 +162,7 @@ def _build(
     title = npu_recipe(config, kind, []).title
     say(f"{title}…")
     if verilog is None:
-        sources = generate_rtl(config, rtl)
+        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG)
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}
