@@ -16,7 +16,7 @@ from rich.console import Console
 
 from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
-from sw.runtime.report import Report, write_json
+from sw.runtime.report import Report, check_json, write_json
 from sw.runtime.session import DeviceOptions, OptionError
 
 app = typer.Typer(
@@ -90,6 +90,7 @@ def sim(
     """Run one kernel on random data and compare the RTL with the golden model."""
     from sw.runtime.targets import build_kernel, run_kernel
 
+    check_json(json_file)
     npu = chosen_config(config, settings)
     options = DeviceOptions(
         device=device,
@@ -122,6 +123,7 @@ def run(
     from sw.runtime.models import get_model, run_model, verify_model
     from sw.runtime.session import open_device
 
+    check_json(json_file)
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
     network = get_model(model)
@@ -151,6 +153,7 @@ def verify(
     from sw.runtime.targets import all_targets, is_model, verify_target
     from sw.runtime.verify import reference_version
 
+    check_json(json_file)
     npu = chosen_config(config, settings)
     names = targets or all_targets()
     for name in names:

@@ -25,6 +25,7 @@ from sw.runtime.cli import (
     finish,
     waves_path,
 )
+from sw.runtime.report import check_json
 from sw.runtime.session import DeviceOptions, OptionError
 
 config_app = typer.Typer(help="List presets, show one.", no_args_is_help=True)
@@ -97,6 +98,7 @@ def execute(
     """Run a program image; on the RTL, compare with the golden model."""
     from sw.runtime.session import load_inputs, run_program, save_outputs
 
+    check_json(json_file)
     image = load_image(image_file)
     npu = image.config
     if config is not None or settings:

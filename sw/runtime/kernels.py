@@ -22,6 +22,12 @@ Shape = dict[str, int]
 Arrays = dict[str, NDArray[Any]]
 
 
+MAX_BYTES = 1 << 28
+"""Largest tensor of a workload, in bytes (256 MiB)."""
+MAX_MACS = 1 << 36
+"""Most MACs of a workload: minutes on the golden model, hours on the RTL."""
+
+
 class KernelError(SystolaError, ValueError):
     """An unknown kernel or an illegal shape."""
 
@@ -98,12 +104,47 @@ def kernel(name: str, shape: Mapping[str, int] | None = None, seed: int = 0) -> 
     """The workload of kernel `name`; `shape` may leave out keys. Same seed, same data."""
     spec = _find(name)
     full = complete_shape(shape or {}, name)
+    _check_size(name, full)
     graph = Graph(name=name)
     rng = np.random.default_rng(seed)
     macs = spec.build(graph, full, rng)
     graph.verify()
     inputs = {n: _random(rng, graph.tensors[n].shape, graph.tensors[n].dtype) for n in graph.inputs}
     return Workload(name=name, graph=graph, inputs=inputs, macs=macs, shape=full)
+
+
+def _check_size(name: str, s: Shape) -> None:
+    """Refuse what would take this machine minutes to make, before anything is made."""
+    if "m" in s:
+        batch = s.get("batch", 1)
+        sizes = {"a": batch * s["m"] * s["k"], "b": batch * s["k"] * s["n"]}
+        outputs, reduction = batch * s["m"] * s["n"], s["k"]
+    else:
+        sizes = {"x": s["n"] * s["h"] * s["w"] * s["c"] * (s.get("in_bits", 8) // 8 or 1)}
+        outputs = s["n"] * s.get("oc", s["c"])
+        for size, pads, axis, k in (
+            ("h", ("pad_top", "pad_bottom"), "y", "kh"),
+            ("w", ("pad_left", "pad_right"), "x", "kw"),
+        ):
+            extent = s[size] + sum(s.get(pad, 0) for pad in pads) - s.get(k, 1)
+            outputs *= max(0, extent) // s.get(f"stride_{axis}", 1) + 1
+        reduction = s.get("kh", 1) * s.get("kw", 1)
+        if "oc" in s:
+            reduction *= s["c"]
+            sizes["weight"] = s["oc"] * reduction
+    # The accumulators are int32.
+    sizes["y"] = 4 * outputs
+    for tensor, size in sizes.items():
+        if size > MAX_BYTES:
+            raise KernelError(
+                f"{name}: tensor {tensor} of {size:,} bytes is above the limit of {MAX_BYTES:,}; "
+                "use a smaller shape"
+            )
+    if outputs * reduction > MAX_MACS:
+        raise KernelError(
+            f"{name}: {outputs * reduction:,} MACs are above the limit of {MAX_MACS:,}; use a "
+            "smaller shape"
+        )
 
 
 def kernel_names() -> list[str]:
@@ -214,6 +255,12 @@ def _fit_window(g: Graph, x: str, s: Shape) -> tuple[str, tuple[int, int, int, i
                 f"{axis}: a window of {reach + 1} does not fit in {size} + {s[before]} + {s[after]}"
             )
         spare = span % s[f"stride_{axis}"]
+        if spare - s[after] >= size:
+            raise KernelError(
+                f"{axis}: the only windows that fit read padding alone: size {size} with "
+                f"{before}={s[before]}, {after}={s[after]}, window {reach + 1}, stride "
+                f"{s[f'stride_{axis}']}; use a smaller stride or less padding"
+            )
         pads += [s[before], max(0, s[after] - spare)]
         sizes.append(size - max(0, spare - s[after]))
     n, h, w, c = g.tensors[x].shape

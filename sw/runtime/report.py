@@ -178,6 +178,22 @@ class Report:
         return lines
 
 
+def check_json(path: Path | None) -> None:
+    """`ReportError` unless a report can be written to `path`: asked before a long run."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A run that fails leaves the report of the last one as it was.
+        existed = path.exists()
+        with path.open("a"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise ReportError(f"--json {path}: cannot write: {error.strerror}") from None
+
+
 def write_json(facts: Any, path: Path) -> None:
     """`ReportError` if the file cannot be written."""
     try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.memmap import OFFSETS, Control, Status
 from spec.program import Image
+from sw.runtime.report import check_json, write_json
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.simulator.build import Build, Kind, build_simulator
 from sw.runtime.simulator.errors import SimulationError
@@ -84,6 +85,7 @@ def main(config: NpuConfig, json_file: Path | None = None) -> None:
     from sw.compiler import compile_graph
     from sw.runtime.kernels import kernel
 
+    check_json(json_file)
     # One fold vector a cycle: M x K x N / PEs cycles, a little above the minimum.
     m, k = 256, 64 * config.rows
     n = config.cols * -(-MIN_CYCLES * 17 // 16 // (m * 64))
@@ -98,7 +100,7 @@ def main(config: NpuConfig, json_file: Path | None = None) -> None:
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(speed)], indent=1) + "\n")
+        write_json([asdict(speed)], json_file)
     if speed.ratio < TARGET:
         raise SystemExit(1)
 
