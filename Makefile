@@ -57,7 +57,8 @@ lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	@for config in tiny default odd; do $(PY) -m sw.runtime.simulator.lint --config $$config || exit 1; done
+	@printf '%s\n' tiny small default large rect odd | \
+	  xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}'
 
 .PHONY: format
 format: venv ## Let ruff format and mend what it can
