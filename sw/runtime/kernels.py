@@ -122,11 +122,11 @@ def _check_size(name: str, s: Shape) -> None:
     else:
         sizes = {"x": s["n"] * s["h"] * s["w"] * s["c"] * (s.get("in_bits", 8) // 8 or 1)}
         outputs = s["n"] * s.get("oc", s["c"])
-        for size, pads, axis, k in (
+        for side, pads, axis, k in (
             ("h", ("pad_top", "pad_bottom"), "y", "kh"),
             ("w", ("pad_left", "pad_right"), "x", "kw"),
         ):
-            extent = s[size] + sum(s.get(pad, 0) for pad in pads) - s.get(k, 1)
+            extent = s[side] + sum(s.get(pad, 0) for pad in pads) - s.get(k, 1)
             outputs *= max(0, extent) // s.get(f"stride_{axis}", 1) + 1
         reduction = s.get("kh", 1) * s.get("kw", 1)
         if "oc" in s:
