@@ -63,8 +63,6 @@ def _sync(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
                     f"{where}.sem: value {slot['sem']}: this configuration has semaphores "
                     f"0…{config.semaphores - 1}"
                 )
-            if slot["amount"] >> config.sem_bits:
-                yield f"{where}.amount: value {slot['amount']} exceeds sem_bits={config.sem_bits}"
             if slot["level"] > deepest:
                 yield f"{where}.level: value {slot['level']} exceeds the {deepest} loops"
             if op is Opcode.LOAD and point is not Point.DONE:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spec import Instruction, Opcode, preset
+from spec import ConfigError, Instruction, IsaError, NpuConfig, Opcode, preset
 from spec.isa import DType, Point, Reduce, Scale, Space, Sync
 from spec.legality import LegalityError, check_instruction
 
@@ -174,3 +174,13 @@ def test_the_rule_refuses_the_bad_and_takes_the_good(
 def test_unused_slots_are_not_looked_at() -> None:
     slot = {"sem": 63, "level": 7, "point": 2, "amount": 0}
     check_instruction(Instruction(LOAD, {"wait": [slot]}), TINY)
+
+
+def test_every_amount_fits_the_narrowest_semaphore() -> None:
+    # Why no rule of legality compares an amount with sem_bits.
+    with pytest.raises(ConfigError, match=r"^sem_bits=7: must lie in 8…16$"):
+        NpuConfig(sem_bits=7)
+    with pytest.raises(IsaError, match=r"LOAD\.post\[0\]\.amount: value 128 "):
+        Instruction(LOAD, {"post": [Sync(sem=0, amount=128)]})
+    largest = Instruction(LOAD, {"post": [Sync(sem=0, amount=127)]})
+    check_instruction(largest, NpuConfig(sem_bits=8))
