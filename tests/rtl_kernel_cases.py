@@ -91,11 +91,15 @@ def same(
     image: Image,
     inputs: Mapping[str, np.ndarray],
     want: Mapping[str, np.ndarray],
-    memory: Memory,
+    memory: Memory | None,
     what: str,
 ) -> RunResult:
-    """The device gives `want`, and its counters account for every cycle of every engine."""
-    device.set_memory(latency=memory.latency, stall=memory.stall, seed=memory.seed)
+    """The device gives `want`, and its counters account for every cycle of every engine.
+
+    memory: None leaves it as it is. Anything else resets the whole NPU by its reset pin.
+    """
+    if memory is not None:
+        device.set_memory(latency=memory.latency, stall=memory.stall, seed=memory.seed)
     got, result = run_image(image, inputs, device)
     found = compare(want, got)
     assert found.elements > 0, what
