@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Signal
 
 import cocotb_tests
 from cocotb_tests.harness.bench import run_bench
+from golden_model import Machine
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.sram import RtlPlatform
@@ -16,8 +17,12 @@ from hw_gen.blocks.vector_write import VectorWriter
 from hw_gen.checks import check
 from hw_gen.generate import npu_verilog
 from spec import preset
-from sw.runtime.rtl import RtlDevice
+from spec.program import REGION_INPUT, REGION_OUTPUT
+from sw.compiler import compile_graph
+from sw.runtime.kernels import kernel
+from sw.runtime.rtl import DeviceFault, RtlDevice
 from sw.runtime.simulator.build import RTL, Kind, npu_recipe
+from sw.runtime.simulator.control import READ, WRITE
 from tests.hw_bench import simulate
 from tests.sim_programs import SIZE, copy
 
@@ -154,3 +159,19 @@ def test_the_npu_breaks_no_rule():
             device.write("x", x)
             device.run()
             assert np.array_equal(device.read("y"), x)
+        for name in ("conv2d", "max_pool2d", "add"):
+            work = kernel(name, {"h": 6, "w": 6, "c": 9}, seed=2)
+            made = compile_graph(work.graph, TINY)
+            device.load(made)
+            for port, array in work.inputs.items():
+                device.write(port, array)
+            device.run()
+            for port, array in Machine(TINY).run(made, work.inputs).items():
+                assert np.array_equal(device.read(port), array), name
+        # A fault and its soft reset break no rule of the ports either.
+        for region, access in ((REGION_INPUT, READ), (REGION_OUTPUT, WRITE)):
+            device.load(copy(TINY))
+            device.write("x", x)
+            device.inject_errors(region, 500, 8, access)
+            with pytest.raises(DeviceFault, match="AXI_ERROR"):
+                device.run()
