@@ -17,7 +17,7 @@ from sw.compiler import compile_graph
 from sw.runtime.kernels import kernel, parse_shape
 from sw.runtime.rtl import DeviceFault, RtlDevice
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]  # with a build on a busy machine
 
 MATRIX, VECTOR = Opcode.MATRIX, Opcode.VECTOR
 CONFIGS = ("tiny", "odd")

@@ -18,7 +18,7 @@ from sw.runtime.models import compile_model, get_model
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]  # with a build on a busy machine
 
 COUNT = int(os.environ.get("SYSTOLA_RANDOM_COUNT", "20"))
 SEED = os.environ.get("SYSTOLA_RANDOM_SEED", "2026")
