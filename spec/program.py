@@ -62,6 +62,8 @@ class Port:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise ImageError(f"port name {self.name!r}: must be a text that is not empty")
+        if any(c in self.name for c in "/\\\0"):
+            raise ImageError(f"port name {self.name!r}: must be a file's name, without / and \\")
         where = f"port {self.name}"
         if self.dtype not in PORT_DTYPES:
             raise ImageError(

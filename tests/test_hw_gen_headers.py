@@ -186,7 +186,9 @@ def test_generator_names_every_file_that_it_wrote(tmp_path):
 
 def test_default_folder_follows_from_preset_and_settings(tmp_path, monkeypatch):
     folders = []
-    monkeypatch.setattr("hw_gen.generate.generate", lambda config, out: folders.append(out) or [])
+    monkeypatch.setattr(
+        "hw_gen.generate.generate", lambda config, out, **_: folders.append(out) or []
+    )
     monkeypatch.chdir(tmp_path)
     for arguments in (["--config", "odd"], ["--set", "rows=8"], ["--out", "x"]):
         assert main(arguments) == 0

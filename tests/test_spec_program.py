@@ -103,7 +103,7 @@ def test_round_trip_of_any_ports_and_constants(
 ):
     path = tmp_path_factory.mktemp("images") / "p.systola"
     port = Port(
-        name="é/x", offset=0, shape=tuple(shape), dtype=dtype, scale=scale, zero_point=zero_point
+        name="é x", offset=0, shape=tuple(shape), dtype=dtype, scale=scale, zero_point=zero_point
     )
     image = small_image(constants=np.frombuffer(constants, np.uint8), inputs=(port,))
     image.save(path)
@@ -224,6 +224,7 @@ def test_offsets_that_are_no_span_are_refused(saved, offsets):
     [
         ({"name": 5}, "port name 5: must be a text that is not empty"),
         ({"name": ""}, "port name '': must be a text that is not empty"),
+        ({"name": "../x"}, "port name '../x': must be a file's name, without / and \\"),
         (
             {"dtype": "foo"},
             "port x: dtype 'foo': must be one of int8, uint8, int16, uint16, int32",
