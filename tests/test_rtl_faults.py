@@ -11,7 +11,7 @@ from rtl_kernel_cases import same
 
 from golden_model import Machine, MachineFault
 from spec import Instruction, NpuConfig, Opcode, preset
-from spec.isa import Alu, DType, Space
+from spec.isa import Alu, DType, Reduce, Space
 from spec.program import REGION_INPUT, REGION_OUTPUT
 from sw.compiler import compile_graph
 from sw.runtime.kernels import kernel, parse_shape
@@ -122,6 +122,7 @@ def test_the_last_addresses_of_the_chip_are_usable(
     config = device.config
     spad, acc = config.spad_bytes, config.acc_vectors
     wide = {"a_type": DType.I32, "lanes": 2, "alu": Alu.ADD, "b_type": DType.I32}
+    summed = {"reduce": Reduce.SUM, "reduce_loops": 1, "loop": [{"count": 2, "o": -8}]}
     for opcode, values in (
         (MATRIX, {"act_base": spad - 2, "rows": 2, "wgt_base": spad - 3, "cols": 3}),
         (MATRIX, {"wgt_base": spad - 2, "cols": 2, "acc_base": acc - 1}),
@@ -131,6 +132,9 @@ def test_the_last_addresses_of_the_chip_are_usable(
         # Steps that lie outside the input read nothing.
         (MATRIX, {"act_base": 1 << 20, "y0": -1}),
         (VECTOR, {"a_base": 1 << 20, "y0": -1}),
+        # Nor is an address checked that nothing uses: a parameter entry, a step without result.
+        (VECTOR, {"param_base": (1 << 16) - 1}),
+        (VECTOR, {**summed, "o_base": spad + 6, "lanes": 2}),
     ):
         program = image(config, [Instruction(opcode, values)])
         Machine(config).run(program, {}, check=False)
