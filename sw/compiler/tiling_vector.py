@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from spec.config import NpuConfig
 from spec.isa import Scale
 from sw.compiler.errors import CompileError
+from sw.compiler.geometry import Tile
 from sw.compiler.layers import ElementwiseLayer, PoolLayer, View, dense
 
 VectorLayer = ElementwiseLayer | PoolLayer
@@ -18,24 +19,11 @@ OVERLAP = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
-    """Image `batch`, rows y0…y1, columns x0…x1, channels c0…c1."""
+class Box(Tile):
+    """Channels c0…c1 of a tile."""
 
-    batch: int
-    y0: int
-    y1: int
-    x0: int
-    x1: int
     c0: int
     c1: int
-
-    @property
-    def rows(self) -> int:
-        return self.y1 - self.y0
-
-    @property
-    def cols(self) -> int:
-        return self.x1 - self.x0
 
     @property
     def channels(self) -> int:
@@ -43,7 +31,7 @@ class Box:
 
     @property
     def elements(self) -> int:
-        return self.rows * self.cols * self.channels
+        return self.vectors * self.channels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
