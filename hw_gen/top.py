@@ -18,6 +18,7 @@ from hw_gen.blocks.vector import VectorEngine
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
 from spec.config import NpuConfig
 from spec.isa import Engine
+from spec.memmap import Stall
 
 
 class Npu(wiring.Component):
@@ -127,7 +128,9 @@ class Npu(wiring.Component):
     def _control(self, m: Module, regs, tracker, fetch, load, store, matrix, vector) -> None:
         """Registers to engines and back, the AXI tracker, the interrupt."""
         engines = (fetch, load, store, matrix, vector)
-        for status, engine in zip(regs.engines, engines, strict=True):
+        absent = regs.engines[Engine.DEPTHWISE]
+        m.d.comb += [absent.idle.eq(1), absent.stall.eq(Stall.IDLE)]
+        for status, engine in zip(regs.engines, engines, strict=False):
             connect(m, engine.status, status)
             m.d.comb += engine.halt.eq(regs.halt)
         for name in ("arvalid", "arready", "rvalid", "rready", "rlast"):

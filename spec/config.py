@@ -35,16 +35,14 @@ def _nearest_acc_kib(acc_kib: int, cols: int) -> list[int]:
     return below + [kib for kib in legal if kib > acc_kib][:1]
 
 
-_TAPS = 3
-"""The only value: part of every digest, so that hardware for other values can follow."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class NpuConfig:
     """One hardware configuration. Sizes in KiB or entries, widths in bytes or bits.
 
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
-    number of vector lanes. `name` is a label: it is not part of `digest()`.
+    number of vector lanes. `depthwise`: whether there is a depthwise engine, `taps` how many
+    kernel columns each of its lanes multiplies in a cycle. `name` is a label: it is not part of
+    `digest()`.
     """
 
     name: str = "custom"
@@ -62,8 +60,8 @@ class NpuConfig:
     outstanding: int = 128
     max_burst: int = 16
     axi_addr_bits: int = 40
-    taps: int = _TAPS
-    depthwise: bool = False
+    depthwise: bool = True
+    taps: int = 3
     transposed_weights: bool = False
     wide_operands: bool = False
 
@@ -103,12 +101,7 @@ class NpuConfig:
                 f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of "
                 f"{self.cols * 4}-byte vectors (cols={self.cols}); {' or '.join(legal)} does"
             )
-        if self.taps != _TAPS:
-            raise ConfigError(
-                f"taps={self.taps}: this release's generator has no such hardware yet; leave it at "
-                f"{_TAPS}"
-            )
-        for name in ("depthwise", "transposed_weights", "wide_operands"):
+        for name in ("transposed_weights", "wide_operands"):
             if getattr(self, name):
                 raise ConfigError(f"{name}=True: this release's generator has no such hardware yet")
 
@@ -145,6 +138,14 @@ class NpuConfig:
     def acc_half(self) -> int:
         """Vectors in one accumulator half; vector v lies in half v // acc_half."""
         return self.acc_vectors // 2
+
+    @property
+    def acc_bank(self) -> int:
+        """Vectors in one of the accumulator's four banks; vector v lies in bank v // acc_bank.
+
+        A bank serves one read and one write a cycle, whoever asks.
+        """
+        return self.acc_vectors // 4
 
     @property
     def param_entry_bytes(self) -> int:
@@ -240,6 +241,7 @@ _RANGES = (
     ("semaphores", 32, 64),
     ("sem_bits", 8, 16),
     ("queue_depth", 2, 32),
+    ("taps", 1, 8),
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),

@@ -17,6 +17,9 @@ GRANULE_BITS = 128
 GRANULE_BYTES = GRANULE_BITS // 8
 LOOPS = 6
 DMA_LOOPS = 4
+ROW_LOOPS = 4
+KERNEL_ROWS = 8
+"""Most kernel rows of one DEPTHWISE; taller kernels take several that accumulate."""
 SYNC_SLOTS = 4
 REGIONS = 8
 
@@ -27,6 +30,7 @@ class Opcode(enum.IntEnum):
     LOAD = 0x10
     STORE = 0x11
     MATRIX = 0x20
+    DEPTHWISE = 0x21
     VECTOR = 0x30
 
 
@@ -38,6 +42,7 @@ class Engine(enum.IntEnum):
     STORE = 2
     MATRIX = 3
     VECTOR = 4
+    DEPTHWISE = 5
 
 
 class Point(enum.IntEnum):
@@ -298,6 +303,55 @@ TABLE: tuple[Format, ...] = (
         ),
     ),
     Format(
+        Opcode.DEPTHWISE,
+        Engine.DEPTHWISE,
+        "Per step one row of outputs: each lane convolves its own channel, into the accumulator.",
+        (
+            *_HEADER,
+            *_SYNC,
+            Field("act_base", 24, "byte address of the first activation vector"),
+            Field("act_row", 24, "bytes between kernel rows of the input", signed=True),
+            Field("act_col", 24, "bytes between columns of the input", signed=True),
+            Field("wgt_base", 24, "byte address of the first weight vector"),
+            Field("wgt_row", 24, "bytes between the weights of kernel rows", signed=True),
+            Field("wgt_col", 24, "bytes between the weights of kernel columns", signed=True),
+            Field("acc_base", 16, "first accumulator vector"),
+            Field("acc_col", 16, "accumulator vectors between outputs of a row", signed=True),
+            Field("y0", 16, "row of the first vector in the input", signed=True),
+            Field("x0", 16, "column of the first vector in the input", signed=True),
+            Field("row_step", 8, "step of the input row per kernel row", signed=True),
+            Field("col_step", 8, "step of the input column per column", signed=True),
+            Field("height", 16, "rows of the input; outside reads as the zero point", low=1),
+            Field("width", 16, "columns of the input", low=1),
+            Field("act_zp", 10, "activation zero point", signed=True, low=-256, high=255),
+            Field("wgt_zp", 10, "weight zero point", signed=True, low=-256, high=255),
+            Field("act_unsigned", 1, "activations are uint8"),
+            Field("wgt_unsigned", 1, "weights are uint8"),
+            Field("kernel_rows", 4, "rows of the kernel", low=1, high=KERNEL_ROWS),
+            Field("kernel_cols", 4, "columns of the kernel, at most `taps`", low=1),
+            Field("stride", 4, "columns between outputs, at most kernel_cols", low=1),
+            Field("outputs", 16, "outputs of a row", low=1),
+            Field("accumulate", 1, "add to the accumulator"),
+            Field("fold_loops", 3, "loops 0…n-1 each take new weights", high=ROW_LOOPS),
+            Field("lane_loop", 3, "loop whose last iteration uses `lanes_last`; 7: none"),
+            Field("lanes", 8, "lanes in use", low=1),
+            Field("lanes_last", 8, "lanes in use in the last block", low=1),
+            Group(
+                "loop",
+                ROW_LOOPS,
+                (
+                    *_COUNTS,
+                    Field("act", 24, "activation stride, bytes", signed=True),
+                    Field("wgt", 24, "weight stride, bytes (fold loops)", signed=True),
+                    Field("acc", 16, "accumulator stride, vectors", signed=True),
+                    Field("dy", 16, "step of the input row", signed=True),
+                    Field("dx", 16, "step of the input column", signed=True),
+                ),
+                "loop 0 is the outermost",
+            ),
+        ),
+    ),
+    Format(
         Opcode.VECTOR,
         Engine.VECTOR,
         "Per step one vector: A, bias, RESCALE, ALU with B, reduce, RESCALE, clamp, TABLE, write.",
@@ -312,10 +366,10 @@ TABLE: tuple[Format, ...] = (
             Field("a_scale", 2, "RESCALE of A", kind=Scale),
             Field("a_mult", 32, "tensor multiplier", signed=True),
             Field("a_shift", 6, "tensor shift", high=62),
-            Field("a_clamp", 1, "clamp A to a_min…a_max", reserved=True),
-            Field("a_min", 18, "lower bound", signed=True, reserved=True, low=0),
-            Field("a_max", 18, "upper bound", signed=True, reserved=True, low=0),
-            Field("a_shl", 5, "then shift A left", reserved=True),
+            Field("a_clamp", 1, "clamp A to a_min…a_max"),
+            Field("a_min", 18, "lower bound", signed=True),
+            Field("a_max", 18, "upper bound", signed=True),
+            Field("a_shl", 5, "then shift A left"),
             Field("alu", 5, "v = alu(A, B)", kind=Alu),
             Field("b_type", 3, "element type of B", kind=DType),
             Field("b_base", 24, "byte address of B in the scratchpad"),

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from spec.config import NpuConfig
 from spec.isa import (
-    DMA_LOOPS,
     LOOPS,
+    ROW_LOOPS,
     DType,
     Instruction,
     IsaError,
@@ -46,13 +46,15 @@ def problems(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
         yield from _load(instruction, config)
     elif instruction.opcode is Opcode.MATRIX:
         yield from _matrix(instruction, config)
+    elif instruction.opcode is Opcode.DEPTHWISE:
+        yield from _depthwise(instruction, config)
     elif instruction.opcode is Opcode.VECTOR:
         yield from _vector(instruction, config)
 
 
 def _sync(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     op = instruction.opcode
-    deepest = DMA_LOOPS if op in (Opcode.LOAD, Opcode.STORE) else LOOPS
+    deepest = len(instruction["loop"])
     for kind, slots in (("wait", instruction["wait"]), ("post", instruction["post"])):
         for i, slot in enumerate(slots):
             if not slot["amount"]:
@@ -116,6 +118,10 @@ def _matrix(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
                 f"{name}: value {instruction[name]} must be a fold loop (below fold_loops={folds}) "
                 f"or {_UNUSED_LOOP} for none"
             )
+    yield from _operands(instruction)
+
+
+def _operands(instruction: Instruction) -> Iterator[str]:
     for stream in ("act", "wgt"):
         low, high = (0, 255) if instruction[f"{stream}_unsigned"] else (-128, 127)
         zp = instruction[f"{stream}_zp"]
@@ -124,6 +130,25 @@ def _matrix(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
                 f"{stream}_zp: value {zp}: operands {low}…{high} minus the zero point must lie in "
                 "-256…255"
             )
+
+
+def _depthwise(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
+    if not config.depthwise:
+        yield "opcode: DEPTHWISE: this configuration has no depthwise engine"
+        return
+    yield from _at_most(instruction, ("lanes", "lanes_last"), config.cols, "cols")
+    yield from _at_most(instruction, ("kernel_cols",), config.taps, "taps")
+    if instruction["stride"] > instruction["kernel_cols"]:
+        yield (
+            f"stride: value {instruction['stride']} exceeds "
+            f"kernel_cols={instruction['kernel_cols']}"
+        )
+    if instruction["lane_loop"] not in (*range(ROW_LOOPS), _UNUSED_LOOP):
+        yield (
+            f"lane_loop: value {instruction['lane_loop']} must be 0…{ROW_LOOPS - 1} or "
+            f"{_UNUSED_LOOP}"
+        )
+    yield from _operands(instruction)
 
 
 def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
@@ -141,6 +166,8 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
                 f"{operand}_shift: value {instruction[f'{operand}_shift']}: a RESCALE's shift lies "
                 "in 2…62"
             )
+    if instruction["a_clamp"] and instruction["a_min"] > instruction["a_max"]:
+        yield f"a_min: value {instruction['a_min']} exceeds a_max={instruction['a_max']}"
     if instruction["o_min"] > instruction["o_max"]:
         yield f"o_min: value {instruction['o_min']} exceeds o_max={instruction['o_max']}"
     if instruction["reduce"] != Reduce.NONE:

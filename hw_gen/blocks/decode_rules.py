@@ -43,6 +43,8 @@ def broken_rules(config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Val
         yield from _load(config, view)
     elif opcode is Opcode.MATRIX:
         yield from _matrix(config, view)
+    elif opcode is Opcode.DEPTHWISE:
+        yield Const(1, 1)  # no engine yet
     elif opcode is Opcode.VECTOR:
         yield from _vector(config, view)
 
@@ -71,7 +73,7 @@ def _range(field: Field, value: Value) -> Iterator[Value]:
 
 
 def _sync(config: NpuConfig, opcode: Opcode, view) -> Iterator[Value]:
-    deepest = DMA_LOOPS if opcode in (Opcode.LOAD, Opcode.STORE) else LOOPS
+    deepest = len(view.loop)
     for slots in (view.wait, view.post):
         for i in range(len(slots)):
             slot = slots[i]
@@ -117,6 +119,7 @@ def _matrix(config: NpuConfig, view) -> Iterator[Value]:
 
 
 def _vector(config: NpuConfig, view) -> Iterator[Value]:
+    yield view.a_clamp & (view.a_min.as_signed() > view.a_max.as_signed())
     yield view.o_min.as_signed() > view.o_max.as_signed()
     yield view.lanes > config.cols
     yield view.lanes_last > config.cols
