@@ -1,5 +1,6 @@
 """Stages one by one: fusion into layers, allocation, semaphores, dumps, errors; one golden text."""
 
+import json
 import os
 from pathlib import Path
 
@@ -119,6 +120,24 @@ def test_image_reports_memory_and_layers() -> None:
     assert 0 < image.info["peak_spad_bytes"] <= image.config.spad_bytes
     assert image.temp_bytes == image.info["temp_bytes"] > 0
     assert [p.shape for p in image.outputs] == [(1, 10), (1, 40, 7, 7), (1, 1, 1, 10)]
+
+
+def test_image_says_which_layer_each_instruction_belongs_to_and_where_its_result_lies() -> None:
+    image = compile_graph(residual_net(), preset("default"), name="net")
+    layers, runs = image.info["layers"], image.info["instruction_layers"]
+    owner = [layer for layer, count in runs for _ in range(count)]
+    # BEGIN and END belong to none.
+    assert len(owner) == len(image.instructions()) - 2
+    assert set(owner) == set(range(len(layers)))
+    stores = [i for i in image.instructions() if i.opcode is Opcode.STORE]
+    assert {s["region"] for s in stores} == {x["output"]["region"] for x in layers}
+    for layer in layers:
+        output = layer["output"]
+        extent = sum(
+            (n - 1) * step for n, step in zip(output["shape"], output["strides"], strict=True)
+        )
+        assert output["offset"] + extent < image.region_bytes(output["region"])
+    assert json.loads(json.dumps(image.info)) == image.info
 
 
 def test_temporaries_share_memory_when_their_lives_do_not_overlap() -> None:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +13,9 @@ from spec.legality import check_instruction
 from spec.program import Image, Port
 from sw.compiler.allocate import Peaks
 from sw.compiler.constants import ConstantPool
-from sw.compiler.draft import Buffer
+from sw.compiler.draft import Buffer, Node
 from sw.compiler.errors import LegalityError
-from sw.compiler.layers import LayerProgram
+from sw.compiler.layers import Layer, LayerProgram
 from sw.compiler.macs import graph_macs
 from sw.compiler.tosa import Graph, Tensor
 
@@ -29,8 +31,31 @@ def _port(tensor: Tensor, buffer: Buffer) -> Port:
     )
 
 
+def _layer(layer: Layer, tensors: dict[str, Buffer]) -> dict[str, Any]:
+    """What `info` says of a layer; `output` is where its result lies, strides in bytes."""
+    view = layer.output
+    buffer = tensors[view.tensor]
+    return {
+        "name": layer.name,
+        "ops": list(layer.ops),
+        "output": {
+            "region": buffer.region,
+            "offset": buffer.address + view.offset,
+            "dtype": view.dtype,
+            "shape": list(view.shape),
+            "strides": [*view.strides, view.item],
+        },
+    }
+
+
+def layer_runs(nodes: Sequence[Node]) -> list[list[int]]:
+    """[layer, instructions] of each stretch of the program, from the one after BEGIN on."""
+    return [[layer, len(list(run))] for layer, run in groupby(n.layer for n in nodes)]
+
+
 def build_image(
     instructions: Sequence[Instruction],
+    nodes: Sequence[Node],
     graph: Graph,
     program: LayerProgram,
     tensors: dict[str, Buffer],
@@ -52,7 +77,8 @@ def build_image(
         info={
             "name": name,
             "macs": graph_macs(graph),
-            "layers": [{"name": x.name, "ops": list(x.ops)} for x in program.layers],
+            "layers": [_layer(x, tensors) for x in program.layers],
+            "instruction_layers": layer_runs(nodes),
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,
             "peak_param_entries": peaks.param_entries,

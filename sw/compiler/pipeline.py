@@ -105,7 +105,15 @@ def _emit(c: Compilation) -> None:
 
 def _image(c: Compilation) -> None:
     c.image = build_image(
-        c.instructions, c.graph, c.layers, c.tensors, c.constants, c.peaks, c.config, c.name
+        c.instructions,
+        c.draft.nodes,
+        c.graph,
+        c.layers,
+        c.tensors,
+        c.constants,
+        c.peaks,
+        c.config,
+        c.name,
     )
 
 
