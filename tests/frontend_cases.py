@@ -55,6 +55,7 @@ def _inplace_add(c: nn.Module, x: Tensor) -> Tensor:
 
 IMAGE = ((2, 5, 17, 19),)
 CONV = ("CONV2D", "RESCALE")
+DEPTHWISE = ("DEPTHWISE_CONV2D", "RESCALE")
 EXACT_CASES: dict[str, Case] = {
     "conv": _case(lambda: nn.Conv2d(5, 7, 3), IMAGE, *CONV),
     "conv_pad_stride": _case(lambda: nn.Conv2d(5, 7, 3, stride=2, padding=1), IMAGE, *CONV),
@@ -80,6 +81,24 @@ EXACT_CASES: dict[str, Case] = {
     ),
     "conv_hardtanh": _case(
         lambda: nn.Sequential(nn.Conv2d(5, 16, 3), nn.Hardtanh(-0.2, 0.3)), IMAGE, *CONV
+    ),
+    "depthwise": _case(
+        lambda: nn.Sequential(
+            nn.Conv2d(5, 5, 3, stride=2, padding=1, groups=5, bias=False), _bn(5), nn.ReLU6()
+        ),
+        IMAGE,
+        *DEPTHWISE,
+    ),
+    "depthwise_multiplier": _case(
+        lambda: nn.Conv2d(5, 15, (4, 3), padding="same", groups=5), IMAGE, *DEPTHWISE
+    ),
+    "depthwise_pad_asymmetric": _case(
+        _f(
+            lambda c, x: F.hardtanh(c(F.pad(x, (0, 1, 0, 1)))),
+            nn.Conv2d(5, 10, 3, stride=2, dilation=2, groups=5),
+        ),
+        IMAGE,
+        *DEPTHWISE,
     ),
     "linear": _case(lambda: nn.Linear(37, 65), ((64, 37),), *CONV),
     "linear_relu_3d": _case(
@@ -131,6 +150,14 @@ EXACT_CASES: dict[str, Case] = {
         _f(lambda x: x.permute(0, 2, 1).reshape(8, 5, 66).transpose(1, 2)),
         ((8, 33, 10),),
         "IDENTITY",
+    ),
+    "residual_convs": _case(
+        _f(lambda c, d, x: F.relu(c(x) + F.relu6(d(x))), nn.Conv2d(5, 16, 3), nn.Conv2d(5, 16, 3)),
+        IMAGE,
+        "ADD",
+    ),
+    "residual_far_scales": _case(
+        _f(lambda c, x: 0.001 * c(x) + 40 * x, nn.Conv2d(5, 5, 3, padding=1)), IMAGE, "ADD"
     ),
     "residual_inplace": _case(
         lambda: Apply(_inplace_add, nn.Conv2d(8, 8, 3, padding=1)), ((2, 8, 14, 14),), "ADD"

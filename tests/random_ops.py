@@ -49,6 +49,27 @@ def conv2d(rng: Rng) -> Graph:
     return g
 
 
+def depthwise_conv2d(rng: Rng) -> Graph:
+    g = _graph(rng, "DEPTHWISE_CONV2D")
+    kh, kw = (int(v) for v in rng.integers(1, 5, 2))
+    sy, sx, dy, dx = (int(v) for v in rng.integers(1, 4, 4))
+    pad = tuple(int(v) for v in rng.integers(0, 4, 4))
+    h = _size(rng, (kh - 1) * dy + 1, pad[0] + pad[1], sy)
+    w = _size(rng, (kw - 1) * dx + 1, pad[2] + pad[3], sx)
+    n, channels, multiplier = (int(rng.choice(v)) for v in ([1, 2], [1, 3, 17], [1, 1, 3]))
+    bias = int(rng.choice([1, channels * multiplier]))
+    operands = [
+        g.add_input("x", (n, h, w, channels)),
+        g.add_constant("w", rng.integers(-128, 128, (kh, kw, channels, multiplier)), "int8"),
+        g.add_constant("b", rng.integers(-(1 << 20), 1 << 20, bias), "int32"),
+        _zp(g, rng, "input_zp"),
+        _zp(g, rng, "weight_zp"),
+    ]
+    attributes = {"pad": pad, "stride": (sy, sx), "dilation": (dy, dx)}
+    g.outputs = [g.add_op("DEPTHWISE_CONV2D", operands, attributes)]
+    return g
+
+
 def matmul(rng: Rng) -> Graph:
     g = _graph(rng, "MATMUL")
     n, h, k, w = (int(v) for v in rng.choice([1, 2, 3, 17, 33], 4))
@@ -183,7 +204,8 @@ def moves(rng: Rng) -> Graph:
 BUILDERS: dict[str, Callable[[Rng], Graph]] = {
     f.__name__: f
     for f in (
-        conv2d, matmul, max_pool2d, avg_pool2d, rescale, rescale16, elementwise, clamp, table, moves
+        conv2d, depthwise_conv2d, matmul, max_pool2d, avg_pool2d, rescale, rescale16, elementwise,
+        clamp, table, moves,
     )
 }  # fmt: skip
 

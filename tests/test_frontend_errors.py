@@ -44,7 +44,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "groups": (
         lambda: nn.Conv2d(4, 8, 3, groups=2),
         IMAGE,
-        "groups=2: grouped and depthwise convolutions are not supported in this release",
+        "groups=2 of 4 channels: only groups=1 and depthwise convolutions (one group per input "
+        "channel)",
     ),
     "transposed": (
         lambda: nn.ConvTranspose2d(4, 8, 3),

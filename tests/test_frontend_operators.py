@@ -6,6 +6,8 @@ import torch
 from frontend_cases import EXACT_CASES, TIE_CASES, Case
 from frontend_helpers import Run, is_subsequence, run_case
 
+from sw.compiler.interpreter import run_graph
+from sw.compiler.tosa import Graph, Op
 from sw.runtime.verify import verify
 
 
@@ -62,6 +64,48 @@ def test_asymmetric_padding_becomes_the_convolutions_own() -> None:
     run = run_case("conv_pad_asymmetric")
     assert run.kinds == ["CONV2D", "RESCALE"]
     assert run.imported.graph.ops[0].attributes["pad"] == (2, 2, 0, 0)
+
+
+def test_depthwise_padding_is_folded_and_its_multiplier_kept() -> None:
+    run = run_case("depthwise_pad_asymmetric")
+    assert run.kinds[:2] == ["DEPTHWISE_CONV2D", "RESCALE"]
+    assert "PAD" not in run.kinds
+    wide = run_case("depthwise_multiplier").imported.graph
+    (op,) = (op for op in wide.ops if op.kind == "DEPTHWISE_CONV2D")
+    assert wide.tensors[op.inputs[1]].shape == (4, 3, 5, 3)
+
+
+def _left_shift(graph: Graph, rescale: Op) -> int | None:
+    """k of a RESCALE that multiplies by exactly 2^k, else None."""
+    multiplier, shift = (int(graph.constant(n)[0]) for n in rescale.inputs[1:3])
+    return 30 - shift if multiplier == 1 << 30 else None
+
+
+SUMS = {
+    # which operand is exact: the larger scale, or the (later) convolution
+    "add_relu": 1,
+    "residual_inplace": 0,
+    "residual_convs": 1,
+    "residual_far_scales": 0,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_one_operand_of_a_sum_is_an_exact_left_shift_with_room(name: str) -> None:
+    run = run_case(name)
+    graph = run.imported.graph
+    producers = graph.producers()
+    (add,) = (op for op in graph.ops if op.kind == "ADD")
+    shifts = [_left_shift(graph, producers[n]) for n in add.inputs]
+    k = shifts[SUMS[name]]
+    assert k is not None and 0 <= k <= 20
+    values = run_graph(graph, run.inputs, keep=True)
+    largest = max(int(np.abs(values[n].astype(np.int64)).max()) for n in add.inputs)
+    assert largest < 1 << 30
+    # As fine as the room allows: one more bit would be too much, or k is at its limit.
+    other = producers[add.inputs[1 - SUMS[name]]]
+    multiplier, shift = (int(graph.constant(n)[0]) for n in other.inputs[1:3])
+    assert k == 20 or 2 * 256 * multiplier / 2.0**shift >= 1 << 30
 
 
 def test_scales_within_half_a_step_need_no_rescale() -> None:

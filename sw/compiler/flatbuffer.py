@@ -84,9 +84,10 @@ def _add_shape(ts: ModuleType, block: Any, tensor: Tensor) -> None:
 def _attribute(ts: ModuleType, graph: Graph, op: Op) -> Any:
     """The operator's attribute record; operators without attributes have an empty one."""
     a, out = op.attributes, ts.TosaSerializerAttribute()
-    if op.kind == "CONV2D":
+    if op.kind in _CONVOLUTIONS:
         acc = _dtype(ts, a["acc_type"])
-        out.Conv2dAttribute(list(a["pad"]), list(a["stride"]), list(a["dilation"]), False, acc)
+        write = getattr(out, _CONVOLUTIONS[op.kind])
+        write(list(a["pad"]), list(a["stride"]), list(a["dilation"]), False, acc)
     elif op.kind == "MAX_POOL2D":
         mode = ts.NanPropagationMode.PROPAGATE
         out.MaxPool2dAttribute(list(a["kernel"]), list(a["stride"]), list(a["pad"]), mode)
@@ -113,6 +114,10 @@ def _attribute(ts: ModuleType, graph: Graph, op: Op) -> Any:
     return out
 
 
+_CONVOLUTIONS = {
+    "CONV2D": "Conv2dAttribute",
+    "DEPTHWISE_CONV2D": "DepthwiseConv2dAttribute",
+}
 _PLAIN = {
     "MATMUL": "MatMul",
     "ADD": "Add",

@@ -92,6 +92,7 @@ class Importer:
         self.graph = Graph(name=name)
         self.env: dict[Node, Item] = {}
         self.ports: dict[str, ModelPort] = {}
+        self.order = {node: i for i, node in enumerate(module.graph.nodes)}
         self.spatial = any(_is_spatial(n) for n in module.graph.nodes)
 
     # Errors and operands ----------------------------------------------------------------------

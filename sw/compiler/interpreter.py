@@ -102,6 +102,19 @@ def _conv2d(op: Op, args: list[Array], _: str) -> Int:
     return wrap32(_matmul_exact(columns, matrix) + bias).reshape(n, oh, ow, oc)
 
 
+def _depthwise_conv2d(op: Op, args: list[Array], _: str) -> Int:
+    x, weight, bias, input_zp, weight_zp = args
+    kh, kw, channels, multiplier = weight.shape
+    centred = np.pad(x.astype(np.int64) - _scalar(input_zp), _pads(op))
+    windows = _windows(centred, (kh, kw), op.attributes["stride"], op.attributes["dilation"])
+    taps = weight.astype(np.int64) - _scalar(weight_zp)
+    n, oh, ow = windows.shape[:3]
+    out = np.zeros((n, oh, ow, channels, multiplier), np.int64)
+    for ky, kx in np.ndindex(kh, kw):  # one pass over the output per tap needs no im2col
+        out += windows[..., ky, kx, None] * taps[ky, kx]
+    return wrap32(out.reshape(n, oh, ow, channels * multiplier) + bias)
+
+
 def _matmul(op: Op, args: list[Array], _: str) -> Int:
     a, b, a_zp, b_zp = args
     return _matmul_exact(a.astype(np.int16) - _scalar(a_zp), b.astype(np.int16) - _scalar(b_zp))
@@ -181,6 +194,7 @@ def _identity(op: Op, args: list[Array], _: str) -> Array:
 
 _EVALUATE: dict[str, Callable[[Op, list[Array], str], Array]] = {
     "CONV2D": _conv2d,
+    "DEPTHWISE_CONV2D": _depthwise_conv2d,
     "MATMUL": _matmul,
     "MAX_POOL2D": _max_pool2d,
     "AVG_POOL2D": _avg_pool2d,

@@ -1,6 +1,7 @@
 """The graph IR: TOSA 1.0 operators, attributes and operand names over named tensors.
 
-Layout is TOSA's: activations NHWC, CONV2D weights OHWI. A constant is a tensor with `data`;
+Layout is TOSA's: activations NHWC, CONV2D weights OHWI, DEPTHWISE_CONV2D weights HWCM (output
+channel c·M + m reads input channel c). A constant is a tensor with `data`;
 the CONST and CONST_SHAPE operators of the specification are implied by it, so a graph holds no such
 operators. Operands that TOSA 1.0 types as `shape` (of RESHAPE, PAD, SLICE) are constants of dtype
 `shape` (int64 data). Zero points, multipliers and shifts are operands as in the specification.

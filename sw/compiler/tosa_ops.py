@@ -96,12 +96,26 @@ def _window(c: Checker, axis: str, size: int, pads: int, reach: int, stride: int
 
 
 def _conv2d(c: Checker, _: str) -> tuple[Shape, str]:
-    n, h, w, ic = c.rank("input", 4)
+    ic = c.rank("input", 4)[3]
     oc, kh, kw, wc = c.rank("weight", 4)
+    c.require(wc == ic, f"weight {list(c['weight'].shape)} has {wc} input channels, input has {ic}")
+    return _convolution(c, (kh, kw), oc)
+
+
+def _depthwise_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
+    ic = c.rank("input", 4)[3]
+    kh, kw, wc, multiplier = c.rank("weight", 4)
+    c.require(wc == ic, f"weight {list(c['weight'].shape)} has {wc} input channels, input has {ic}")
+    return _convolution(c, (kh, kw), ic * multiplier)
+
+
+def _convolution(c: Checker, kernel: tuple[int, int], oc: int) -> tuple[Shape, str]:
+    """What CONV2D and DEPTHWISE_CONV2D share."""
+    n, h, w, _ = c["input"].shape
+    kh, kw = kernel
     c.dtype("input", "int8")
     c.dtype("weight", "int8")
     c.dtype("bias", "int32")
-    c.require(wc == ic, f"weight {list(c['weight'].shape)} has {wc} input channels, input has {ic}")
     bias = c.rank("bias", 1)
     c.require(bias in ((oc,), (1,)), f"bias {list(bias)} must be [{oc}] or [1]")
     c.zero_point("input_zp", "int8")
@@ -274,6 +288,11 @@ OPERATORS: dict[str, OperatorSpec] = {
         operands=("input", "weight", "bias", "input_zp", "weight_zp"),
         attributes=_CONV,
         infer=_conv2d,
+    ),
+    "DEPTHWISE_CONV2D": OperatorSpec(
+        operands=("input", "weight", "bias", "input_zp", "weight_zp"),
+        attributes=_CONV,
+        infer=_depthwise_conv2d,
     ),
     "MATMUL": OperatorSpec(operands=("A", "B", "A_zp", "B_zp"), infer=_matmul),
     "MAX_POOL2D": OperatorSpec(operands=("input",), attributes=_POOL, infer=_max_pool2d),

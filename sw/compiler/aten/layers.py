@@ -47,18 +47,21 @@ def _weighted(
     x: Value,
     weight: np.ndarray[Any, Any],
     attributes: dict[str, Any],
+    kind: str = "CONV2D",
 ) -> tuple[str, Any]:
-    """CONV2D of an NHWC tensor with OHWI weights: (int32 tensor, scale of its steps)."""
-    _, weight_scale, weight_zp = _int8_weights(im, node)
+    """A convolution of an NHWC tensor, weights as TOSA wants them: (int32 tensor, scale of its
+    steps, per output channel).
+    """
+    integers, weight_scale, weight_zp = _int8_weights(im, node)
     scale = x.scale * weight_scale
     operands = [
         tensor,
         im.graph.add_constant(f"{node.name}_weight", weight, "int8"),
-        _bias(im, node, scale, weight.shape[0]),
+        _bias(im, node, scale, integers.shape[0]),
         im.scalar(x.zero_point, "int8"),
         im.scalar(weight_zp, "int8"),
     ]
-    return im.op(node, "CONV2D", operands, attributes), scale
+    return im.op(node, kind, operands, attributes), scale
 
 
 def conv2d(im: Importer, node: Node) -> Item:
@@ -88,10 +91,11 @@ def _convolution(
     )
     groups = argument(node, groups_at, "groups", 1)
     im.require(
-        groups == 1,
+        groups in (1, x.shape[1]),
         node,
-        f"groups={groups}: grouped and depthwise convolutions are not supported in this release",
-        "use groups=1",
+        f"groups={groups} of {x.shape[1]} channels: only groups=1 and depthwise convolutions "
+        "(one group per input channel)",
+        "split the channels into convolutions of their own, or use groups=1",
     )
     reach = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
     pads = _same_padding(padding, reach) if isinstance(padding, str) else pair(padding)
@@ -100,8 +104,17 @@ def _convolution(
     tensor, begin, end = _absorb_pad(im, x, ends[0], ends[1])
     tensor, pad = exact_windows(im, node, tensor, reach, stride, begin, end)
     attributes = {"pad": pad, "stride": stride, "dilation": dilation}
-    out, scale = _weighted(im, node, tensor, x, weight.transpose(0, 2, 3, 1), attributes)
+    kind, weight = _tosa_weight(weight, groups)
+    out, scale = _weighted(im, node, tensor, x, weight, attributes, kind)
     return Value(tensor=out, layout=Layout.of(out_shape(node), NHWC), scale=scale)
+
+
+def _tosa_weight(weight: np.ndarray[Any, Any], groups: int) -> tuple[str, np.ndarray[Any, Any]]:
+    """(operator, its weights) from PyTorch's [out, in/groups, kh, kw]."""
+    if groups == 1:
+        return "CONV2D", weight.transpose(0, 2, 3, 1)
+    split = weight.reshape(groups, -1, *weight.shape[2:])  # [C, M, kh, kw]
+    return "DEPTHWISE_CONV2D", split.transpose(2, 3, 0, 1)
 
 
 def _same_padding(padding: str, reach: Sequence[int]) -> tuple[int, int]:

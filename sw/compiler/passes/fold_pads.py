@@ -1,13 +1,13 @@
-"""Make a PAD with the zero point the padding of the CONV2D that reads it."""
+"""Make a PAD with the zero point the padding of the convolution that reads it."""
 
 from sw.compiler.tosa import Graph, Op
 
 
 def fold_pads(graph: Graph) -> None:
-    """CONV2D reads the unpadded tensor; the PAD goes if nobody else reads it (dead code)."""
+    """The convolution reads the unpadded tensor; a PAD that nobody else reads is dead code."""
     producers = graph.producers()
     for op in graph.ops:
-        if op.kind == "CONV2D":
+        if op.kind in ("CONV2D", "DEPTHWISE_CONV2D"):
             pad = producers.get(op.inputs[0])
             if pad is not None and pad.kind == "PAD" and _fits(graph, pad, op):
                 rows = graph.constant(pad.inputs[1]).reshape(-1, 2).tolist()
@@ -18,7 +18,7 @@ def fold_pads(graph: Graph) -> None:
 
 
 def _fits(graph: Graph, pad: Op, conv: Op) -> bool:
-    """Height and width only, with the value that CONV2D's own padding stands for."""
+    """Height and width only, with the value that the convolution's own padding stands for."""
     rows = graph.constant(pad.inputs[1]).reshape(-1, 2)
     value = graph.constant(pad.inputs[2]).reshape(-1)[0]
     zero_point = graph.constant(conv.inputs[3]).reshape(-1)[0]
