@@ -16,7 +16,6 @@ from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import reference_comparison, run_image
 
-
 # The importer is ahead of the back end here; passing, these fail the run until the mark goes.
 WITHOUT_LAYER = pytest.mark.xfail(
     raises=systola.CompileError, strict=True, reason="DEPTHWISE_CONV2D is no layer yet"
