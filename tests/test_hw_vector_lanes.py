@@ -26,6 +26,8 @@ REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minim
 
 def random_context(rng):
     bound = sorted(rng.sample(range(-300, 300), 2))
+    reach = rng.choice([300, 1 << 17])
+    a_bound = sorted(rng.sample(range(-reach, reach), 2))
     context = dict.fromkeys(CONTEXT, 0)
     context.update(
         a_zp=rng.randint(-128, 127),
@@ -33,6 +35,10 @@ def random_context(rng):
         a_scale=rng.choice(list(Scale)),
         a_mult=rng.randint(1 << 20, (1 << 31) - 1),
         a_shift=rng.randint(30, 45),
+        a_min=a_bound[0],
+        a_max=a_bound[1],
+        a_clamp=rng.randint(0, 1),
+        a_shl=rng.choice([0, 0, rng.randint(1, 31)]),
         alu=rng.choice(list(Alu)),
         b_zp=rng.randint(-128, 127),
         b_scale=rng.choice([Scale.OFF, Scale.TENSOR]),
@@ -65,6 +71,9 @@ def reference(context, steps, params, table):
             a = apply_scale(a, context["a_mult"], context["a_shift"])
         elif context["a_scale"] == Scale.CHANNEL:
             a = apply_scale(a, mult, shift)
+        if context["a_clamp"]:
+            a = np.clip(a, context["a_min"], context["a_max"])
+        a = wrap32(a << context["a_shl"])
         if context["b_scale"]:
             b = apply_scale(b, context["b_mult"], context["b_shift"])
         v = ALU[context["alu"]](a, b)

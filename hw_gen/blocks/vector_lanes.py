@@ -16,6 +16,10 @@ CONTEXT = [
     "a_scale",
     "a_mult",
     "a_shift",
+    "a_clamp",
+    "a_min",
+    "a_max",
+    "a_shl",
     "alu",
     "b_zp",
     "b_scale",
@@ -67,8 +71,14 @@ def round_shift(product: Value, shift: Value) -> Value:
     return ((halves + 1) >> 1)[:32].as_signed()
 
 
+def _clamp(value: Value, low: Value, high: Value) -> Value:
+    low, high = low.as_signed(), high.as_signed()
+    return Mux(value < low, low, Mux(value > high, high, value))
+
+
 class VectorLanes(wiring.Component):
-    """A -> zero point -> bias -> RESCALE -> ALU with B -> reduce -> RESCALE -> clamp -> TABLE.
+    """A -> zero point, bias, RESCALE, clamp, shift -> ALU with B -> reduce -> RESCALE -> clamp ->
+    TABLE.
 
     Members
     -------
@@ -163,8 +173,8 @@ class VectorLanes(wiring.Component):
             with m.If(valid[stage]):
                 m.d.sync += list(statements)
 
-        a1, b1, a2, b2, a4, b4, v5, v7, v8 = (
-            reg(n) for n in ("a1", "b1", "a2", "b2", "a4", "b4", "v5", "v7", "v8")
+        a1, b1, a2, b2, a4, b4, a5, b5, v6, v7, v8 = (
+            reg(n) for n in ("a1", "b1", "a2", "b2", "a4", "b4", "a5", "b5", "v6", "v7", "v8")
         )
         pa, pb, po = reg("pa", 64), reg("pb", 64), reg("po", 64)
         m2, s2, s3 = reg("m2"), Signal(6, name=f"s2_{c}"), Signal(6, name=f"s3_{c}")
@@ -192,9 +202,9 @@ class VectorLanes(wiring.Component):
             a4.eq(Mux(ctx[3].a_scale == Scale.OFF, a3, round_shift(pa, s3))),
             b4.eq(Mux(ctx[3].b_scale == Scale.OFF, b3, round_shift(pb, ctx[3].b_shift))),
         )
-        self._reduce(m, c, valid[4], tag[4], ctx[4], a4, b4, v5)
-        v6 = reg("v6")
-        at(5, v6.eq(v5))
+        clamped = Mux(ctx[4].a_clamp, _clamp(a4, ctx[4].a_min, ctx[4].a_max), a4)
+        at(4, a5.eq((clamped << ctx[4].a_shl)[:32]), b5.eq(b4))
+        self._reduce(m, c, valid[5], tag[5], ctx[5], a5, b5, v6)
         _, mult, shift = self._param(params.data[1], c)
         channel = ctx[6].o_scale == Scale.CHANNEL
         m.d.comb += [
@@ -205,9 +215,8 @@ class VectorLanes(wiring.Component):
         at(6, po.eq(v6 * m6), v7.eq(v6), s7.eq(s6))
         scaled = Mux(ctx[7].o_scale == Scale.OFF, v7, round_shift(po, s7))
         moved = reg("moved")
-        low, high = ctx[7].o_min.as_signed(), ctx[7].o_max.as_signed()
         m.d.comb += moved.eq(scaled + ctx[7].o_zp)
-        at(7, v8.eq(Mux(moved < low, low, Mux(moved > high, high, moved))))
+        at(7, v8.eq(_clamp(moved, ctx[7].o_min, ctx[7].o_max)))
         return v8
 
     def _reduce(self, m: Module, c: int, valid, tag, ctx, a, b, out: Signal) -> None:
