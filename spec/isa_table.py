@@ -20,7 +20,7 @@ DMA_LOOPS = 4
 ROW_LOOPS = 4
 KERNEL_ROWS = 8
 """Most kernel rows of one DEPTHWISE; taller kernels take several that accumulate."""
-SYNC_SLOTS = 4
+SYNC_SLOTS = 6
 REGIONS = 8
 
 
