@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from spec.config import NpuConfig
 from spec.isa import (
     LOOPS,
-    ROW_LOOPS,
     DType,
     Instruction,
     IsaError,
@@ -111,14 +110,18 @@ def _at_most(
 def _matrix(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     yield from _at_most(instruction, ("rows", "rows_last"), config.rows, "rows")
     yield from _at_most(instruction, ("cols", "cols_last"), config.cols, "cols")
-    folds = instruction["fold_loops"]
     for name in ("row_loop", "col_loop"):
-        if instruction[name] != _UNUSED_LOOP and instruction[name] >= folds:
-            yield (
-                f"{name}: value {instruction[name]} must be a fold loop (below fold_loops={folds}) "
-                f"or {_UNUSED_LOOP} for none"
-            )
+        yield from _fold_loop(instruction, name)
     yield from _operands(instruction)
+
+
+def _fold_loop(instruction: Instruction, name: str) -> Iterator[str]:
+    folds = instruction["fold_loops"]
+    if instruction[name] != _UNUSED_LOOP and instruction[name] >= folds:
+        yield (
+            f"{name}: value {instruction[name]} must be a fold loop (below fold_loops={folds}) "
+            f"or {_UNUSED_LOOP} for none"
+        )
 
 
 def _operands(instruction: Instruction) -> Iterator[str]:
@@ -143,11 +146,7 @@ def _depthwise(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
             f"stride: value {instruction['stride']} exceeds "
             f"kernel_cols={instruction['kernel_cols']}"
         )
-    if instruction["lane_loop"] not in (*range(ROW_LOOPS), _UNUSED_LOOP):
-        yield (
-            f"lane_loop: value {instruction['lane_loop']} must be 0…{ROW_LOOPS - 1} or "
-            f"{_UNUSED_LOOP}"
-        )
+    yield from _fold_loop(instruction, "lane_loop")
     yield from _operands(instruction)
 
 

@@ -11,6 +11,7 @@ from spec.legality import LegalityError, check_instruction
 
 TINY = preset("tiny")
 LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR
+DEPTHWISE = Opcode.DEPTHWISE
 
 RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
     (
@@ -109,6 +110,12 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         {"fold_loops": 6, "col_loop": 6},
         {"fold_loops": 6, "col_loop": 5},
         "MATRIX.col_loop: value 6 must be a fold loop (below fold_loops=6) or 7 for none",
+    ),
+    (
+        DEPTHWISE,
+        {"fold_loops": 1, "lane_loop": 1},
+        {"fold_loops": 2, "lane_loop": 1},
+        "DEPTHWISE.lane_loop: value 1 must be a fold loop (below fold_loops=1) or 7 for none",
     ),
     (
         VECTOR,
