@@ -12,6 +12,7 @@ export PYTHONHASHSEED := 0
 KERNEL ?= matmul
 MODEL ?= digits
 CONFIG ?= default
+SUITE ?= micro
 
 sim_args = $(if $(SHAPE),--shape '$(SHAPE)') $(foreach s,$(SET),--set '$(s)') \
   $(if $(SEED),--seed $(SEED)) $(if $(LATENCY),--latency $(LATENCY)) $(if $(STALL),--stall $(STALL)) \
@@ -47,6 +48,15 @@ rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name S
 .PHONY: simspeed
 simspeed: venv ## Measure the simulator: cycles per second of systola against bare C++: CONFIG=
 	@$(SYSTOLA) simspeed --config $(CONFIG)
+
+.PHONY: bench
+bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets CONFIG= ONLY=name,… JSON=
+	@$(SYSTOLA) bench --suite $(SUITE) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
+	  $(if $(JSON),--json '$(JSON)')
+
+.PHONY: benchmarks
+benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs/data/
+	@$(SYSTOLA) bench --render $(sort $(wildcard docs/data/benchmarks-*.json)) -o docs/benchmarks.md
 
 .PHONY: test
 test: venv ## Run every test: JOBS=2 ARGS='-k isa'

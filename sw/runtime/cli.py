@@ -1,4 +1,4 @@
-"""The command line: `systola sim|run|verify|exec|compile|disasm|config|doctor|simspeed|cache`.
+"""The command line: `systola sim|run|verify|exec|compile|disasm|bench|config|doctor|…`.
 
 Exit codes: 0 done and equal, 1 a comparison failed, 2 bad input, 130 interrupted. Everything a user
 can get wrong is a `SystolaError`, printed as one message on stderr without a trace-back.
@@ -192,7 +192,8 @@ def cold_start_times() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script and of `python -m systola`."""
-    import sw.runtime.cli_tools  # noqa: F401 (its commands register themselves)
+    import sw.runtime.cli_tools
+    import sw.runtime.cli_visibility  # noqa: F401 (their commands register themselves)
 
     try:
         app(arguments, prog_name="systola")

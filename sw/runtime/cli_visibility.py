@@ -1,0 +1,85 @@
+"""Commands of `systola` that show where the cycles go: `bench`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from sw.runtime.bench import Say
+from sw.runtime.cli import ConfigOption, LatencyOption, SetOption, app, chosen_config, console
+from sw.runtime.report import check_json
+from sw.runtime.session import DeviceOptions, OptionError
+
+
+@contextmanager
+def progress() -> Iterator[Say]:
+    """Prints lines; on a terminal the last one that ends in … stays below with a running clock."""
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def say(text: str) -> None:
+            if text.endswith("…") and not bar.disable:
+                bar.reset(task, description=text)
+            else:
+                typer.echo(text)
+
+        yield say
+
+
+@app.command()
+def bench(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]…", help="with --render: what to render")
+    ] = None,
+    suite: Annotated[str, typer.Option("--suite", help="micro or nets")] = "micro",
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
+    latency: LatencyOption = 100,
+    fresh: Annotated[bool, typer.Option("--fresh", help="measure everything again")] = False,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="rows, also to go on from (build/bench/SUITE-CONFIG.json)"),
+    ] = None,
+    render: Annotated[bool, typer.Option("--render", help="write the page of FILE…")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="of --render (stdout)")] = None,
+) -> None:
+    """Measure a suite of kernels or networks on the RTL, or render measured rows as a page."""
+    if render:
+        from sw.runtime.bench_page import write_page
+
+        write_page(files or [], out)
+        return
+    if files or out is not None:
+        raise OptionError("FILE… and --out go with --render")
+    from sw.runtime.bench import entries, problems, run_suite
+    from sw.runtime.bench_page import result_table
+    from sw.runtime.bench_store import Store
+
+    npu = chosen_config(config, settings)
+    chosen = entries(suite, [name for name in only.split(",") if name])
+    path = json_file or Path("build", "bench", f"{suite}-{npu.name}.json")
+    check_json(path)
+    options = DeviceOptions(latency=latency)
+    conditions = {"latency": options.latency, "stall": options.stall, "seed": options.seed}
+    store = Store(path, npu, conditions, fresh=fresh)
+    with progress() as say:
+        rows = run_suite(chosen, npu, options, store, say)
+    console().print(result_table(rows))
+    failed = [str(row["name"]) for row in rows if problems(row)]
+    typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,65 @@
+"""docs/benchmarks.md: generated from committed rows, peers told apart from measurements."""
+
+from pathlib import Path
+
+import pytest
+from test_bench import GOOD
+
+from sw.runtime.bench import SUITES, problems
+from sw.runtime.bench_page import PEERS, page, read_peers, write_page
+from sw.runtime.bench_store import read_rows
+from sw.runtime.report import ReportError
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+FILES = sorted((DOCS / "data").glob("benchmarks-*.json"))
+MARKS = {"latency": 100, "commit": "c0ffee", "sources": "5eed"}
+ROW = {"name": "matmul_64x64x64", **GOOD, **MARKS, "config": "default", "cycles": 2000}
+
+
+def test_the_page_is_what_its_rows_say(tmp_path):
+    assert FILES
+    write_page(FILES, tmp_path / "benchmarks.md")
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert (DOCS / "benchmarks.md").read_text() == text, "run `make benchmarks`"
+    for row in (row for path in FILES for row in read_rows(path)):
+        assert problems(row) == []
+        assert f"| {row['name']} |" in text and f"**{row['cycles']:,}**" in text
+
+
+def test_every_peers_figure_has_a_source_and_an_entry():
+    peers = read_peers(PEERS)
+    sources = {source["id"] for source in peers["sources"]}
+    names = {entry.name for suite in SUITES.values() for entry in suite}
+    assert all(s["provenance"] and s["kind"] != "measured" for s in peers["sources"])
+    for name, figures in peers["figures"].items():
+        assert name in names
+        assert set(figures) <= sources
+
+
+def test_columns_say_what_was_measured_and_what_was_not():
+    text = page([ROW], read_peers(PEERS))
+    (head,) = [line for line in text.splitlines() if "Systola, measured" in line]
+    assert head == (
+        "|  | MMAC | **Systola, measured** | utilization | Gemmini 16×16, quoted "
+        "| SCALE-Sim 16×16, model | every tensor once, bound |"
+    )
+    assert "| **2,000** | 50.0% | 2,597 (1.30×) | 1,504 (0.75×) | 1,024 (0.51×) |" in text
+    assert "Ethos" not in text
+
+
+def test_peers_of_another_size_are_not_put_beside():
+    text = page([{**ROW, "config": "tiny"}], read_peers(PEERS))
+    assert "2,597" not in text and "**2,000**" in text
+
+
+def test_networks_are_shown_with_both_correlations():
+    net = {**ROW, "name": "ad", "compile_s": 1.25, "pcc": 0.99951, "pcc_between_images": 0.512}
+    text = page([net], read_peers(PEERS))
+    assert "## Networks: `default` (16×16)" in text
+    assert "| 1.2 s | 0.99951 | 0.512 |" in text
+
+
+def test_rows_that_do_not_count_are_not_published():
+    with pytest.raises(ReportError) as caught:
+        page([{**ROW, "reference_exact": None}], read_peers(PEERS))
+    assert str(caught.value) == "matmul_64x64x64 on default: reference_exact is None"
