@@ -111,9 +111,9 @@ def _details(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     for row in rows:
         line = [row["name"], f"{row['macs']:,}"]
         line += [f"{row[k]:,}" for k in ("dram_read_bytes", "dram_write_bytes", "elements")]
-        line += [f"{row['wall_s']:.1f} s", f"{row['sim_cycles_per_s'] / 1e3:,.0f} kHz"]
+        line += [_seconds(row["wall_s"]), f"{row['sim_cycles_per_s'] / 1e3:,.0f} kHz"]
         if nets:
-            line += [f"{row['compile_s']:.1f} s", f"{row['pcc']:.5f}"]
+            line += [_seconds(row["compile_s"]), f"{row['pcc']:.5f}"]
             line += [f"{row['pcc_between_images']:.3f}"]
         cells.append(line)
     return head, cells
@@ -126,6 +126,7 @@ def _peers_section(rows: Sequence[Row], peers: Peers) -> str:
     lines += _markdown(
         ["column", "kind", "where the figures come from"],
         [[s["name"], s["kind"], s["provenance"]] for s in peers["sources"] if s["id"] in used],
+        "---",
     )
     return "\n".join([*lines, ""])
 
@@ -137,13 +138,19 @@ def _runs_section(rows: Sequence[Row]) -> str:
         line = [row["name"], f"`{row['config']}` `{row['config_digest']}`"]
         line += [f"{row['latency']} cycles", f"`{row['commit']}`", f"`{row['sources']}`"]
         cells.append(line)
-    lines += _markdown(["", "configuration", "latency", "commit", "sources"], cells)
+    lines += _markdown(["", "configuration", "latency", "commit", "sources"], cells, "---")
     return "\n".join([*lines, ""])
 
 
-def _markdown(head: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    rule = "|---" + "|---:" * (len(head) - 1) + "|"
+def _markdown(
+    head: Sequence[str], cells: Sequence[Sequence[str]], column: str = "---:"
+) -> list[str]:
+    rule = "|".join(["|---", *[column] * (len(head) - 1)]) + "|"
     return [f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(line)} |" for line in cells)]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value >= 1 else f"{value * 1000:.0f} ms"
 
 
 def _peer(cycles: int | None, ours: int) -> str:
@@ -170,7 +177,7 @@ def result_table(rows: Sequence[Row]) -> Table:
             *(f"{row[k]:,}" for k in ("macs", "cycles")),
             f"{row['utilization']:.1%}",
             *(f"{row[k]:,}" for k in ("dram_read_bytes", "dram_write_bytes")),
-            f"{row['wall_s']:.1f} s",
+            _seconds(row["wall_s"]),
             f"{row['sim_cycles_per_s'] / 1e3:,.0f}",
             "FAIL: " + "; ".join(wrong) if wrong else "exact",
         )
