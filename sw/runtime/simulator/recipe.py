@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.guarded import Guarded
 from sw.runtime.simulator.verilator import (
     cocotb_libs,
     digest,
@@ -124,23 +124,19 @@ class _Runner:
         with self._log.open("ab") as log:
             log.write((" ".join(command) + "\n").encode())
             log.flush()
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=env, start_new_session=True
-            )
+            # A compiler must not go on for minutes when whoever wanted the build is gone.
+            tool = Guarded(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
             try:
-                self._wait(process)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise
-        if process.returncode:
+                code = self._wait(tool)
+            finally:
+                tool.kill()
+        if code:
             tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-40:])
             raise BuildError(f"{self._title}: {Path(command[0]).name} failed:\n{tail}")
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+    def _wait(self, tool: Guarded) -> int:
         while True:
             try:
-                process.wait(timeout=15)
-                return
+                return tool.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 self._say(f"{self._title}… {time.monotonic() - self._start:.0f} s")
