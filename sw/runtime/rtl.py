@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
@@ -121,6 +122,10 @@ class RtlDevice:
     def read(self, name: str) -> NDArray[Any]:
         """A copy of output `name`."""
         return self._loaded().read(self._memory, name)
+
+    def memory(self, region: int) -> NDArray[np.uint8]:
+        """A copy of all bytes of a region of the loaded image."""
+        return self._loaded().region(self._memory, region).copy()
 
     def run(self) -> RunResult:
         """Execute the loaded program once.
