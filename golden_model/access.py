@@ -20,6 +20,7 @@ _STEP_READERS = (
     Timeline.MATRIX_ISSUE,
     Timeline.WEIGHTS,
     Timeline.VECTOR_ISSUE,
+    Timeline.DEPTHWISE_ISSUE,
 )
 
 

@@ -2,8 +2,9 @@
 
 An engine is up to three timelines. ISSUE reads operands in program order; DONE is where its
 writes become visible, later than the reads they stem from but in program order; WEIGHTS (matrix
-only) reads weights. There is an edge from a chunk's reads to its writes, none back: a write may
-still be in flight when a later instruction of the same engine reads.
+only) reads weights, which the depthwise engine does in ISSUE. There is an edge from a chunk's reads
+to its writes, none back: a write may still be in flight when a later instruction of the same engine
+reads.
 """
 
 import enum
@@ -26,6 +27,8 @@ class Timeline(enum.IntEnum):
     VECTOR_ISSUE = 6
     VECTOR_DONE = 7
     WEIGHTS = 8
+    DEPTHWISE_ISSUE = 9
+    DEPTHWISE_DONE = 10
 
     @property
     def engine(self) -> str:
@@ -37,12 +40,14 @@ ISSUE = {
     Engine.STORE: Timeline.STORE_ISSUE,
     Engine.MATRIX: Timeline.MATRIX_ISSUE,
     Engine.VECTOR: Timeline.VECTOR_ISSUE,
+    Engine.DEPTHWISE: Timeline.DEPTHWISE_ISSUE,
 }
 DONE = {
     Engine.LOAD: Timeline.LOAD_DONE,
     Engine.STORE: Timeline.STORE_DONE,
     Engine.MATRIX: Timeline.MATRIX_DONE,
     Engine.VECTOR: Timeline.VECTOR_DONE,
+    Engine.DEPTHWISE: Timeline.DEPTHWISE_DONE,
 }
 
 

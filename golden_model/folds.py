@@ -6,9 +6,8 @@ import numpy as np
 
 from golden_model.loops import Bools, Chunks, Ints, Nest, Steps
 from golden_model.program import Plan
+from golden_model.values import ACC_MASK
 from spec.isa import LOOPS
-
-ACC_MASK = (1 << 16) - 1
 
 
 class Source:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model import dma
 from golden_model.access import Context
+from golden_model.depthwise import DepthwiseEngine
 from golden_model.engine import Blocked, Coroutine, Queue, engine
 from golden_model.errors import HazardError, MachineFault
 from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
@@ -82,7 +83,7 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
     depth = state.config.queue_depth
     queues: dict[Engine, Queue] = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
     shared = Handshake()
-    vector = VectorEngine()
+    vector, depthwise = VectorEngine(), DepthwiseEngine()
     sequencers = [
         *(
             Sequencer(engine(context, queues[e], execute), queues[e].position)
@@ -90,6 +91,7 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
                 (Engine.LOAD, dma.load),
                 (Engine.STORE, dma.store),
                 (Engine.VECTOR, vector.execute),
+                (Engine.DEPTHWISE, depthwise.execute),
             )
         ),
         Sequencer(weight_sequencer(context, shared), shared.position),

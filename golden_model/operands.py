@@ -58,7 +58,8 @@ class Shape:
         return np.arange(self.width) < self.lanes[select, None]
 
 
-def _shape(plan: Plan, chunk: int) -> Shape:
+def shape_of(plan: Plan, chunk: int) -> Shape:
+    """The steps of chunk `chunk`; chunks of the same shape share it."""
     loop, chunks = plan.v["lane_loop"], plan.chunks
     last = bool(chunks.steps.last[loop, chunk]) if loop < plan.level else False
     key = f"shape {chunks.outer_last[chunk]} {last}"
@@ -82,7 +83,7 @@ class Work:
 
     @classmethod
     def begin(cls, context: Context, plan: Plan, chunk: int) -> "Work":
-        work = cls(context, plan, chunk, _shape(plan, chunk), ALL)
+        work = cls(context, plan, chunk, shape_of(plan, chunk), ALL)
         v = plan.v
         y = signed16(work.offset("dy") + v["y0"])
         x = signed16(work.offset("dx") + v["x0"])

@@ -7,18 +7,21 @@ from numpy.typing import NDArray
 
 from golden_model.access import Context
 from golden_model.clocks import Clock, Timeline
-from golden_model.folds import ACC_MASK, Bundle, Source, folds_of
+from golden_model.folds import Bundle, Source, folds_of
 from golden_model.loops import Bools, Ints, Steps, signed16
 from golden_model.program import Plan
-from golden_model.state import gather
+from golden_model.values import (
+    ACC_MASK,
+    BLOCK,
+    CHIP_MASK,
+    Floats,
+    activations,
+    largest,
+    operands,
+)
 
-Floats = NDArray[np.float32]
-
-CHIP_MASK = (1 << 24) - 1
 _EXACT = 1 << 24
 """float32 holds every integer up to here."""
-_BLOCK = 1 << 18
-"""Activations gathered at a time: as float32 they stay in a second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +53,11 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
             wanted = address[used & (cols == n)[:, None]]
             context.read("spad", wanted, int(n), Timeline.WEIGHTS, plan.index)
     values = np.empty((*address.shape, config.cols), np.float32)
-    _operands(context, address, config.cols, v, "wgt", values)
+    operands(context, address, config.cols, v, "wgt", values)
     if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
         values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
     read = context.clocks.publish(Timeline.WEIGHTS) if context.clocks is not None else None
     return Weights(values, rows, read)
-
-
-def _operands(
-    context: Context, address: Ints, run: int, v: dict[str, int], operand: str, out: Floats
-) -> None:
-    """out [..., run]: operands from the scratchpad minus their zero point."""
-    raw = gather(context.state.padded, address, run)
-    np.copyto(out, raw if v[f"{operand}_unsigned"] else raw.view(np.int8))
-    if v[f"{operand}_zp"]:
-        out -= v[f"{operand}_zp"]
-
-
-def _range(v: dict[str, int], operand: str) -> tuple[int, int]:
-    return (0, 255) if v[f"{operand}_unsigned"] else (-128, 127)
-
-
-def _largest(v: dict[str, int], operand: str) -> int:
-    """Largest magnitude of an operand minus its zero point (at least 1)."""
-    low, high = _range(v, operand)
-    zero = v[f"{operand}_zp"]
-    return max(abs(low - zero), abs(high - zero), 1)
 
 
 class Stream:
@@ -144,24 +126,11 @@ class Stream:
         """[vectors, folds, rows]: activations minus zero point, valid until the next call."""
         context, config, v = self.context, self.context.config, self.plan.v
         address, inside = self._addresses(source, vectors, part)
-        if inside is not None:
-            address = np.where(inside, address, 0)
-        if int(address.max()) + config.rows > config.spad_bytes and context.hazards is None:
-            self._check_reads()
-        values = context.state.scratch((*address.shape, config.rows))
-        if inside is None:
-            _operands(context, address, config.rows, v, "act", values)
-            return values
-        low, high = _range(v, "act")
-        representable = low <= v["act_zp"] <= high
-        if representable:
-            void = context.state.void
-            context.state.padded[void : void + config.rows] = v["act_zp"] & 0xFF
-            address[~inside] = void
-        _operands(context, address, config.rows, v, "act", values)
-        if not representable:
-            values[~inside] = 0
-        return values
+        if context.hazards is None:
+            used = address if inside is None else address[inside]
+            if used.size and int(used.max()) + config.rows > config.spad_bytes:
+                self._check_reads()
+        return activations(context, address, inside, config.rows, v)
 
     # Products -----------------------------------------------------------------------------------
 
@@ -170,7 +139,7 @@ class Stream:
         v = self.plan.v
         k, rows, n = weights.shape
         left, right = values.reshape(-1, k * rows), weights.reshape(k * rows, n)
-        span = _EXACT // (_largest(v, "act") * _largest(v, "wgt"))
+        span = _EXACT // (largest(v, "act") * largest(v, "wgt"))
         out: NDArray[np.int32] | None = None
         for at in range(0, k * rows, span):
             part = (left[:, at : at + span] @ right[at : at + span]).astype(np.int32)
@@ -187,7 +156,7 @@ class Stream:
         self._check_targets(target.reshape(-1), bundle.fresh)
         weights = self.weights.values[bundle.folds].transpose(1, 2, 0, 3)
         weights = weights.reshape(k, -1, blocks * cols)
-        rows = max(1, _BLOCK // (k * weights.shape[1]))
+        rows = max(1, BLOCK // (k * weights.shape[1]))
         for at in range(0, vectors.size, rows):
             part = slice(at, at + rows)
             values = self._activations(bundle.source, vectors, part)

@@ -1,4 +1,4 @@
-"""VECTOR: bias, RESCALE, ALU, reduction, clamp and table over the lanes of a chunk's steps."""
+"""VECTOR: what happens to the lanes of a chunk's steps, from bias to clamp and table."""
 
 import numpy as np
 
@@ -89,7 +89,10 @@ def _operand_a(work: Work) -> Lanes:
     _subtract(work, value, v["a_zp"])
     if v["bias"]:
         value += work.read_param(work.context.state.bias, 0, ALL).astype(np.int32)
-    return _scale(work, value, "a", ALL)
+    value = _scale(work, value, "a", ALL)
+    if v["a_clamp"]:
+        value = np.minimum(np.maximum(value, np.int32(v["a_min"])), np.int32(v["a_max"]))
+    return value << np.int32(v["a_shl"]) if v["a_shl"] else value
 
 
 def _operand_b(work: Work) -> Lanes:

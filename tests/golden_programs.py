@@ -244,6 +244,71 @@ def random_convolution(rng: np.random.Generator, config: NpuConfig) -> Instructi
     return Instruction(Opcode.MATRIX, values)
 
 
+def random_depthwise(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    """Any nest and any window; addresses of the accumulator meet between steps, not within."""
+    nest = loops(rng, 4)
+    folds = int(rng.integers(0, 5))
+    kernel_rows = int(rng.integers(1, 9)) if rng.random() < 0.3 else int(rng.integers(1, 4))
+    kernel_cols = int(rng.integers(1, config.taps + 1))
+    stride, outputs = int(rng.integers(1, kernel_cols + 1)), int(rng.integers(1, 6))
+    columns = (outputs - 1) * stride + kernel_cols
+    act_row, wgt_row = (int(n) for n in rng.integers(-90, 91, 2))
+    act_col, wgt_col = (int(n) for n in rng.integers(-20, 21, 2))
+    act_from, act_reach = window([(kernel_rows, act_row), (columns, act_col)], config.cols)
+    wgt_from, wgt_reach = window([(kernel_rows, wgt_row), (kernel_cols, wgt_col)], config.cols)
+    acc_col = int(rng.choice([-3, -2, -1, 1, 2, 5]))
+    acc_from, acc_reach = window([(outputs, acc_col)], 1)
+    act_unsigned, wgt_unsigned = (bool(rng.random() < 0.5) for _ in range(2))
+    lanes, lanes_last = (int(n) for n in rng.integers(1, config.cols + 1, 2))
+    where = position(rng, nest)
+    if where:
+        where["row_step"], where["col_step"] = (int(n) for n in rng.integers(-2, 3, 2))
+        where["width"] = int(rng.integers(1, 12))
+        where["x0"] = int(rng.integers(-3, 4))
+    values = {
+        "act_base": add_strides(rng, nest, "act", config.spad_bytes, act_reach) + act_from,
+        "act_row": act_row,
+        "act_col": act_col,
+        "wgt_base": add_strides(rng, nest[:folds], "wgt", config.spad_bytes, wgt_reach) + wgt_from,
+        "wgt_row": wgt_row,
+        "wgt_col": wgt_col,
+        "acc_base": add_strides(rng, nest, "acc", config.acc_vectors, acc_reach) + acc_from,
+        "acc_col": acc_col,
+        **where,
+        "act_unsigned": act_unsigned,
+        "wgt_unsigned": wgt_unsigned,
+        "act_zp": zero_point(rng, act_unsigned),
+        "wgt_zp": zero_point(rng, wgt_unsigned),
+        "kernel_rows": kernel_rows,
+        "kernel_cols": kernel_cols,
+        "stride": stride,
+        "outputs": outputs,
+        "accumulate": int(rng.random() < 0.5),
+        "fold_loops": folds,
+        "lane_loop": int(rng.choice([7, *range(4)])),
+        "lanes": lanes,
+        "lanes_last": lanes_last,
+        "loop": nest,
+        "post": posts(rng, 4, [Point.DONE, Point.READ]),
+    }
+    return Instruction(Opcode.DEPTHWISE, values)
+
+
+def window(dimensions: Sequence[tuple[int, int]], run: int) -> tuple[int, int]:
+    """Runs in several dimensions of (count, stride): units before the base, and units in all."""
+    spans = [(count - 1) * stride for count, stride in dimensions]
+    before = -sum(min(0, span) for span in spans)
+    return before, before + sum(max(0, span) for span in spans) + run
+
+
+def random_fused(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    """A random VECTOR that clamps and shifts its A."""
+    values = random_vector(rng, config).values
+    low, high = sorted(int(n) for n in rng.integers(-(1 << 17), 1 << 17, 2))
+    clamp = {"a_clamp": 1, "a_min": low, "a_max": high} if rng.random() < 0.7 else {}
+    return Instruction(Opcode.VECTOR, {**values, **clamp, "a_shl": int(rng.integers(0, 32))})
+
+
 def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:
     nest = loops(rng, 6, 2 if rng.random() < 0.7 else 3)
     spad, acc, cols = config.spad_bytes, config.acc_vectors, config.cols

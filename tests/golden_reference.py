@@ -56,6 +56,7 @@ class Reference:
             Opcode.LOAD: self._load,
             Opcode.STORE: self._store,
             Opcode.MATRIX: self._matrix,
+            Opcode.DEPTHWISE: self._depthwise,
             Opcode.VECTOR: self._vector,
         }[instruction.opcode](instruction.values)
 
@@ -95,6 +96,33 @@ class Reference:
                     total += a * (self.element(at + c, v["wgt_unsigned"]) - v["wgt_zp"])
                 old = 0 if first and not v["accumulate"] else vector[c]
                 vector[c] = wrap(total + old)
+
+    def _depthwise(self, v) -> None:
+        loops, folds = v["loop"], v["fold_loops"]
+        for index, last in walk(loops):
+            n = v["lanes_last"] if v["lane_loop"] < 4 and last[v["lane_loop"]] else v["lanes"]
+            wgt = v["wgt_base"] + dot(index[:folds], loops[:folds], "wgt")
+            for j in range(v["outputs"]):
+                at = v["acc_base"] + dot(index, loops, "acc") + j * v["acc_col"]
+                vector = self.acc[at % (1 << 16)]
+                for c in range(self.config.cols):
+                    total = 0
+                    for k in range(v["kernel_rows"] if c < n else 0):
+                        for t in range(v["kernel_cols"]):
+                            place = wgt + k * v["wgt_row"] + t * v["wgt_col"]
+                            w = self.element(place % (1 << 24) + c, v["wgt_unsigned"]) - v["wgt_zp"]
+                            total += w * self._column(v, index, k, j * v["stride"] + t, c)
+                    vector[c] = wrap(total + (vector[c] if v["accumulate"] else 0))
+
+    def _column(self, v, index, k: int, q: int, c: int) -> int:
+        """The activation of lane c in kernel row k and column q of the input."""
+        loops = v["loop"]
+        y = signed16(v["y0"] + dot(index, loops, "dy") + k * v["row_step"])
+        x = signed16(v["x0"] + dot(index, loops, "dx") + q * v["col_step"])
+        if not (0 <= y < v["height"] and 0 <= x < v["width"]):
+            return 0
+        at = v["act_base"] + dot(index, loops, "act") + k * v["act_row"] + q * v["act_col"]
+        return self.element(at % (1 << 24) + c, v["act_unsigned"]) - v["act_zp"]
 
     def element(self, at: int, unsigned: int) -> int:
         return self.load(at, DType.U8 if unsigned else DType.I8)
@@ -151,6 +179,9 @@ class Reference:
             a = apply_scale(a, v["a_mult"], v["a_shift"])
         elif v["a_scale"] == Scale.CHANNEL:
             a = apply_scale(a, *self.parameter(entry, lane)[1:])
+        if v["a_clamp"]:
+            a = min(max(a, v["a_min"]), v["a_max"])
+        a = wrap(a << v["a_shl"])
         if v["alu"] == Alu.PASS:
             return a
         if inside:

@@ -7,6 +7,7 @@ are random as far as they still order what must be.
 
 import dataclasses
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ NOISE = 26  # semaphores from here on are posted at random, and nobody waits for
 MOST_AMOUNT = 127
 MOST_POSTS = 200  # of one semaphore in one program; eight bits hold 255
 Values = dict[str, Any]
+Make = Callable[[np.random.Generator, NpuConfig], Instruction]
 _RACE = re.compile(
     r"^race: (\w+)( \(weights\))? at instruction (\d+) `.*` (?:reads|writes) (.+) \d+, and "
     r"(\w+)( \(weights\))? at instruction (\d+) `.*` (reads|writes) it; "
@@ -61,8 +63,10 @@ def window(config: NpuConfig) -> NpuConfig:
 class Program:
     """Setup, random instructions, and the transfers that show everything they changed."""
 
-    def __init__(self, rng: np.random.Generator, config: NpuConfig, many: int) -> None:
-        self.rng, self.config, self.area = rng, config, window(config)
+    def __init__(
+        self, rng: np.random.Generator, config: NpuConfig, many: int, more: Sequence[Make] = ()
+    ) -> None:
+        self.rng, self.config, self.area, self.more = rng, config, window(config), more
         self.spad_at = int(rng.integers(0, config.spad_bytes - self.area.spad_bytes + 1))
         self.acc_at = int(rng.integers(0, config.acc_vectors - self.area.acc_vectors + 1))
         self.items: list[tuple[Opcode, Values]] = []
@@ -139,6 +143,7 @@ class Program:
     def _random(self) -> tuple[Opcode, Values]:
         kinds = (self._transfer, self._transfer, self._parameters)
         compute = (random_matrix, random_matrix, random_convolution, random_vector, random_vector)
+        compute = (*compute, *self.more)
         choice = int(self.rng.integers(len(kinds) + len(compute)))
         if choice < len(kinds):
             opcode, values = kinds[choice]()
@@ -314,14 +319,15 @@ class Program:
 
 
 def random_program(
-    seed: int, config: NpuConfig, many: int
+    seed: int, config: NpuConfig, many: int, more: Sequence[Make] = ()
 ) -> tuple[Image, dict[str, np.ndarray], dict[str, np.ndarray], int]:
     """An image that the golden model accepts, its inputs, its outputs, instructions in it.
 
-    many: random instructions to begin with; those that cannot be are left out.
+    many: random instructions to begin with; those that cannot be are left out; more: makers of
+    further kinds of instructions.
     """
     rng = np.random.default_rng(seed)
-    program, machine = Program(rng, config, many), Machine(config)
+    program, machine = Program(rng, config, many, more), Machine(config)
     inputs = {"x": program.parts["more"][::-1]}
     while True:
         try:

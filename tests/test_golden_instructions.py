@@ -1,5 +1,6 @@
 """Random instructions against the element-by-element reference."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,9 @@ from golden_programs import (
     assert_same,
     decoded,
     random_convolution,
+    random_depthwise,
     random_dma,
+    random_fused,
     random_matrix,
     random_vector,
     state_of,
@@ -25,14 +28,14 @@ MEMORY_BYTES = 2048
 Make = Callable[[np.random.Generator, NpuConfig], Instruction]
 
 
-def check(seed: int, make: Make, many: int = 1) -> None:
+def check(seed: int, make: Make, many: int = 1, config: NpuConfig = ROOMY) -> None:
     rng = np.random.default_rng(seed)
-    reference = Reference(ROOMY)
+    reference = Reference(config)
     reference.memory = [bytearray(MEMORY_BYTES) for _ in range(4)] + [bytearray()] * 4
     randomize(reference, rng)
-    body = [make(rng, ROOMY) for _ in range(many)]
+    body = [make(rng, config) for _ in range(many)]
     state = state_of(reference)
-    execute_program(state, decoded(ROOMY, body), check=False)
+    execute_program(state, decoded(config, body), check=False)
     for instruction in body:
         reference.execute(instruction)
     assert_same(state, reference, body[-1])
@@ -63,6 +66,23 @@ def test_matrix_convolves_as_the_reference_does(seed: int) -> None:
 @given(SEEDS)
 def test_vector_computes_what_the_reference_computes(seed: int) -> None:
     check(seed, random_vector)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_vector_clamps_and_shifts_its_a_as_the_reference_does(seed: int) -> None:
+    check(seed, random_fused)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, st.integers(1, 8))
+def test_depthwise_computes_what_the_reference_computes(seed: int, taps: int) -> None:
+    check(seed, random_depthwise, config=dataclasses.replace(ROOMY, taps=taps))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_successive_depthwise_instructions_keep_their_weights_apart(seed: int) -> None:
+    check(seed, random_depthwise, many=3)
 
 
 @pytest.mark.parametrize("seed", range(5))

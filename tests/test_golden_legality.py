@@ -136,6 +136,48 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         "MATRIX.wgt_zp: value -1: operands 0…255 minus the zero point must lie in -256…255",
     ),
     (
+        DEPTHWISE,
+        {"kernel_cols": 4},
+        {"kernel_cols": 3},
+        "DEPTHWISE.kernel_cols: value 4 exceeds the configuration's taps=3",
+    ),
+    (
+        DEPTHWISE,
+        {"kernel_cols": 2, "stride": 3},
+        {"kernel_cols": 2, "stride": 2},
+        "DEPTHWISE.stride: value 3 exceeds kernel_cols=2",
+    ),
+    (
+        DEPTHWISE,
+        {"lanes_last": 5},
+        {"lanes_last": 4},
+        "DEPTHWISE.lanes_last: value 5 exceeds the configuration's cols=4",
+    ),
+    (
+        DEPTHWISE,
+        {"lane_loop": 4},
+        {"lane_loop": 3},
+        "DEPTHWISE.lane_loop: value 4 must be 0…3 or 7",
+    ),
+    (
+        DEPTHWISE,
+        {"wgt_zp": -129},
+        {"wgt_zp": -128},
+        "DEPTHWISE.wgt_zp: value -129: operands -128…127 minus the zero point must lie in -256…255",
+    ),
+    (
+        DEPTHWISE,
+        {"post": [Sync(sem=0, level=5)]},
+        {"post": [Sync(sem=0, level=4)]},
+        "DEPTHWISE.post[0].level: value 5 exceeds the 4 loops",
+    ),
+    (
+        VECTOR,
+        {"a_clamp": 1, "a_min": 6, "a_max": 5},
+        {"a_clamp": 0, "a_min": 6, "a_max": 5},
+        "VECTOR.a_min: value 6 exceeds a_max=5",
+    ),
+    (
         VECTOR,
         {"o_scale": Scale.TENSOR, "o_shift": 1},
         {"o_scale": Scale.TENSOR, "o_shift": 2},
