@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
-from golden_model.loops import Bools, Ints, Nest, signed16
+from golden_model.loops import Bools, Ints, signed16
 from golden_model.operands import Shape, shape_of
 from golden_model.program import Plan
 from golden_model.values import ACC_MASK, BLOCK, CHIP_MASK, Floats, activations, operands
-from spec.isa import ROW_LOOPS
 
 _ISSUE, _DONE = Timeline.DEPTHWISE_ISSUE, Timeline.DEPTHWISE_DONE
 
@@ -89,44 +88,25 @@ class Rows:
         """
         context, v, cols = self.context, self.plan.v, self.context.config.cols
         kernel = self.kernel[:, None] * v["wgt_row"] + np.arange(v["kernel_cols"]) * v["wgt_col"]
-        fold, lanes = self._folds()
-        for n in np.unique(lanes):
-            wanted = (fold[lanes == n, None, None] + kernel) & CHIP_MASK
-            context.read("spad", wanted.reshape(-1), int(n), _ISSUE, self.plan.index)
+        fold = self._folds()
+        for n in self.shape.counts:
+            wanted = (fold[self.shape.lanes == n, None, None] + kernel) & CHIP_MASK
+            context.read("spad", wanted.reshape(-1), n, _ISSUE, self.plan.index)
         places, of_step = np.unique(fold, return_inverse=True)
         address = (places[:, None, None] + kernel) & CHIP_MASK
         values = np.empty((*address.shape, cols), np.float32)
         operands(context, address, cols, v, "wgt", values)
         return values[of_step] if places.size > 1 else values
 
-    def _folds(self) -> tuple[Ints, Ints]:
-        """[steps]: where the weights of each step begin, and how many lanes its fold uses."""
+    def _folds(self) -> Ints:
+        """[steps]: where the weights of each step begin."""
         plan, steps = self.plan, self.shape.steps
-        count, loop = plan.v["fold_loops"], plan.v["lane_loop"]
         fold = np.full(steps.size, plan.v["wgt_base"])
         outer = plan.chunks.steps.index[:, self.chunk]
-        for i in range(count):
+        for i in range(plan.v["fold_loops"]):
             index = outer[i] if i < plan.level else steps.index[i - plan.level]
             fold += index * plan.loops[i]["wgt"]
-        lanes = self.shape.lanes
-        if count <= loop < ROW_LOOPS:
-            # The lanes vary within a fold: it reads what the step with the most of them uses.
-            lanes = self._most_lanes(count)
-        return fold, lanes
-
-    def _most_lanes(self, count: int) -> Ints:
-        """[steps]: the most lanes of any step of their fold; loops 0 ... `count`-1 are folds."""
-        plan, shape = self.plan, self.shape
-        if plan.level <= count:
-            inner = shape.steps.index[count - plan.level :]
-            begins = np.flatnonzero((inner == 0).all(axis=0))
-            most = np.maximum.reduceat(shape.lanes, begins)
-            return np.repeat(most, np.diff(begins, append=shape.size))
-        # The chunk is a part of a fold.
-        around = bool(plan.chunks.steps.last[count - 1, self.chunk]) if count else False
-        final = Nest(plan.loops, count, ROW_LOOPS).steps(around).last[plan.v["lane_loop"] - count]
-        both = (plan.v["lanes"], plan.v["lanes_last"])
-        return np.full(shape.size, both[1] if final.all() else max(both))
+        return fold
 
     # Activations --------------------------------------------------------------------------------
 

@@ -285,7 +285,7 @@ def random_depthwise(rng: np.random.Generator, config: NpuConfig) -> Instruction
         "outputs": outputs,
         "accumulate": int(rng.random() < 0.5),
         "fold_loops": folds,
-        "lane_loop": int(rng.choice([7, *range(4)])),
+        "lane_loop": int(rng.choice([7, *range(folds)])),
         "lanes": lanes,
         "lanes_last": lanes_last,
         "loop": nest,

@@ -217,7 +217,7 @@ LAST = ROOMY.spad_bytes - 1
         ({"wgt_base": 1, "wgt_col": -2, "kernel_cols": 2}, "spad 16777215…16777215"),
         ({"acc_base": 255, "acc_col": 1, "outputs": 2}, "acc 256…256"),
         ({"acc_base": 0, "acc_col": -1, "outputs": 2}, "acc 65535…65535"),
-        ({"act_base": LAST, "lanes_last": 2, "lane_loop": 0}, "spad 16383…16384"),
+        ({"act_base": LAST, "lanes_last": 2, "lane_loop": 0, "fold_loops": 1}, "spad 16383…16384"),
     ],
 )
 def test_accesses_outside_the_chips_memories_fault(values: dict[str, Any], text: str) -> None:

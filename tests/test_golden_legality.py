@@ -155,9 +155,9 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         DEPTHWISE,
-        {"lane_loop": 4},
-        {"lane_loop": 3},
-        "DEPTHWISE.lane_loop: value 4 must be 0…3 or 7",
+        {"fold_loops": 2, "lane_loop": 2},
+        {"fold_loops": 3, "lane_loop": 2},
+        "DEPTHWISE.lane_loop: value 2 must be a fold loop (below fold_loops=2) or 7 for none",
     ),
     (
         DEPTHWISE,
