@@ -11,9 +11,10 @@ from sw.compiler.conv_steps import Step
 from sw.compiler.dma import bounding, load_box
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
-from sw.compiler.geometry import ConvGeometry, Part, Tile
+from sw.compiler.geometry import ConvGeometry, Packing, Part, Tile
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_conv import ConvPlan
+from sw.compiler.window_loads import window_moves
 
 MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
@@ -157,6 +158,9 @@ class ConvLoads(LayerEmitter):
     # Activations ------------------------------------------------------------------------------
 
     def _load_act(self, step: Step, slot: Buffer, piece: Part) -> None:
+        if self.geo.packing is Packing.WINDOWS:
+            self._load_windows(step, slot)
+            return
         tile, view = step.tile, self.geo.input
         y0, y1, x0, x1 = self.act_box(tile, piece)
         rows, cols = y1 - y0, x1 - x0
@@ -164,11 +168,11 @@ class ConvLoads(LayerEmitter):
             return
         source = self.res.tensors[view.tensor]
         mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
-        if self.geo.packed:
+        if self.geo.packing is Packing.ROWS:
             x0, x1 = self._fill_sides(step, slot, rows)
             if x0 == x1:
                 return
-        mem += x0 * view.strides[2] + piece.c0 * (not self.geo.packed)
+        mem += x0 * view.strides[2] + piece.c0 * (self.geo.packing is Packing.NONE)
         if self.plan.blocked:
             r = self.config.rows
             slices = piece.channels // r
@@ -210,6 +214,27 @@ class ConvLoads(LayerEmitter):
             accesses,
             f"act y{tile.y0} x{tile.x0} c{piece.c0}",
         )
+
+    def _load_windows(self, step: Step, slot: Buffer) -> None:
+        tile, view = step.tile, self.geo.input
+        y0, y1, x0, x1 = self.act_box(tile, step.part)
+        size = (y1 - y0) * (x1 - x0) * self.geo.pixel
+        for move in window_moves(self.geo, tile):
+            run, loops = load_box(move.box, move.run)
+            values = {"chip_base": move.chip, "run": run, "space": Space.SPAD, "loop": loops}
+            bases = {"chip_base": slot}
+            accesses = [Access(buffer=slot, start=0, stop=size, write=True)]
+            if move.mem is None:
+                values |= {"fill": 1, "fill_value": self.layer.input_zp & 0xFF}
+            else:
+                source = self.res.tensors[view.tensor]
+                mem = view.offset + tile.batch * view.strides[0] + move.mem
+                stop = mem + bounding(loops, "mem", run)
+                values["mem_base"] = mem
+                bases["mem_base"] = source
+                accesses.append(Access(buffer=source, start=mem, stop=stop, write=False))
+            what = "windows" if move.mem is not None else "padding"
+            self.node(Opcode.LOAD, values, bases, accesses, f"{what} y{tile.y0} x{tile.x0}")
 
     def _fill_sides(self, step: Step, slot: Buffer, rows: int) -> tuple[int, int]:
         """Fill the tile's columns outside the input with the zero point; returns those inside."""

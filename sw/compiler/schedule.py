@@ -41,7 +41,7 @@ def schedule(
     )
     for index, (layer, plan) in enumerate(zip(program.layers, plans, strict=True)):
         if isinstance(layer, ConvLayer) and isinstance(plan, ConvPlan):
-            ConvScheduler(geometry(layer, plan.packed), plan, config, res, index).run()
+            ConvScheduler(geometry(layer, plan.packing), plan, config, res, index).run()
         elif isinstance(layer, PoolLayer | ElementwiseLayer) and isinstance(plan, VectorPlan):
             VectorScheduler(layer, plan, config, res, index).run()
         elif isinstance(layer, MoveLayer) and isinstance(plan, MovePlan):

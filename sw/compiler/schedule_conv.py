@@ -13,7 +13,7 @@ from sw.compiler.conv_steps import Accumulators, Unit, steps
 from sw.compiler.dma import store_box
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
-from sw.compiler.geometry import ConvGeometry
+from sw.compiler.geometry import ConvGeometry, Packing
 from sw.compiler.tiling_conv import ConvPlan
 
 MIN_SLICED = 32
@@ -113,6 +113,7 @@ class ConvScheduler(LayerEmitter):
         r = self.config.rows
         pixel = r if self.plan.blocked else self.geo.stored(step.part)
         line = (x1 - x0) * pixel
+        down, right = self.geo.walk(y1 - y0, x1 - x0, pixel)
         plane = (y1 - y0) * line if self.plan.blocked else r
         width = self.loads.width(unit.block)
         tap = self.geo.kernel[1] * width
@@ -126,11 +127,12 @@ class ConvScheduler(LayerEmitter):
             "wgt": r * piece.kernel_rows * tap,
         }
         tile = step.tile
-        my = {"count": tile.rows, "act": sy * line, "acc": tile.cols, "dy": sy * on_y}
-        mx = {"count": tile.cols, "act": sx * pixel, "acc": 1, "dx": sx * on_x}
+        my = {"count": tile.rows, "act": down, "acc": tile.cols, "dy": sy * on_y}
+        mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
         order = [cb, kh, kw] if self.plan.blocked else [kh, kw, cb]
         y, x = self._origin(unit)
-        base = (y - y0) * line + (x - x0) * pixel
+        packs_windows = self.geo.packing is Packing.WINDOWS
+        base = 0 if packs_windows else (y - y0) * line + (x - x0) * pixel
         if self.plan.blocked:
             base += (piece.c0 - step.part.c0) // r * plane
         return [*order, my, mx], order.index(cb), base

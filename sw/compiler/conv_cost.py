@@ -1,0 +1,229 @@
+"""Cost model of convolutions and matrix products: cycles and bytes of a plan.
+
+Cycles: the busiest of the matrix engine, the load engine, the store engine and the vector engine,
+plus what cannot overlap (first load, last store).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spec.config import NpuConfig
+from sw.compiler.geometry import ConvGeometry, Packing, Part
+
+LATENCY = 100
+"""Cycles from a memory request to its data that the cost model assumes."""
+
+MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
+"""Instruction bytes per MATRIX, per finished column block (VECTOR, STORE) and per step's loads."""
+
+SPLIT_RUN = 0.75
+"""Bus cycles that a run which begins or ends within a bus word costs beyond its bytes."""
+
+UNIT_CYCLES = 4
+"""Cycles that the pipelines lose per column block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One output dimension cut in steps.
+
+    `counts`: (length, tiles). Per part of the reduction: `total` rows (columns) that all tiles
+    store, `inside` those of them that come from memory, `most` of one tile. `first`: those of the
+    first tile.
+    """
+
+    counts: tuple[tuple[int, int], ...]
+    tiles: int
+    total: tuple[int, ...]
+    inside: tuple[int, ...]
+    most: tuple[int, ...]
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What the cost of a plan depends on; names as in `ConvPlan`."""
+
+    ys: Axis
+    xs: Axis
+    group: int
+    parts: tuple[Part, ...]
+    ramp: tuple[int, ...]
+    tiles_outer: bool
+    slots: tuple[int, int, int]
+
+
+class ConvCost:
+    """The cost of plans of one layer.
+
+    `joint`, `blocked`: see `ConvPlan`. `blocks`: column blocks. `images`: how many sets of weights.
+    """
+
+    def __init__(self, geo: ConvGeometry, config: NpuConfig) -> None:
+        self.geo, self.config = geo, config
+        self.blocks = -(-geo.oc // config.cols)
+        self.joint = not _aligned(geo, config)
+        self.blocked = _blocked(geo, config)
+        self.images = geo.n if geo.layer.weight_view is not None else 1
+        self.width = min(config.cols, geo.oc)
+        self.rows_of = lru_cache(maxsize=None)(self._rows_of)
+        self.cols_of = lru_cache(maxsize=None)(self._cols_of)
+
+    def _rows_of(self, th: int, parts: tuple[Part, ...]) -> Axis:
+        """The output rows in steps of `th`."""
+        geo = self.geo
+        cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
+        stored = [[_span(geo.input_rows(*cut, p)) for cut in cuts] for p in parts]
+        inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in parts]
+        return _axis(geo.oh, th, stored, inside)
+
+    def _cols_of(self, tw: int) -> Axis:
+        """The output columns in steps of `tw`."""
+        geo = self.geo
+        cuts = [(x, min(x + tw, geo.ow)) for x in range(0, geo.ow, tw)]
+        stored = [_span(geo.input_cols(*cut)) for cut in cuts]
+        inside = sum(_span(geo.memory_cols(*cut)) for cut in cuts)
+        return _axis(geo.ow, tw, [stored], [inside])
+
+    def of(self, cut: Cut) -> tuple[int, int]:
+        """(cycles, bytes moved)."""
+        geo, config, ys, xs = self.geo, self.config, cut.ys, cut.xs
+        act_slots, wgt_slots, out_slots = cut.slots
+        groups, many, kw = -(-self.blocks // cut.group), len(cut.parts), geo.kernel[1]
+        tiles = geo.n * ys.tiles * xs.tiles
+        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.parts)
+        fold = geo.n * sum(
+            ny * nx * max(h * w, config.rows) for h, ny in ys.counts for w, nx in xs.counts
+        )
+        act, act_load = self._act(ys, xs, cut.parts)
+        wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
+        keep_act = act_slots >= tiles * many or (cut.tiles_outer and many == 1)
+        keep_wgt = wgt_slots >= groups * many * self.images or (not cut.tiles_outer and many == 1)
+        again = 1 if keep_act else groups
+        wgt *= 1 if keep_wgt else tiles // self.images
+        out = geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
+        bus = config.bus_bytes
+        units = tiles * self.blocks * many
+        fetch = units * MATRIX_BYTES + tiles * self.blocks * FINISH_BYTES
+        fetch += tiles * groups * many * LOAD_BYTES
+        load = act_load * again + (wgt + fetch) / bus
+        store = out / bus + SPLIT_RUN * self._output_runs(xs, groups)
+        vector = geo.n * geo.oh * geo.ow * self.blocks
+        # With one slot, loading stops while the matrix engine computes.
+        serial = (act_load * again if act_slots == 1 and tiles * many > 1 else 0) + (
+            wgt / bus if wgt_slots == 1 and groups * many * self.images > 1 else 0
+        )
+        start = self._start(cut, act_load / tiles, fold // tiles)
+        tail = 2 * ys.counts[-1][0] * xs.counts[-1][0] + 3 * LATENCY
+        cycles = max(fold * folds * self.blocks, load, store, vector) + serial
+        cycles += start + tail + UNIT_CYCLES * units
+        if out_slots == 1:
+            cycles += out / bus
+        return math.ceil(cycles), act * again + wgt + out
+
+    def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
+        """(bytes, cycles of the load engine) of loading all activations once."""
+        geo, bus = self.geo, self.config.bus_bytes
+        if geo.packing is Packing.WINDOWS:
+            return self._windows(ys, xs)
+        rows = zip(ys.inside, parts, strict=True)
+        size = geo.n * xs.inside[0] * sum(t * geo.stored(p) for t, p in rows)
+        return size, size / bus + SPLIT_RUN * self._input_runs(ys, xs, parts)
+
+    def _windows(self, ys: Axis, xs: Axis) -> tuple[int, float]:
+        """Overlapping runs are read once and written singly; fills need no reading."""
+        geo, bus, word = self.geo, self.config.bus_bytes, self.config.word_bytes
+        rows, edges = geo.n * ys.inside[0], geo.layer.pad[1] > 0
+        span = min((geo.ow - 1) * geo.layer.stride[1] + geo.layer.kernel[1], geo.w)
+        words = rows * (-(-span * geo.input.shape[3] // bus) + xs.tiles)
+        writes = rows * xs.total[0] * -(-geo.pixel // bus)
+        outside = geo.n * (ys.total[0] - ys.inside[0]) * xs.total[0]
+        fills = outside * -(-geo.pixel // word) + 2 * edges * rows * geo.layer.pad[1]
+        return words * bus, max(words, writes) + fills
+
+    def _input_runs(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> int:
+        """Runs of bytes that are loaded once through, where they do not fill whole bus words."""
+        if self.blocked:
+            return 0
+        geo, view = self.geo, self.geo.input
+        rows = geo.n * sum(ys.inside)
+        if len(parts) > 1 or view.strides[2] != geo.pixel:
+            return rows * xs.inside[0]
+        dense = view.strides[1] == geo.w * geo.pixel and geo.packing is Packing.NONE
+        return geo.n * ys.tiles if dense and xs.tiles == 1 else rows * xs.tiles
+
+    def _output_runs(self, xs: Axis, groups: int) -> int:
+        """The same for stores."""
+        geo = self.geo
+        if not self.joint and self.blocks > 1:
+            return 0
+        return geo.n * geo.oh * (xs.tiles if groups == 1 else geo.ow * groups)
+
+    def _start(self, cut: Cut, act: float, fold: int) -> float:
+        """Cycles that the first tile adds to its computing: the first piece, or all its loads.
+
+        act: cycles of loading a tile's activations; fold: of computing one.
+        """
+        bus, part, ramp = self.config.bus_bytes, cut.parts[0], cut.ramp
+        taps, channels, rows = (
+            part.kernel_rows * self.geo.kernel[1],
+            part.channels,
+            self.config.rows,
+        )
+        if self.geo.packing is not Packing.WINDOWS:
+            act = cut.ys.first * cut.xs.first * self.geo.stored(part) / bus
+        first = ramp[0] * rows if ramp else channels
+        act_piece = act * (rows / channels if self.blocked else 1)
+        soonest = act_piece + first * taps * self.width / bus
+        folds = -(-channels // rows) * taps
+        last = folds - ramp[-1] * taps if ramp else folds
+        fetch = cut.group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
+        fetch += (len(ramp) + 1) * LOAD_BYTES
+        weights = cut.group * channels * taps * self.width
+        loaded = act + (weights + fetch) / bus + fold * last
+        stalls = 0.0
+        edges = [0, *ramp, channels // rows] if ramp else []
+        for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):
+            # While one piece is computed, the rest of its weights and the next one's first load.
+            blocks = (cut.group - 1) * (here - before) + (after - here)
+            load = blocks * rows * taps * self.width / bus + act_piece
+            stalls += max(0.0, load - cut.group * fold * (here - before) * taps)
+        return max(soonest, loaded - cut.group * fold * folds) + stalls
+
+
+def _span(bounds: tuple[int, int]) -> int:
+    return bounds[1] - bounds[0]
+
+
+def _axis(size: int, step: int, spans: list[list[int]], inside: list[int]) -> Axis:
+    full, rest = divmod(size, step)
+    counts = ((step, full), (rest, 1)) if rest else ((step, full),)
+    return Axis(
+        counts=counts,
+        tiles=full + (rest > 0),
+        total=tuple(sum(s) for s in spans),
+        inside=tuple(inside),
+        most=tuple(max(s) for s in spans),
+        first=spans[0][0],
+    )
+
+
+def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether the results of one column block can be stored without partial bus words."""
+    item, bus = geo.output.item, config.bus_bytes
+    strides = (*geo.output.strides, geo.output.offset, config.cols * item)
+    return geo.oc <= config.cols or all(s % bus == 0 for s in strides)
+
+
+def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether activations can be loaded in blocks of array rows without loss on the bus."""
+    if geo.packing is not Packing.NONE:
+        return False
+    places = (config.rows, *geo.input.strides, geo.input.offset)
+    return (
+        geo.c > config.rows
+        and geo.c % config.rows == 0
+        and all(p % config.bus_bytes == 0 for p in places)
+    )
