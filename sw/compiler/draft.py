@@ -66,6 +66,7 @@ ENGINE_OF = {
     Opcode.LOAD: Engine.LOAD,
     Opcode.STORE: Engine.STORE,
     Opcode.MATRIX: Engine.MATRIX,
+    Opcode.DEPTHWISE: Engine.DEPTHWISE,
     Opcode.VECTOR: Engine.VECTOR,
 }
 

@@ -114,5 +114,5 @@ class Fusion:
 
     def _fuses_rescale(self, before: Op, rescale: Op) -> bool:
         """Whether the RESCALE belongs to the layer of the operator before it."""
-        products = ("CONV2D", "MATMUL", *ALU)
+        products = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL", *ALU)
         return before.kind in products and self.next(before.outputs[0], "RESCALE") is rescale

@@ -4,7 +4,7 @@ A layer reads and writes tensors in memory through `View`s; its constants are Nu
 defined by the TOSA operators it was made from (`ops`, for messages and reports).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,19 @@ class Epilogue:
     def uses_params(self) -> bool:
         return self.scale is Scale.CHANNEL or (self.bias is not None and bool(self.bias.any()))
 
+    def channels(self, part: slice) -> "Epilogue":
+        """The epilogue of some of the channels."""
+
+        def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return values if values is None or values.size == 1 else values[part]
+
+        return replace(
+            self,
+            bias=cut(self.bias),
+            multiplier=cut(self.multiplier),
+            shift=cut(self.shift),
+        )
+
     def __str__(self) -> str:
         parts = [f"scale={self.scale.name}", f"zp={self.zero_point}", f"[{self.low},{self.high}]"]
         if self.bias is not None:
@@ -144,6 +157,39 @@ class ConvLayer(Layer):
         kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
         return (
             f"conv {self.name}: {self.output} = {self.input} * {weight} {kernel} "
+            f"zp={self.input_zp},{self.weight_zp}; {self.epilogue}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwiseLayer(Layer):
+    """DEPTHWISE_CONV2D with one result per channel, and its epilogue.
+
+    `weights`: [KH,KW,C] int8. `pad` is (top, left); the other sides follow from the output's size.
+    """
+
+    input: View
+    epilogue: Epilogue
+    weights: NDArray[np.int8]
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] = (0, 0)
+    input_zp: int = 0
+    weight_zp: int = 0
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        kh, kw, _ = self.weights.shape
+        return kh, kw
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        return (self.input,)
+
+    def __str__(self) -> str:
+        kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
+        return (
+            f"depthwise {self.name}: {self.output} = {self.input} {kernel} "
             f"zp={self.input_zp},{self.weight_zp}; {self.epilogue}"
         )
 

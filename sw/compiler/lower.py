@@ -1,6 +1,6 @@
 """Stage `lower`: the TOSA graph becomes layers; everything that follows a product is fused into it.
 
-A layer is CONV2D or MATMUL + RESCALE + CLAMP + TABLE, a pooling + CLAMP + TABLE, or RESCALE x 2 +
+A layer is CONV2D, DEPTHWISE_CONV2D or MATMUL + RESCALE + CLAMP + TABLE, a pooling + CLAMP + TABLE, or RESCALE x 2 +
 ADD (SUB, MAXIMUM, MINIMUM) + RESCALE + CLAMP + TABLE. Only values that nobody else reads are fused
 away.
 RESHAPE, IDENTITY and SLICE become views.
@@ -8,16 +8,21 @@ RESHAPE, IDENTITY and SLICE become views.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from spec.config import NpuConfig
 from spec.numerics import RANGES
+from sw.compiler.depthwise import MAX_STEP
 from sw.compiler.errors import CompileError
 from sw.compiler.fusion import ALU, Fusion
 from sw.compiler.layers import (
     DTYPE,
     UNSIGNED,
     ConvLayer,
+    DepthwiseLayer,
     ElementwiseLayer,
     Epilogue,
     Layer,
@@ -35,8 +40,8 @@ from sw.compiler.tosa import Graph, Op
 class Lowering:
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, config: NpuConfig) -> None:
+        self.graph, self.config = graph, config
         self.fusion = Fusion(graph)
         self.storage = Storage(graph)
         self.layers: list[Layer] = []
@@ -53,6 +58,7 @@ class Lowering:
     def _handler(self, op: Op) -> Callable[[Op], None]:
         handlers: dict[str, Callable[[Op], None]] = {
             "CONV2D": self._conv2d,
+            "DEPTHWISE_CONV2D": self._depthwise_conv2d,
             "MATMUL": self._matmul,
             "MAX_POOL2D": self._pool,
             "AVG_POOL2D": self._pool,
@@ -150,26 +156,13 @@ class Lowering:
     # Layers -----------------------------------------------------------------------------------
 
     def _conv2d(self, op: Op) -> None:
-        x, weight, bias, x_zp, w_zp = op.inputs
-        if not self.graph.tensors[weight].is_constant or not self.graph.tensors[bias].is_constant:
-            raise CompileError(
-                "CONV2D needs constant weights and bias",
-                node=op.name,
-                source=op.source,
-                hint="use MATMUL for a product of two run-time tensors",
-            )
-        names = [op.kind]
-        oc = self.graph.tensors[op.outputs[0]].shape[3]
-        bias_data = np.broadcast_to(self.graph.constant(bias), (oc,)).astype(np.int32)
-        out, epilogue = self.fusion.after_int32(op.outputs[0], names, bias=bias_data)
-        top, _, left, _ = op.attributes["pad"]
-        shape = self.graph.tensors[x].shape
-        view = self.storage.view(x, (shape[0], shape[1], shape[2], shape[3]))
-        kernel = self.graph.tensors[weight].shape[1:3]
+        names, target, epilogue = self._product(op)
+        view = self._image(op.inputs[0])
+        kernel = self.graph.tensors[op.inputs[1]].shape[1:3]
         stride = op.attributes["stride"]
-        target = self._output(out, to_nhwc(self.graph.tensors[op.outputs[0]].shape))
         if kernel == (1, 1) and op.attributes["pad"] == (0, 0, 0, 0):
             view, stride = _subsample(view, target, stride), (1, 1)
+        top, _, left, _ = op.attributes["pad"]
         self.layers.append(
             ConvLayer(
                 name=op.name,
@@ -182,11 +175,91 @@ class Lowering:
                 stride=stride,
                 dilation=op.attributes["dilation"],
                 pad=(top, left),
-                input_zp=self.fusion.integer(x_zp),
-                weight_zp=self.fusion.integer(w_zp),
-                weights=self.graph.constant(weight),
+                input_zp=self.fusion.integer(op.inputs[3]),
+                weight_zp=self.fusion.integer(op.inputs[4]),
+                weights=self.graph.constant(op.inputs[1]),
             )
         )
+
+    def _product(self, op: Op) -> tuple[list[str], View, Epilogue]:
+        """(operators, output, epilogue) of a convolution and of what follows it."""
+        _, weight, bias, _, _ = op.inputs
+        if not self.graph.tensors[weight].is_constant or not self.graph.tensors[bias].is_constant:
+            raise CompileError(
+                f"{op.kind} needs constant weights and bias",
+                node=op.name,
+                source=op.source,
+                hint="use MATMUL for a product of two run-time tensors",
+            )
+        names = [op.kind]
+        shape = self.graph.tensors[op.outputs[0]].shape
+        values = np.broadcast_to(self.graph.constant(bias), shape[3:]).astype(np.int32)
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names, bias=values)
+        return names, self._output(out, to_nhwc(shape)), epilogue
+
+    def _image(self, name: str) -> View:
+        n, h, w, c = self.graph.tensors[name].shape
+        return self.storage.view(name, (n, h, w, c))
+
+    def _depthwise_conv2d(self, op: Op) -> None:
+        names, target, epilogue = self._product(op)
+        stride, dilation = op.attributes["stride"], op.attributes["dilation"]
+        top, _, left, _ = op.attributes["pad"]
+        weights = self.graph.constant(op.inputs[1])
+        shared: dict[str, Any] = {
+            "ops": tuple(names),
+            "source": op.source,
+            "stride": stride,
+            "dilation": dilation,
+            "pad": (top, left),
+            "input_zp": self.fusion.integer(op.inputs[3]),
+            "weight_zp": self.fusion.integer(op.inputs[4]),
+        }
+        view = self._image(op.inputs[0])
+        if self.config.depthwise and weights.shape[3] == 1 and max(*stride, *dilation) <= MAX_STEP:
+            self.layers.append(
+                DepthwiseLayer(
+                    name=op.name,
+                    output=target,
+                    input=view,
+                    epilogue=epilogue,
+                    weights=np.ascontiguousarray(weights[..., 0]),
+                    **shared,
+                )
+            )
+        else:
+            self._grouped(op.name, view, target, weights, epilogue, shared)
+
+    def _grouped(
+        self,
+        name: str,
+        view: View,
+        target: View,
+        weights: NDArray[np.int8],
+        epilogue: Epilogue,
+        shared: dict[str, Any],
+    ) -> None:
+        """A depthwise convolution as products: blocks of channels with block-diagonal weights."""
+        kh, kw, c, multiplier = weights.shape
+        step = max(1, min(self.config.rows, self.config.cols // multiplier))
+        for c0 in range(0, c, step):
+            c1 = min(c0 + step, c)
+            # Off the diagonal the zero point, which counts as zero.
+            dense = np.full((c1 - c0, multiplier, kh, kw, c1 - c0), shared["weight_zp"], np.int8)
+            own = np.arange(c1 - c0)
+            dense[own, :, :, :, own] = weights[:, :, c0:c1].transpose(2, 3, 0, 1)
+            outs = slice(c0 * multiplier, c1 * multiplier)
+            self.layers.append(
+                ConvLayer(
+                    name=name if step >= c else f"{name}.c{c0}",
+                    output=_channels(target, outs),
+                    input=_channels(view, slice(c0, c1)),
+                    epilogue=epilogue.channels(outs),
+                    kernel=(kh, kw),
+                    weights=dense.reshape(-1, kh, kw, c1 - c0),
+                    **shared,
+                )
+            )
 
     def _matmul(self, op: Op) -> None:
         a, b, a_zp, b_zp = op.inputs
@@ -210,7 +283,6 @@ class Lowering:
 
     def _pool(self, op: Op) -> None:
         x = op.inputs[0]
-        n, h, w, c = self.graph.tensors[x].shape
         average = op.kind == "AVG_POOL2D"
         kind = DTYPE[self.graph.tensors[x].dtype]
         low, high = RANGES[kind]
@@ -226,7 +298,7 @@ class Lowering:
                 output=self._output(out, shape),
                 ops=tuple(names),
                 source=op.source,
-                input=self.storage.view(x, (n, h, w, c)),
+                input=self._image(x),
                 epilogue=epilogue,
                 average=average,
                 kernel=op.attributes["kernel"],
@@ -331,6 +403,13 @@ class Lowering:
         )
 
 
+def _channels(view: View, part: slice) -> View:
+    """Channels `part` of every pixel of `view`."""
+    n, h, w, _ = view.shape
+    offset = view.offset + part.start * view.item
+    return replace(view, shape=(n, h, w, part.stop - part.start), offset=offset)
+
+
 def _subsample(view: View, target: View, stride: tuple[int, int]) -> View:
     """The pixels of `view` that a 1x1 kernel with `stride` reads."""
     n, _, _, c = view.shape
@@ -339,6 +418,6 @@ def _subsample(view: View, target: View, stride: tuple[int, int]) -> View:
     return replace(view, shape=(n, oh, ow, c), strides=(s0, s1 * stride[0], s2 * stride[1]))
 
 
-def lower(graph: Graph) -> LayerProgram:
-    """Layers of `graph`; `CompileError` on an operator that the device lacks."""
-    return Lowering(graph).run()
+def lower(graph: Graph, config: NpuConfig) -> LayerProgram:
+    """Layers of `graph` for `config`; `CompileError` on an operator that the device lacks."""
+    return Lowering(graph, config).run()

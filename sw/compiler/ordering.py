@@ -146,10 +146,10 @@ def _point(seen: _Seen, consumer: Node) -> Point:
 
 
 def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
-    """Within one engine only a read after a write needs a semaphore (not so in ACC of MATRIX)."""
+    """Within one engine only a read after a write needs a semaphore; sums find their own writes."""
     if seen.node.engine is not node.engine:
         return False
-    if access.buffer.place is Place.ACC and node.engine is Engine.MATRIX:
+    if access.buffer.place is Place.ACC and node.engine in (Engine.MATRIX, Engine.DEPTHWISE):
         return True
     return access.write or not seen.access.write
 

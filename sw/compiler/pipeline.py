@@ -70,7 +70,7 @@ def _passes(c: Compilation) -> None:
 
 
 def _lower(c: Compilation) -> None:
-    c.layers = lower(c.graph)
+    c.layers = lower(c.graph, c.config)
 
 
 def _check_layers(c: Compilation) -> None:

@@ -9,12 +9,21 @@ from sw.compiler.draft import Buffer, Draft, Place
 from sw.compiler.emitter import Resources
 from sw.compiler.errors import LegalityError
 from sw.compiler.geometry import geometry
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, LayerProgram, MoveLayer, PoolLayer
+from sw.compiler.layers import (
+    ConvLayer,
+    DepthwiseLayer,
+    ElementwiseLayer,
+    LayerProgram,
+    MoveLayer,
+    PoolLayer,
+)
 from sw.compiler.move import MovePlan, MoveScheduler
 from sw.compiler.schedule_conv import ConvScheduler
+from sw.compiler.schedule_depthwise import DepthwiseScheduler
 from sw.compiler.schedule_vector import VectorScheduler
 from sw.compiler.tiling import Plan
 from sw.compiler.tiling_conv import ConvPlan
+from sw.compiler.tiling_depthwise import DepthwisePlan
 from sw.compiler.tiling_vector import VectorPlan
 from sw.compiler.tosa import Graph
 
@@ -42,6 +51,8 @@ def schedule(
     for index, (layer, plan) in enumerate(zip(program.layers, plans, strict=True)):
         if isinstance(layer, ConvLayer) and isinstance(plan, ConvPlan):
             ConvScheduler(geometry(layer, plan.packing), plan, config, res, index).run()
+        elif isinstance(layer, DepthwiseLayer) and isinstance(plan, DepthwisePlan):
+            DepthwiseScheduler(layer, plan, config, res, index).run()
         elif isinstance(layer, PoolLayer | ElementwiseLayer) and isinstance(plan, VectorPlan):
             VectorScheduler(layer, plan, config, res, index).run()
         elif isinstance(layer, MoveLayer) and isinstance(plan, MovePlan):

@@ -15,6 +15,7 @@ from sw.compiler.tiling_vector import (
     Box,
     VectorLayer,
     VectorPlan,
+    address,
     boxes,
     input_box,
     views,
@@ -71,7 +72,7 @@ class VectorScheduler(LayerEmitter):
 
     def _load_operand(self, view: View, box: Box, slot: Buffer) -> None:
         pixel = box.channels * view.item
-        mem = _address(view, box)
+        mem = address(view, box)
         dims = [
             (box.rows, view.strides[1], box.cols * pixel),
             (box.cols, view.strides[2], pixel),
@@ -100,7 +101,7 @@ class VectorScheduler(LayerEmitter):
             (box.rows, view.strides[1], box.cols * pixel),
             (box.cols, view.strides[2], pixel),
         ]
-        node = store_box(self.res.tensors[view.tensor], _address(view, box), out, dims, pixel)
+        node = store_box(self.res.tensors[view.tensor], address(view, box), out, dims, pixel)
         self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")
 
     def _compute(self, box: Box) -> None:
@@ -245,12 +246,6 @@ class VectorScheduler(LayerEmitter):
         }
         size = (region.rows - 1) * out_line + region.cols * out_pixel
         return values, (at, at + size)
-
-
-def _address(view: View, box: Box) -> int:
-    s0, s1, s2 = view.strides
-    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
-    return at + box.c0 * view.item
 
 
 def _runs(

@@ -4,12 +4,20 @@ from collections.abc import Sequence
 
 from spec.config import NpuConfig
 from sw.compiler.errors import LegalityError
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, MoveLayer, PoolLayer
+from sw.compiler.layers import (
+    ConvLayer,
+    DepthwiseLayer,
+    ElementwiseLayer,
+    Layer,
+    MoveLayer,
+    PoolLayer,
+)
 from sw.compiler.move import MovePlan, plan_move
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
+from sw.compiler.tiling_depthwise import DepthwisePlan, plan_depthwise
 from sw.compiler.tiling_vector import VectorPlan, plan_vector
 
-Plan = ConvPlan | VectorPlan | MovePlan
+Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan
 
 
 def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
@@ -20,6 +28,8 @@ def plan_layers(layers: Sequence[Layer], config: NpuConfig) -> list[Plan]:
 def _plan(layer: Layer, config: NpuConfig) -> Plan:
     if isinstance(layer, ConvLayer):
         return plan_conv(layer, config)
+    if isinstance(layer, DepthwiseLayer):
+        return plan_depthwise(layer, config)
     if isinstance(layer, MoveLayer):
         return plan_move(layer, config)
     if isinstance(layer, ElementwiseLayer | PoolLayer):

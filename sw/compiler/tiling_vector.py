@@ -111,7 +111,14 @@ def input_box(layer: VectorLayer, box: Box, plan: VectorPlan) -> Box:
     return replace(box, y0=max(0, y0), y1=min(h, y1), x0=max(0, x0), x1=min(w, x1))
 
 
-def _halvings(size: int, unit: int) -> list[int]:
+def address(view: View, box: Box) -> int:
+    """Byte offset of the first element of `box` in the tensor of `view`."""
+    s0, s1, s2 = view.strides
+    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
+    return at + box.c0 * view.item
+
+
+def halvings(size: int, unit: int) -> list[int]:
     """size, then about half as often as possible, in multiples of `unit`."""
     out = [size]
     while out[-1] > unit:
@@ -130,10 +137,10 @@ def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
     target = max(h * w * c // OVERLAP, 64 * config.cols)
     fallback: VectorPlan | None = None
     for slots in (2, 1):
-        for tc in _halvings(c, config.cols) if c > 1 else [1]:
+        for tc in halvings(c, config.cols) if c > 1 else [1]:
             if channel and -(-tc // config.cols) > config.param_entries // (1 if tc == c else 2):
                 continue
-            for tw in _halvings(w, config.cols if flat else 1):
+            for tw in halvings(w, config.cols if flat else 1):
                 for th in range(h, 0, -1) if tw == w else [1]:
                     plan = _sized(layer, config, (th, tw, tc), flat, slots)
                     if plan.spad_bytes > config.spad_bytes:

@@ -1,0 +1,263 @@
+"""Schedule of a DepthwiseLayer: load a box, convolve and finish it unit by unit, store it.
+
+Units take turns in the four banks of the accumulator, so that VECTOR empties one bank while the
+depthwise engine fills another.
+"""
+
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from spec.isa import Opcode, Space
+from sw.compiler.depthwise import Pass, inputs_of, passes, units
+from sw.compiler.dma import bounding, load_box, store_box
+from sw.compiler.draft import Access, Buffer, Place
+from sw.compiler.emitter import LayerEmitter, Resources
+from sw.compiler.epilogue import accumulator_values
+from sw.compiler.layers import DepthwiseLayer
+from sw.compiler.slots import Slots
+from sw.compiler.tiling_depthwise import DepthwisePlan, boxes
+from sw.compiler.tiling_vector import Box, address
+
+ACC_BANKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A piece of `box` whose sums lie in the accumulator from vector `acc` on."""
+
+    box: Box
+    piece: Box
+    acc: int
+    last: bool
+
+
+class DepthwiseScheduler(LayerEmitter):
+    """Emits the nodes of one layer into a draft."""
+
+    def __init__(
+        self,
+        layer: DepthwiseLayer,
+        plan: DepthwisePlan,
+        config: NpuConfig,
+        res: Resources,
+        index: int,
+    ) -> None:
+        super().__init__(layer.name, layer.epilogue, config, res, index)
+        self.layer, self.plan = layer, plan
+        self.passes = passes(layer, config.taps)
+        self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
+        self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
+        self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
+        self.params: Slots | None = None
+        if layer.epilogue.uses_params:
+            entries = -(-plan.tc // config.cols)
+            self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
+        self.turn = 0
+
+    def run(self) -> None:
+        """Emit the whole layer; loads run ahead by the number of slots."""
+        self.load_table()
+        todo = boxes(self.layer, self.plan)
+        ahead = self.plan.act_slots
+        for box in todo[:ahead]:
+            self._load(box)
+        pending: _Unit | None = None
+        for i, box in enumerate(todo):
+            for unit in self._units(box):
+                self._depthwise(unit)
+                # One unit behind: the next DEPTHWISE is queued before this one's epilogue.
+                if pending is not None:
+                    self._finish(pending)
+                pending = unit
+            if i + ahead < len(todo):
+                self._load(todo[i + ahead])
+        if pending is not None:
+            self._finish(pending)
+
+    def _units(self, box: Box) -> list[_Unit]:
+        room = self.config.acc_bank
+        pieces = list(units(box, self.config.cols, room))
+        out = []
+        for i, piece in enumerate(pieces):
+            out.append(_Unit(box, piece, self.turn * room, i == len(pieces) - 1))
+            self.turn = (self.turn + 1) % ACC_BANKS
+        return out
+
+    # Loads ------------------------------------------------------------------------------------
+
+    def _load(self, box: Box) -> None:
+        wgt, fresh = self.wgt.get(box.c0, None)
+        assert wgt is not None
+        if fresh:
+            self._load_weights(box, wgt)
+        self._load_act(box)
+        if self.params is not None:
+            param, fresh = self.params.get(box.c0, None)
+            assert param is not None
+            if fresh:
+                self.load_params(box.c0, box.c1, param)
+
+    def _load_weights(self, box: Box, slot: Buffer) -> None:
+        data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
+        source = self.res.constants.buffer
+        mem = self.res.constants.add(data)
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.SPAD, "loop": []},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=mem + len(data), write=False),
+                Access(buffer=slot, start=0, stop=len(data), write=True),
+            ],
+            f"weights c{box.c0}",
+        )
+
+    def _load_act(self, box: Box) -> None:
+        slot, fresh = self.act.get(box, None)
+        assert slot is not None and fresh
+        view, reads = self.layer.input, inputs_of(self.layer, box)
+        if reads.elements == 0:
+            return
+        mem, pixel = address(view, reads), reads.channels
+        run, loops = load_box(
+            [
+                (reads.rows, view.strides[1], reads.cols * pixel),
+                (reads.cols, view.strides[2], pixel),
+            ],
+            pixel,
+        )
+        source = self.res.tensors[view.tensor]
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(
+                    buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False
+                ),
+                Access(buffer=slot, start=0, stop=reads.elements, write=True),
+            ],
+            f"act y{box.y0} x{box.x0} c{box.c0}",
+        )
+
+    # Compute ----------------------------------------------------------------------------------
+
+    def _depthwise(self, unit: _Unit) -> None:
+        for number, over in enumerate(self.passes):
+            self._pass(unit, over, first=number == 0)
+
+    def _pass(self, unit: _Unit, over: Pass, first: bool) -> None:
+        layer, piece, box, cols = self.layer, unit.piece, unit.box, self.config.cols
+        act, wgt = self.act.get(box, None)[0], self.wgt.get(box.c0, None)[0]
+        assert act is not None and wgt is not None
+        held = inputs_of(layer, box)
+        pixel = box.channels
+        line, tap_row = held.cols * pixel, layer.kernel[1] * pixel
+        (sy, sx), (dy, dx), (py, px) = layer.stride, layer.dilation, layer.pad
+        y = piece.y0 * sy - py + over.kh0 * dy
+        x = piece.x0 * sx - px + over.kw0 * dx
+        channel = piece.c0 - box.c0
+        weights = over.kh0 * tap_row + over.kw0 * pixel + channel
+        blocks = -(-piece.channels // cols)
+        lanes = min(cols, piece.channels)
+        values = {
+            "act_base": (y - held.y0) * line + (x - held.x0) * pixel + channel,
+            "act_row": dy * line,
+            "act_col": over.step * pixel,
+            "wgt_base": weights,
+            "wgt_row": tap_row,
+            "wgt_col": pixel,
+            "acc_base": unit.acc,
+            "acc_col": 1,
+            "y0": y,
+            "x0": x,
+            "row_step": dy,
+            "col_step": over.step,
+            "height": layer.input.shape[1],
+            "width": layer.input.shape[2],
+            "act_zp": layer.input_zp,
+            "wgt_zp": layer.weight_zp,
+            "kernel_rows": over.rows,
+            "kernel_cols": over.cols,
+            "stride": over.stride,
+            "outputs": piece.cols,
+            "accumulate": int(not first),
+            "fold_loops": 1,
+            "lane_loop": 0,
+            "lanes": lanes,
+            "lanes_last": piece.channels - (blocks - 1) * lanes,
+            "loop": [
+                {"count": blocks, "act": cols, "wgt": cols, "acc": piece.vectors},
+                {"count": piece.rows, "act": sy * line, "acc": piece.cols, "dy": sy},
+            ],
+        }
+        acc, size = self.res.acc, blocks * piece.vectors
+        reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
+        if held.elements:
+            reads.append(Access(buffer=act, start=0, stop=held.elements, write=False))
+        self.node(
+            Opcode.DEPTHWISE,
+            values,
+            {"act_base": act, "wgt_base": wgt, "acc_base": acc},
+            [*reads, Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=True)],
+            f"y{piece.y0} x{piece.x0} c{piece.c0} k{over.kh0},{over.kw0}",
+        )
+
+    # Epilogue and store -----------------------------------------------------------------------
+
+    def _finish(self, unit: _Unit) -> None:
+        out, _ = self.out.get(unit.box, None)
+        assert out is not None
+        self._vector(unit, out)
+        if unit.last:
+            self._store(unit.box, out)
+
+    def _vector(self, unit: _Unit, out: Buffer) -> None:
+        piece, box, cols = unit.piece, unit.box, self.config.cols
+        item = self.layer.output.item
+        pixel = box.channels * item
+        blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
+        at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * item
+        entry = (piece.c0 - box.c0) // cols
+        values = accumulator_values(self.layer.epilogue) | {
+            "a_base": unit.acc,
+            "o_base": at,
+            "lane_loop": 0,
+            "lanes": lanes,
+            "lanes_last": piece.channels - (blocks - 1) * lanes,
+            "loop": [
+                {"count": blocks, "a": piece.vectors, "o": cols * item, "param": 1},
+                {"count": piece.vectors, "a": 1, "o": pixel},
+            ],
+        }
+        stop = at + (piece.vectors - 1) * pixel + piece.channels * item
+        acc, size = self.res.acc, blocks * piece.vectors
+        accesses = [
+            Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
+            Access(buffer=out, start=at, stop=stop, write=True),
+        ]
+        bases = {"a_base": acc, "o_base": out}
+        if self.params is not None:
+            params = self.params.get(box.c0, None)[0]
+            assert params is not None
+            values["param_base"] = entry
+            bases["param_base"] = params
+            accesses.append(Access(buffer=params, start=entry, stop=entry + blocks, write=False))
+        accesses += self.table_reads()
+        self.node(
+            Opcode.VECTOR,
+            values,
+            bases,
+            accesses,
+            f"finish y{piece.y0} x{piece.x0} c{piece.c0}",
+        )
+
+    def _store(self, box: Box, out: Buffer) -> None:
+        view = self.layer.output
+        pixel = box.channels * view.item
+        dims = [
+            (box.rows, view.strides[1], box.cols * pixel),
+            (box.cols, view.strides[2], pixel),
+        ]
+        node = store_box(self.res.tensors[view.tensor], address(view, box), out, dims, pixel)
+        self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")

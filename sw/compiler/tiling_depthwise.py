@@ -1,0 +1,267 @@
+"""Tile search for depthwise layers.
+
+A tile is a box of outputs: rows of all columns if they fit, and either all channels (whole pixels
+make the longest runs on the bus) or some, of all rows (nothing is read twice). The first tiles are
+low and grow, so that the engine starts early; the last one is low, so that little is left to do
+when the engine ends.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from spec.config import NpuConfig
+from sw.compiler.depthwise import passes, units
+from sw.compiler.errors import CompileError
+from sw.compiler.layers import DepthwiseLayer
+from sw.compiler.tiling_conv import LATENCY, SPLIT_RUN
+from sw.compiler.tiling_vector import Box, halvings
+
+UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
+"""Instruction bytes per unit (DEPTHWISE, VECTOR), per tile (LOAD, STORE) and per channel group."""
+
+UNIT_CYCLES = 8
+"""Cycles that the pipelines lose per unit."""
+
+RAMPS = (0, 1, 2, 4)
+"""Rows of the first and of the last tile that are tried; 0: as the others."""
+
+MAX_TILES = 400
+"""Plans of more tiles are not looked at unless nothing else fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwisePlan:
+    """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
+
+    Slots are buffers in rotation; sizes in bytes. `act_slots` tiles are loaded ahead.
+    """
+
+    th: int
+    tw: int
+    tc: int
+    ramp: int
+    act_slots: int
+    wgt_slots: int
+    out_slots: int
+    act_bytes: int
+    wgt_bytes: int
+    out_bytes: int
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        """Scratchpad bytes of all buffers."""
+        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
+        return used + self.out_slots * self.out_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}; "
+            f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
+            f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
+        )
+
+
+def boxes(layer: DepthwiseLayer, plan: DepthwisePlan) -> list[Box]:
+    """Output boxes in execution order; channels outermost, so that weights stay."""
+    n, h, w, c = layer.output.shape
+    out = []
+    for c0 in range(0, c, plan.tc):
+        for batch in range(n):
+            first, last = c0 == batch == 0, batch == n - 1 and c0 + plan.tc >= c
+            y0 = 0
+            for rows in _heights(h, plan.th, plan.ramp, first, last):
+                out += [
+                    Box(
+                        batch=batch,
+                        y0=y0,
+                        y1=y0 + rows,
+                        x0=x0,
+                        x1=min(x0 + plan.tw, w),
+                        c0=c0,
+                        c1=min(c0 + plan.tc, c),
+                    )
+                    for x0 in range(0, w, plan.tw)
+                ]
+                y0 += rows
+    return out
+
+
+def _heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator[int]:
+    tail = ramp if last and ramp and size > ramp else 0
+    rest, step = size - tail, ramp if first and ramp else th
+    while rest:
+        rows = min(step, th, rest)
+        yield rows
+        rest, step = rest - rows, 2 * step
+    if tail:
+        yield tail
+
+
+def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig) -> DepthwisePlan:
+    """The best plan that fits on chip; `CompileError` if not even the smallest does."""
+    plans = list(_Search(layer, config).plans())
+    if not plans:
+        raise CompileError(
+            f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad",
+            node=layer.name,
+            source=layer.source,
+            hint="use a configuration with a larger scratchpad, or a smaller kernel",
+        )
+    fastest = min(p.cycles for p in plans)
+    close = [p for p in plans if p.cycles <= fastest * 1.01]
+    return min(close, key=lambda p: (p.traffic, p.cycles, p.spad_bytes))
+
+
+class _Search:
+    """The candidates of one layer."""
+
+    def __init__(self, layer: DepthwiseLayer, config: NpuConfig) -> None:
+        self.layer, self.config = layer, config
+        self.passes = passes(layer, config.taps)
+
+    def plans(self) -> Iterator[DepthwisePlan]:
+        """Candidates: whole rows if they fit; the smallest possible tile as a last resort."""
+        _, oh, ow, c = self.layer.output.shape
+        found = False
+        for tw in halvings(ow, 1):
+            if tw > self.config.acc_bank:
+                continue
+            for tc in halvings(c, self.config.cols):
+                for th in _heights_tried(oh):
+                    tiles = -(-oh // th) * -(-ow // tw) * -(-c // tc) * self.layer.output.shape[0]
+                    if tiles > MAX_TILES and (found or th < oh):
+                        continue
+                    for plan in self._sized(th, tw, tc):
+                        found = True
+                        yield plan
+            if found:
+                return
+        yield from self._sized(1, 1, min(c, self.config.cols))
+
+    def _sized(self, th: int, tw: int, tc: int) -> Iterator[DepthwisePlan]:
+        layer, config = self.layer, self.config
+        n, oh, ow, c = layer.output.shape
+        _, h, w, _ = layer.input.shape
+        kh, kw = layer.kernel
+        rows = min(h, (th - 1) * layer.stride[0] + (kh - 1) * layer.dilation[0] + 1)
+        cols = min(w, (tw - 1) * layer.stride[1] + (kw - 1) * layer.dilation[1] + 1)
+        groups, word = -(-c // tc), config.word_bytes
+        tiles = n * -(-oh // th) * -(-ow // tw) * groups
+        act, wgt = rows * cols * tc, kh * kw * tc
+        out = th * tw * tc * layer.output.item
+        act, wgt, out = (-(-size // word) * word for size in (act, wgt, out))
+        for act_slots in (3, 2, 1):
+            ramps = [r for r in RAMPS if r < th]
+            many = tiles + any(ramps)
+            if act_slots > many:
+                continue
+            wgt_slots = min(groups, act_slots + 1)
+            entries = -(-tc // config.cols) * wgt_slots
+            if layer.epilogue.uses_params and entries > config.param_entries:
+                continue
+            out_slots = min(2, many)
+            used = act_slots * act + wgt_slots * wgt + out_slots * out
+            if used > config.spad_bytes:
+                continue
+            for ramp in ramps:
+                plan = DepthwisePlan(
+                    th=th,
+                    tw=tw,
+                    tc=tc,
+                    ramp=ramp,
+                    act_slots=act_slots,
+                    wgt_slots=wgt_slots,
+                    out_slots=out_slots,
+                    act_bytes=act,
+                    wgt_bytes=wgt,
+                    out_bytes=out,
+                )
+                yield self._costed(plan)
+            return
+
+    def _costed(self, plan: DepthwisePlan) -> DepthwisePlan:
+        layer, config = self.layer, self.config
+        bus, item = config.bus_bytes, layer.output.item
+        n, oh, ow, c = layer.output.shape
+        groups, blocks = -(-c // plan.tc), -(-c // config.cols)
+        widths = _pieces(ow, plan.tw)
+        images = n * groups
+        heights = list(_heights(oh, plan.th, 0, False, False))
+        ramped = list(_heights(oh, plan.th, plan.ramp, True, True))
+        tiles = (images * len(heights) + len(ramped) - len(heights)) * len(widths)
+        row = sum(self._row_cycles(w) for w in widths)
+        in_cols = sum(self._extent(1, w) for w in widths)
+        in_rows = n * sum(self._extent(0, rows) for rows in heights)
+        in_rows += sum(self._extent(0, r) for r in ramped) - sum(
+            self._extent(0, r) for r in heights
+        )
+        per_tile = self._units(plan.th, plan.tw, plan.tc)
+        engine = n * oh * row * blocks + UNIT_CYCLES * tiles * per_tile
+        fetch = tiles * (per_tile * UNIT_BYTES + TILE_BYTES) + groups * GROUP_BYTES
+        constants = layer.weights.size
+        if layer.epilogue.uses_params:
+            constants += blocks * config.param_entry_bytes
+        act, out = in_rows * in_cols * c, n * oh * ow * c * item
+        load = (act + constants + fetch) / bus
+        load += self._run_cycles(plan, in_rows, layer.input.shape[2] == in_cols, tiles)
+        store = out / bus + self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
+        vector = n * oh * ow * blocks + UNIT_CYCLES * tiles * per_tile
+        # With few slots a tile is loaded only after an earlier one has been computed.
+        turn = (load + engine) / tiles + LATENCY
+        loads = max(load, tiles * turn / plan.act_slots)
+        start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
+        last = ramped[-1] * ow * min(plan.tc, c)
+        tail = min(last / config.cols, config.acc_bank) + last * item / bus + 3 * LATENCY
+        cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
+        return replace(plan, cycles=math.ceil(cycles), traffic=act + constants + out)
+
+    def _row_cycles(self, outputs: int) -> int:
+        """Cycles of the engine for a row of outputs of one channel block."""
+        return sum(p.rows * p.reads(outputs) for p in self.passes)
+
+    def _extent(self, axis: int, outputs: int) -> int:
+        """Input rows (axis 0) or columns that `outputs` read, padding not subtracted."""
+        layer = self.layer
+        reach = (layer.kernel[axis] - 1) * layer.dilation[axis]
+        size = (outputs - 1) * layer.stride[axis] + reach + 1
+        return min(size, layer.input.shape[1 + axis])
+
+    def _units(self, th: int, tw: int, tc: int) -> int:
+        box = Box(batch=0, y0=0, y1=th, x0=0, x1=tw, c0=0, c1=tc)
+        return len(self.passes) * len(list(units(box, self.config.cols, self.config.acc_bank)))
+
+    def _run_cycles(self, plan: DepthwisePlan, rows: int, whole: bool, tiles: int) -> float:
+        """Bus cycles lost to runs that do not fill whole bus words."""
+        c = self.layer.output.shape[3]
+        if plan.tc == c:
+            return SPLIT_RUN * (tiles if whole else rows)
+        bus = self.config.bus_bytes
+        aligned = plan.tc % bus == 0 and c % bus == 0
+        pixels = rows * self.layer.input.shape[2] * -(-c // plan.tc)
+        return 0.0 if aligned else SPLIT_RUN * pixels
+
+    def _start(self, plan: DepthwisePlan, heights: list[int], tw: int, row: float) -> float:
+        """Cycles that the engine waits for loads at the beginning. `row`: to load an input row."""
+        layer, config = self.layer, self.config
+        kh, kw = layer.kernel
+        loaded = LATENCY + (kh * kw * plan.tc + GROUP_BYTES + TILE_BYTES) / config.bus_bytes
+        blocks = -(-plan.tc // config.cols)
+        done = work = 0.0
+        for rows in heights[:8]:
+            loaded += self._extent(0, rows) * row
+            cycles = rows * self._row_cycles(tw) * blocks
+            done = max(done, loaded) + cycles
+            work += cycles
+        return done - work
+
+
+def _heights_tried(size: int) -> list[int]:
+    """Heights that cut `size` nearly equally, largest first."""
+    return sorted({-(-size // k) for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 20, 28, size)})[::-1]
+
+
+def _pieces(size: int, step: int) -> list[int]:
+    return [min(step, size - at) for at in range(0, size, step)]
