@@ -56,7 +56,11 @@ def test_value_with_two_readers_is_not_fused_away() -> None:
     x = g.add_input("x", (1, 4, 4, 2))
     a = conv(g, x, 3, 1)
     g.outputs = [a, g.add_op("CLAMP", [a], {"min_val": 0, "max_val": 9})]
-    assert [x.ops for x in lower(g, preset("default")).layers] == [("CONV2D", "RESCALE"), ("CLAMP",)]
+    layers = lower(g, preset("default")).layers
+    assert [x.ops for x in layers] == [
+        ("CONV2D", "RESCALE"),
+        ("CLAMP",),
+    ]
 
 
 def test_clamps_that_exclude_each_other_follow_their_order() -> None:

@@ -92,9 +92,7 @@ def units(box: Box, lanes: int, room: int) -> Iterator[Box]:
     channels = lanes * _piece(blocks, max(1, room // (rows * box.cols)))
     for y in range(box.y0, box.y1, rows):
         for c in range(box.c0, box.c1, channels):
-            yield replace(
-                box, y0=y, y1=min(y + rows, box.y1), c0=c, c1=min(c + channels, box.c1)
-            )
+            yield replace(box, y0=y, y1=min(y + rows, box.y1), c0=c, c1=min(c + channels, box.c1))
 
 
 def _piece(size: int, limit: int) -> int:

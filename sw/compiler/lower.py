@@ -1,8 +1,8 @@
 """Stage `lower`: the TOSA graph becomes layers; everything that follows a product is fused into it.
 
-A layer is CONV2D, DEPTHWISE_CONV2D or MATMUL + RESCALE + CLAMP + TABLE, a pooling + CLAMP + TABLE, or RESCALE x 2 +
-ADD (SUB, MAXIMUM, MINIMUM) + RESCALE + CLAMP + TABLE. Only values that nobody else reads are fused
-away.
+A layer is CONV2D, DEPTHWISE_CONV2D or MATMUL + RESCALE + CLAMP + TABLE, a pooling + CLAMP + TABLE,
+or RESCALE x 2 + ADD (SUB, MAXIMUM, MINIMUM) + RESCALE + CLAMP + TABLE. Only values that nobody else
+reads are fused away.
 RESHAPE, IDENTITY and SLICE become views.
 """
 

@@ -112,7 +112,8 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig) -> DepthwisePlan:
         )
     fastest = min(p.cycles for p in plans)
     close = [p for p in plans if p.cycles <= fastest * 1.01]
-    return min(close, key=lambda p: (p.traffic, p.cycles, p.spad_bytes))
+    # Bytes held are bytes that the next layer cannot load ahead.
+    return min(close, key=lambda p: (p.traffic + p.spad_bytes, p.cycles))
 
 
 class _Search:
@@ -234,14 +235,14 @@ class _Search:
         return len(self.passes) * len(list(units(box, self.config.cols, self.config.acc_bank)))
 
     def _run_cycles(self, plan: DepthwisePlan, rows: int, whole: bool, tiles: int) -> float:
-        """Bus cycles lost to runs that do not fill whole bus words."""
+        """Bus cycles lost to runs that do not fill whole bus words: one each where runs are short."""
         c = self.layer.output.shape[3]
         if plan.tc == c:
             return SPLIT_RUN * (tiles if whole else rows)
         bus = self.config.bus_bytes
         aligned = plan.tc % bus == 0 and c % bus == 0
         pixels = rows * self.layer.input.shape[2] * -(-c // plan.tc)
-        return 0.0 if aligned else SPLIT_RUN * pixels
+        return 0.0 if aligned else pixels
 
     def _start(self, plan: DepthwisePlan, heights: list[int], tw: int, row: float) -> float:
         """Cycles that the engine waits for loads at the beginning. `row`: to load an input row."""

@@ -1,0 +1,116 @@
+"""Depthwise layers: golden model, with hazard checks, against the graph interpreter."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from spec import PRESETS, preset
+from sw.compiler.errors import GraphError
+from sw.compiler.tosa import Graph
+
+
+def depthwise(
+    g: Graph,
+    x: str,
+    kernel: tuple[int, int],
+    *,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    multiplier: int = 1,
+    zps: tuple[int, int] = (3, 0),
+    seed: int = 0,
+) -> str:
+    """DEPTHWISE_CONV2D with random weights and RESCALE to int8 (zero point −7)."""
+    rng = np.random.default_rng(seed)
+    c = g.tensors[x].shape[3]
+    weight = g.add_constant("weight", rng.integers(-127, 128, (*kernel, c, multiplier)), "int8")
+    bias = g.add_constant("bias", rng.integers(-3000, 3000, c * multiplier), "int32")
+    operands = [x, weight, bias, zero_point(g, zps[0]), zero_point(g, zps[1])]
+    attributes = {"pad": pad, "stride": stride, "dilation": dilation}
+    acc = g.add_op("DEPTHWISE_CONV2D", operands, attributes)
+    scales = list(rng.uniform(0.5, 1.5, c * multiplier) / (160 * (kernel[0] * kernel[1]) ** 0.5))
+    return rescale(g, acc, scales if len(scales) > 1 else scales[0], -7)
+
+
+def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Padding before and after so that ceil(size / stride) outputs come out exactly."""
+    reach = (kernel - 1) * dilation
+    total = (-(-size // stride) - 1) * stride + reach + 1 - size
+    before = min(reach // 2, max(0, total))
+    return before, max(0, total - before)
+
+
+def network(n: int, h: int, w: int, c: int, k: int, s: int) -> Graph:
+    """One depthwise layer with a square kernel and 'same' padding."""
+    g = Graph()
+    x = g.add_input("x", (n, h, w, c))
+    pad = (*same(h, k, s), *same(w, k, s))
+    g.outputs = [depthwise(g, x, (k, k), stride=(s, s), pad=pad)]
+    return g
+
+
+SHAPES = [
+    (1, 5, 5, 1, 3, 1),
+    (2, 9, 7, 17, 3, 2),
+    (1, 25, 5, 64, 3, 1),
+    (1, 7, 7, 200, 3, 1),
+    (1, 14, 14, 48, 3, 2),
+    (1, 12, 12, 24, 5, 2),
+    (1, 11, 13, 20, 7, 1),
+]
+
+
+@pytest.mark.parametrize("config", list(PRESETS))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_depthwise_is_exact_on_every_preset(shape: tuple[int, ...], config: str) -> None:
+    g = network(*shape)
+    assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+@st.composite
+def _layers(draw: Any) -> tuple[Graph, str, dict[str, str]]:
+    def one(*values: Any) -> Any:
+        return draw(st.sampled_from(values))
+
+    g = Graph()
+    shape = (one(1, 2), one(1, 4, 9, 15), one(2, 5, 16), one(1, 3, 8, 17, 33))
+    x = g.add_input("x", shape)
+    stride, dilation = (one(1, 2, 3), one(1, 2, 3, 4)), (one(1, 1, 2), one(1, 1, 2, 3))
+    kernel = (one(1, 2, 3, 5, 9), one(1, 2, 3, 4, 5, 9))
+    pad = tuple(
+        v
+        for size, k, s, d in zip(shape[1:3], kernel, stride, dilation, strict=True)
+        for v in same(size, k, s, d)
+    )
+    try:
+        out = depthwise(
+            g,
+            x,
+            kernel,
+            stride=stride,
+            dilation=dilation,
+            pad=(pad[0], pad[1], pad[2], pad[3]),
+            multiplier=one(1, 1, 1, 2, 5),
+            zps=(one(-128, 0, 127), one(0, 0, -128)),
+            seed=one(1, 2),
+        )
+    except GraphError:  # 'same' padding cannot make the size exact
+        assume(False)
+    g.outputs = [out]
+    settings = {
+        "taps": one("1", "2", "3", "3", "4", "8"),
+        "depthwise": one("true", "true", "false"),
+    }
+    return g, one("tiny", "odd", "default"), settings
+
+
+@given(_layers())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_depthwise_layers_are_exact(case: tuple[Graph, str, dict[str, str]]) -> None:
+    g, config, options = case
+    assert_compiles_exactly(g, preset(config).with_settings(options), random_inputs(g))
