@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
+from sw.compiler.conv_cost import LATENCY, SPLIT_RUN
 from sw.compiler.depthwise import passes, units
 from sw.compiler.errors import CompileError
 from sw.compiler.layers import DepthwiseLayer
-from sw.compiler.tiling_conv import LATENCY, SPLIT_RUN
 from sw.compiler.tiling_vector import Box, halvings
 
 UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
@@ -235,7 +235,7 @@ class _Search:
         return len(self.passes) * len(list(units(box, self.config.cols, self.config.acc_bank)))
 
     def _run_cycles(self, plan: DepthwisePlan, rows: int, whole: bool, tiles: int) -> float:
-        """Bus cycles lost to runs that do not fill whole bus words: one each where runs are short."""
+        """Bus cycles lost to runs of less than whole bus words: one each where runs are short."""
         c = self.layer.output.shape[3]
         if plan.tc == c:
             return SPLIT_RUN * (tiles if whole else rows)
