@@ -164,6 +164,16 @@ def test_slices_reshapes_and_copies_of_inputs() -> None:
         assert_compiles_exactly(g, preset(config), random_inputs(g))
 
 
+def test_windows_over_some_channels_of_each_pixel() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 9, 10, 5))
+    start = g.add_constant("start", [0, 0, 0, 2], "shape")
+    cut = g.add_op("SLICE", [x, start, g.add_constant("size", [1, 9, 10, 3], "shape")])
+    g.outputs = [conv(g, cut, 6, 3, pad=1, seed=5)]
+    for config in ("tiny", "default"):
+        assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
 def test_constant_operands_of_run_time_operators() -> None:
     g = Graph()
     x = g.add_input("x", (1, 5, 8))

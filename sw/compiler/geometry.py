@@ -209,7 +209,9 @@ def packings(layer: ConvLayer, rows: int) -> list[Packing]:
     if kh * -(-kw * c // rows) < plain:
         out.append(Packing.ROWS)
     skips = layer.stride[0] > kh or layer.stride[1] > kw
-    if kh > 1 and (-(-kh * kw * c // rows) < plain or skips):
+    # A window row is one run in memory: its pixels must lie next to each other.
+    dense = layer.input.strides[2] == c * layer.input.item
+    if kh > 1 and dense and (-(-kh * kw * c // rows) < plain or skips):
         out.append(Packing.WINDOWS)
     return out
 
