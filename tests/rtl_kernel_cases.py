@@ -30,6 +30,8 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "h=11,w=8,c=9,oc=7,k=3,dilation_y=2,dilation_x=3,pad_top=2,pad_bottom=1,p=2,s=1",
         "n=2,h=5,w=6,c=65,oc=3,kh=2,kw=1,p=0,pad_bottom=1,dilation_y=3,stride_x=2",
         "n=3,h=4,w=4,c=17,oc=17,k=1,p=0,s=2",
+        "h=19,w=10,c=1,oc=17,kh=10,kw=4,s=2,pad_top=4,pad_bottom=5,p=1",
+        "n=2,h=9,w=17,c=3,oc=9,k=3,s=4,pad_left=0,p=1",
     ),
     "max_pool2d": (
         "h=1,w=1,c=1,k=1,s=1",
