@@ -101,12 +101,14 @@ def random_inputs(g: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
     return out
 
 
-def assert_compiles_exactly(g: Graph, config: NpuConfig, inputs: Mapping[str, NDArray[Any]]) -> int:
+def assert_compiles_exactly(
+    g: Graph, config: NpuConfig, inputs: Mapping[str, NDArray[Any]], *, on_chip: bool = True
+) -> int:
     """Compile, run on the golden model with its checks, compare with the interpreter.
 
     Returns the number of elements compared.
     """
-    image = compile_graph(g, config)
+    image = compile_graph(g, config, on_chip=on_chip)
     got = Machine(config).run(image, dict(inputs), check=True)
     want = run_graph(g, inputs)
     assert set(got) == set(want) == set(g.outputs)

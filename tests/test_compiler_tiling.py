@@ -22,6 +22,7 @@ from sw.compiler.layers import (
     dense,
 )
 from sw.compiler.move import move_tiles, plan_move
+from sw.compiler.residency import Room
 from sw.compiler.tiling_conv import plan_conv
 from sw.compiler.tiling_vector import boxes, input_box, plan_vector
 
@@ -63,7 +64,7 @@ def test_convolution_covers_output_and_reduction_once(
 ) -> None:
     config = preset(name)
     layer = _conv(n, h, w, c, oc, k, stride, k // 2)
-    plan = plan_conv(layer, config)
+    plan = plan_conv(layer, config, Room.whole(config))
     geo = geometry(layer, plan.packing)
     assert plan.spad_bytes <= config.spad_bytes
     assert plan.th * plan.tw <= config.acc_half
@@ -103,7 +104,7 @@ def test_pool_boxes_cover_the_output_once(
         stride=(kernel, kernel),
         pad=(0, 0),
     )
-    plan = plan_vector(layer, config)
+    plan = plan_vector(layer, config, Room.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     seen = np.zeros(layer.output.shape, np.int64)
     for box in boxes(layer, plan):
@@ -126,7 +127,7 @@ def test_elementwise_boxes_cover_the_output_once(
         epilogue=Epilogue(dtype=DType.I8, low=-128, high=127, multiplier=many, shift=many),
         a=Operand(view=dense("x", dtype, (2, h, w, c)), dtype=DType.I8),
     )
-    plan = plan_vector(layer, config)
+    plan = plan_vector(layer, config, Room.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     shape = (1, 1, 2 * h * w * c, 1) if plan.flat else layer.output.shape
     seen = np.zeros(shape, np.int64)
@@ -150,7 +151,7 @@ def test_move_tiles_cover_the_output_once(name: str, shape: tuple[int, int, int,
         source_shape=shape,
         source_strides=(1, 1, 1, 1),
     )
-    plan = plan_move(layer, config)
+    plan = plan_move(layer, config, Room.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     seen = np.zeros(shape, np.int64)
     for tile in itertools.islice(move_tiles(layer, plan), 100_000):
@@ -165,14 +166,15 @@ def test_move_tiles_cover_the_output_once(name: str, shape: tuple[int, int, int,
 def test_estimates_of_large_convolutions_are_near_the_floor(
     shape: tuple[int, int, int, int], limit: float
 ) -> None:
-    h, w, c, oc = shape
-    plan = plan_conv(_conv(1, h, w, c, oc, 3, 1, 1), preset("default"))
+    (h, w, c, oc), config = shape, preset("default")
+    plan = plan_conv(_conv(1, h, w, c, oc, 3, 1, 1), config, Room.whole(config))
     assert plan.cycles <= limit * h * w * c * oc * 9 / 256
 
 
 def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:
     layer = _conv(1, 9, 30000, 4, 4, 1, 1, 0)
     wide = _conv(1, 130, 130, 4, 4, 125, 1, 0)
-    assert plan_conv(layer, preset("tiny")).tw <= preset("tiny").acc_half
-    with pytest.raises(CompileError, match="no tile of this layer fits in 4 KiB"):
-        plan_conv(wide, preset("tiny").with_settings({"spad_kib": "4"}))
+    tiny = preset("tiny")
+    assert plan_conv(layer, tiny, Room.whole(tiny)).tw <= tiny.acc_half
+    with pytest.raises(CompileError, match="no tile of this layer fits in 4096 bytes"):
+        plan_conv(wide, tiny, Room(4096))

@@ -1,8 +1,9 @@
 """Stage `allocate`: addresses in scratchpad, parameter memory and DRAM.
 
-On chip, the buffers of a layer lie one after another in a ring that the next layer continues, so
-that its first loads seldom wait for this layer's last work. In DRAM, temporaries share bytes when
-their lifetimes (first writing layer to last reading layer) do not overlap.
+On chip, below the tensors that stay there, the buffers of a layer lie one after another in a ring
+that the next layer continues, so that its first loads seldom wait for this layer's last work. In
+DRAM, temporaries share bytes when their lifetimes (first writing layer to last reading layer) do
+not overlap.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from spec.program import ALIGN, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.draft import Buffer, Draft, Place
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import LayerProgram
+from sw.compiler.residency import Residency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +30,10 @@ def align(value: int, to: int) -> int:
     return -(-value // to) * to
 
 
-def allocate_on_chip(draft: Draft, config: NpuConfig) -> tuple[int, int]:
-    """Place SPAD and PARAM buffers; returns the most bytes and entries that one layer uses."""
+def allocate_on_chip(draft: Draft, residency: Residency, config: NpuConfig) -> tuple[int, int]:
+    """Place the rotating SPAD and PARAM buffers; returns the most bytes and entries in use."""
     peaks = []
-    for place, capacity, step in (
+    for place, whole, step in (
         (Place.SPAD, config.spad_bytes, config.word_bytes),
         (Place.PARAM, config.param_entries, 1),
     ):
@@ -40,9 +42,11 @@ def allocate_on_chip(draft: Draft, config: NpuConfig) -> tuple[int, int]:
         for buffer in draft.buffers:
             if buffer.place is place:
                 layers.setdefault(buffer.layer, []).append(buffer)
-        for buffers in layers.values():
-            cursor = _place_ring(buffers, cursor, capacity, step)
-            peak = max(peak, sum(b.size for b in buffers))
+        for layer, buffers in layers.items():
+            spad = place is Place.SPAD
+            capacity = residency.rooms[layer].spad_bytes if spad else whole
+            cursor = _place_ring(buffers, min(cursor, capacity), capacity, step)
+            peak = max(peak, sum(b.size for b in buffers) + whole - capacity)
         peaks.append(peak)
     return peaks[0], peaks[1]
 
@@ -68,11 +72,13 @@ def _place_ring(buffers: list[Buffer], cursor: int, capacity: int, step: int) ->
     )
 
 
-def dram_buffers(program: LayerProgram) -> dict[str, Buffer]:
-    """A buffer for every storage root but constants, with its region."""
+def tensor_buffers(program: LayerProgram, residency: Residency) -> dict[str, Buffer]:
+    """A buffer for every storage root: in its region, or on chip at its address."""
     storage = program.storage
     return {
-        root: Buffer(name=root, place=Place.DRAM, size=size, region=storage.region[root])
+        root: Buffer(name=root, place=Place.SPAD, size=size, address=residency.address[root])
+        if root in residency.address
+        else Buffer(name=root, place=Place.DRAM, size=size, region=storage.region[root])
         for root, size in storage.nbytes.items()
     }
 
@@ -97,7 +103,11 @@ def allocate_dram(
         born.setdefault(layer.output.tensor, i)
         for view in (*layer.inputs, layer.output):
             dies[view.tensor] = i
-    temps = [r for r, b in buffers.items() if b.region == REGION_TEMP and r in born]
+    temps = [
+        r
+        for r, b in buffers.items()
+        if b.place is Place.DRAM and b.region == REGION_TEMP and r in born
+    ]
     placed: list[str] = []
     total = 0
     for root in sorted(temps, key=lambda r: -buffers[r].size):

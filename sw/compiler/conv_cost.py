@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from spec.config import NpuConfig
 from sw.compiler.geometry import ConvGeometry, Packing, Part
+from sw.compiler.residency import Room
 
 LATENCY = 100
 """Cycles from a memory request to its data that the cost model assumes."""
@@ -20,6 +21,9 @@ MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
 
 SPLIT_RUN = 0.75
 """Bus cycles that a run which begins or ends within a bus word costs beyond its bytes."""
+
+HANDOVER = 40
+"""Cycles from the last vector of a tensor that stays on chip to the first that reads it."""
 
 UNIT_CYCLES = 4
 """Cycles that the pipelines lose per column block."""
@@ -58,14 +62,17 @@ class Cut:
 class ConvCost:
     """The cost of plans of one layer.
 
-    `joint`, `blocked`: see `ConvPlan`. `blocks`: column blocks. `images`: how many sets of weights.
+    `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `blocks`: column blocks. `images`:
+    how many sets of weights.
     """
 
-    def __init__(self, geo: ConvGeometry, config: NpuConfig) -> None:
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
         self.geo, self.config = geo, config
+        self.held_in = geo.input.tensor in room.held
+        self.held_out = geo.output.tensor in room.held
         self.blocks = -(-geo.oc // config.cols)
-        self.joint = not _aligned(geo, config)
-        self.blocked = _blocked(geo, config)
+        self.joint = not self.held_out and not _aligned(geo, config)
+        self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weight_view is not None else 1
         self.width = min(config.cols, geo.oc)
         self.rows_of = lru_cache(maxsize=None)(self._rows_of)
@@ -99,24 +106,25 @@ class ConvCost:
         )
         act, act_load = self._act(ys, xs, cut.parts)
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
-        keep_act = act_slots >= tiles * many or (cut.tiles_outer and many == 1)
+        keep_act = self.held_in or act_slots >= tiles * many or (cut.tiles_outer and many == 1)
         keep_wgt = wgt_slots >= groups * many * self.images or (not cut.tiles_outer and many == 1)
         again = 1 if keep_act else groups
         wgt *= 1 if keep_wgt else tiles // self.images
-        out = geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
+        out = 0 if self.held_out else geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
         bus = config.bus_bytes
         units = tiles * self.blocks * many
         fetch = units * MATRIX_BYTES + tiles * self.blocks * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
         load = act_load * again + (wgt + fetch) / bus
-        store = out / bus + SPLIT_RUN * self._output_runs(xs, groups)
+        store = 0 if self.held_out else out / bus + SPLIT_RUN * self._output_runs(xs, groups)
         vector = geo.n * geo.oh * geo.ow * self.blocks
         # With one slot, loading stops while the matrix engine computes.
         serial = (act_load * again if act_slots == 1 and tiles * many > 1 else 0) + (
             wgt / bus if wgt_slots == 1 and groups * many * self.images > 1 else 0
         )
         start = self._start(cut, act_load / tiles, fold // tiles)
-        tail = 2 * ys.counts[-1][0] * xs.counts[-1][0] + 3 * LATENCY
+        last = ys.counts[-1][0] * xs.counts[-1][0]
+        tail = last + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
         cycles = max(fold * folds * self.blocks, load, store, vector) + serial
         cycles += start + tail + UNIT_CYCLES * units
         if out_slots == 1:
@@ -126,6 +134,8 @@ class ConvCost:
     def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
         """(bytes, cycles of the load engine) of loading all activations once."""
         geo, bus = self.geo, self.config.bus_bytes
+        if self.held_in:
+            return 0, 0.0
         if geo.packing is Packing.WINDOWS:
             return self._windows(ys, xs)
         rows = zip(ys.inside, parts, strict=True)
@@ -172,7 +182,7 @@ class ConvCost:
             part.channels,
             self.config.rows,
         )
-        if self.geo.packing is not Packing.WINDOWS:
+        if self.geo.packing is not Packing.WINDOWS and not self.held_in:
             act = cut.ys.first * cut.xs.first * self.geo.stored(part) / bus
         first = ramp[0] * rows if ramp else channels
         act_piece = act * (rows / channels if self.blocked else 1)

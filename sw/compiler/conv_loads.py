@@ -4,14 +4,17 @@ Order within a step: weights of the first column block, activations, parameters,
 The first MATRIX can start as soon as the first two are there.
 """
 
+from collections.abc import Hashable
+from dataclasses import replace
+
 from spec.config import NpuConfig
 from spec.isa import Opcode, Space
 from sw.compiler.constants import pack_weights
 from sw.compiler.conv_steps import Step
 from sw.compiler.dma import bounding, load_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources
-from sw.compiler.geometry import ConvGeometry, Packing, Part, Tile
+from sw.compiler.emitter import LayerEmitter, Resources, touch
+from sw.compiler.geometry import Box, ConvGeometry, Packing, Part, Tile
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_conv import ConvPlan
 from sw.compiler.window_loads import window_moves
@@ -28,13 +31,15 @@ class ConvLoads(LayerEmitter):
     ) -> None:
         super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
         self.geo, self.plan, self.layer = geo, plan, geo.layer
+        self.held = res.held(geo.input)
         self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.params: Slots | None = None
         if self.layer.epilogue.uses_params:
             groups = -(-geo.oc // (plan.group * config.cols))
             self.params = self.slots("param", Place.PARAM, min(2, groups), plan.group)
-        self.fresh: set[tuple[int, int]] = set()
+        self.fresh: set[Hashable] = set()
+        self.seen: set[Hashable] = set()
         self.sliced = False
 
     # Sizes ------------------------------------------------------------------------------------
@@ -65,7 +70,9 @@ class ConvLoads(LayerEmitter):
         return _held(self.wgt.get(self._wgt_key(step), None))
 
     def act_of(self, step: Step) -> Buffer:
-        """The slot with the step's activations, which must have been loaded."""
+        """The tensor on chip, or the slot with the step's activations, once they were loaded."""
+        if self.held is not None:
+            return self.held
         return _held(self.act.get((step.tile, step.part), None))
 
     def params_of(self, step: Step) -> Buffer | None:
@@ -79,7 +86,13 @@ class ConvLoads(LayerEmitter):
         """
         self.sliced = sliced
         wgt, new_wgt = self.wgt.get(self._wgt_key(step), pinned and self._wgt_key(pinned))
-        act, new_act = self.act.get((step.tile, step.part), pinned and (pinned.tile, pinned.part))
+        act, new_act = None, False
+        if self.held is None:
+            key = pinned and (pinned.tile, pinned.part)
+            act, new_act = self.act.get((step.tile, step.part), key)
+        else:
+            self.fresh |= {(step.tile, p) for p in step.pieces} - self.seen
+            self.seen |= self.fresh
         param, new_param = None, False
         if self.params is not None and step.closes:
             param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
@@ -264,6 +277,8 @@ class ConvLoads(LayerEmitter):
 
     def act_reads(self, step: Step, piece: Part) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load."""
+        if self.held is not None:
+            return self._held_reads(step, piece, self.held)
         slot = self.act_of(step)
         y0, y1, x0, x1 = self.act_box(step.tile, piece)
         pixels = (y1 - y0) * (x1 - x0)
@@ -287,6 +302,25 @@ class ConvLoads(LayerEmitter):
                 iteration=i,
             )
             for i in range(blocks)
+        ]
+
+    def _held_reads(self, step: Step, piece: Part, buffer: Buffer) -> list[Access]:
+        """The same of a tensor on chip, whose channels may just be computed."""
+        tile, view, rows = step.tile, self.geo.input, self.config.rows
+        y0, y1, x0, x1 = self.act_box(tile, piece)
+        if y0 == y1 or x0 == x1:
+            return []
+        blocks = -(-piece.channels // rows)
+        fresh = (tile, piece) in self.fresh
+        self.fresh.discard((tile, piece))
+        sliced = fresh and 1 < blocks <= MAX_SLICES
+        box = Box(batch=tile.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=piece.c0, c1=piece.c1)
+        if not sliced:
+            return [touch(buffer, view, box, write=False)]
+        cuts = [(c, min(c + rows, piece.c1)) for c in range(piece.c0, piece.c1, rows)]
+        return [
+            touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=1, iteration=i)
+            for i, (a, b) in enumerate(cuts)
         ]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spec.isa import KERNEL_ROWS
+from sw.compiler.geometry import Box
 from sw.compiler.layers import DepthwiseLayer
-from sw.compiler.tiling_vector import Box
 
 MAX_STEP = 127
 """Largest stride and dilation that the fields `row_step` and `col_step` hold."""

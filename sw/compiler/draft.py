@@ -50,7 +50,8 @@ class Access:
     """Bytes (or vectors, entries) `start`…`stop` of a buffer that some steps of a node touch.
 
     `level` 0: all steps. Level l: those of flat iteration `iteration` of loop l-1.
-    `weights`: read by the matrix engine's weight sequencer.
+    `weights`: read by the matrix engine's weight sequencer. `pitch`: if not 0, of each `pitch`
+    bytes of the buffer only bytes `lanes[0]`…`lanes[1]` (some channels of every pixel).
     """
 
     buffer: Buffer
@@ -60,6 +61,22 @@ class Access:
     level: int = 0
     iteration: int = 0
     weights: bool = False
+    pitch: int = 0
+    lanes: tuple[int, int] = (0, 0)
+
+    def misses(self, other: "Access") -> bool:
+        """Whether both touch different channels of the same pixels."""
+        if not self.pitch or self.pitch != other.pitch or self.buffer is not other.buffer:
+            return False
+        return self.lanes[1] <= other.lanes[0] or other.lanes[1] <= self.lanes[0]
+
+    def spans(self, other: "Access") -> bool:
+        """Whether no byte of `other` between `start` and `stop` is left out."""
+        if not self.pitch:
+            return True
+        if self.pitch != other.pitch or self.buffer is not other.buffer:
+            return False
+        return self.lanes[0] <= other.lanes[0] and other.lanes[1] <= self.lanes[1]
 
 
 ENGINE_OF = {

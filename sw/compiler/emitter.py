@@ -7,7 +7,8 @@ from spec.config import NpuConfig
 from spec.isa import Opcode, Space
 from sw.compiler.constants import ConstantPool, pack_params
 from sw.compiler.draft import Access, Buffer, Draft, Node, Place
-from sw.compiler.layers import Epilogue
+from sw.compiler.geometry import Box
+from sw.compiler.layers import Epilogue, View
 from sw.compiler.slots import Slots
 
 
@@ -20,6 +21,34 @@ class Resources:
     tensors: dict[str, Buffer]
     acc: Buffer
     table: Buffer
+
+    def held(self, view: View) -> Buffer | None:
+        """The buffer of a tensor that lies on chip; None if it lies in memory."""
+        buffer = self.tensors[view.tensor]
+        return buffer if buffer.place is Place.SPAD else None
+
+
+def touch(
+    buffer: Buffer, view: View, box: Box, *, write: bool, level: int = 0, iteration: int = 0
+) -> Access:
+    """The access of a box of a tensor on chip: as much of its memory as is really touched."""
+    s0, s1, s2 = view.strides
+    start = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
+    stop = view.offset + box.batch * s0 + (box.y1 - 1) * s1 + (box.x1 - 1) * s2
+    low, high = box.c0 * view.item, box.c1 * view.item
+    regular = s0 % s2 == 0 and s1 % s2 == 0 if s2 else False
+    first = view.offset % s2 if regular else 0
+    whole = not regular or (low == 0 and high == s2) or first + high > s2
+    return Access(
+        buffer=buffer,
+        start=start + low,
+        stop=stop + high,
+        write=write,
+        level=level,
+        iteration=iteration,
+        pitch=0 if whole else s2,
+        lanes=(0, 0) if whole else (first + low, first + high),
+    )
 
 
 class LayerEmitter:

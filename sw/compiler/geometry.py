@@ -72,6 +72,22 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Box(Tile):
+    """Channels c0…c1 of a tile."""
+
+    c0: int
+    c1: int
+
+    @property
+    def channels(self) -> int:
+        return self.c1 - self.c0
+
+    @property
+    def elements(self) -> int:
+        return self.vectors * self.channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConvGeometry:
     """A ConvLayer's dimensions. A pointwise layer over dense tensors is one tall column of pixels.
 

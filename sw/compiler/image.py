@@ -13,7 +13,7 @@ from spec.legality import check_instruction
 from spec.program import Image, Port
 from sw.compiler.allocate import Peaks
 from sw.compiler.constants import ConstantPool
-from sw.compiler.draft import Buffer, Node
+from sw.compiler.draft import Buffer, Node, Place
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import Layer, LayerProgram
 from sw.compiler.macs import graph_macs
@@ -32,14 +32,17 @@ def _port(tensor: Tensor, buffer: Buffer) -> Port:
 
 
 def _layer(layer: Layer, tensors: dict[str, Buffer]) -> dict[str, Any]:
-    """What `info` says of a layer; `output` is where its result lies, strides in bytes."""
+    """What `info` says of a layer; `output` is where its result lies, strides in bytes.
+
+    `region` is None where the result stays on chip: `offset` then is its scratchpad address.
+    """
     view = layer.output
     buffer = tensors[view.tensor]
     return {
         "name": layer.name,
         "ops": list(layer.ops),
         "output": {
-            "region": buffer.region,
+            "region": buffer.region if buffer.place is Place.DRAM else None,
             "offset": buffer.address + view.offset,
             "dtype": view.dtype,
             "shape": list(view.shape),

@@ -5,16 +5,19 @@ indices of the dimensions before it. LOAD gathers (and fills), STORE writes it o
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
 from spec.isa import DMA_LOOPS, Opcode, Space
+from sw.compiler.conv_cost import LATENCY
 from sw.compiler.dma import bounding, load_box, store_box
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.errors import CompileError
 from sw.compiler.layers import Epilogue, MoveLayer
+from sw.compiler.residency import Room
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -27,6 +30,8 @@ class MovePlan:
     step: int
     slots: int
     nbytes: int
+    cycles: int = 0
+    traffic: int = 0
 
     @property
     def spad_bytes(self) -> int:
@@ -36,21 +41,25 @@ class MovePlan:
         return f"axis {self.axis} in steps of {self.step}; {self.slots} x {self.nbytes}"
 
 
-def plan_move(layer: MoveLayer, config: NpuConfig) -> MovePlan:
+def plan_move(layer: MoveLayer, config: NpuConfig, room: Room) -> MovePlan:
     """The largest tiles that fit twice, in about four pieces if the tensor is large."""
     word = config.word_bytes
-    limit = config.spad_bytes // 2
+    limit = room.spad_bytes // 2
+    size = math.prod(layer.output.shape) * layer.output.item
+    cycles = size // config.bus_bytes + 3 * LATENCY
     shape = layer.output.shape
-    for axis, size in enumerate(shape):
+    for axis, length in enumerate(shape):
         inner = layer.output.item
         for s in shape[axis + 1 :]:
             inner *= s
         if inner <= limit - word:
-            step = min(size, (limit - word) // inner)
-            if step == size and axis == 0 and inner * size > 4096:
-                step = max(1, -(-size // 4))
+            step = min(length, (limit - word) // inner)
+            if step == length and axis == 0 and inner * length > 4096:
+                step = max(1, -(-length // 4))
             nbytes = -(-step * inner // word) * word
-            return MovePlan(axis=axis, step=step, slots=2, nbytes=nbytes)
+            return MovePlan(
+                axis=axis, step=step, slots=2, nbytes=nbytes, cycles=cycles, traffic=2 * size
+            )
     raise CompileError("no tile fits in the scratchpad", node=layer.name, source=layer.source)
 
 

@@ -84,7 +84,9 @@ class _Tracker:
         """Earlier accesses to the same bytes, unless both only read."""
         start, stop = _span(access)
         for seen in self.spaces[self._space(access.buffer)]:
-            if seen.start < stop and start < seen.stop and (access.write or seen.access.write):
+            if seen.start >= stop or start >= seen.stop or seen.access.misses(access):
+                continue
+            if access.write or seen.access.write:
                 yield seen
 
     def add(self, node: Node, index: int) -> None:
@@ -101,7 +103,8 @@ class _Tracker:
             start, stop = _span(access)
             kept: list[_Seen] = []
             for seen in space:
-                if seen.node is node or seen.stop <= start or stop <= seen.start:
+                apart = seen.stop <= start or stop <= seen.start
+                if seen.node is node or apart or not access.spans(seen.access):
                     kept.append(seen)
                 elif access.write:
                     kept += _outside(seen, start, stop)

@@ -16,7 +16,7 @@ from sw.compiler.allocate import (
     allocate_dram,
     allocate_on_chip,
     check_on_chip,
-    dram_buffers,
+    tensor_buffers,
 )
 from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer, Draft
@@ -27,9 +27,10 @@ from sw.compiler.layers import LayerProgram
 from sw.compiler.lower import lower
 from sw.compiler.ordering import Channel
 from sw.compiler.passes import run_passes
+from sw.compiler.residency import Residency, Room, check_residency, choose
 from sw.compiler.schedule import schedule
 from sw.compiler.sync import synchronise
-from sw.compiler.tiling import Plan, check_plans, plan_layers
+from sw.compiler.tiling import Plan, Planner, check_plans
 from sw.compiler.tosa import Graph
 
 
@@ -40,7 +41,10 @@ class Compilation:
     graph: Graph
     config: NpuConfig
     name: str
+    on_chip: bool = True
     layers: LayerProgram = field(init=False)
+    planner: Planner = field(init=False)
+    residency: Residency = field(init=False)
     plans: list[Plan] = field(init=False)
     tensors: dict[str, Buffer] = field(init=False)
     constants: ConstantPool = field(default_factory=ConstantPool)
@@ -80,18 +84,38 @@ def _check_layers(c: Compilation) -> None:
                 raise CompileError(f"tensor {view.tensor!r} has no storage", node=layer.name)
 
 
+def _residency(c: Compilation) -> None:
+    c.planner = Planner(c.config)
+    if c.on_chip:
+        c.residency = choose(c.layers, c.config, c.planner.cost)
+    else:
+        c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
+
+
+def _check_residency(c: Compilation) -> None:
+    check_residency(c.residency, c.layers, c.config)
+
+
+def _dump_residency(c: Compilation) -> str:
+    sizes = c.layers.storage.nbytes
+    return "".join(
+        f"{root}: spad@{at:#x}+{sizes[root]}\n" for root, at in c.residency.address.items()
+    )
+
+
 def _tiling(c: Compilation) -> None:
-    c.plans = plan_layers(c.layers.layers, c.config)
+    pairs = zip(c.layers.layers, c.residency.rooms, strict=True)
+    c.plans = [c.planner.plan(layer, room) for layer, room in pairs]
 
 
 def _schedule(c: Compilation) -> None:
-    c.tensors = dram_buffers(c.layers)
+    c.tensors = tensor_buffers(c.layers, c.residency)
     c.draft = schedule(c.layers, c.plans, c.config, c.constants, c.tensors, c.graph)
 
 
 def _allocate(c: Compilation) -> None:
     temp = allocate_dram(c.layers, c.tensors, c.graph.inputs)
-    spad, params = allocate_on_chip(c.draft, c.config)
+    spad, params = allocate_on_chip(c.draft, c.residency, c.config)
     c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 
 
@@ -146,10 +170,11 @@ STAGES: tuple[Stage, ...] = (
         check=_check_layers,
         dump=lambda c: "".join(f"{layer}\n" for layer in c.layers.layers),
     ),
+    Stage(name="residency", run=_residency, check=_check_residency, dump=_dump_residency),
     Stage(
         name="tiling",
         run=_tiling,
-        check=lambda c: check_plans(c.layers.layers, c.plans, c.config),
+        check=lambda c: check_plans(c.layers.layers, c.plans, c.residency.rooms, c.config),
         dump=lambda c: "".join(
             f"{layer.name}: {p}\n" for layer, p in zip(c.layers.layers, c.plans, strict=True)
         ),
@@ -189,15 +214,19 @@ def run_stages(
     name: str = "",
     dump_after: Iterable[str] = (),
     out: TextIO | None = None,
+    on_chip: bool = True,
 ) -> Compilation:
-    """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout)."""
+    """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout).
+
+    `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
+    """
     wanted = set(dump_after)
     unknown = wanted - set(stage_names()) - {"all"}
     if unknown:
         raise CompileError(
             f"dump_after={sorted(unknown)}: no such stage", hint=f"all, {', '.join(stage_names())}"
         )
-    compilation = Compilation(graph=graph, config=config, name=name or graph.name)
+    compilation = Compilation(graph=graph, config=config, name=name or graph.name, on_chip=on_chip)
     for stage in STAGES:
         stage.run(compilation)
         stage.check(compilation)
@@ -213,12 +242,14 @@ def compile_graph(
     name: str = "",
     dump_after: Iterable[str] = (),
     info: dict[str, Any] | None = None,
+    on_chip: bool = True,
 ) -> Image:
     """Compile a TOSA graph to a program image for `config`.
 
-    `name` and `info` go into the image's metadata. `CompileError` if the graph cannot be compiled.
+    `name` and `info` go into the image's metadata; `on_chip` False puts every layer's result in
+    memory, where it can be looked at. `CompileError` if the graph cannot be compiled.
     """
-    image = run_stages(graph, config, name=name, dump_after=dump_after).image
+    image = run_stages(graph, config, name=name, dump_after=dump_after, on_chip=on_chip).image
     if not info:
         return image
     return Image(

@@ -39,7 +39,7 @@ def schedule(
     """The draft program of all layers. Constant tensors that are read as data go to `constants`."""
     draft = Draft()
     for buffer in tensors.values():
-        if buffer.region == REGION_CONST:
+        if buffer.place is Place.DRAM and buffer.region == REGION_CONST:
             buffer.address = constants.add(graph.constant(buffer.name).tobytes())
     res = Resources(
         draft=draft,

@@ -12,8 +12,8 @@ from sw.compiler.conv_loads import ConvLoads
 from sw.compiler.conv_steps import Accumulators, Unit, steps
 from sw.compiler.dma import store_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources
-from sw.compiler.geometry import ConvGeometry, Packing
+from sw.compiler.emitter import LayerEmitter, Resources, touch
+from sw.compiler.geometry import Box, ConvGeometry, Packing
 from sw.compiler.tiling_conv import ConvPlan
 
 MIN_SLICED = 32
@@ -109,12 +109,8 @@ class ConvScheduler(LayerEmitter):
     def _matrix_loops(self, unit: Unit) -> tuple[list[dict[str, int]], int, int]:
         """(loops, index of the loop over channel blocks, act_base)."""
         step, piece, layer = unit.step, unit.piece, self.layer
-        y0, y1, x0, x1 = self.loads.act_box(step.tile, piece)
         r = self.config.rows
-        pixel = r if self.plan.blocked else self.geo.stored(step.part)
-        line = (x1 - x0) * pixel
-        down, right = self.geo.walk(y1 - y0, x1 - x0, pixel)
-        plane = (y1 - y0) * line if self.plan.blocked else r
+        base, line, pixel, plane, (down, right) = self._activations(unit)
         width = self.loads.width(unit.block)
         tap = self.geo.kernel[1] * width
         on_y, on_x = self.geo.bounds
@@ -129,13 +125,32 @@ class ConvScheduler(LayerEmitter):
         tile = step.tile
         my = {"count": tile.rows, "act": down, "acc": tile.cols, "dy": sy * on_y}
         mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
-        order = [cb, kh, kw] if self.plan.blocked else [kh, kw, cb]
+        by_channels = self.plan.blocked or self.plan.held_in
+        order = [cb, kh, kw] if by_channels else [kh, kw, cb]
+        return [*order, my, mx], order.index(cb), base
+
+    def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
+        """(address of the first activation, bytes between rows, pixels, channel blocks, outputs).
+
+        Between outputs: down and right.
+        """
+        step, piece, view = unit.step, unit.piece, self.geo.input
+        r = self.config.rows
         y, x = self._origin(unit)
+        if self.plan.held_in:
+            image, line, pixel = view.strides
+            base = view.offset + step.tile.batch * image + y * line + x * pixel + piece.c0
+            sy, sx = self.layer.stride
+            return base, line, pixel, r, (sy * line, sx * pixel)
+        y0, y1, x0, x1 = self.loads.act_box(step.tile, piece)
+        pixel = r if self.plan.blocked else self.geo.stored(step.part)
+        line = (x1 - x0) * pixel
+        plane = (y1 - y0) * line if self.plan.blocked else r
         packs_windows = self.geo.packing is Packing.WINDOWS
         base = 0 if packs_windows else (y - y0) * line + (x - x0) * pixel
         if self.plan.blocked:
             base += (piece.c0 - step.part.c0) // r * plane
-        return [*order, my, mx], order.index(cb), base
+        return base, line, pixel, plane, self.geo.walk(y1 - y0, x1 - x0, pixel)
 
     # Epilogue and store -----------------------------------------------------------------------
 
@@ -144,6 +159,10 @@ class ConvScheduler(LayerEmitter):
 
         `final`: nothing follows that would hide them, so they overlap slice by slice.
         """
+        held = self.res.held(self.geo.output)
+        if held is not None:
+            self._keep(unit, held)
+            return
         step, tile, item = unit.step, unit.step.tile, self.geo.output.item
         cols, joint = self.config.cols, self.plan.joint
         wide = min(step.stop * cols, self.geo.oc) - step.first * cols
@@ -153,17 +172,60 @@ class ConvScheduler(LayerEmitter):
         assert out is not None
         slices = _slices(tile.rows) if final and tile.vectors >= MIN_SLICED else 1
         at = unit.in_group * cols * item if joint else 0
-        self._vector(unit, out, channels * item, at, slices)
+        self._pack(unit, out, channels * item, at, slices)
         if not joint:
             self._store(unit, out, unit.block * cols, channels, slices)
         elif unit.block == step.stop - 1:
             self._store(unit, out, step.first * cols, channels, slices)
 
-    def _vector(self, unit: Unit, out: Buffer, pixel: int, at: int, slices: int) -> None:
-        epilogue, acc = self.layer.epilogue, self.res.acc
+    def _keep(self, unit: Unit, out: Buffer) -> None:
+        """The epilogue into a tensor that stays on chip."""
+        view, tile = self.geo.output, unit.step.tile
+        image, line, pixel = view.strides
+        c0 = unit.block * self.config.cols
+        box = Box(
+            batch=tile.batch,
+            y0=tile.y0,
+            y1=tile.y1,
+            x0=tile.x0,
+            x1=tile.x1,
+            c0=c0,
+            c1=c0 + self.loads.width(unit.block),
+        )
+        at = view.offset + tile.batch * image + tile.y0 * line + tile.x0 * pixel + c0 * view.item
+        loops = [
+            {"count": tile.rows, "a": tile.cols, "o": line},
+            {"count": tile.cols, "a": 1, "o": pixel},
+        ]
+        self._vector(unit, out, at, loops, [touch(out, view, box, write=True)])
+
+    def _pack(self, unit: Unit, out: Buffer, pixel: int, at: int, slices: int) -> None:
+        """The epilogue into a slot, pixel after pixel from `at` on."""
         lanes, item = self.loads.width(unit.block), self.geo.output.item
+        rows = unit.step.tile.vectors // slices
+        loops = [
+            {"count": slices, "a": rows, "o": rows * pixel},
+            {"count": rows, "a": 1, "o": pixel},
+        ]
+        writes = [
+            Access(
+                buffer=out,
+                start=at + i * rows * pixel,
+                stop=at + ((i + 1) * rows - 1) * pixel + lanes * item,
+                write=True,
+                level=1 if slices > 1 else 0,
+                iteration=i,
+            )
+            for i in range(slices)
+        ]
+        self._vector(unit, out, at, loops, writes)
+
+    def _vector(
+        self, unit: Unit, out: Buffer, at: int, loops: list[dict[str, int]], writes: list[Access]
+    ) -> None:
+        epilogue, acc = self.layer.epilogue, self.res.acc
+        lanes = self.loads.width(unit.block)
         count = unit.step.tile.vectors
-        rows = count // slices
         values: dict[str, Any] = {
             "a_space": Space.ACC,
             "a_type": DType.I32,
@@ -180,26 +242,13 @@ class ConvScheduler(LayerEmitter):
             "o_base": at,
             "lanes": lanes,
             "lanes_last": lanes,
-            "loop": [
-                {"count": slices, "a": rows, "o": rows * pixel},
-                {"count": rows, "a": 1, "o": pixel},
-            ],
+            "loop": loops,
         }
         if epilogue.scale is Scale.TENSOR:
             assert epilogue.multiplier is not None and epilogue.shift is not None
             values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
         accesses = [Access(buffer=acc, start=unit.acc, stop=unit.acc + count, write=False)]
-        accesses += [
-            Access(
-                buffer=out,
-                start=at + i * rows * pixel,
-                stop=at + ((i + 1) * rows - 1) * pixel + lanes * item,
-                write=True,
-                level=1 if slices > 1 else 0,
-                iteration=i,
-            )
-            for i in range(slices)
-        ]
+        accesses += writes
         bases = {"a_base": acc, "o_base": out}
         params = self.loads.params_of(unit.step)
         if params is not None:

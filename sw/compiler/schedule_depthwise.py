@@ -13,10 +13,11 @@ from sw.compiler.dma import bounding, load_box, store_box
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.epilogue import accumulator_values
+from sw.compiler.geometry import Box
 from sw.compiler.layers import DepthwiseLayer
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_depthwise import DepthwisePlan, boxes
-from sw.compiler.tiling_vector import Box, address
+from sw.compiler.tiling_vector import address
 
 ACC_BANKS = 4
 

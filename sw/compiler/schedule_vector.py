@@ -1,6 +1,7 @@
 """Schedules of pooling and elementwise layers: load a box, compute it, store it, all overlapped."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from spec.config import NpuConfig
@@ -8,11 +9,11 @@ from spec.isa import Alu, Opcode, Reduce, Scale, Space
 from spec.numerics import reciprocal_scale
 from sw.compiler.dma import bounding, load_box, store_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources
+from sw.compiler.emitter import LayerEmitter, Resources, touch
+from sw.compiler.geometry import Box
 from sw.compiler.layers import ElementwiseLayer, PoolLayer, View
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_vector import (
-    Box,
     VectorLayer,
     VectorPlan,
     address,
@@ -21,7 +22,27 @@ from sw.compiler.tiling_vector import (
     views,
 )
 
-Range = tuple[int, int]
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A box on chip: its first byte within `buffer`; bytes between its rows and pixels."""
+
+    buffer: Buffer
+    at: int
+    line: int
+    pixel: int
+
+    def is_dense(self, box: Box, item: int) -> bool:
+        """Whether the elements of this box lie one after another."""
+        pixel = box.channels * item
+        return (self.pixel == pixel or box.vectors == 1) and (
+            self.line == box.cols * pixel or box.rows == 1
+        )
+
+    def inside(self, box: Box, region: Box) -> "_Place":
+        """The place of `region` of this box."""
+        skip = (region.y0 - box.y0) * self.line + (region.x0 - box.x0) * self.pixel
+        return _Place(self.buffer, self.at + skip, self.line, self.pixel)
 
 
 class VectorScheduler(LayerEmitter):
@@ -34,10 +55,14 @@ class VectorScheduler(LayerEmitter):
         self.layer, self.plan = layer, plan
         self.ins, self.output = views(layer, plan.flat)
         self.slots_in = [
-            self.slots(f"in{i}_", Place.SPAD, plan.slots, size)
-            for i, size in enumerate(plan.in_bytes)
+            None if res.held(view) else self.slots(f"in{i}_", Place.SPAD, plan.slots, size)
+            for i, (view, size) in enumerate(zip(self.ins, plan.in_bytes, strict=True))
         ]
-        self.slots_out = self.slots("out", Place.SPAD, plan.slots, plan.out_bytes)
+        self.slots_out = (
+            None
+            if res.held(self.output)
+            else self.slots("out", Place.SPAD, plan.slots, plan.out_bytes)
+        )
         channels = self.output.shape[3]
         self.params: Slots | None = None
         if layer.epilogue.scale is Scale.CHANNEL:
@@ -65,10 +90,30 @@ class VectorScheduler(LayerEmitter):
                 self.load_params(box.c0, box.c1, param)
         reads = input_box(self.layer, box, self.plan)
         for view, slots in zip(self.ins, self.slots_in, strict=True):
+            if slots is None:
+                continue
             slot, _ = slots.get(box, None)
             assert slot is not None
             if reads.elements > 0:
                 self._load_operand(view, reads, slot)
+
+    def _place(self, view: View, slots: Slots | None, box: Box, whole: Box) -> _Place:
+        """Where the pixels of `box` lie: in the slot of output box `whole`, or on chip for good."""
+        held = self.res.held(view)
+        if held is not None:
+            return _Place(held, address(view, box), view.strides[1], view.strides[2])
+        assert slots is not None
+        slot, _ = slots.get(whole, None)
+        assert slot is not None
+        pixel = box.channels * view.item
+        return _Place(slot, 0, box.cols * pixel, pixel)
+
+    def _touch(self, view: View, place: _Place, box: Box, write: bool) -> Access:
+        """The access of `box`, which lies at `place`."""
+        if self.res.held(view) is not None:
+            return touch(place.buffer, view, box, write=write)
+        size = (box.rows - 1) * place.line + box.cols * place.pixel
+        return Access(buffer=place.buffer, start=place.at, stop=place.at + size, write=write)
 
     def _load_operand(self, view: View, box: Box, slot: Buffer) -> None:
         pixel = box.channels * view.item
@@ -93,6 +138,8 @@ class VectorScheduler(LayerEmitter):
         )
 
     def _store(self, box: Box) -> None:
+        if self.slots_out is None:
+            return
         out, _ = self.slots_out.get(box, None)
         assert out is not None
         view = self.output
@@ -105,20 +152,14 @@ class VectorScheduler(LayerEmitter):
         self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")
 
     def _compute(self, box: Box) -> None:
-        slots = [s.get(box, None)[0] for s in self.slots_in]
-        out, _ = self.slots_out.get(box, None)
-        assert out is not None
-        operands = [s for s in slots if s is not None]
         if isinstance(self.layer, PoolLayer):
-            for values, span in self._pool_regions(self.layer, box):
-                self._vector(box, values, operands, out, span)
+            for region, scale in self._pool_regions(self.layer, box):
+                self._vector(box, region, self._pool(self.layer, box, region) | scale)
         else:
-            span = (0, box.elements * self.output.item)
-            self._vector(box, self._elementwise(self.layer, box), operands, out, span)
+            self._vector(box, box, self._elementwise(self.layer, box))
 
-    def _vector(
-        self, box: Box, values: dict[str, Any], operands: list[Buffer], out: Buffer, span: Range
-    ) -> None:
+    def _vector(self, box: Box, region: Box, values: dict[str, Any]) -> None:
+        """Compute `region` of output box `box`; the addresses in `values` are within buffers."""
         epilogue = self.layer.epilogue
         values = {
             "a_space": Space.SPAD,
@@ -130,15 +171,22 @@ class VectorScheduler(LayerEmitter):
             "table": int(epilogue.table is not None),
             **values,
         }
-        bases = {"a_base": operands[0], "o_base": out}
         reads = input_box(self.layer, box, self.plan)
-        accesses = [Access(buffer=out, start=span[0], stop=span[1], write=True)]
-        for view, slot in zip(self.ins, operands, strict=True):
-            size = reads.elements * view.item
-            if size:
-                accesses.append(Access(buffer=slot, start=0, stop=size, write=False))
+        operands = [
+            self._place(view, slots, reads, box)
+            for view, slots in zip(self.ins, self.slots_in, strict=True)
+        ]
+        out = self._place(self.output, self.slots_out, box, box)
+        at = out.inside(box, region)
+        bases = {"a_base": operands[0].buffer, "o_base": out.buffer}
+        accesses = [self._touch(self.output, at, region, write=True)]
+        if reads.elements > 0:
+            accesses += [
+                self._touch(view, place, reads, write=False)
+                for view, place in zip(self.ins, operands, strict=True)
+            ]
         if len(operands) > 1:
-            bases["b_base"] = operands[1]
+            bases["b_base"] = operands[1].buffer
         if self.params is not None:
             held = self.params.get(box.c0, None)[0]
             assert held is not None
@@ -153,27 +201,37 @@ class VectorScheduler(LayerEmitter):
     def _elementwise(self, layer: ElementwiseLayer, box: Box) -> dict[str, Any]:
         a, b, item = layer.a, layer.b, self.output.item
         cols = self.config.cols
+        first, *more = (
+            self._place(view, slots, box, box)
+            for view, slots in zip(self.ins, self.slots_in, strict=True)
+        )
+        second = more[0] if more else _Place(first.buffer, 0, 0, 0)
+        out = self._place(self.output, self.slots_out, box, box)
         a_item, b_item = a.view.item, b.view.item if b is not None else 0
-        if self.params is None:
+        places = [(first, a_item), (second, b_item), (out, item)][:: 1 if more else 2]
+        if self.params is None and all(p.is_dense(box, size) for p, size in places):
             count, lanes = -(-box.elements // cols), min(cols, box.elements)
             last = box.elements - (count - 1) * lanes
             loops = [{"count": count, "a": cols * a_item, "b": cols * b_item, "o": cols * item}]
         else:
             count, lanes = -(-box.channels // cols), min(cols, box.channels)
             last = box.channels - (count - 1) * lanes
-            c = box.channels
             loops = [
                 {
                     "count": count,
                     "a": cols * a_item,
                     "b": cols * b_item,
                     "o": cols * item,
-                    "param": 1,
+                    "param": int(self.params is not None),
                 },
-                {"count": box.rows * box.cols, "a": c * a_item, "b": c * b_item, "o": c * item},
+                {"count": box.rows, "a": first.line, "b": second.line, "o": out.line},
+                {"count": box.cols, "a": first.pixel, "b": second.pixel, "o": out.pixel},
             ]
         values: dict[str, Any] = {
             "a_type": a.dtype,
+            "a_base": first.at,
+            "b_base": second.at,
+            "o_base": out.at,
             "a_zp": a.zero_point,
             "alu": layer.alu,
             "lane_loop": 0,
@@ -196,36 +254,33 @@ class VectorScheduler(LayerEmitter):
 
     # Pooling ----------------------------------------------------------------------------------
 
-    def _pool_regions(self, layer: PoolLayer, box: Box) -> Iterator[tuple[dict[str, Any], Range]]:
-        """VECTOR fields and written bytes of each region; averages of unequal counts differ."""
+    def _pool_regions(self, layer: PoolLayer, box: Box) -> Iterator[tuple[Box, dict[str, Any]]]:
+        """Regions and their RESCALE; averages of unequal counts differ."""
         if not layer.average:
-            yield self._pool(layer, box, box)
+            yield box, {}
             return
         _, h, w, _ = layer.input.shape
         for y0, y1, taps_y in _runs(box.y0, box.y1, layer, 0, h):
             for x0, x1, taps_x in _runs(box.x0, box.x1, layer, 1, w):
                 region = Box(batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1)
-                values, span = self._pool(layer, box, region)
                 multiplier, shift = reciprocal_scale(taps_y * taps_x)
-                values |= {"o_scale": Scale.TENSOR, "o_mult": multiplier, "o_shift": shift}
-                yield values, span
+                scale = {"o_scale": Scale.TENSOR, "o_mult": multiplier, "o_shift": shift}
+                yield region, scale
 
-    def _pool(self, layer: PoolLayer, box: Box, region: Box) -> tuple[dict[str, Any], Range]:
+    def _pool(self, layer: PoolLayer, box: Box, region: Box) -> dict[str, Any]:
         view, item, cols = layer.input, self.output.item, self.config.cols
         reads = input_box(layer, box, self.plan)
-        pixel = box.channels * view.item
-        line = reads.cols * pixel
-        out_pixel = box.channels * item
-        out_line = box.cols * out_pixel
+        source = self._place(view, self.slots_in[0], reads, box)
+        out = self._place(self.output, self.slots_out, box, box)
         (ky, kx), (sy, sx), (py, px) = layer.kernel, layer.stride, layer.pad
         y, x = region.y0 * sy - py, region.x0 * sx - px
         blocks, lanes = -(-box.channels // cols), min(cols, box.channels)
-        at = (region.y0 - box.y0) * out_line + (region.x0 - box.x0) * out_pixel
-        values: dict[str, Any] = {
+        line, pixel = source.line, source.pixel
+        return {
             "a_type": layer.epilogue.dtype,
             "a_zp": layer.input_zp,
-            "a_base": (y - reads.y0) * line + (x - reads.x0) * pixel,
-            "o_base": at,
+            "a_base": source.at + (y - reads.y0) * line + (x - reads.x0) * pixel,
+            "o_base": out.inside(box, region).at,
             "alu": Alu.PASS,
             "reduce": Reduce.SUM if layer.average else Reduce.MAX,
             "reduce_loops": 0b11000,
@@ -238,14 +293,12 @@ class VectorScheduler(LayerEmitter):
             "lanes_last": box.channels - (blocks - 1) * lanes,
             "loop": [
                 {"count": blocks, "a": cols * view.item, "o": cols * item},
-                {"count": region.rows, "a": sy * line, "o": out_line, "dy": sy},
-                {"count": region.cols, "a": sx * pixel, "o": out_pixel, "dx": sx},
+                {"count": region.rows, "a": sy * line, "o": out.line, "dy": sy},
+                {"count": region.cols, "a": sx * pixel, "o": out.pixel, "dx": sx},
                 {"count": ky, "a": line, "dy": 1},
                 {"count": kx, "a": pixel, "dx": 1},
             ],
         }
-        size = (region.rows - 1) * out_line + region.cols * out_pixel
-        return values, (at, at + size)
 
 
 def _runs(

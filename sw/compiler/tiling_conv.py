@@ -12,6 +12,7 @@ from sw.compiler.conv_cost import ConvCost, Cut
 from sw.compiler.errors import CompileError
 from sw.compiler.geometry import ConvGeometry, Packing, Part, geometry, packings
 from sw.compiler.layers import ConvLayer
+from sw.compiler.residency import Room
 
 RAMPS = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
@@ -25,6 +26,7 @@ class ConvPlan:
     before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
     buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
     `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip.
     """
 
     th: int
@@ -36,6 +38,8 @@ class ConvPlan:
     blocked: bool
     packing: Packing
     joint: bool
+    held_in: bool
+    held_out: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -57,7 +61,8 @@ class ConvPlan:
             f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
-            f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}; "
+            f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
         )
@@ -66,8 +71,9 @@ class ConvPlan:
 class _Search:
     """The candidates of one layer."""
 
-    def __init__(self, geo: ConvGeometry, config: NpuConfig) -> None:
-        self.geo, self.config, self.cost = geo, config, ConvCost(geo, config)
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
+        self.geo, self.config, self.room = geo, config, room
+        self.cost = ConvCost(geo, config, room)
         self.blocks = self.cost.blocks
 
     def plans(self) -> Iterator[ConvPlan]:
@@ -149,15 +155,17 @@ class _Search:
         wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * width
         out = th * tw * geo.output.item * (min(group * config.cols, geo.oc) if joint else width)
         act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
+        held_in, held_out = self.cost.held_in, self.cost.held_out
+        act, out = (0 if held_in else act), (0 if held_out else out)
         ramps = self._ramps(parts, group, th * tw)
         tiles = geo.n * ys.tiles * xs.tiles
         act_keys = tiles * len(parts)
         wgt_keys = -(-self.blocks // group) * len(parts) * images
-        for act_slots in sorted({act_keys, min(2, act_keys), 1}):
+        for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
             for wgt_slots in sorted({wgt_keys, min(2, wgt_keys), 1}):
-                free = config.spad_bytes - act_slots * act - wgt_slots * wgt
-                out_slots = min(3, free // out)
-                if out_slots < 1:
+                free = self.room.spad_bytes - act_slots * act - wgt_slots * wgt
+                out_slots = 0 if held_out else min(3, free // out)
+                if free < 0 or (out_slots < 1 and not held_out):
                     continue
                 for tiles_outer, ramp in itertools.product((True, False), ramps):
                     slots = (act_slots, wgt_slots, out_slots)
@@ -174,6 +182,8 @@ class _Search:
                         blocked=self.cost.blocked,
                         packing=geo.packing,
                         joint=joint,
+                        held_in=held_in,
+                        held_out=held_out,
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
                         out_slots=out_slots,
@@ -206,16 +216,17 @@ def _groups(blocks: int) -> list[int]:
     return out
 
 
-def plan_conv(layer: ConvLayer, config: NpuConfig) -> ConvPlan:
-    """The best plan that fits on chip; `CompileError` if not even the smallest does."""
+def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
+    """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
+    held = layer.input.tensor in room.held
     plans = [
         plan
-        for packing in packings(layer, config.rows)
-        for plan in _Search(geometry(layer, packing), config).plans()
+        for packing in ([Packing.NONE] if held else packings(layer, config.rows))
+        for plan in _Search(geometry(layer, packing), config, room).plans()
     ]
     if not plans:
         raise CompileError(
-            f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad and "
+            f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad and "
             f"{config.acc_kib} KiB of accumulator",
             node=layer.name,
             source=layer.source,

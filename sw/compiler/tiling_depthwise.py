@@ -14,8 +14,10 @@ from spec.config import NpuConfig
 from sw.compiler.conv_cost import LATENCY, SPLIT_RUN
 from sw.compiler.depthwise import passes, units
 from sw.compiler.errors import CompileError
+from sw.compiler.geometry import Box
 from sw.compiler.layers import DepthwiseLayer
-from sw.compiler.tiling_vector import Box, halvings
+from sw.compiler.residency import Room
+from sw.compiler.tiling_vector import halvings
 
 UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
 """Instruction bytes per unit (DEPTHWISE, VECTOR), per tile (LOAD, STORE) and per channel group."""
@@ -100,12 +102,12 @@ def _heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator
         yield tail
 
 
-def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig) -> DepthwisePlan:
-    """The best plan that fits on chip; `CompileError` if not even the smallest does."""
-    plans = list(_Search(layer, config).plans())
+def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, room: Room) -> DepthwisePlan:
+    """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
+    plans = list(_Search(layer, config, room).plans())
     if not plans:
         raise CompileError(
-            f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad",
+            f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
             node=layer.name,
             source=layer.source,
             hint="use a configuration with a larger scratchpad, or a smaller kernel",
@@ -119,8 +121,8 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig) -> DepthwisePlan:
 class _Search:
     """The candidates of one layer."""
 
-    def __init__(self, layer: DepthwiseLayer, config: NpuConfig) -> None:
-        self.layer, self.config = layer, config
+    def __init__(self, layer: DepthwiseLayer, config: NpuConfig, room: Room) -> None:
+        self.layer, self.config, self.room = layer, config, room
         self.passes = passes(layer, config.taps)
 
     def plans(self) -> Iterator[DepthwisePlan]:
@@ -165,7 +167,7 @@ class _Search:
                 continue
             out_slots = min(2, many)
             used = act_slots * act + wgt_slots * wgt + out_slots * out
-            if used > config.spad_bytes:
+            if used > self.room.spad_bytes:
                 continue
             for ramp in ramps:
                 plan = DepthwisePlan(

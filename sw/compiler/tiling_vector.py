@@ -4,14 +4,17 @@ A tile is a box of output pixels and channels. Elementwise layers over dense ten
 per-channel values are cut as one flat row of elements, whatever their shape.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
 from spec.isa import Scale
+from sw.compiler.conv_cost import HANDOVER, LATENCY
 from sw.compiler.errors import CompileError
-from sw.compiler.geometry import Tile
+from sw.compiler.geometry import Box
 from sw.compiler.layers import ElementwiseLayer, PoolLayer, View, dense
+from sw.compiler.residency import Room
 
 VectorLayer = ElementwiseLayer | PoolLayer
 OVERLAP = 6
@@ -19,26 +22,11 @@ OVERLAP = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box(Tile):
-    """Channels c0…c1 of a tile."""
-
-    c0: int
-    c1: int
-
-    @property
-    def channels(self) -> int:
-        return self.c1 - self.c0
-
-    @property
-    def elements(self) -> int:
-        return self.vectors * self.channels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VectorPlan:
     """Tiles of th x tw pixels and tc channels; bytes of each operand's and the result's slots.
 
-    `flat`: the layer's tensors are taken as one row of elements.
+    `flat`: the layer's tensors are taken as one row of elements. Operands and results that lie on
+    chip have no slots. `cycles`, `traffic`: estimates, the latter in bytes.
     """
 
     th: int
@@ -48,6 +36,8 @@ class VectorPlan:
     slots: int
     in_bytes: tuple[int, ...]
     out_bytes: int
+    cycles: int = 0
+    traffic: int = 0
 
     @property
     def spad_bytes(self) -> int:
@@ -56,7 +46,8 @@ class VectorPlan:
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw}x{self.tc}{' flat' if self.flat else ''}; "
-            f"{self.slots} x ({'+'.join(map(str, self.in_bytes))} in, {self.out_bytes} out)"
+            f"{self.slots} x ({'+'.join(map(str, self.in_bytes))} in, {self.out_bytes} out); "
+            f"{self.cycles} cycles {self.traffic} bytes"
         )
 
 
@@ -128,8 +119,32 @@ def halvings(size: int, unit: int) -> list[int]:
     return out
 
 
-def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
+def plan_vector(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
     """The largest tiles that fit twice, yet several per layer; `CompileError` if none fits."""
+    plan = _fitting(layer, config, room)
+    cycles, traffic = _cost(layer, config, room, plan)
+    return replace(plan, cycles=cycles, traffic=traffic)
+
+
+def _cost(layer: VectorLayer, config: NpuConfig, room: Room, plan: VectorPlan) -> tuple[int, int]:
+    """(cycles, bytes moved)."""
+    ins, out = views(layer, plan.flat)
+    n, h, w, c = out.shape
+    taps = math.prod(layer.kernel) if isinstance(layer, PoolLayer) else 1
+    vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
+    steps = n * h * vectors * taps
+    load = sum(math.prod(v.shape) * v.item for v in ins if v.tensor not in room.held)
+    store = 0 if out.tensor in room.held else math.prod(out.shape) * out.item
+    cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
+    tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
+    if load:
+        cycles += load / tiles / config.bus_bytes + LATENCY
+    if store:
+        cycles += store / tiles / config.bus_bytes + 2 * LATENCY
+    return math.ceil(cycles + HANDOVER), load + store
+
+
+def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
     flat = is_flat(layer)
     _, out = views(layer, flat)
     _, h, w, c = out.shape
@@ -142,8 +157,8 @@ def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
                 continue
             for tw in halvings(w, config.cols if flat else 1):
                 for th in range(h, 0, -1) if tw == w else [1]:
-                    plan = _sized(layer, config, (th, tw, tc), flat, slots)
-                    if plan.spad_bytes > config.spad_bytes:
+                    plan = _sized(layer, config, room, (th, tw, tc), flat, slots)
+                    if plan.spad_bytes > room.spad_bytes:
                         continue
                     fallback = plan
                     if th * tw * tc <= target:
@@ -153,7 +168,7 @@ def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
         if fallback is not None:
             return fallback
     raise CompileError(
-        f"no tile of this layer fits in {config.spad_kib} KiB of scratchpad",
+        f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
         node=layer.name,
         source=layer.source,
         hint="use a configuration with a larger scratchpad, or a smaller window",
@@ -161,7 +176,12 @@ def plan_vector(layer: VectorLayer, config: NpuConfig) -> VectorPlan:
 
 
 def _sized(
-    layer: VectorLayer, config: NpuConfig, tile: tuple[int, int, int], flat: bool, slots: int
+    layer: VectorLayer,
+    config: NpuConfig,
+    room: Room,
+    tile: tuple[int, int, int],
+    flat: bool,
+    slots: int,
 ) -> VectorPlan:
     th, tw, tc = tile
     ins, out = views(layer, flat)
@@ -177,6 +197,9 @@ def _sized(
         tc=tc,
         flat=flat,
         slots=slots,
-        in_bytes=tuple(-(-rows * cols * tc * v.item // word) * word for v in ins),
-        out_bytes=-(-th * tw * tc * out.item // word) * word,
+        in_bytes=tuple(
+            0 if v.tensor in room.held else -(-rows * cols * tc * v.item // word) * word
+            for v in ins
+        ),
+        out_bytes=0 if out.tensor in room.held else -(-th * tw * tc * out.item // word) * word,
     )

@@ -1,0 +1,85 @@
+"""Tensors that stay on chip: neither stored nor loaded, apart from each other, results equal."""
+
+from typing import Any
+
+import pytest
+from compiler_graphs import assert_compiles_exactly, conv, random_inputs, residual_net
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spec.config import PRESETS, preset
+from spec.isa import Opcode
+from sw.compiler.draft import Access, Buffer, Place
+from sw.compiler.pipeline import run_stages
+from sw.compiler.tosa import Graph
+
+
+def _chain(size: int, channels: int, layers: int) -> Graph:
+    g = Graph()
+    x = g.add_input("x", (1, size, size, channels))
+    for seed in range(layers):
+        k = 1 if seed % 2 else 3
+        x = conv(g, x, channels, k, pad=k // 2, seed=seed)
+    g.outputs = [x]
+    return g
+
+
+def test_chain_that_fits_moves_only_its_ends() -> None:
+    g = _chain(14, 64, 4)
+    done = run_stages(g, preset("default"))
+    assert len(done.residency.address) == 3
+    stores = [n for n in done.draft.nodes if n.opcode is Opcode.STORE]
+    assert {n.bases["mem_base"].name for n in stores} == set(g.outputs)
+    assert done.image.temp_bytes == 0
+    assert run_stages(g, preset("default"), on_chip=False).image.temp_bytes > 0
+
+
+def test_tensor_larger_than_the_scratchpad_goes_through_memory() -> None:
+    done = run_stages(_chain(80, 48, 2), preset("default"))
+    assert not done.residency.address
+    assert done.image.temp_bytes >= 80 * 80 * 48
+
+
+@pytest.mark.parametrize("config", list(PRESETS))
+@pytest.mark.parametrize("on_chip", [True, False])
+def test_both_ways_are_exact(config: str, on_chip: bool) -> None:
+    g = residual_net(14)
+    assert_compiles_exactly(g, preset(config), random_inputs(g), on_chip=on_chip)
+    done = run_stages(g, preset(config), on_chip=on_chip)
+    assert bool(done.residency.address) is on_chip
+
+
+@given(st.data())
+@settings(max_examples=12, deadline=None)
+def test_random_chains_are_exact(data: Any) -> None:
+    def one(*values: int) -> int:
+        return int(data.draw(st.sampled_from(values)))
+
+    config = preset(str(data.draw(st.sampled_from(["tiny", "small", "rect", "odd"]))))
+    g = Graph()
+    x = g.add_input("x", (one(1, 2), one(3, 7, 12), one(2, 5, 9), one(3, 8, 17, 40)))
+    for seed in range(one(2, 3, 5)):
+        k = one(1, 3)
+        x = conv(g, x, one(4, 9, 16, 33), k, pad=k // 2, seed=seed)
+    g.outputs = [x]
+    assert_compiles_exactly(g, config, random_inputs(g))
+
+
+def _lanes(low: int, high: int, buffer: Buffer, pitch: int = 64) -> Access:
+    return Access(
+        buffer=buffer, start=low, stop=640 + high, write=True, pitch=pitch, lanes=(low, high)
+    )
+
+
+def test_channels_of_the_same_pixels_are_told_apart() -> None:
+    one, other = (Buffer(name=n, place=Place.SPAD, size=704) for n in "ab")
+    assert _lanes(0, 16, one).misses(_lanes(16, 32, one))
+    assert not _lanes(0, 17, one).misses(_lanes(16, 32, one))
+    assert not _lanes(0, 16, one).misses(_lanes(16, 32, other))
+    assert not _lanes(0, 16, one).misses(_lanes(16, 32, one, pitch=32))
+    whole = Access(buffer=one, start=0, stop=704, write=True)
+    assert not whole.misses(_lanes(0, 16, one))
+    assert whole.spans(_lanes(0, 16, one))
+    assert not _lanes(0, 16, one).spans(whole)
+    assert _lanes(0, 32, one).spans(_lanes(16, 32, one))
+    assert not _lanes(0, 32, one).spans(_lanes(16, 48, one))
