@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from spec.codec import ROWS, Bits, Elements, unpack
 from spec.errors import SystolaError
 from spec.isa_table import (
     DMA_LOOPS,
@@ -141,65 +142,69 @@ def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:
     )
 
 
-def _check(where: str, f: Field, value: object) -> int:
+def _check(where: str, bits: Bits, value: object) -> int:
+    """`value` as an int; the caller has found it to be no int or not legal."""
     if isinstance(value, bool) or hasattr(value, "__index__"):
         value = int(value)
     if not isinstance(value, int):
         raise IsaError(f"{where}: value {value!r} is not a whole number")
-    if f.reserved and value != 0:
+    if bits.field.reserved and value != 0:
         raise IsaError(f"{where}: value {value} is reserved and must be 0")
-    if not f.minimum <= value <= f.maximum:
-        kind = "signed" if f.signed else "unsigned"
+    if not bits.low <= value <= bits.high:
+        kind = "signed" if bits.field.signed else "unsigned"
         raise IsaError(
-            f"{where}: value {value} does not fit in {f.bits} bits {kind} "
-            f"(legal: {f.minimum}…{f.maximum})"
+            f"{where}: value {value} does not fit in {bits.field.bits} bits {kind} "
+            f"(legal: {bits.low}…{bits.high})"
         )
     return value
 
 
 def _complete(fmt: Format, given: Values) -> Values:
-    name = fmt.opcode.name
-    known = {item.name for item in fmt.items}
+    name, row = fmt.opcode.name, ROWS[fmt.opcode]
     for key in given:
-        if key not in known:
-            raise IsaError(f"{name}.{key}: no such field; fields are {', '.join(sorted(known))}")
+        if key not in row.names:
+            raise IsaError(
+                f"{name}.{key}: no such field; fields are {', '.join(sorted(row.names))}"
+            )
     fixed = {"opcode": int(fmt.opcode), "granules": fmt.granules}
     values: Values = {}
-    for item in fmt.items:
-        if isinstance(item, Group):
+    for item in row.items:
+        if isinstance(item, Elements):
             values[item.name] = _complete_group(name, item, given.get(item.name, ()))
             continue
-        default = fixed.get(item.name, _DEFAULTS.get(item.name, max(0, item.minimum)))
-        value = _check(f"{name}.{item.name}", item, given.get(item.name, default))
+        value = given.get(item.name)
+        if value is None and item.name not in given:
+            value = fixed.get(item.name, _DEFAULTS.get(item.name, max(0, item.low)))
+        if type(value) is not int or not item.low <= value <= item.high:
+            value = _check(f"{name}.{item.name}", item, value)
         if item.name in fixed and value != fixed[item.name]:
             raise IsaError(f"{name}.{item.name}: value {value} must be {fixed[item.name]}")
         values[item.name] = value
     return values
 
 
-def _complete_group(name: str, group: Group, given: Sequence[Any]) -> list[dict[str, int]]:
+def _complete_group(name: str, group: Elements, given: Sequence[Any]) -> list[dict[str, int]]:
     if len(given) > group.count:
         raise IsaError(f"{name}.{group.name}: {len(given)} elements, at most {group.count}")
-    out = []
-    for i in range(group.count):
-        element = given[i] if i < len(given) else {}
-        if isinstance(element, Sync):
-            element = {n: getattr(element, n) for n in ("sem", "level", "point", "amount")}
-        element = dict(element)
-        if group.name == "loop":
-            count = element.get("count", 1)
-            element = {"count": count, "last": count, **element}
-        names = {f.name for f in group.fields}
-        for key in element:
-            if key not in names:
-                raise IsaError(f"{name}.{group.name}[{i}].{key}: no such field")
-        out.append(
-            {
-                f.name: _check(f"{name}.{group.name}[{i}].{f.name}", f, element.get(f.name, 0))
-                for f in group.fields
-            }
-        )
+    out = [_complete_element(name, group, i, element) for i, element in enumerate(given)]
+    out += [group.default.copy() for _ in range(len(given), group.count)]
     return out
+
+
+def _complete_element(name: str, group: Elements, i: int, given: Any) -> dict[str, int]:
+    if isinstance(given, Sync):
+        given = {n: getattr(given, n) for n in ("sem", "level", "point", "amount")}
+    for key in given:
+        if key not in group.default:
+            raise IsaError(f"{name}.{group.name}[{i}].{key}: no such field")
+    element = {**group.default, **given}
+    if "count" in given and "last" not in given:
+        element["last"] = element["count"]
+    for bits in group.fields:
+        value = element[bits.name]
+        if type(value) is not int or not bits.low <= value <= bits.high:
+            element[bits.name] = _check(f"{name}.{group.name}[{i}].{bits.name}", bits, value)
+    return element
 
 
 def decode(data: bytes, offset: int = 0) -> Instruction:
@@ -216,26 +221,24 @@ def decode(data: bytes, offset: int = 0) -> Instruction:
     raw = data[offset : offset + size]
     if len(raw) < size:
         raise IsaError(f"offset {offset:#x}: {opcode.name} is cut off ({len(raw)} of {size} bytes)")
-    word = int.from_bytes(raw, "little")
-    values: Values = {}
-
-    def take(f: Field) -> int:
-        nonlocal word
-        value = word & ((1 << f.bits) - 1)
-        word >>= f.bits
-        return value - (1 << f.bits) if f.signed and value >> (f.bits - 1) else value
-
-    for item in fmt.items:
-        if isinstance(item, Group):
-            values[item.name] = [{f.name: take(f) for f in item.fields} for _ in range(item.count)]
-        else:
-            values[item.name] = take(item)
-    if word:
+    row, word = ROWS[opcode], int.from_bytes(raw, "little")
+    values, legal = unpack(row, word)
+    if word >> row.bits:
         raise IsaError(f"offset {offset:#x}: {opcode.name} has bits set above its last field")
+    if legal and values["granules"] == fmt.granules:
+        return _made(opcode, values)
     try:
         return Instruction(opcode, values)
     except IsaError as error:
         raise IsaError(f"offset {offset:#x}: {error}") from None
+
+
+def _made(opcode: Opcode, values: Values) -> Instruction:
+    """An instruction whose values are known to be complete and legal."""
+    out = object.__new__(Instruction)
+    object.__setattr__(out, "opcode", opcode)
+    object.__setattr__(out, "values", values)
+    return out
 
 
 def decode_program(data: bytes) -> list[Instruction]:

@@ -9,6 +9,7 @@ decoder, disassembler, hardware layouts, the C header and the ISA page all deriv
 import enum
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 ISA_VERSION = (1, 0)
 """Major: an old program may not run. Minor: additions that no old program can see."""
@@ -145,7 +146,7 @@ class Group:
         return self.count * sum(f.bits for f in self.fields)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Format:
     """One row of the table: an opcode and its fields."""
 
@@ -154,11 +155,11 @@ class Format:
     doc: str
     items: tuple[Field | Group, ...]
 
-    @property
+    @cached_property
     def bits(self) -> int:
         return sum(item.bits for item in self.items)
 
-    @property
+    @cached_property
     def granules(self) -> int:
         return -(-self.bits // GRANULE_BITS)
 
