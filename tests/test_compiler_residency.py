@@ -6,6 +6,7 @@ import pytest
 from compiler_graphs import assert_compiles_exactly, conv, random_inputs, residual_net
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_compiler_depthwise import depthwise
 
 from spec.config import PRESETS, preset
 from spec.isa import Opcode
@@ -60,9 +61,27 @@ def test_random_chains_are_exact(data: Any) -> None:
     x = g.add_input("x", (one(1, 2), one(3, 7, 12), one(2, 5, 9), one(3, 8, 17, 40)))
     for seed in range(one(2, 3, 5)):
         k = one(1, 3)
-        x = conv(g, x, one(4, 9, 16, 33), k, pad=k // 2, seed=seed)
+        if one(0, 0, 1):
+            pad, stride = (1, 1, 1, 1), (1, 1)
+            x = depthwise(g, x, (3, 3), pad=pad, stride=stride, multiplier=one(1, 1, 2), seed=seed)
+        else:
+            x = conv(g, x, one(4, 9, 16, 33), k, pad=k // 2, seed=seed)
     g.outputs = [x]
     assert_compiles_exactly(g, config, random_inputs(g))
+
+
+def test_separable_chain_stays_on_chip() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 14, 14, 32))
+    for seed in range(2):
+        x = conv(g, x, 96, 1, seed=seed)
+        x = depthwise(g, x, (3, 3), pad=(1, 1, 1, 1), seed=seed)
+        x = conv(g, x, 32, 1, seed=seed)
+    g.outputs = [x]
+    for name in ("small", "default"):
+        done = run_stages(g, preset(name))
+        assert len(done.residency.address) == 5
+        assert_compiles_exactly(g, preset(name), random_inputs(g))
 
 
 def _lanes(low: int, high: int, buffer: Buffer, pitch: int = 64) -> Access:

@@ -4,6 +4,7 @@ One DEPTHWISE takes up to KERNEL_ROWS kernel rows and `taps` kernel columns. Lar
 several passes, each an instruction that adds to the sums of those before it.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -82,17 +83,19 @@ def _clip(start: int, stop: int, size: int) -> tuple[int, int]:
     return start, max(start, min(stop, size))
 
 
-def units(box: Box, lanes: int, room: int) -> Iterator[Box]:
-    """Pieces of `box` of at most `room` accumulator vectors, nearly equal, rows before channels.
+def units(box: Box, lanes: int, room: int, channels_first: bool = False) -> Iterator[Box]:
+    """Pieces of `box` of at most `room` accumulator vectors, nearly equal.
 
-    `lanes`: channels of a vector. A row of `box` must fit.
+    `lanes`: channels of a vector. A row of `box` must fit. All channels of some rows come before
+    the next rows, or with `channels_first` all rows of some channels before the next channels.
     """
     rows = _piece(box.rows, max(1, room // box.cols))
     blocks = -(-box.channels // lanes)
     channels = lanes * _piece(blocks, max(1, room // (rows * box.cols)))
-    for y in range(box.y0, box.y1, rows):
-        for c in range(box.c0, box.c1, channels):
-            yield replace(box, y0=y, y1=min(y + rows, box.y1), c0=c, c1=min(c + channels, box.c1))
+    ys, cs = range(box.y0, box.y1, rows), range(box.c0, box.c1, channels)
+    corners = ((y, c) for c in cs for y in ys) if channels_first else itertools.product(ys, cs)
+    for y, c in corners:
+        yield replace(box, y0=y, y1=min(y + rows, box.y1), c0=c, c1=min(c + channels, box.c1))
 
 
 def _piece(size: int, limit: int) -> int:

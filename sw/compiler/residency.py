@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from spec.config import NpuConfig
 from spec.program import REGION_TEMP
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, Layer, LayerProgram, PoolLayer
+from sw.compiler.layers import (
+    ConvLayer,
+    DepthwiseLayer,
+    ElementwiseLayer,
+    Layer,
+    LayerProgram,
+    PoolLayer,
+)
 
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
@@ -126,7 +133,7 @@ def _barred(layer: Layer) -> set[str]:
     """The tensors of a layer that it needs in memory."""
     if isinstance(layer, ConvLayer):
         return set() if layer.weight_view is None else {layer.weight_view.tensor}
-    if isinstance(layer, PoolLayer | ElementwiseLayer):
+    if isinstance(layer, DepthwiseLayer | PoolLayer | ElementwiseLayer):
         return set()
     return {view.tensor for view in (*layer.inputs, layer.output)}
 

@@ -11,7 +11,7 @@ from spec.isa import Opcode, Space
 from sw.compiler.depthwise import Pass, inputs_of, passes, units
 from sw.compiler.dma import bounding, load_box, store_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources
+from sw.compiler.emitter import LayerEmitter, Resources, touch
 from sw.compiler.epilogue import accumulator_values
 from sw.compiler.geometry import Box
 from sw.compiler.layers import DepthwiseLayer
@@ -53,13 +53,14 @@ class DepthwiseScheduler(LayerEmitter):
         if layer.epilogue.uses_params:
             entries = -(-plan.tc // config.cols)
             self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
+        self.held_in, self.held_out = res.held(layer.input), res.held(layer.output)
         self.turn = 0
 
     def run(self) -> None:
         """Emit the whole layer; loads run ahead by the number of slots."""
         self.load_table()
         todo = boxes(self.layer, self.plan)
-        ahead = self.plan.act_slots
+        ahead = max(1, self.plan.act_slots)
         for box in todo[:ahead]:
             self._load(box)
         pending: _Unit | None = None
@@ -77,7 +78,8 @@ class DepthwiseScheduler(LayerEmitter):
 
     def _units(self, box: Box) -> list[_Unit]:
         room = self.config.acc_bank
-        pieces = list(units(box, self.config.cols, room))
+        # Tensors come from the layer before channel by channel.
+        pieces = list(units(box, self.config.cols, room, channels_first=self.plan.held_in))
         out = []
         for i, piece in enumerate(pieces):
             out.append(_Unit(box, piece, self.turn * room, i == len(pieces) - 1))
@@ -91,7 +93,8 @@ class DepthwiseScheduler(LayerEmitter):
         assert wgt is not None
         if fresh:
             self._load_weights(box, wgt)
-        self._load_act(box)
+        if self.held_in is None:
+            self._load_act(box)
         if self.params is not None:
             param, fresh = self.params.get(box.c0, None)
             assert param is not None
@@ -149,25 +152,24 @@ class DepthwiseScheduler(LayerEmitter):
 
     def _pass(self, unit: _Unit, over: Pass, first: bool) -> None:
         layer, piece, box, cols = self.layer, unit.piece, unit.box, self.config.cols
-        act, wgt = self.act.get(box, None)[0], self.wgt.get(box.c0, None)[0]
-        assert act is not None and wgt is not None
-        held = inputs_of(layer, box)
-        pixel = box.channels
-        line, tap_row = held.cols * pixel, layer.kernel[1] * pixel
+        wgt = self.wgt.get(box.c0, None)[0]
+        assert wgt is not None
+        act, origin, line, pixel = self._activations(box)
+        tap_row = layer.kernel[1] * box.channels
         (sy, sx), (dy, dx), (py, px) = layer.stride, layer.dilation, layer.pad
         y = piece.y0 * sy - py + over.kh0 * dy
         x = piece.x0 * sx - px + over.kw0 * dx
         channel = piece.c0 - box.c0
-        weights = over.kh0 * tap_row + over.kw0 * pixel + channel
+        weights = over.kh0 * tap_row + over.kw0 * box.channels + channel
         blocks = -(-piece.channels // cols)
         lanes = min(cols, piece.channels)
         values = {
-            "act_base": (y - held.y0) * line + (x - held.x0) * pixel + channel,
+            "act_base": origin + y * line + x * pixel + channel,
             "act_row": dy * line,
             "act_col": over.step * pixel,
             "wgt_base": weights,
             "wgt_row": tap_row,
-            "wgt_col": pixel,
+            "wgt_col": box.channels,
             "acc_base": unit.acc,
             "acc_col": 1,
             "y0": y,
@@ -194,8 +196,11 @@ class DepthwiseScheduler(LayerEmitter):
         }
         acc, size = self.res.acc, blocks * piece.vectors
         reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
-        if held.elements:
-            reads.append(Access(buffer=act, start=0, stop=held.elements, write=False))
+        taken = inputs_of(layer, box if self.held_in is None else piece)
+        if taken.elements and self.held_in is None:
+            reads.append(Access(buffer=act, start=0, stop=taken.elements, write=False))
+        elif taken.elements:
+            reads.append(touch(act, layer.input, taken, write=False))
         self.node(
             Opcode.DEPTHWISE,
             values,
@@ -204,21 +209,44 @@ class DepthwiseScheduler(LayerEmitter):
             f"y{piece.y0} x{piece.x0} c{piece.c0} k{over.kh0},{over.kw0}",
         )
 
+    def _activations(self, box: Box) -> tuple[Buffer, int, int, int]:
+        """(buffer, first channel of the box in input pixel 0,0, bytes of a row, of a pixel)."""
+        if self.held_in is not None:
+            view = self.layer.input
+            image, line, pixel = view.strides
+            return self.held_in, view.offset + box.batch * image + box.c0, line, pixel
+        act, held = self.act.get(box, None)[0], inputs_of(self.layer, box)
+        assert act is not None
+        line, pixel = held.cols * box.channels, box.channels
+        return act, -held.y0 * line - held.x0 * pixel, line, pixel
+
     # Epilogue and store -----------------------------------------------------------------------
 
     def _finish(self, unit: _Unit) -> None:
-        out, _ = self.out.get(unit.box, None)
-        assert out is not None
-        self._vector(unit, out)
-        if unit.last:
-            self._store(unit.box, out)
+        self._vector(unit)
+        if unit.last and self.held_out is None:
+            self._store(unit.box)
 
-    def _vector(self, unit: _Unit, out: Buffer) -> None:
+    def _result(self, unit: _Unit) -> tuple[Buffer, int, int, int, Access]:
+        """Where a unit's results go: (buffer, first byte, bytes of a row, of a pixel, access)."""
+        piece, box, view = unit.piece, unit.box, self.layer.output
+        if self.held_out is not None:
+            _, line, pixel = view.strides
+            write = touch(self.held_out, view, piece, write=True)
+            return self.held_out, address(view, piece), line, pixel, write
+        out, _ = self.out.get(box, None)
+        assert out is not None
+        pixel = box.channels * view.item
+        line = box.cols * pixel
+        at = (piece.y0 - box.y0) * line + (piece.c0 - box.c0) * view.item
+        stop = at + (piece.vectors - 1) * pixel + piece.channels * view.item
+        return out, at, line, pixel, Access(buffer=out, start=at, stop=stop, write=True)
+
+    def _vector(self, unit: _Unit) -> None:
         piece, box, cols = unit.piece, unit.box, self.config.cols
         item = self.layer.output.item
-        pixel = box.channels * item
         blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
-        at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * item
+        out, at, line, pixel, write = self._result(unit)
         entry = (piece.c0 - box.c0) // cols
         values = accumulator_values(self.layer.epilogue) | {
             "a_base": unit.acc,
@@ -228,14 +256,14 @@ class DepthwiseScheduler(LayerEmitter):
             "lanes_last": piece.channels - (blocks - 1) * lanes,
             "loop": [
                 {"count": blocks, "a": piece.vectors, "o": cols * item, "param": 1},
-                {"count": piece.vectors, "a": 1, "o": pixel},
+                {"count": piece.rows, "a": piece.cols, "o": line},
+                {"count": piece.cols, "a": 1, "o": pixel},
             ],
         }
-        stop = at + (piece.vectors - 1) * pixel + piece.channels * item
         acc, size = self.res.acc, blocks * piece.vectors
         accesses = [
             Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
-            Access(buffer=out, start=at, stop=stop, write=True),
+            write,
         ]
         bases = {"a_base": acc, "o_base": out}
         if self.params is not None:
@@ -253,7 +281,9 @@ class DepthwiseScheduler(LayerEmitter):
             f"finish y{piece.y0} x{piece.x0} c{piece.c0}",
         )
 
-    def _store(self, box: Box, out: Buffer) -> None:
+    def _store(self, box: Box) -> None:
+        out, _ = self.out.get(box, None)
+        assert out is not None
         view = self.layer.output
         pixel = box.channels * view.item
         dims = [

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
-from sw.compiler.conv_cost import LATENCY, SPLIT_RUN
+from sw.compiler.conv_cost import HANDOVER, LATENCY, SPLIT_RUN
 from sw.compiler.depthwise import passes, units
 from sw.compiler.errors import CompileError
 from sw.compiler.geometry import Box
@@ -36,13 +36,16 @@ MAX_TILES = 400
 class DepthwisePlan:
     """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
 
-    Slots are buffers in rotation; sizes in bytes. `act_slots` tiles are loaded ahead.
+    Slots are buffers in rotation; sizes in bytes. `act_slots` tiles are loaded ahead. `held_in`,
+    `held_out`: the input lies, or the result stays, on chip.
     """
 
     th: int
     tw: int
     tc: int
     ramp: int
+    held_in: bool
+    held_out: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -60,7 +63,8 @@ class DepthwisePlan:
 
     def __str__(self) -> str:
         return (
-            f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}; "
+            f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}"
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
         )
@@ -124,6 +128,8 @@ class _Search:
     def __init__(self, layer: DepthwiseLayer, config: NpuConfig, room: Room) -> None:
         self.layer, self.config, self.room = layer, config, room
         self.passes = passes(layer, config.taps)
+        self.held_in = layer.input.tensor in room.held
+        self.held_out = layer.output.tensor in room.held
 
     def plans(self) -> Iterator[DepthwisePlan]:
         """Candidates: whole rows if they fit; the smallest possible tile as a last resort."""
@@ -156,16 +162,18 @@ class _Search:
         act, wgt = rows * cols * tc, kh * kw * tc
         out = th * tw * tc * layer.output.item
         act, wgt, out = (-(-size // word) * word for size in (act, wgt, out))
-        for act_slots in (3, 2, 1):
-            ramps = [r for r in RAMPS if r < th]
+        act, out = (0 if self.held_in else act), (0 if self.held_out else out)
+        for ahead in (3, 2, 1):
+            ramps = [0] if self.held_in else [r for r in RAMPS if r < th]
             many = tiles + any(ramps)
-            if act_slots > many:
+            if ahead > many:
                 continue
-            wgt_slots = min(groups, act_slots + 1)
+            act_slots = 0 if self.held_in else ahead
+            wgt_slots = min(groups, ahead + 1)
             entries = -(-tc // config.cols) * wgt_slots
             if layer.epilogue.uses_params and entries > config.param_entries:
                 continue
-            out_slots = min(2, many)
+            out_slots = 0 if self.held_out else min(2, many)
             used = act_slots * act + wgt_slots * wgt + out_slots * out
             if used > self.room.spad_bytes:
                 continue
@@ -175,6 +183,8 @@ class _Search:
                     tw=tw,
                     tc=tc,
                     ramp=ramp,
+                    held_in=self.held_in,
+                    held_out=self.held_out,
                     act_slots=act_slots,
                     wgt_slots=wgt_slots,
                     out_slots=out_slots,
@@ -207,17 +217,22 @@ class _Search:
         constants = layer.weights.size
         if layer.epilogue.uses_params:
             constants += blocks * config.param_entry_bytes
-        act, out = in_rows * in_cols * c, n * oh * ow * c * item
+        act = 0 if self.held_in else in_rows * in_cols * c
+        out = 0 if self.held_out else n * oh * ow * c * item
         load = (act + constants + fetch) / bus
-        load += self._run_cycles(plan, in_rows, layer.input.shape[2] == in_cols, tiles)
-        store = out / bus + self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
+        if act:
+            load += self._run_cycles(plan, in_rows, layer.input.shape[2] == in_cols, tiles)
+        store = out / bus
+        if out:
+            store += self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
         vector = n * oh * ow * blocks + UNIT_CYCLES * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + LATENCY
-        loads = max(load, tiles * turn / plan.act_slots)
+        loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
         last = ramped[-1] * ow * min(plan.tc, c)
-        tail = min(last / config.cols, config.acc_bank) + last * item / bus + 3 * LATENCY
+        tail = min(last / config.cols, config.acc_bank)
+        tail += HANDOVER if self.held_out else last * item / bus + 3 * LATENCY
         cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
         return replace(plan, cycles=math.ceil(cycles), traffic=act + constants + out)
 
@@ -250,6 +265,8 @@ class _Search:
         """Cycles that the engine waits for loads at the beginning. `row`: to load an input row."""
         layer, config = self.layer, self.config
         kh, kw = layer.kernel
+        if self.held_in:
+            return 0.0
         loaded = LATENCY + (kh * kw * plan.tc + GROUP_BYTES + TILE_BYTES) / config.bus_bytes
         blocks = -(-plan.tc // config.cols)
         done = work = 0.0
