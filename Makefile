@@ -12,12 +12,14 @@ export PYTHONHASHSEED := 0
 KERNEL ?= matmul
 MODEL ?= digits
 CONFIG ?= default
-SUITE ?= micro
 
 sim_args = $(if $(SHAPE),--shape '$(SHAPE)') $(foreach s,$(SET),--set '$(s)') \
   $(if $(SEED),--seed $(SEED)) $(if $(LATENCY),--latency $(LATENCY)) $(if $(STALL),--stall $(STALL)) \
   $(if $(filter-out 0,$(WAVES)),--waves) $(if $(DEVICE),--device $(DEVICE)) \
   $(if $(JSON),--json '$(JSON)')
+
+campaign_args = --jobs $(JOBS) $(if $(DB),--db '$(DB)') \
+  $(if $(filter-out 0,$(FRESH)),--fresh) $(if $(filter-out 0,$(RETRY)),--retry)
 
 .PHONY: help
 help: ## List the targets
@@ -51,12 +53,17 @@ simspeed: venv ## Measure the simulator: cycles per second of systola against ba
 
 .PHONY: bench
 bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets CONFIG= ONLY=name,… JSON=
-	@$(SYSTOLA) bench --suite $(SUITE) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
+	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(JSON),--json '$(JSON)')
 
 .PHONY: benchmarks
 benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs/data/
 	@$(SYSTOLA) bench --render $(sort $(wildcard docs/data/benchmarks-*.json)) -o docs/benchmarks.md
+
+.PHONY: regress
+regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|nightly|file.yaml JOBS= ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON=
+	@$(SYSTOLA) regress $(or $(SUITE),smoke) $(campaign_args) $(if $(ONLY),--only '$(ONLY)') \
+	  $(if $(LIMIT),--time-limit $(LIMIT)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: test
 test: venv ## Run every test: JOBS=2 ARGS='-k isa'

@@ -12,7 +12,7 @@ from golden_model import Machine
 from spec import Image
 from sw.compiler import compile_graph
 from sw.runtime.device import RunResult
-from sw.runtime.kernels import KernelError, Shape, kernel, kernel_names, parse_shape
+from sw.runtime.kernels import Shape, kernel, parse_shape
 from sw.runtime.report import compare
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
@@ -54,9 +54,6 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "h=5,w=7,c=17,in_bits=16,out_bits=8",
     ),
 }
-
-_SIZES = (1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 31, 33, 64, 65)
-_MOST_WORK = 400_000  # MACs or elements of a random shape: a second on the smallest array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,32 +107,3 @@ def same(
     for engine, row in result.counters.items():
         assert sum(row.values()) == result.cycles, f"{what}: {engine} {row} of {result.cycles}"
     return result
-
-
-def random_case(rng: np.random.Generator) -> tuple[str, Shape]:
-    """A kernel and a shape of it that can exist."""
-    name = str(rng.choice(kernel_names()))
-    while True:
-        shape = {key: _dimension(rng, key) for key in parse_shape("", name)}
-        if shape.get("in_bits") == shape.get("out_bits") == 32:
-            continue
-        try:
-            work = kernel(name, shape)
-        except KernelError:  # no window fits, or only ones that lie in the padding
-            continue
-        if work.macs <= _MOST_WORK:
-            return name, shape
-
-
-def _dimension(rng: np.random.Generator, key: str) -> int:
-    if key in ("batch",) or (key == "n" and rng.random() < 0.5):
-        return int(rng.integers(1, 4))
-    if key.startswith("pad"):
-        return int(rng.integers(0, 4))
-    if key.startswith(("stride", "dilation", "kh", "kw")):
-        return int(rng.integers(1, 5))
-    if key.endswith("_bits"):
-        return int(rng.choice([8, 16, 32]))
-    if key == "per_channel":
-        return int(rng.integers(0, 2))
-    return int(rng.choice(_SIZES[:13] if key in "hw" else _SIZES))

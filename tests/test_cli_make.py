@@ -63,6 +63,11 @@ def test_rtl_leaves_the_folder_to_the_generator():
         (["rtl", "OUT=my rtl"], "-m hw_gen --config default --out 'my rtl'"),
         (["simspeed"], "-m systola simspeed --config default"),
         (["docs"], "-m sw.runtime.docgen"),
+        (["regress", "JOBS=3"], "-m systola regress smoke --jobs 3"),
+        (
+            ["regress", "SUITE=nightly", "JOBS=2", "FRESH=1", "RETRY=0", "ONLY=tiny rtl"],
+            "-m systola regress nightly --jobs 2 --fresh --only 'tiny rtl'",
+        ),
     ],
 )
 def test_variables_become_options(arguments, wanted):

@@ -1,7 +1,8 @@
 """Random programs and pipelines, engines running at once: the RTL does what the golden model does.
 
 Every program has a memory of its own latency and stalls. `SYSTOLA_RANDOM=100` runs 100 times as
-many; `SYSTOLA_RANDOM_CONFIGS=default,small` takes other presets.
+many; `SYSTOLA_RANDOM_FIRST=7` begins at seed 7; `SYSTOLA_RANDOM_CONFIGS=default,small` takes other
+presets.
 """
 
 import os
@@ -16,6 +17,7 @@ from golden_model import Machine
 from spec import Image, Opcode, preset
 from spec.isa import Point, decode
 
+FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
@@ -49,7 +51,7 @@ def agree(device, seed: int, made: Image, inputs: dict, want: dict) -> None:
 @pytest.mark.rtl
 @pytest.mark.timeout(600 * FACTOR)
 def test_random_programs_leave_the_same_memories(device) -> None:
-    for seed in range(PROGRAMS):
+    for seed in range(FIRST, FIRST + PROGRAMS):
         made, inputs, want, _ = random_program(seed, device.config, many=12)
         agree(device, seed, made, inputs, want)
 
@@ -57,7 +59,7 @@ def test_random_programs_leave_the_same_memories(device) -> None:
 @pytest.mark.rtl
 @pytest.mark.timeout(600 * FACTOR)
 def test_random_pipelines_give_what_numpy_gives(device) -> None:
-    for seed in range(PIPELINES):
+    for seed in range(FIRST, FIRST + PIPELINES):
         pipeline, made = random_pipeline(seed, device.config)
         agree(device, seed, made, {"x": pipeline.data}, {"y": pipeline.expected()})
 

@@ -9,12 +9,13 @@ import secrets
 
 import numpy as np
 import pytest
-from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, random_case, same
+from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, same
 
 from spec import preset
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.kernels import kernel_names
 from sw.runtime.models import compile_model, get_model
+from sw.runtime.random_kernels import random_case
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
 

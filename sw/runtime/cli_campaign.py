@@ -1,0 +1,97 @@
+"""Commands of `systola` that run many things: `regress`."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sw.runtime.campaign.plan import Plan, load_suite
+from sw.runtime.campaign.progress import show_progress
+from sw.runtime.campaign.runner import run_campaign
+from sw.runtime.campaign.store import Run, Store
+from sw.runtime.campaign.summary import complaints, exit_code, status_table, to_json, verdict
+from sw.runtime.campaign.task import Status
+from sw.runtime.cli import JsonOption, app, console
+from sw.runtime.report import check_json, write_json
+from sw.runtime.session import OptionError
+
+DATABASE = Path("results", "systola.sqlite")
+
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="processes (one per core)")
+]
+DatabaseOption = Annotated[Path, typer.Option("--db", help="database of results")]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="run everything again")]
+RetryOption = Annotated[bool, typer.Option("--retry", help="run again what did not pass")]
+OnlyOption = Annotated[str, typer.Option("--only", help="runs whose title has this text")]
+LimitOption = Annotated[
+    float | None, typer.Option("--time-limit", help="seconds that one run may take")
+]
+
+
+@app.command()
+def regress(
+    suite: Annotated[str, typer.Argument(help="smoke, nightly, or a YAML file")] = "smoke",
+    only: OnlyOption = "",
+    jobs: JobsOption = None,
+    time_limit: LimitOption = None,
+    database: DatabaseOption = DATABASE,
+    fresh: FreshOption = False,
+    retry: RetryOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Run a suite on golden and RTL in parallel; interrupted and started again it goes on."""
+    check_json(json_file)
+    if time_limit is not None and time_limit <= 0:
+        raise OptionError(f"--time-limit {time_limit:g}: must be above 0 seconds")
+    plan = load_suite(suite, only=only, limit_s=time_limit)
+    how = How(database=database, jobs=jobs, fresh=fresh, retry=retry)
+    runs = run_plan("regress", plan, {"only": only}, how)
+    if json_file is not None:
+        write_json(to_json(runs), json_file)
+    raise typer.Exit(exit_code(runs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """Options that do not change what a campaign consists of."""
+
+    database: Path
+    jobs: int | None
+    fresh: bool
+    retry: bool
+
+
+def run_plan(kind: str, plan: Plan, options: dict[str, Any], how: How) -> list[Run]:
+    """Run what is left of a plan, show it going on, then what it came to; every row."""
+    start = time.monotonic()
+    with Store(how.database) as store:
+        campaign = store.campaign(
+            kind, plan.name, plan.tasks, options=options, fresh=how.fresh, retry=how.retry
+        )
+        where = f"{how.database}, campaign {campaign.number}"
+        left = sum(run.status is Status.WAITING for run in campaign.runs())
+        goes_on = "goes on with" if campaign.resumed else "has"
+        typer.echo(f"{kind} {plan.name} {goes_on} {left} of {len(plan.tasks)} runs; {where}")
+        complete = False
+        try:
+            with show_progress() as watcher:
+                run_campaign(campaign, how.jobs or os.cpu_count() or 1, watcher)
+            complete = True
+        finally:
+            campaign.close(complete=complete)
+            runs = campaign.runs()
+            show(kind, plan, runs, time.monotonic() - start, where)
+    return runs
+
+
+def show(kind: str, plan: Plan, runs: Sequence[Run], seconds: float, where: str) -> None:
+    """The table, everything that is not good, and the verdict."""
+    console().print(status_table(runs))
+    for line in complaints(runs):
+        typer.echo(line)
+    typer.echo(verdict(f"{kind} {plan.name}", runs, seconds, where))

@@ -1,0 +1,402 @@
+"""Plans, the database and single tasks of campaigns, without the processes around them."""
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from campaign_helpers import query, systola
+
+from spec import Image, preset
+from spec.isa import Instruction, Opcode, encode_program
+from sw.runtime.campaign.measure import Bench, carry_out
+from sw.runtime.campaign.plan import load_suite, suite_names
+from sw.runtime.campaign.store import Store
+from sw.runtime.campaign.summary import complaints, count, exit_code, repeat_command, verdict
+from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status, Task
+from sw.runtime.campaign.workloads import check_workload, split_workloads
+from sw.runtime.models import MODELS
+from sw.runtime.rtl import RtlDevice
+
+TINY = preset("tiny")
+SMALL_NETWORKS = {"digits", "ad", "ds_cnn", "resnet8", "vww"}
+
+
+def task(number: int = 0, **values: object) -> Task:
+    facts = {"kind": Kind.RUN, "workload": "matmul:3x5x7", "config": TINY, "device": "golden"}
+    return Task(**{**facts, "seed": number, **values})
+
+
+def suite(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+# Plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["smoke", "nightly"])
+def test_suites_of_the_release_have_every_run_once_and_a_build_before_it(name: str) -> None:
+    tasks = load_suite(name).tasks
+    keys = [t.key for t in tasks]
+    assert len(set(keys)) == len(keys) > 100
+    for at, one in enumerate(tasks):
+        assert set(one.needs) <= set(keys[:at])
+        assert (one.device == "rtl") is bool(one.needs)
+        assert Task.from_json(json.loads(json.dumps(one.to_json()))) == one
+    runs = [t for t in tasks if t.kind is Kind.RUN]
+    assert {t.device for t in runs} == {"golden", "rtl"}
+    assert any(t.kind is Kind.PROGRAMS for t in tasks)
+    # Every kernel is there, and memories of several kinds.
+    kernels = {t.workload.partition(":")[0] for t in runs}
+    assert {"matmul", "conv2d", "max_pool2d", "avg_pool2d", "add", "rescale"} <= kernels
+    assert len({(t.latency, t.stall) for t in runs}) > 10
+
+
+def test_networks_of_the_registry_appear_by_themselves() -> None:
+    nightly = {t.workload for t in load_suite("nightly").tasks}
+    assert set(MODELS) <= nightly
+    smoke = {t.workload for t in load_suite("smoke").tasks}
+    assert smoke & set(MODELS) == set(MODELS) & SMALL_NETWORKS
+    assert suite_names() == ["nightly", "smoke"]
+
+
+def test_the_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
+    path = suite(
+        tmp_path,
+        """
+limit_s: 7
+entries:
+  - configs: [tiny, default+bus_bytes=32]
+    workloads: [add, matmul:8x8x8]
+    memories: [{latency: 5}, {stall: 0.25}]
+    seeds: [3]
+  - {configs: [tiny], workloads: [add:c=32], devices: [golden], seeds: [3], limit_s: 9}
+""",
+    )
+    tasks = load_suite(path).tasks
+    assert [t.title for t in tasks if t.config_name == "tiny"] == [
+        "build tiny",
+        "add tiny golden seed 3",
+        "matmul:8x8x8 tiny golden seed 3",
+        "add tiny rtl seed 3 latency 5 stall 0",
+        "add tiny rtl seed 3 latency 100 stall 0.25",
+        "matmul:8x8x8 tiny rtl seed 3 latency 5 stall 0",
+        "matmul:8x8x8 tiny rtl seed 3 latency 100 stall 0.25",
+    ]
+    # add:c=32 is what add alone is: one run, the first one's.
+    assert {t.limit_s for t in tasks if t.kind is Kind.RUN} == {7}
+    assert tasks[1].config is not None and tasks[1].config.bus_bytes == 32
+    only = load_suite(path, only="matmul:8x8x8 tiny rtl", limit_s=3).tasks
+    assert [t.title for t in only[:1]] == ["build tiny"] and len(only) == 3
+    assert {t.limit_s for t in only} == {3, 1800}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1", "must be a mapping of keys to values"),
+        ("entries: [", "no YAML: "),
+        ("entries: []", "mine.yaml: entries []: must be a list that is not empty"),
+        ("entries: [{configs: [tiny], workloads: [add], size: 3}]", "'size': no such key; keys"),
+        ("entries: [{configs: [tiny]}]", "entries[0]: has no workloads, networks, random or"),
+        ("entries: [{workloads: [add]}]", "mine.yaml: entries[0]: configs is missing"),
+        ("entries: [{configs: [huge], workloads: [add]}]", "config 'huge': no such preset"),
+        ("entries: [{configs: [tiny+rows=99], workloads: [add]}]", "acc_kib=4: must hold"),
+        ("entries: [{configs: [tiny], workloads: [sub]}]", "workload 'sub': no such kernel or"),
+        ("entries: [{configs: [tiny], workloads: ['add:c=0']}]", "dimension c=0 is illegal"),
+        ("entries: [{configs: [tiny], networks: [alexnet]}]", "workload 'alexnet': no such"),
+        ("entries: [{configs: [tiny], workloads: ['digits:8']}]", "digits has its own shape"),
+        ("entries: [{configs: [tiny], workloads: [add], devices: [fpga]}]", "device 'fpga': must"),
+        ("entries: [{configs: [tiny], workloads: [add], seeds: [-1]}]", "must be a whole number"),
+        ("entries: [{configs: [tiny], workloads: [add], memories: [slow]}]", "must be random or"),
+        ("entries: [{configs: [tiny], workloads: [add], memories: [{latency: 0}]}]", "latency mu"),
+        ("limit_s: -1\nentries: [{configs: [tiny], workloads: [add]}]", "limit_s -1: must be a n"),
+    ],
+)
+def test_a_suite_that_is_wrong_says_where(tmp_path: Path, text: str, message: str) -> None:
+    text = text.replace("rows=99", "cols=12")
+    with pytest.raises(Exception) as error:
+        load_suite(suite(tmp_path, text))
+    assert message in str(error.value)
+
+
+def test_an_unknown_suite_lists_the_known_ones() -> None:
+    with pytest.raises(CampaignError, match="suite 'weekly': no such suite or file; suites are"):
+        load_suite("weekly")
+
+
+def test_lists_of_workloads_split_at_workloads() -> None:
+    text = "matmul:8x8x8,conv2d:h=8,w=8,c=3,digits add"
+    assert split_workloads(text) == ["matmul:8x8x8", "conv2d:h=8,w=8,c=3", "digits", "add"]
+    assert split_workloads("") == []
+    assert check_workload("conv2d:h=14,c=3,k=3") == "conv2d:c=3"
+    assert check_workload("matmul:8x64x8") == "matmul:8x64x8"
+    assert check_workload("add:h=14") == "add"
+
+
+# The database ---------------------------------------------------------------------------------
+
+
+def test_rows_hold_what_a_run_gave(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "results.sqlite"
+    outcome = Outcome(
+        status=Status.FAILED,
+        message="wrong",
+        cycles=7,
+        macs=105,
+        compared=21,
+        counters={"load": {"busy": 7}},
+        wall_s=0.5,
+        read_bytes=64,
+        write_bytes=32,
+        mismatch={"layer": "matmul", "instruction": 3, "element": "y[0]"},
+        image_digest="abc",
+        figures={"x": 1},
+    )
+    with Store(path) as store:
+        campaign = store.campaign("regress", "mine", [task(0), task(1)], options={"only": ""})
+        first, second = campaign.runs()
+        campaign.start(first.id)
+        campaign.finish(first.id, outcome)
+        found = campaign.runs()
+        assert found[0].outcome == outcome and found[0].status is Status.FAILED
+        assert found[1].outcome is None and found[1].status is Status.WAITING
+        campaign.close(complete=False)
+    (row,) = query(
+        path,
+        "SELECT workload, config, config_digest, device, seed, status, cycles, counters, message, "
+        "mismatch, image_digest, length(git_commit) > 6, dirty IN (0, 1), started_at < finished_at "
+        "FROM runs WHERE position = 0",
+    )
+    assert row[:7] == ("matmul:3x5x7", "tiny", TINY.digest_hex, "golden", 0, "failed", 7)
+    assert row[7:] == (
+        '{"load": {"busy": 7}}',
+        "wrong",
+        '{"layer": "matmul", "instruction": 3, "element": "y[0]"}',
+        *("abc", 1, 1, 1),
+    )
+    assert query(path, "PRAGMA user_version") == [(1,)]
+    assert query(path, "PRAGMA journal_mode") == [("wal",)]
+    assert second.task == task(1)
+
+
+def test_the_same_plan_goes_on_and_another_plan_or_a_fresh_one_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+
+    def numbers(*tasks: Task, **options: bool) -> tuple[int, bool, list[Status]]:
+        with Store(path) as store:
+            campaign = store.campaign("regress", "mine", tasks, options={}, **options)
+            for run in campaign.runs():
+                if run.status is Status.WAITING and run.task.seed == 0:
+                    campaign.start(run.id)
+                    campaign.finish(run.id, Outcome(status=Status.ERROR))
+            campaign.close(complete=False)
+            found = [run.status for run in campaign.runs()]
+            return campaign.number, campaign.resumed, found
+
+    error, waiting = Status.ERROR, Status.WAITING
+    assert numbers(task(0), task(1)) == (1, False, [error, waiting])
+    assert numbers(task(0), task(1)) == (1, True, [error, waiting])
+    assert numbers(task(0), task(2)) == (2, False, [error, waiting])
+    assert numbers(task(0), task(1), fresh=True) == (3, False, [error, waiting])
+    # A limit of time is no other plan, and is the new one from now on.
+    assert numbers(task(0), task(1, limit_s=5.0)) == (3, True, [error, waiting])
+    with Store(path) as store:
+        assert store.runs(3)[1].task.limit_s == 5.0
+        campaign = store.campaign("regress", "mine", [task(0), task(1)], options={}, retry=True)
+        assert campaign.resumed and {r.status for r in campaign.runs()} == {waiting}
+
+
+def test_other_sources_are_another_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "results.sqlite") as store:
+        for digest, resumed in (("a" * 16, False), ("b" * 16, False), ("a" * 16, True)):
+            monkeypatch.setattr("sw.runtime.campaign.store.source_digest", lambda d=digest: d)
+            campaign = store.campaign("regress", "mine", [task()], options={})
+            assert campaign.resumed is resumed
+        monkeypatch.setattr("sw.runtime.campaign.store.commit", lambda: "")
+        campaign = store.campaign("regress", "mine", [task()], options={})
+        assert not campaign.resumed
+    assert query(store.path, "SELECT git_commit, dirty FROM campaigns WHERE id = 3") == [
+        ("unknown", 0)
+    ]
+
+
+def test_a_file_that_is_no_results_database_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.sqlite"
+    text.write_text("no database " * 100)
+    other = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    for path, message in (
+        (text, "file is not a database; choose another file with --db"),
+        (other, "schema version 0, this release has 1; move the file away"),
+        (tmp_path, "unable to open database file"),
+        (text / "x.sqlite", "File exists"),
+    ):
+        with pytest.raises(CampaignError, match=message):
+            Store(path)
+    with Store(tmp_path / "empty.sqlite") as store, pytest.raises(CampaignError, match="no run is"):
+        store.campaign("regress", "mine", [], options={})
+
+
+# Tasks ----------------------------------------------------------------------------------------
+
+
+def test_a_task_that_cannot_be_carried_out_is_an_error_with_its_reason() -> None:
+    bench = Bench(tell=lambda _: None)
+    outcome = carry_out(task(workload="matmul:3x5x0"), bench)
+    assert outcome.status is Status.ERROR and "n=0 is illegal" in outcome.message
+    outcome = carry_out(task(workload=7), bench)
+    assert outcome.status is Status.ERROR and "AttributeError" in outcome.message
+
+
+def test_golden_is_compared_with_the_reference_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tell=lambda _: None)
+    good = carry_out(task(), bench)
+    assert good.status is Status.PASSED and good.compared == 21 and good.macs == 105
+    assert good.cycles is None and len(good.image_digest) == 16
+    monkeypatch.setattr(
+        "sw.runtime.golden.GoldenDevice.read", lambda self, name: np.zeros((1, 3, 7), np.int8)
+    )
+    bad = carry_out(task(), bench)
+    assert bad.status is Status.FAILED
+    assert "of 21 elements differ from the TOSA reference model; first: y[0, 0, 0]" in bad.message
+
+
+@pytest.mark.rtl
+@pytest.mark.timeout(900)
+def test_a_wrong_rtl_fails_with_layer_instruction_and_element(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Outcome] = []
+    bench = Bench(tell=told.append)
+    rtl = task(device="rtl", latency=37, stall=0.2)
+    good = carry_out(rtl, bench)
+    assert good.status is Status.PASSED and good.cycles and good.compared == 21
+    assert sum(good.counters["matrix"].values()) == good.cycles
+    load = RtlDevice.load
+
+    def corrupt(self: RtlDevice, image: Image) -> None:
+        """Every product goes wrong by its zero point."""
+        program = [
+            Instruction(x.opcode, {**x.values, "act_zp": x["act_zp"] + 1})
+            if x.opcode is Opcode.MATRIX
+            else x
+            for x in image.instructions()
+        ]
+        load(self, replace(image, program=np.frombuffer(encode_program(program), np.uint8)))
+
+    monkeypatch.setattr(RtlDevice, "load", corrupt)
+    bad = carry_out(rtl, bench)
+    assert bad.status is Status.FAILED and bad.mismatch is not None
+    assert bad.mismatch["layer"] == "matmul" and bad.mismatch["text"].startswith("matrix ")
+    assert bad.mismatch["element"].startswith("accumulator vector 0 lane ")
+    assert bad.mismatch["expected"] != bad.mismatch["got"]
+    assert "of 21 elements differ from the golden model; first: y[0, 0, " in bad.message
+    assert "it arises in layer matmul, instruction " in bad.message
+    # It was told before the search for the cause, which may take long.
+    (early,) = told
+    assert early.status is Status.FAILED and set(early.mismatch or ()) == {"element"}
+    # The next task has a new simulator.
+    monkeypatch.undo()
+    assert carry_out(rtl, bench).status is Status.PASSED
+    bench.drop()
+
+
+# The summary ----------------------------------------------------------------------------------
+
+
+def runs_with(tmp_path: Path, *outcomes: Status) -> list:
+    with Store(tmp_path / "results.sqlite") as store:
+        tasks = [task(i) for i in range(len(outcomes))]
+        campaign = store.campaign("regress", "mine", tasks, options={}, fresh=True)
+        for run, status in zip(campaign.runs(), outcomes, strict=True):
+            if status is not Status.WAITING:
+                campaign.finish(run.id, Outcome(status=status, message="why\nso"))
+        return campaign.runs()
+
+
+def test_the_verdict_counts_everything(tmp_path: Path) -> None:
+    passed, waiting = Status.PASSED, Status.WAITING
+    runs = runs_with(tmp_path, *Status)
+    assert sum(count(runs).values()) == len(Status)
+    assert verdict("x", runs, 3.4, "db") == (
+        "FAIL  x: 1 passed, 1 failed, 1 timed out, 1 error, 3 did not run, 1 illegal of 8, 3 s; db"
+    )
+    assert exit_code(runs) == 1
+    lines = complaints(runs)
+    assert lines[:4] == [
+        "FAILED  matmul:3x5x7 tiny golden seed 3",
+        *("    why", "    so"),
+        "    repeat: systola sim matmul --shape 3x5x7 --seed 3 --config tiny --device golden "
+        "--verify",
+    ]
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == (
+        ["FAILED", "TIMED", "ERROR", "DID", "ILLEGAL"]
+    )
+    for outcomes, code, word in (
+        ([passed, passed], 0, "PASS"),
+        ([passed, Status.ILLEGAL], 0, "PASS"),
+        ([Status.ILLEGAL], 1, "INCOMPLETE"),
+        ([passed, waiting], 1, "INCOMPLETE"),
+        ([passed, Status.BLOCKED], 1, "INCOMPLETE"),
+        ([passed, Status.ERROR], 1, "FAIL"),
+    ):
+        runs = runs_with(tmp_path, *outcomes)
+        assert exit_code(runs) == code and verdict("x", runs, 0, "db").startswith(f"{word}  ")
+
+
+def test_the_command_that_repeats_a_run_is_one_that_works() -> None:
+    command = repeat_command(task(2, workload="add:c=3", config=preset("tiny")))
+    code, text = systola(*command.split()[1:])
+    assert code == 0 and "PASS  golden model = TOSA reference model" in text
+    big = preset("default").with_settings({"bus_bytes": "32"})
+    rtl = task(1, device="rtl", config=big, latency=5, stall=0.25, workload="digits")
+    assert repeat_command(rtl) == (
+        "systola run digits --limit 2 --config default --set bus_bytes=32 --device rtl "
+        "--latency 5 --stall 0.25"
+    )
+
+
+def test_regress_on_the_command_line(tmp_path: Path) -> None:
+    path = suite(tmp_path, "entries: [{configs: [tiny], workloads: [add:c=3], seeds: 2}]")
+    database, report = tmp_path / "r.sqlite", tmp_path / "r.json"
+    arguments = ["regress", path, "--only", "golden", "--db", database, "--json", report]
+    code, text = systola(*arguments, "--jobs", 1)
+    assert code == 0, text
+    assert "[2/2] passed   add:c=3 tiny golden seed 1" in text
+    assert "PASS  regress mine: 2 passed, 0 failed, 0 timed out, 0 error, 0 did not run" in text
+    facts = json.loads(report.read_text())
+    assert [f["status"] for f in facts] == ["passed"] * 2 and facts[0]["compared"] > 0
+    # A simulator that cannot be built: what needs it did not run.
+    code, text = systola(
+        *("regress", path, "--db", database, "--jobs", 1), env={"CXX": "no-such-compiler"}
+    )
+    assert code == 1
+    assert "FAIL  regress mine: 2 passed, 0 failed, 0 timed out, 1 error, 2 did not run" in text
+    assert "ERROR  build tiny\n    no-such-compiler: not found" in text
+    assert "DID NOT RUN  add:c=3 tiny rtl seed 1\n    did not run: build tiny error" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["weekly"], "suite 'weekly': no such suite or file"),
+        (["smoke", "--only", "nothing like it"], "regress smoke: no run is left of it"),
+        (["smoke", "--time-limit", "0"], "--time-limit 0: must be above 0 seconds"),
+        (["smoke", "--db", "/dev/null/x"], "choose another file with --db"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    place = [] if "--db" in arguments else ["--db", str(tmp_path / "r.sqlite")]
+    code, text = systola("regress", *arguments, *place)
+    assert code == 2 and message in text and "Traceback" not in text
