@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from golden_model.access import Context
 from golden_model.clocks import poster, waiter
-from golden_model.program import Plan
-from spec.isa import Engine, Sync
+from golden_model.program import Plan, Slots
+from spec.isa import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Queue:
         return self.engine.name.lower()
 
 
-def acquire(context: Context, plan: Plan, slots: list[Sync], part: str = "") -> Coroutine:
-    """Take every slot in order."""
-    for slot in slots:
+def acquire(context: Context, plan: Plan, slots: Slots, part: str = "") -> Coroutine:
+    """Take every slot in order; waiting slots act once."""
+    for slot, _ in slots:
         while not context.semaphores.take(slot, waiter(plan.engine, slot.point)):
             held = context.semaphores.values[slot.sem]
             yield Blocked(
@@ -70,9 +70,10 @@ def acquire(context: Context, plan: Plan, slots: list[Sync], part: str = "") -> 
             )
 
 
-def release(context: Context, plan: Plan, slots: list[Sync]) -> None:
-    for slot in slots:
-        context.semaphores.post(slot, poster(plan.engine, slot.point), plan.index)
+def release(context: Context, plan: Plan, slots: Slots) -> None:
+    """Post every slot, as often as it acts."""
+    for slot, times in slots:
+        context.semaphores.post(slot, poster(plan.engine, slot.point), plan.index, times)
 
 
 def engine(context: Context, queue: Queue, execute: Execute) -> Coroutine:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from golden_model.forms import Form
 from golden_model.loops import Bools, Chunks, Ints, Nest, Steps
 from golden_model.program import Plan
 from golden_model.values import ACC_MASK
@@ -54,13 +55,13 @@ class Folds:
     stream loops.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        loops, count = plan.loops, plan.v["fold_loops"]
-        self.level = min(plan.level, count)
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        loops, count = form.loops, form.v["fold_loops"]
+        self.level = min(form.level, count)
         self.chunks = Chunks(loops, self.level)
         self.nest = Nest(loops, self.level, count)
-        self.stream = Nest(loops, max(plan.level, count), LOOPS)
+        self.stream = Nest(loops, max(form.level, count), LOOPS)
         self._bundles: dict[tuple[bool, bool], Bundles | None] = {}
 
     def steps(self, weight_chunk: int) -> Steps:
@@ -71,7 +72,7 @@ class Folds:
         """The vectors of one fold in a main chunk; `steps`: its weight chunk's folds."""
         if steps.index.shape[0]:
             return self.stream.steps(bool(steps.last[-1, fold]))
-        return self.stream.steps(self.plan.chunks.outer_last[chunk])
+        return self.stream.steps(self.form.chunks.outer_last[chunk])
 
     def extent(self, weight_chunk: int, loop: int, plain: int, final: int) -> Ints:
         """[folds]: rows or columns in use; `final` in the last iteration of `loop`."""
@@ -86,9 +87,9 @@ class Folds:
 
     def outer_first(self, chunk: int) -> bool:
         """The reduction loops around a main chunk are all in their first iteration."""
-        index = self.plan.chunks.steps.index[:, chunk]
-        k_loops = self.plan.v["k_loops"]
-        return not any(k_loops >> i & 1 and index[i] for i in range(self.plan.level))
+        index = self.form.chunks.steps.index[:, chunk]
+        k_loops = self.form.v["k_loops"]
+        return not any(k_loops >> i & 1 and index[i] for i in range(self.form.level))
 
     def fold_first(self, steps: Steps) -> Bools:
         """[folds]: the reduction loops among the folds' own are all in their first iteration."""
@@ -101,13 +102,13 @@ class Folds:
     def _first(self, steps: Steps, low: int) -> Bools:
         first = np.ones(steps.size, np.bool_)
         for i, row in enumerate(steps.index):
-            if self.plan.v["k_loops"] >> (low + i) & 1:
+            if self.form.v["k_loops"] >> (low + i) & 1:
                 first &= row == 0
         return first
 
     def bundles(self, chunk: int, steps: Steps, init: bool) -> Bundles | None:
         """How to compute a chunk's folds in few products; None where their order matters."""
-        key = (self.plan.chunks.outer_last[chunk], init)
+        key = (self.form.chunks.outer_last[chunk], init)
         if key not in self._bundles:
             vectors = self.vectors(chunk, steps, 0)
             self._bundles[key] = self._bundle(steps, vectors, init)
@@ -140,8 +141,8 @@ class Folds:
 
 
 def folds_of(plan: Plan) -> Folds:
-    """The plan's `Folds`, made once."""
+    """The folds of the plan's form, made once."""
     found = plan.cache.get("folds")
     if not isinstance(found, Folds):
-        found = plan.cache["folds"] = Folds(plan)
+        found = plan.cache["folds"] = Folds(plan.form)
     return found

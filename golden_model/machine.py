@@ -1,6 +1,6 @@
 """The machine: fetch, and the engines around the state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from golden_model.engine import Blocked, Coroutine, Queue, engine
 from golden_model.errors import HazardError, MachineFault
 from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
 from golden_model.memory import fill_inputs, read_port, write_port
-from golden_model.program import Program, Programs
+from golden_model.program import Plan, Program, Programs
 from golden_model.scheduler import Sequencer, schedule
 from golden_model.state import State
 from golden_model.vector import VectorEngine
@@ -84,6 +84,7 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
     queues: dict[Engine, Queue] = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
     shared = Handshake()
     vector, depthwise = VectorEngine(), DepthwiseEngine()
+    plans = program.plans(check)
     sequencers = [
         *(
             Sequencer(engine(context, queues[e], execute), queues[e].position)
@@ -98,12 +99,17 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
         Sequencer(
             main_sequencer(context, queues[Engine.MATRIX], shared), queues[Engine.MATRIX].position
         ),
-        Sequencer(_fetch(context, queues, shared), lambda: len(program.plans)),
+        Sequencer(_fetch(context, plans, queues, shared), lambda: len(plans)),
     ]
     schedule(context, sequencers)
 
 
-def _fetch(context: Context, queues: dict[Engine, Queue], shared: Handshake) -> Coroutine:
+def _fetch(
+    context: Context,
+    plans: Sequence[Plan | None],
+    queues: dict[Engine, Queue],
+    shared: Handshake,
+) -> Coroutine:
     """Hand instructions to the queues; returns at END once every engine is idle."""
     program = context.program
     for index, instruction in enumerate(program.instructions):
@@ -114,7 +120,7 @@ def _fetch(context: Context, queues: dict[Engine, Queue], shared: Handshake) -> 
                 index,
                 f"`{instruction}`: a program has BEGIN first and nowhere else",
             )
-        plan = program.plans[index]
+        plan = plans[index]
         if plan is not None:
             queue = queues[plan.engine]
             while queue.full:
@@ -150,10 +156,10 @@ def _check_digests(config: NpuConfig, isa: int, machine: int) -> None:
 def _one_waiter_each(program: Program) -> None:
     for semaphore, timelines in sorted(program.waiters.items()):
         if len(timelines) > 1:
-            index = next(
-                p.index
-                for p in reversed(program.plans)
-                if p is not None and any(s.sem == semaphore for s in p.waits)
+            index = max(
+                i
+                for i, instruction in enumerate(program.instructions)
+                if any(s.sem == semaphore for s in instruction.waits)
             )
             names = ", ".join(sorted(t.name.lower() for t in timelines))
             raise HazardError(

@@ -8,8 +8,8 @@ from golden_model.clocks import Clock, Timeline
 from golden_model.engine import NOWHERE, Blocked, Coroutine, Queue, acquire, release
 from golden_model.folds import folds_of
 from golden_model.products import Stream, Weights, read_weights
-from golden_model.program import Plan
-from spec.isa import Point
+from golden_model.program import Plan, Slots
+from spec.isa import Point, Sync
 
 
 @dataclass(slots=True)
@@ -42,9 +42,8 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
             ahead = Blocked("matrix (weights)", plan.index, "waits for the fold before to begin")
             while shared.begun < number:
                 yield ahead
-            slots = [s for s in plan.waits if s.point is Point.WEIGHTS]
             start, end = folds.chunks.starts[chunk], folds.chunks.ends[chunk]
-            yield from acquire(context, plan, [s for s in slots if s.level >= start], " (weights)")
+            yield from acquire(context, plan, _weights(plan.waits, start), " (weights)")
             if clocks is not None and (before := shared.finished.pop(number - 2, None)) is not None:
                 clocks.learn(Timeline.WEIGHTS, before)
             shared.ready.append(read_weights(context, plan, chunk))
@@ -54,11 +53,15 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
                 # Folds after the first wait for the main sequencer to begin this chunk.
                 while shared.begun <= number:
                     yield ahead
-            posts = [s for s in plan.posts if s.point is Point.WEIGHTS and s.level >= end]
-            release(context, plan, posts)
+            release(context, plan, _weights(plan.posts, end))
             number += 1
             yield None
         shared.active = None
+
+
+def _weights(slots: tuple[Sync, ...], level: int) -> Slots:
+    """The weight sequencer's slots of `level` and deeper; chunks end wherever one acts."""
+    return [(s, 1) for s in slots if s.point is Point.WEIGHTS and s.level >= level]
 
 
 def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Coroutine:

@@ -1,11 +1,12 @@
 """A decoded program with everything about it that repeated runs can reuse."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from golden_model.clocks import Timeline, poster, waiter
-from golden_model.loops import Chunks, Nest
+from golden_model.forms import Form, Forms
 from spec.config import NpuConfig
 from spec.isa import (
     GRANULE_BYTES,
@@ -13,42 +14,37 @@ from spec.isa import (
     Instruction,
     IsaError,
     Opcode,
-    Point,
     Sync,
     decode,
     disassemble,
 )
 from spec.legality import check_instruction
 
+Slots = list[tuple[Sync, int]]
+"""Semaphore slots that act at one point, and how often each does."""
+
 
 class Plan:
-    """One instruction: its slots, its chunks, and caches of its operators.
+    """One instruction, to be executed in the chunks of its form."""
 
-    level: the deepest loop level that a slot names; between two iterations of it the engine
-    executes without looking at semaphores.
-    """
-
-    def __init__(self, instruction: Instruction, index: int) -> None:
+    def __init__(self, instruction: Instruction, index: int, form: Form) -> None:
         self.instruction = instruction
         self.index = index
+        self.form = form
         self.engine: Engine = instruction.format.engine
         self.v: dict[str, Any] = instruction.values
         self.waits = instruction.waits
         self.posts = instruction.posts
-        self.level = max((s.level for s in (*self.waits, *self.posts)), default=0)
-        loops = self.v["loop"]
-        self.loops = loops
-        self.chunks = Chunks(loops, self.level)
-        self.nest = Nest(loops, self.level, len(loops))
-        self.cache: dict[str, object] = {}
+        self.level, self.loops, self.cache = form.level, form.loops, form.cache
+        self.chunks, self.nest = form.chunks, form.nest
 
-    def main_waits(self, chunk: int) -> list[Sync]:
-        start = self.chunks.starts[chunk]
-        return [s for s in self.waits if s.level >= start and s.point is not Point.WEIGHTS]
+    def main_waits(self, chunk: int) -> Slots:
+        """The slots that hold back the main sequencer before a chunk."""
+        return [(self.waits[i], times) for i, times in self.form.main_waits(chunk)]
 
-    def main_posts(self, chunk: int) -> list[Sync]:
-        end = self.chunks.ends[chunk]
-        return [s for s in self.posts if s.level >= end and s.point is not Point.WEIGHTS]
+    def main_posts(self, chunk: int) -> Slots:
+        """The slots that fire after a chunk, those of the weight sequencer apart."""
+        return [(self.posts[i], times) for i, times in self.form.main_posts(chunk)]
 
 
 class Program:
@@ -59,8 +55,9 @@ class Program:
 
     def __init__(self, code: bytes, config: NpuConfig) -> None:
         self.instructions: list[Instruction] = []
-        self.plans: list[Plan | None] = []
         self.error: IsaError | None = None
+        self._code = code
+        self._offsets: list[int] = []
         offset = 0
         while True:
             try:
@@ -69,29 +66,57 @@ class Program:
             except IsaError as error:
                 self.error = error
                 break
-            self._append(instruction)
+            self.instructions.append(instruction)
+            self._offsets.append(offset)
             offset += instruction.format.granules * GRANULE_BYTES
             if instruction.opcode is Opcode.END:
                 break
+        self._offsets.append(offset)
         self.stored = {i["region"] for i in self.instructions if i.opcode is Opcode.STORE}
-        self.waiters, self.posters = self._semaphore_users()
 
-    def _append(self, instruction: Instruction) -> None:
-        index = len(self.instructions)
-        self.instructions.append(instruction)
-        on_engine = instruction.format.engine is not Engine.FETCH
-        self.plans.append(Plan(instruction, index) if on_engine else None)
+    def plans(self, check: bool) -> list[Plan | None]:
+        """What the engines execute, None for fetch's own instructions.
 
-    def _semaphore_users(self) -> tuple[dict[int, set[Timeline]], dict[int, set[Timeline]]]:
-        waiters: dict[int, set[Timeline]] = {}
-        posters: dict[int, set[Timeline]] = {}
-        for plan in self.plans:
-            if plan is not None:
-                for s in plan.waits:
-                    waiters.setdefault(s.sem, set()).add(waiter(plan.engine, s.point))
-                for s in plan.posts:
-                    posters.setdefault(s.sem, set()).add(poster(plan.engine, s.point))
-        return waiters, posters
+        check: in chunks as small as semaphores can tell apart.
+        """
+        return self._strict if check else self._merged
+
+    @cached_property
+    def _strict(self) -> list[Plan | None]:
+        return self._plans(Forms(strict=True))
+
+    @cached_property
+    def _merged(self) -> list[Plan | None]:
+        return self._plans(Forms(strict=False))
+
+    def _plans(self, forms: Forms) -> list[Plan | None]:
+        out: list[Plan | None] = []
+        for index, instruction in enumerate(self.instructions):
+            if instruction.format.engine is Engine.FETCH:
+                out.append(None)
+                continue
+            raw = self._code[self._offsets[index] : self._offsets[index + 1]]
+            form = forms.of(instruction, int.from_bytes(raw, "little"))
+            out.append(Plan(instruction, index, form))
+        return out
+
+    @cached_property
+    def waiters(self) -> dict[int, set[Timeline]]:
+        """Which sequencers wait for a semaphore."""
+        found: dict[int, set[Timeline]] = {}
+        for i in self.instructions:
+            for s in i.waits:
+                found.setdefault(s.sem, set()).add(waiter(i.format.engine, s.point))
+        return found
+
+    @cached_property
+    def posters(self) -> dict[int, set[Timeline]]:
+        """Which sequencers post to a semaphore."""
+        found: dict[int, set[Timeline]] = {}
+        for i in self.instructions:
+            for s in i.posts:
+                found.setdefault(s.sem, set()).add(poster(i.format.engine, s.point))
+        return found
 
     def describe(self, index: int) -> str:
         return disassemble(self.instructions[index])

@@ -50,10 +50,11 @@ class Semaphores:
             self._order(slot, timeline, self.clocks)
         return True
 
-    def post(self, slot: Sync, timeline: Timeline, index: int) -> None:
-        """Add the slot's amount; `MachineFault` past the maximum."""
-        value = self.values[slot.sem] + slot.amount
-        if value > self.maximum:
+    def post(self, slot: Sync, timeline: Timeline, index: int, times: int = 1) -> None:
+        """Add the slot's amount `times` times; `MachineFault` past the maximum."""
+        fit = (self.maximum - self.values[slot.sem]) // slot.amount
+        self.values[slot.sem] += slot.amount * min(times, fit)
+        if times > fit:
             raise MachineFault(
                 Fault.SEMAPHORE_OVERFLOW,
                 timeline.engine,
@@ -61,7 +62,6 @@ class Semaphores:
                 f"semaphore {slot.sem} holds {self.values[slot.sem]}, adding {slot.amount} passes "
                 f"{self.maximum}; wait for it more often or post less",
             )
-        self.values[slot.sem] = value
         if self.clocks is not None:
             posted = self._posted[slot.sem]
             before = posted.get(timeline, 0)

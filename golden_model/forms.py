@@ -1,0 +1,97 @@
+"""What instructions share that differ only in where they begin and in which semaphores they name.
+
+A network has thousands of instructions and some hundred forms: loop nests are enumerated, and
+everything that follows from them is worked out, once per form.
+"""
+
+from typing import Any
+
+from golden_model.loops import Chunks, Nest
+from spec.codec import ROWS, Bits
+from spec.isa import Instruction, Opcode, Point, Sync
+
+_BASES = ("mem_base", "chip_base", "act_base", "wgt_base", "acc_base", "a_base", "b_base", "o_base")
+_PLACES = frozenset((*_BASES, "param_base", "region", "fill_value", "y0", "x0"))
+
+
+def _mask(opcode: Opcode) -> int:
+    """The bits of an instruction that make its form."""
+    places = 0
+    for item in ROWS[opcode].items:
+        if isinstance(item, Bits):
+            places |= item.mask << item.shift if item.name in _PLACES else 0
+        elif item.name in ("wait", "post"):
+            sem = item.fields[0]
+            for i in range(item.count):
+                places |= sem.mask << sem.shift + item.shift + i * item.bits
+    return ~places
+
+
+_MASKS = {opcode: _mask(opcode) for opcode in Opcode}
+
+
+class Form:
+    """An instruction without its places, to be executed in chunks; `v`: those of the first one.
+
+    level: between two iterations of loops 0 ... level-1 an engine looks at semaphores. Deeper
+    post slots fire when their chunk has been executed, as often as they would have in between.
+    cache: what operators work out; nothing in it may depend on places.
+    """
+
+    def __init__(self, instruction: Instruction, level: int) -> None:
+        self.v: dict[str, Any] = instruction.values
+        self.loops = self.v["loop"]
+        self.level = level
+        self.chunks = Chunks(self.loops, level)
+        self.nest = Nest(self.loops, level, len(self.loops))
+        self.cache: dict[object, Any] = {}
+        self._slots = {"wait": instruction.waits, "post": instruction.posts}
+        self._firing: dict[tuple[str, bool, int, bool], list[tuple[int, int]]] = {}
+
+    def main_waits(self, chunk: int) -> list[tuple[int, int]]:
+        """Which wait slots hold back the main sequencer before a chunk, each once."""
+        return self.firing("wait", False, self.chunks.starts[chunk], chunk)
+
+    def main_posts(self, chunk: int) -> list[tuple[int, int]]:
+        """Which post slots fire after a chunk, those of the weight sequencer apart; how often."""
+        return self.firing("post", False, self.chunks.ends[chunk], chunk)
+
+    def firing(self, kind: str, weights: bool, level: int, chunk: int) -> list[tuple[int, int]]:
+        """Slots of `level` and deeper, and how often each acts in a chunk."""
+        key = (kind, weights, level, self.chunks.outer_last[chunk])
+        if key not in self._firing:
+            self._firing[key] = [
+                (i, self._times(slot, key[3]))
+                for i, slot in enumerate(self._slots[kind])
+                if slot.level >= level and (slot.point is Point.WEIGHTS) is weights
+            ]
+        return self._firing[key]
+
+    def _times(self, slot: Sync, outer_last: bool) -> int:
+        if slot.level <= self.level:
+            return 1
+        return Nest(self.loops, self.level, slot.level).steps(outer_last).size
+
+
+class Forms:
+    """The forms of one program.
+
+    strict: chunks end wherever a slot acts. Otherwise only where one waits, or where the weight
+    sequencer posts: there other engines may have to go on before this one can.
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
+        self._known: dict[tuple[Opcode, int], Form] = {}
+
+    def of(self, instruction: Instruction, word: int) -> Form:
+        """word: the encoded instruction."""
+        key = (instruction.opcode, word & _MASKS[instruction.opcode])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Form(instruction, self._level(instruction))
+        return found
+
+    def _level(self, instruction: Instruction) -> int:
+        posts = [s for s in instruction.posts if self._strict or s.point is Point.WEIGHTS]
+        return max((s.level for s in (*instruction.waits, *posts)), default=0)
