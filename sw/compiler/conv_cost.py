@@ -63,7 +63,7 @@ class ConvCost:
     """The cost of plans of one layer.
 
     `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `blocks`: column blocks. `images`:
-    how many sets of weights.
+    how many sets of weights. `few`: loading weights into the array takes longer than computing.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
@@ -71,7 +71,8 @@ class ConvCost:
         self.held_in = geo.input.tensor in room.held
         self.held_out = geo.output.tensor in room.held
         self.blocks = -(-geo.oc // config.cols)
-        self.joint = not self.held_out and not _aligned(geo, config)
+        self.few = geo.oh * geo.ow < config.rows
+        self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weight_view is not None else 1
         self.width = min(config.cols, geo.oc)
@@ -112,8 +113,8 @@ class ConvCost:
         wgt *= 1 if keep_wgt else tiles // self.images
         out = 0 if self.held_out else geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
         bus = config.bus_bytes
-        units = tiles * self.blocks * many
-        fetch = units * MATRIX_BYTES + tiles * self.blocks * FINISH_BYTES
+        units = tiles * many * (groups if self.merges(cut) else self.blocks)
+        fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
         load = act_load * again + (wgt + fetch) / bus
         store = 0 if self.held_out else out / bus + SPLIT_RUN * self._output_runs(xs, groups)
@@ -130,6 +131,11 @@ class ConvCost:
         if out_slots == 1:
             cycles += out / bus
         return math.ceil(cycles), act * again + wgt + out
+
+    def merges(self, cut: Cut) -> bool:
+        """Whether one instruction computes all column blocks of a group."""
+        vectors = cut.ys.counts[0][0] * cut.xs.counts[0][0] * cut.group
+        return self.few and len(cut.parts) == 1 and not cut.ramp and vectors <= self.config.acc_half
 
     def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
         """(bytes, cycles of the load engine) of loading all activations once."""
@@ -174,8 +180,11 @@ class ConvCost:
     def _start(self, cut: Cut, act: float, fold: int) -> float:
         """Cycles that the first tile adds to its computing: the first piece, or all its loads.
 
-        act: cycles of loading a tile's activations; fold: of computing one.
+        act: cycles of loading a tile's activations; fold: of computing one. Where those are on
+        chip, the weights come while the layer before is computed.
         """
+        if self.held_in:
+            return 0.0
         bus, part, ramp = self.config.bus_bytes, cut.parts[0], cut.ramp
         taps, channels, rows = (
             part.kernel_rows * self.geo.kernel[1],

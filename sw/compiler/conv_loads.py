@@ -97,16 +97,18 @@ class ConvLoads(LayerEmitter):
         if self.params is not None and step.closes:
             param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
         blocks = list(step.blocks)
+        # One instruction for all blocks leaves nothing to start earlier.
+        early = 0 if self.plan.merged else 1
         for piece in step.pieces:
             if wgt is not None and new_wgt:
-                self._load_weights(step, wgt, piece, blocks[:1])
+                self._load_weights(step, wgt, piece, blocks[:early])
             if act is not None and new_act:
                 self._load_act(step, act, piece)
             if param is not None and new_param and piece == step.pieces[-1]:
                 o1 = min(step.stop * self.config.cols, self.geo.oc)
                 self.load_params(step.first * self.config.cols, o1, param)
             if wgt is not None and new_wgt:
-                self._load_weights(step, wgt, piece, blocks[1:])
+                self._load_weights(step, wgt, piece, blocks[early:])
 
     # Weights ----------------------------------------------------------------------------------
 
@@ -275,10 +277,13 @@ class ConvLoads(LayerEmitter):
                 )
         return inside
 
-    def act_reads(self, step: Step, piece: Part) -> list[Access]:
-        """What a MATRIX reads of the activations: block by block on the first read of a load."""
+    def act_reads(self, step: Step, piece: Part, sliced: bool = True) -> list[Access]:
+        """What a MATRIX reads of the activations: block by block on the first read of a load.
+
+        `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.
+        """
         if self.held is not None:
-            return self._held_reads(step, piece, self.held)
+            return self._held_reads(step, piece, self.held, sliced)
         slot = self.act_of(step)
         y0, y1, x0, x1 = self.act_box(step.tile, piece)
         pixels = (y1 - y0) * (x1 - x0)
@@ -289,7 +294,7 @@ class ConvLoads(LayerEmitter):
         fresh = (id(slot), piece.c0) in self.fresh
         self.fresh.discard((id(slot), piece.c0))
         blocks = piece.channels // self.config.rows
-        if not (self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
+        if not (sliced and self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
             return [Access(buffer=slot, start=start, stop=start + size, write=False)]
         one = size // blocks
         return [
@@ -298,13 +303,13 @@ class ConvLoads(LayerEmitter):
                 start=start + i * one,
                 stop=start + (i + 1) * one,
                 write=False,
-                level=1,
+                level=2,
                 iteration=i,
             )
             for i in range(blocks)
         ]
 
-    def _held_reads(self, step: Step, piece: Part, buffer: Buffer) -> list[Access]:
+    def _held_reads(self, step: Step, piece: Part, buffer: Buffer, sliced: bool) -> list[Access]:
         """The same of a tensor on chip, whose channels may just be computed."""
         tile, view, rows = step.tile, self.geo.input, self.config.rows
         y0, y1, x0, x1 = self.act_box(tile, piece)
@@ -313,13 +318,13 @@ class ConvLoads(LayerEmitter):
         blocks = -(-piece.channels // rows)
         fresh = (tile, piece) in self.fresh
         self.fresh.discard((tile, piece))
-        sliced = fresh and 1 < blocks <= MAX_SLICES
+        sliced = sliced and fresh and 1 < blocks <= MAX_SLICES
         box = Box(batch=tile.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=piece.c0, c1=piece.c1)
         if not sliced:
             return [touch(buffer, view, box, write=False)]
         cuts = [(c, min(c + rows, piece.c1)) for c in range(piece.c0, piece.c1, rows)]
         return [
-            touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=1, iteration=i)
+            touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=2, iteration=i)
             for i, (a, b) in enumerate(cuts)
         ]
 

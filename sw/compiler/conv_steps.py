@@ -37,6 +37,7 @@ class Unit:
     """One MATRIX instruction: `block` over `piece`, accumulating at vector `acc`.
 
     `opens`: it overwrites the accumulator. `closes`: the column block is complete after it.
+    `count`: so many column blocks from `block` on, one after another, also in the accumulator.
     """
 
     step: Step
@@ -45,6 +46,7 @@ class Unit:
     acc: int
     opens: bool
     closes: bool
+    count: int = 1
 
     @property
     def in_group(self) -> int:
@@ -107,10 +109,12 @@ class Accumulators:
     several parts, groups take turns in the quarters of the accumulator.
     """
 
-    def __init__(self, plan: ConvPlan, config: NpuConfig) -> None:
+    def __init__(self, plan: ConvPlan, config: NpuConfig, channels: int) -> None:
         self.plan, self.half = plan, config.acc_half
+        self.whole = channels // config.cols
         self.next_half = self.start = 0
         self.bank = 1
+        self.merged_half = 0
 
     def units(self, step: Step) -> Iterator[Unit]:
         """The MATRIX instructions of a step, in order."""
@@ -118,6 +122,9 @@ class Accumulators:
         if step.opens:
             self.start, self.next_half = self.next_half, (self.next_half + count) % 2
             self.bank ^= 1
+        if self.plan.merged:
+            yield from self._merged(step)
+            return
         several_parts = len(self.plan.parts) > 1 and count > 1
         together = several_parts or len(step.pieces) > 1
         quarter = self.half // 2 if several_parts and self.bank else 0
@@ -132,3 +139,19 @@ class Accumulators:
                     opens=step.opens and piece == step.pieces[0],
                     closes=step.closes and piece == step.pieces[-1],
                 )
+
+    def _merged(self, step: Step) -> Iterator[Unit]:
+        """All column blocks of full width at once, and a narrow one by itself."""
+        full = min(step.stop, self.whole)
+        for first, stop in ((step.first, full), (full, step.stop)):
+            if first < stop:
+                yield Unit(
+                    step=step,
+                    block=first,
+                    piece=step.part,
+                    acc=self.merged_half * self.half,
+                    opens=True,
+                    closes=True,
+                    count=stop - first,
+                )
+                self.merged_half ^= 1

@@ -30,7 +30,7 @@ class ConvScheduler(LayerEmitter):
         self.geo, self.plan, self.layer = geo, plan, geo.layer
         self.loads = ConvLoads(geo, plan, config, res, index)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
-        self.accumulators = Accumulators(plan, config)
+        self.accumulators = Accumulators(plan, config, geo.oc)
 
     def run(self) -> None:
         """Emit the whole layer; the loads of a step go ahead of the step before it."""
@@ -75,8 +75,8 @@ class ConvScheduler(LayerEmitter):
             "width": geo.w if on_x else 1,
             "act_zp": layer.input_zp,
             "wgt_zp": layer.weight_zp,
-            "fold_loops": 3,
-            "k_loops": 0b111,
+            "fold_loops": 4,
+            "k_loops": 0b1110,
             "accumulate": int(not unit.opens),
             "row_loop": row_loop,
             "rows": min(self.config.rows, piece.channels),
@@ -86,19 +86,49 @@ class ConvScheduler(LayerEmitter):
             "loop": loops,
         }
         slot = self.loads.weights_of(step)
-        size = self.loads.block_bytes(unit.block, piece)
+        size, whole = self.loads.block_bytes(unit.block, piece), self._block_pitch(unit)
         acc = self.res.acc
         self.node(
             Opcode.MATRIX,
             values,
             {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": acc},
             [
-                *self.loads.act_reads(step, piece),
-                Access(buffer=slot, start=wgt, stop=wgt + size, write=False, weights=True),
-                Access(buffer=acc, start=unit.acc, stop=unit.acc + tile.vectors, write=True),
+                *self.loads.act_reads(step, piece, sliced=unit.count == 1),
+                *(
+                    Access(
+                        buffer=slot,
+                        start=wgt + i * whole,
+                        stop=wgt + i * whole + size,
+                        write=False,
+                        weights=True,
+                        level=int(unit.count > 1),
+                        iteration=i,
+                    )
+                    for i in range(unit.count)
+                ),
+                *self._sums(unit, write=True),
             ],
             f"block {unit.block} y{tile.y0} x{tile.x0} c{piece.c0}",
         )
+
+    def _block_pitch(self, unit: Unit) -> int:
+        """Bytes between the weights of neighbouring column blocks."""
+        return self.loads.block_bytes(unit.step.first, unit.step.part)
+
+    def _sums(self, unit: Unit, write: bool) -> list[Access]:
+        """The accumulator vectors of a unit, column block by column block."""
+        size = unit.step.tile.vectors
+        return [
+            Access(
+                buffer=self.res.acc,
+                start=unit.acc + i * size,
+                stop=unit.acc + (i + 1) * size,
+                write=write,
+                level=int(unit.count > 1),
+                iteration=i,
+            )
+            for i in range(unit.count)
+        ]
 
     def _origin(self, unit: Unit) -> tuple[int, int]:
         """Input row and column of the first tap of the tile's first output."""
@@ -127,7 +157,8 @@ class ConvScheduler(LayerEmitter):
         mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
         by_channels = self.plan.blocked or self.plan.held_in
         order = [cb, kh, kw] if by_channels else [kh, kw, cb]
-        return [*order, my, mx], order.index(cb), base
+        several = {"count": unit.count, "wgt": self._block_pitch(unit), "acc": tile.vectors}
+        return [several, *order, my, mx], 1 + order.index(cb), base
 
     def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
         """(address of the first activation, bytes between rows, pixels, channel blocks, outputs).
@@ -170,40 +201,55 @@ class ConvScheduler(LayerEmitter):
         key = (tile, step.group, 0 if joint else unit.block)
         out, _ = self.out.get(key, None)
         assert out is not None
-        slices = _slices(tile.rows) if final and tile.vectors >= MIN_SLICED else 1
+        sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
+        slices = _slices(tile.rows) if sliced else 1
         at = unit.in_group * cols * item if joint else 0
         self._pack(unit, out, channels * item, at, slices)
         if not joint:
             self._store(unit, out, unit.block * cols, channels, slices)
-        elif unit.block == step.stop - 1:
+        elif unit.block + unit.count == step.stop:
             self._store(unit, out, step.first * cols, channels, slices)
 
     def _keep(self, unit: Unit, out: Buffer) -> None:
         """The epilogue into a tensor that stays on chip."""
-        view, tile = self.geo.output, unit.step.tile
+        view, tile, cols = self.geo.output, unit.step.tile, self.config.cols
         image, line, pixel = view.strides
-        c0 = unit.block * self.config.cols
-        box = Box(
-            batch=tile.batch,
-            y0=tile.y0,
-            y1=tile.y1,
-            x0=tile.x0,
-            x1=tile.x1,
-            c0=c0,
-            c1=c0 + self.loads.width(unit.block),
-        )
+        c0, width = unit.block * cols, self.loads.width(unit.block)
         at = view.offset + tile.batch * image + tile.y0 * line + tile.x0 * pixel + c0 * view.item
         loops = [
+            {"count": unit.count, "a": tile.vectors, "o": cols * view.item, "param": 1},
             {"count": tile.rows, "a": tile.cols, "o": line},
             {"count": tile.cols, "a": 1, "o": pixel},
         ]
-        self._vector(unit, out, at, loops, [touch(out, view, box, write=True)])
+        writes = [
+            touch(
+                out,
+                view,
+                Box(
+                    batch=tile.batch,
+                    y0=tile.y0,
+                    y1=tile.y1,
+                    x0=tile.x0,
+                    x1=tile.x1,
+                    c0=first,
+                    c1=first + width,
+                ),
+                write=True,
+                level=int(unit.count > 1),
+                iteration=i,
+            )
+            for i, first in enumerate(range(c0, c0 + unit.count * cols, cols))
+        ]
+        self._vector(unit, out, at, loops, writes)
 
     def _pack(self, unit: Unit, out: Buffer, pixel: int, at: int, slices: int) -> None:
         """The epilogue into a slot, pixel after pixel from `at` on."""
-        lanes, item = self.loads.width(unit.block), self.geo.output.item
-        rows = unit.step.tile.vectors // slices
+        lanes, item, cols = self.loads.width(unit.block), self.geo.output.item, self.config.cols
+        vectors = unit.step.tile.vectors
+        rows = vectors // slices
+        last = (unit.count - 1) * cols + lanes
         loops = [
+            {"count": unit.count, "a": vectors, "o": cols * item, "param": 1},
             {"count": slices, "a": rows, "o": rows * pixel},
             {"count": rows, "a": 1, "o": pixel},
         ]
@@ -211,9 +257,9 @@ class ConvScheduler(LayerEmitter):
             Access(
                 buffer=out,
                 start=at + i * rows * pixel,
-                stop=at + ((i + 1) * rows - 1) * pixel + lanes * item,
+                stop=at + ((i + 1) * rows - 1) * pixel + last * item,
                 write=True,
-                level=1 if slices > 1 else 0,
+                level=2 if slices > 1 else 0,
                 iteration=i,
             )
             for i in range(slices)
@@ -225,7 +271,6 @@ class ConvScheduler(LayerEmitter):
     ) -> None:
         epilogue, acc = self.layer.epilogue, self.res.acc
         lanes = self.loads.width(unit.block)
-        count = unit.step.tile.vectors
         values: dict[str, Any] = {
             "a_space": Space.ACC,
             "a_type": DType.I32,
@@ -247,15 +292,16 @@ class ConvScheduler(LayerEmitter):
         if epilogue.scale is Scale.TENSOR:
             assert epilogue.multiplier is not None and epilogue.shift is not None
             values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
-        accesses = [Access(buffer=acc, start=unit.acc, stop=unit.acc + count, write=False)]
-        accesses += writes
+        accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": acc, "o_base": out}
         params = self.loads.params_of(unit.step)
         if params is not None:
             entry = unit.in_group
             values["param_base"] = entry
             bases["param_base"] = params
-            accesses.append(Access(buffer=params, start=entry, stop=entry + 1, write=False))
+            accesses.append(
+                Access(buffer=params, start=entry, stop=entry + unit.count, write=False)
+            )
         accesses += self.table_reads()
         note = f"block {unit.block} y{unit.step.tile.y0} x{unit.step.tile.x0}"
         self.node(Opcode.VECTOR, values, bases, accesses, note)

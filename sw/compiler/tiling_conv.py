@@ -26,7 +26,8 @@ class ConvPlan:
     before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
     buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
     `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
-    `held_in`, `held_out`: the input lies, or the result stays, on chip.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip. `merged`: one instruction
+    computes all column blocks of a group, which pays where there are few pixels.
     """
 
     th: int
@@ -40,6 +41,7 @@ class ConvPlan:
     joint: bool
     held_in: bool
     held_out: bool
+    merged: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -62,6 +64,7 @@ class ConvPlan:
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
+            f"{' merged' if self.merged else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
@@ -169,9 +172,8 @@ class _Search:
                     continue
                 for tiles_outer, ramp in itertools.product((True, False), ramps):
                     slots = (act_slots, wgt_slots, out_slots)
-                    cycles, traffic = self.cost.of(
-                        Cut(ys, xs, group, parts, ramp, tiles_outer, slots)
-                    )
+                    cut = Cut(ys, xs, group, parts, ramp, tiles_outer, slots)
+                    cycles, traffic = self.cost.of(cut)
                     yield ConvPlan(
                         th=th,
                         tw=tw,
@@ -184,6 +186,7 @@ class _Search:
                         joint=joint,
                         held_in=held_in,
                         held_out=held_out,
+                        merged=self.cost.merges(cut),
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
                         out_slots=out_slots,
