@@ -37,6 +37,7 @@ _DERIVED = (
     "bank_depth",
     "acc_vectors",
     "acc_half",
+    "acc_bank",
     "param_entry_bytes",
     "param_bytes",
 )

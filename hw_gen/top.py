@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.axi_read_mux import AxiReadMux
 from hw_gen.blocks.axi_tracker import AxiTracker
+from hw_gen.blocks.depthwise import DepthwiseEngine
 from hw_gen.blocks.fetch import Fetch
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.matrix import MatrixEngine
@@ -49,7 +50,9 @@ class Npu(wiring.Component):
         fetch, load, store = Fetch(cfg), LoadEngine(cfg), StoreEngine(cfg)
         matrix, vector = MatrixEngine(cfg), VectorEngine(cfg)
         mux, acc = AxiReadMux(cfg), Accumulator(cfg)
+        depthwise = [DepthwiseEngine(cfg)] if cfg.depthwise else []
         waits = [matrix.wait, matrix.wait_weights, vector.wait, load.wait, store.wait]
+        waits += [engine.wait for engine in depthwise]
         posts = [
             (Engine.LOAD, load.post),
             (Engine.STORE, store.post_done),
@@ -59,8 +62,11 @@ class Npu(wiring.Component):
             (Engine.MATRIX, matrix.post_weights),
             (Engine.VECTOR, vector.post_done),
             (Engine.VECTOR, vector.post_read),
+            *((Engine.DEPTHWISE, engine.post_done) for engine in depthwise),
+            *((Engine.DEPTHWISE, engine.post_read) for engine in depthwise),
         ]
-        reads = [matrix.act, matrix.wgt, vector.a, vector.b, store.spad]
+        reads = [matrix.act, matrix.wgt, *(engine.spad for engine in depthwise)]
+        reads += [vector.a, vector.b, store.spad]
         writes = [vector.out, load.spad]
         sems = Semaphores(cfg, waiters=len(waits), posters=len(posts))
         spad = Scratchpad(cfg, reads=len(reads), writes=len(writes))
@@ -69,6 +75,7 @@ class Npu(wiring.Component):
             ("load", load),
             ("store", store),
             ("matrix", matrix),
+            *(("depthwise", engine) for engine in depthwise),
             ("vector", vector),
             ("read_mux", mux),
             ("accumulator", acc),
@@ -84,6 +91,7 @@ class Npu(wiring.Component):
             (fetch.o_store, store.i),
             (fetch.o_matrix, matrix.i),
             (fetch.o_weights, matrix.i_weights),
+            *((fetch.o_depthwise, engine.i) for engine in depthwise),
             (fetch.o_vector, vector.i),
             *zip(waits, sems.wait, strict=True),
             *zip((post for _, post in posts), sems.post, strict=True),
@@ -92,6 +100,7 @@ class Npu(wiring.Component):
             (load.param, vector.param_write),
             (load.table, vector.table_write),
             (vector.acc_r, acc.r),
+            *((engine.acc, acc.depthwise) for engine in depthwise),
             (fetch.axi, mux.fetch),
             (load.axi, mux.load),
         ):
@@ -100,7 +109,7 @@ class Npu(wiring.Component):
         connect(m, store.axi, flipped(self.write))
         connect(m, flipped(self.control), regs.axil)
         self._accumulator(m, matrix, vector, acc)
-        self._control(m, regs, tracker, fetch, load, store, matrix, vector)
+        self._control(m, regs, tracker, fetch, load, store, matrix, vector, *depthwise)
         m.d.comb += [
             regs.overflow.eq(sems.overflow),
             regs.overflow_index.eq(sems.overflow_index),
@@ -125,12 +134,13 @@ class Npu(wiring.Component):
             acc.w_data.eq(vector.acc_w_data),
         ]
 
-    def _control(self, m: Module, regs, tracker, fetch, load, store, matrix, vector) -> None:
+    def _control(self, m: Module, regs, tracker, fetch, load, store, *engines) -> None:
         """Registers to engines and back, the AXI tracker, the interrupt."""
-        engines = (fetch, load, store, matrix, vector)
-        absent = regs.engines[Engine.DEPTHWISE]
-        m.d.comb += [absent.idle.eq(1), absent.stall.eq(Stall.IDLE)]
-        for status, engine in zip(regs.engines, engines, strict=False):
+        matrix = engines[0]
+        engines = (fetch, load, store, *engines)
+        for absent in regs.engines[len(engines) :]:
+            m.d.comb += [absent.idle.eq(1), absent.stall.eq(Stall.IDLE)]
+        for engine, status in zip(engines, regs.engines, strict=False):
             connect(m, engine.status, status)
             m.d.comb += engine.halt.eq(regs.halt)
         for name in ("arvalid", "arready", "rvalid", "rready", "rlast"):

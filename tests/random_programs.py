@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from golden_programs import image, random_convolution, random_dma, random_matrix, random_vector
+from golden_programs import (
+    image,
+    random_convolution,
+    random_depthwise,
+    random_dma,
+    random_fused,
+    random_matrix,
+    random_vector,
+)
 from golden_reference import Reference, randomize, walk
 
 from golden_model import HazardError, Machine, MachineFault
@@ -142,7 +150,9 @@ class Program:
 
     def _random(self) -> tuple[Opcode, Values]:
         kinds = (self._transfer, self._transfer, self._parameters)
-        compute = (random_matrix, random_matrix, random_convolution, random_vector, random_vector)
+        compute = [random_matrix, random_convolution, random_vector, random_vector, random_fused]
+        if self.config.depthwise:
+            compute += [random_depthwise, random_depthwise]
         compute = (*compute, *self.more)
         choice = int(self.rng.integers(len(kinds) + len(compute)))
         if choice < len(kinds):

@@ -8,9 +8,10 @@ from amaranth.sim import Simulator
 
 from hw_gen.blocks.decode import MAX_GRANULES
 from hw_gen.blocks.decode_rules import broken_rules
-from hw_gen.blocks.dispatch import QUEUES
+from hw_gen.blocks.dispatch import queues
 from hw_gen.blocks.fetch import Fetch
 from hw_gen.layouts import INDEX_BITS
+from spec import preset
 from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Group, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
 from spec.memmap import Fault, Stall
@@ -19,7 +20,8 @@ from tests.hw_bench import sample
 from tests.hw_dma_bench import small
 
 MEMORY = 1 << 15
-ENGINE_OPCODES = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR)
+ENGINE_OPCODES = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR)
+QUEUES = queues(preset("tiny"))
 
 
 def begin(config):
@@ -61,6 +63,14 @@ def tame(rng, opcode, config, values):
             values[name] = rng.randint(1, limit)
             values[f"{name}_last"] = rng.randint(1, limit)
         values["row_loop"] = values["col_loop"] = 7
+        for name in ("act", "wgt"):
+            values[f"{name}_zp"] = rng.randint(0, 128)
+    if opcode is Opcode.DEPTHWISE:
+        values["lanes"] = rng.randint(1, config.cols)
+        values["lanes_last"] = rng.randint(1, config.cols)
+        values["kernel_cols"] = rng.randint(1, config.taps)
+        values["stride"] = rng.randint(1, values["kernel_cols"])
+        values["lane_loop"] = 7
         for name in ("act", "wgt"):
             values[f"{name}_zp"] = rng.randint(0, 128)
     if opcode is Opcode.VECTOR:
@@ -358,3 +368,13 @@ def test_rules_equal_the_specification(opcode):
     found = verdicts(config, opcode, [int.from_bytes(d, "little") for d in samples])
     assert found == expected
     assert 20 < sum(found) < 280
+
+
+def test_without_its_engine_every_depthwise_is_illegal():
+    config = small(depthwise=False)
+    data = [legal(random.Random(seed), small(), Opcode.DEPTHWISE).encode() for seed in range(5)]
+    assert not any(specified(config, each) for each in data)
+    words = [int.from_bytes(each, "little") for each in data]
+    assert all(verdicts(config, Opcode.DEPTHWISE, words))
+    assert not any(verdicts(small(), Opcode.DEPTHWISE, words))
+    assert "depthwise" not in queues(config)

@@ -88,7 +88,7 @@ def test_random_programs_have_every_kind_of_semaphore() -> None:
                 for slot in slots:
                     found.add((instruction.opcode, kind, slot.point))
                     found.add((kind, slot.level > 0))
-    engines = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR)
+    engines = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR)
     wanted = {(op, kind, Point.DONE) for op in engines for kind in ("wait", "post")}
     wanted |= {(op, "post", Point.READ) for op in engines if op is not Opcode.LOAD}
     wanted |= {(Opcode.MATRIX, kind, Point.WEIGHTS) for kind in ("wait", "post")}

@@ -39,7 +39,7 @@ class Decoder(wiring.Component):
     Members
     -------
     start : begin a program. i : ``In(stream)`` of granules; exhausted : no more will come.
-    o : ``Out(stream)`` of `decoded_layout`: LOAD, STORE, MATRIX, VECTOR.
+    o : ``Out(stream)`` of `decoded_layout`: all but BEGIN and END.
     ended : END was reached. finish : leave that state.
     halt : take and offer nothing more.
     index : the instruction being assembled or offered. state : a `State`.

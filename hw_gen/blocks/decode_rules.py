@@ -44,7 +44,7 @@ def broken_rules(config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Val
     elif opcode is Opcode.MATRIX:
         yield from _matrix(config, view)
     elif opcode is Opcode.DEPTHWISE:
-        yield Const(1, 1)  # no engine yet
+        yield from _depthwise(config, view)
     elif opcode is Opcode.VECTOR:
         yield from _vector(config, view)
 
@@ -109,7 +109,27 @@ def _matrix(config: NpuConfig, view) -> Iterator[Value]:
         yield view[name] > limit
         yield view[f"{name}_last"] > limit
     for name in ("row_loop", "col_loop"):
-        yield (view[name] != _NO_LOOP) & (view[name] >= view.fold_loops)
+        yield _not_a_fold_loop(view, name)
+    yield from _operands(view)
+
+
+def _depthwise(config: NpuConfig, view) -> Iterator[Value]:
+    if not config.depthwise:
+        yield Const(1, 1)
+        return
+    yield view.lanes > config.cols
+    yield view.lanes_last > config.cols
+    yield view.kernel_cols > config.taps
+    yield view.stride > view.kernel_cols
+    yield _not_a_fold_loop(view, "lane_loop")
+    yield from _operands(view)
+
+
+def _not_a_fold_loop(view, name: str) -> Value:
+    return (view[name] != _NO_LOOP) & (view[name] >= view.fold_loops)
+
+
+def _operands(view) -> Iterator[Value]:
     for name in ("act", "wgt"):
         zero, unsigned_ = view[f"{name}_zp"], view[f"{name}_unsigned"]
         # Operand minus zero point stays in -256…255: for uint8 0…255 that is 0 ≤ zp ≤ 256, which

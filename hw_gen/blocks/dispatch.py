@@ -9,14 +9,17 @@ from hw_gen.layouts import instruction_layout, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode
 
-QUEUES = {
-    "load": Opcode.LOAD,
-    "store": Opcode.STORE,
-    "matrix": Opcode.MATRIX,
-    "weights": Opcode.MATRIX,
-    "vector": Opcode.VECTOR,
-}
-"""Outputs: ``o_<name>``. The weight sequencer reads its own copy of every MATRIX."""
+
+def queues(config: NpuConfig) -> dict[str, Opcode]:
+    """Outputs: ``o_<name>``. The weight sequencer reads its own copy of every MATRIX."""
+    return {
+        "load": Opcode.LOAD,
+        "store": Opcode.STORE,
+        "matrix": Opcode.MATRIX,
+        "weights": Opcode.MATRIX,
+        "vector": Opcode.VECTOR,
+        **({"depthwise": Opcode.DEPTHWISE} if config.depthwise else {}),
+    }
 
 
 class InstructionQueues(wiring.Component):
@@ -25,7 +28,7 @@ class InstructionQueues(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `decoded_layout`; taken when every queue of its opcode has room.
-    o_load, o_store, o_matrix, o_weights, o_vector : ``Out(stream)`` of `queued_layout`.
+    o_<name> : ``Out(stream)`` of `queued_layout`, for each of `queues`.
     empty : no queue holds an instruction.
 
     Timing: an instruction a cycle, offered two cycles after it was taken.
@@ -38,7 +41,7 @@ class InstructionQueues(wiring.Component):
                 "i": In(stream.Signature(decoded_layout())),
                 **{
                     f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
-                    for name, opcode in QUEUES.items()
+                    for name, opcode in queues(config).items()
                 },
                 "empty": Out(1),
             }
@@ -46,30 +49,31 @@ class InstructionQueues(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        queues = {}
+        opcodes = queues(self._config)
+        held = {}
         depth = self._config.queue_depth
         # The buffered one keeps one item in its output register: of two, a memory of one word,
         # whose address would be no bits wide.
         kind = fifo.SyncFIFOBuffered if depth > 2 else fifo.SyncFIFO
-        for name, opcode in QUEUES.items():
+        for name, opcode in opcodes.items():
             width = queued_layout(opcode).as_shape().width
-            queues[name] = kind(width=width, depth=depth)
-            m.submodules[name] = queues[name]
+            held[name] = kind(width=width, depth=depth)
+            m.submodules[name] = held[name]
             out = getattr(self, f"o_{name}")
             m.d.comb += [
-                out.valid.eq(queues[name].r_rdy),
-                out.payload.eq(queues[name].r_data),
-                queues[name].r_en.eq(out.ready),
-                queues[name].w_data.eq(self._queued(opcode)),
+                out.valid.eq(held[name].r_rdy),
+                out.payload.eq(held[name].r_data),
+                held[name].r_en.eq(out.ready),
+                held[name].w_data.eq(self._queued(opcode)),
             ]
         with m.Switch(self.i.payload.opcode):
-            for opcode in dict.fromkeys(QUEUES.values()):
-                ours = [queues[n] for n, o in QUEUES.items() if o is opcode]
+            for opcode in dict.fromkeys(opcodes.values()):
+                ours = [held[n] for n, o in opcodes.items() if o is opcode]
                 with m.Case(opcode):
                     ready = Cat(q.w_rdy for q in ours).all()
                     m.d.comb += self.i.ready.eq(ready)
                     m.d.comb += [q.w_en.eq(self.i.valid & ready) for q in ours]
-        m.d.comb += self.empty.eq(Cat(q.level == 0 for q in queues.values()).all())
+        m.d.comb += self.empty.eq(Cat(q.level == 0 for q in held.values()).all())
         return m
 
     def _queued(self, opcode: Opcode) -> Value:

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import Decoder, State
-from hw_gen.blocks.dispatch import QUEUES, InstructionQueues
+from hw_gen.blocks.dispatch import InstructionQueues, queues
 from hw_gen.blocks.dma_program import PROGRAM_BITS, ProgramReader
 from hw_gen.interfaces import EngineStatus, axi_read
 from hw_gen.layouts import queued_layout
@@ -20,7 +20,7 @@ class Fetch(wiring.Component):
     -------
     start, address, bytes : begin the program of `bytes` bytes at `address`.
     axi : AR and R channels, id 0.
-    o_load, o_store, o_matrix, o_weights, o_vector : ``Out(stream)`` of `queued_layout`.
+    o_<name> : ``Out(stream)`` of `queued_layout`, for each of `dispatch.queues`.
     engines_idle : every other engine reports idle.
     done : END was reached, the queues are empty and the engines idle; for one cycle.
     halt : a fault happened somewhere: request, take and hand out nothing more. Left by reset only.
@@ -37,7 +37,7 @@ class Fetch(wiring.Component):
                 "axi": Out(axi_read(config)),
                 **{
                     f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
-                    for name, opcode in QUEUES.items()
+                    for name, opcode in queues(config).items()
                 },
                 "engines_idle": In(1),
                 "done": Out(1),
@@ -50,12 +50,12 @@ class Fetch(wiring.Component):
         m = Module()
         m.submodules.reader = reader = ProgramReader(self._config)
         m.submodules.decoder = decoder = Decoder(self._config)
-        m.submodules.queues = queues = InstructionQueues(self._config)
+        m.submodules.queues = waiting = InstructionQueues(self._config)
         connect(m, reader.axi, flipped(self.axi))
         connect(m, reader.o, decoder.i)
-        connect(m, decoder.o, queues.i)
-        for name in QUEUES:
-            connect(m, getattr(queues, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
+        connect(m, decoder.o, waiting.i)
+        for name in queues(self._config):
+            connect(m, getattr(waiting, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
         status = self.status
         m.d.comb += [
             reader.start.eq(self.start),
@@ -68,10 +68,10 @@ class Fetch(wiring.Component):
             decoder.halt.eq(self.halt),
             decoder.finish.eq(self.done),
             self.done.eq(
-                decoder.ended & reader.idle & queues.empty & self.engines_idle & ~self.halt
+                decoder.ended & reader.idle & waiting.empty & self.engines_idle & ~self.halt
             ),
             status.index.eq(decoder.index),
-            status.idle.eq((decoder.state == State.IDLE) & reader.idle & queues.empty),
+            status.idle.eq((decoder.state == State.IDLE) & reader.idle & waiting.empty),
             status.fault.eq(decoder.fault & ~self.halt),
             status.cause.eq(decoder.cause),
             status.fault_index.eq(decoder.index),

@@ -1,0 +1,163 @@
+"""The depthwise engine: each lane convolves its own channel, into the accumulator."""
+
+from amaranth.hdl import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw_gen.blocks.accumulator import acc_update
+from hw_gen.blocks.depthwise_lanes import DepthwiseLanes
+from hw_gen.blocks.depthwise_scan import DepthwiseScan
+from hw_gen.blocks.depthwise_weights import DepthwiseWeights
+from hw_gen.blocks.depthwise_write import DepthwiseWriter
+from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.checks import check
+from hw_gen.interfaces import EngineStatus, spad_read
+from hw_gen.layouts import PostStream, queued_layout
+from spec.config import NpuConfig
+from spec.isa import Opcode, Point
+from spec.memmap import Fault, Stall
+
+POST_DEPTH = 16
+"""More rows of outputs than are ever on their way."""
+
+
+class DepthwiseEngine(wiring.Component):
+    """Rows of outputs back to back; `taps` products a lane and cycle.
+
+    Members
+    -------
+    i : ``In(stream)`` of queued DEPTHWISE instructions.
+    spad : scratchpad read port, for activations and weights. acc : accumulator port.
+    wait, post_done, post_read, halt, status : as in the other engines.
+
+    Timing: a row of outputs takes a cycle per column of the input that it lies on, and per kernel
+    row in the input where the column is in it too. A fold's weights take a cycle a vector, less
+    the columns outside the input in the row before. The last output of a row is written
+    `DepthwiseLanes.LATENCY` + 3 cycles after the row's last read was issued.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(queued_layout(Opcode.DEPTHWISE))),
+                "spad": Out(spad_read(config)),
+                "acc": Out(acc_update(config)),
+                "wait": Out(WaitPort),
+                "post_done": Out(PostStream),
+                "post_read": Out(PostStream),
+                "halt": In(1),
+                "status": Out(EngineStatus),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        m.submodules.seq = seq = Sequencer(
+            Opcode.DEPTHWISE,
+            {
+                "act": ("act_base", 24),
+                "wgt": ("wgt_base", 24),
+                "acc": ("acc_base", 16),
+                "dy": ("y0", 16),
+                "dx": ("x0", 16),
+            },
+            post_points=(Point.DONE, Point.READ),
+        )
+        m.submodules.scan = scan = DepthwiseScan(cfg, seq.step_layout)
+        m.submodules.weights = weights = DepthwiseWeights(cfg, seq.step_layout)
+        m.submodules.lanes = lanes = DepthwiseLanes(cfg)
+        m.submodules.writer = writer = DepthwiseWriter(cfg)
+        for source, sink in (
+            (flipped(self.i), seq.i),
+            (seq.wait, flipped(self.wait)),
+            (seq.o, scan.step),
+            (writer.acc, flipped(self.acc)),
+        ):
+            connect(m, source, sink)
+        step, fresh = seq.o.payload, Signal()
+        first = [step.at_first[i] | (i < seq.instr.fold_loops) for i in range(len(step.at_first))]
+        m.d.comb += [
+            fresh.eq(Cat(first).all()),
+            scan.instr.eq(seq.instr),
+            scan.index.eq(seq.index),
+            scan.fresh.eq(fresh),
+            scan.weights_ready.eq(weights.ready),
+            scan.weight_set.eq(weights.set),
+            scan.room.eq(writer.room),
+            scan.halt.eq(self.halt),
+            weights.step.eq(step),
+            weights.instr.eq(seq.instr),
+            weights.valid.eq(seq.o.valid),
+            weights.fresh.eq(fresh),
+            weights.take.eq(seq.o.valid & seq.o.ready),
+            weights.halt.eq(self.halt),
+            writer.claim.eq(scan.o.valid & scan.o.emit),
+            writer.valid.eq(lanes.o_valid),
+            writer.value.eq(lanes.o_value),
+            writer.addr.eq(lanes.o_addr),
+            writer.accumulate.eq(lanes.o_accumulate),
+            writer.fires.eq(lanes.o_fires),
+        ]
+        self._port(m, scan, weights, lanes)
+        queues = self._posts(m, seq, writer.done, scan.read)
+        self._status(m, seq, scan, weights, writer, queues)
+        both = scan.o.valid & scan.o.inside & weights.o.valid
+        check(m, platform, ~both, "depthwise: the scan and the weights read at once")
+        return m
+
+    def _port(self, m: Module, scan, weights, lanes) -> None:
+        """One scratchpad port: the scan's reads go before those of the next fold's weights."""
+        theirs = scan.request.valid
+        port, chosen = self.spad, Signal(scan.request.payload.shape())
+        m.d.comb += [
+            chosen.eq(Mux(theirs, scan.request.payload, weights.request.payload)),
+            port.valid.eq(theirs | weights.request.valid),
+            port.addr.eq(chosen.addr),
+            port.size.eq(chosen.size),
+            scan.request.ready.eq(port.ready),
+            weights.request.ready.eq(port.ready & ~theirs),
+            lanes.data.eq(port.data),
+            lanes.access.eq(scan.o),
+            lanes.weight.eq(weights.o),
+        ]
+
+    def _posts(self, m: Module, seq: Sequencer, done: Value, read: Value) -> list[PostQueue]:
+        queues = []
+        for name, source, fire, out in (
+            ("done", seq.post[0], done, self.post_done),
+            ("read", seq.post[1], read, self.post_read),
+        ):
+            m.submodules[f"posts_{name}"] = queue = PostQueue(POST_DEPTH)
+            connect(m, source, queue.i)
+            connect(m, queue.o, flipped(out))
+            m.d.comb += queue.fire.eq(fire)
+            queues.append(queue)
+        return queues
+
+    def _status(self, m: Module, seq, scan, weights, writer, queues: list[PostQueue]) -> None:
+        st = self.status
+        working = seq.active | self.i.valid | scan.active
+        with m.If(scan.o.valid):
+            m.d.comb += st.stall.eq(Stall.BUSY)
+        with m.Elif(seq.waiting & ~scan.active):
+            m.d.comb += st.stall.eq(Stall.SEMAPHORE)
+        with m.Elif(scan.refused | weights.refused | writer.refused):
+            m.d.comb += st.stall.eq(Stall.BANK)
+        with m.Elif(working | writer.busy):
+            m.d.comb += st.stall.eq(Stall.PIPELINE)
+        with m.Else():
+            m.d.comb += st.stall.eq(Stall.IDLE)
+        # The sequencer may be at the next instruction already: the row under way goes first.
+        bad = scan.bad | (weights.bad & ~scan.active)
+        index = Mux(scan.active, scan.row_index, seq.index)
+        m.d.comb += [
+            st.index.eq(index),
+            st.idle.eq(~working & ~writer.busy & Cat(q.empty for q in queues).all()),
+            st.fault.eq(bad & ~self.halt),
+            st.cause.eq(Fault.CHIP_ADDRESS),
+            st.fault_index.eq(index),
+        ]

@@ -1,0 +1,121 @@
+"""Third part of the depthwise engine: `taps` multipliers a lane, and the sums under way."""
+
+from itertools import pairwise
+
+from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
+from hw_gen.blocks.depthwise_weights import weight_layout
+from hw_gen.blocks.matrix import operands
+from hw_gen.blocks.sram import Sram
+from hw_gen.interfaces import READ_LATENCY
+from spec.config import NpuConfig
+from spec.isa import KERNEL_ROWS
+
+SETS = 2
+"""Weights of the fold under way, and of the next one."""
+
+
+class DepthwiseLanes(wiring.Component):
+    """A chain of sums per lane: every input vector adds to `taps` outputs at once.
+
+    Sum t of the chain belongs to the output whose kernel column t lies on the current column of
+    the input. After a column's last kernel row each sum moves to t + 1, and the one of the
+    kernel's last column leaves.
+
+    Members
+    -------
+    access, weight : what was issued in this cycle; at most one of them reads. data : what the
+        scratchpad answers, READ_LATENCY cycles later.
+    o_valid, o_value, o_addr, o_accumulate, o_fires : an output.
+
+    Timing: an access a cycle; outputs LATENCY cycles after the access that completes them.
+    """
+
+    LATENCY = READ_LATENCY + 1
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "access": In(access_layout(config)),
+                "weight": In(weight_layout(config)),
+                "data": In(8 * config.word_bytes),
+                "o_valid": Out(1),
+                "o_value": Out(32 * config.cols),
+                "o_addr": Out(config.acc_addr_bits),
+                "o_accumulate": Out(1),
+                "o_fires": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        access, weight, operand = self._late(m)
+        keep, vector = Signal(cfg.cols), Signal(9 * cfg.cols)
+        m.d.comb += [
+            keep.eq((1 << operand.lanes) - 1),
+            vector.eq(operands(self.data, operand["unsigned"], operand.zp, keep, cfg.cols)),
+        ]
+        m.submodules.weights = weights = Sram(
+            depth=SETS * KERNEL_ROWS,
+            width=9 * cfg.cols * cfg.taps,
+            granularity=9 * cfg.cols,
+        )
+        m.d.comb += [
+            weights.w_en.eq(Mux(weight.valid, 1 << weight.tap, 0)),
+            weights.w_addr.eq(Cat(weight.k, weight.set)),
+            weights.w_data.eq(vector.replicate(cfg.taps)),
+            weights.r_en.eq(access.valid),
+            weights.r_addr.eq(Cat(access.k, access.set)),
+        ]
+        now, value = Signal(access.shape()), Signal(9 * cfg.cols)
+        m.d.sync += now.valid.eq(access.valid)
+        with m.If(access.valid):
+            m.d.sync += [now.eq(access), value.eq(Mux(access.inside, vector, 0))]
+        m.d.comb += [
+            self.o_valid.eq(now.valid & now.emit),
+            self.o_addr.eq(now.addr),
+            self.o_accumulate.eq(now.accumulate),
+            self.o_fires.eq(now.fires),
+        ]
+        self._chain(m, now, value, weights.r_data)
+        return m
+
+    def _late(self, m: Module) -> tuple[Signal, Signal, Signal]:
+        """Access, weight, and how to read the bytes, in the cycle of their data."""
+        out = []
+        operand = Mux(self.weight.valid, self.weight.operand, self.access.operand)
+        for name, shape, first in (
+            ("access", self.access.shape(), self.access),
+            ("weight", self.weight.shape(), self.weight),
+            ("operand", operand_layout, operand),
+        ):
+            stages = [Signal(shape, name=f"{name}_{i}") for i in range(READ_LATENCY)]
+            m.d.sync += [stages[0].eq(first), *(b.eq(a) for a, b in pairwise(stages))]
+            out.append(stages[-1])
+        return out[0], out[1], out[2]
+
+    def _chain(self, m: Module, now: Signal, vector: Signal, weights: Value) -> None:
+        cols, taps = self._config.cols, self._config.taps
+        sums = [[Signal(signed(32), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)]
+        for c in range(cols):
+            value = vector[9 * c : 9 * c + 9].as_signed()
+            held: list[Signal] = []
+            for t in range(taps):
+                at = 9 * (cols * t + c)
+                partial = Signal(signed(32), name=f"partial_{t}_{c}")
+                held.append(partial)
+                m.d.comb += sums[t][c].eq(partial + value * weights[at : at + 9].as_signed())
+            with m.If(now.valid & now.shift):
+                m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held[1:])]
+                m.d.sync += held[0].eq(0)
+            with m.Elif(now.valid):
+                m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held)]
+        with m.Switch(now.tap):
+            for t in range(taps):
+                with m.Case(t):
+                    m.d.comb += self.o_value.eq(Cat(sums[t]))

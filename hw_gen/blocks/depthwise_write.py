@@ -1,0 +1,98 @@
+"""Last part of the depthwise engine: writes outputs to the accumulator, or adds them to it."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, fifo, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.accumulator import acc_update
+from hw_gen.checks import check
+from spec.config import NpuConfig
+
+DEPTH = 8
+"""Outputs on their way from the scan to here or waiting; covers the lanes' latency."""
+
+
+class DepthwiseWriter(wiring.Component):
+    """A FIFO with reserved room, then a read of the old vector where one is added, then a write.
+
+    Members
+    -------
+    room : an output may be begun; claim : one was.
+    valid, value, addr, accumulate, fires : an output leaves the lanes.
+    acc : port of the `Accumulator`.
+    done : an output with ``fires`` has been written. busy : something is claimed or held.
+    refused : the bank was not free.
+
+    Timing: an output a cycle, also accumulating; one at the address of its predecessor waits
+    until that is written.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "room": Out(1),
+                "claim": In(1),
+                "valid": In(1),
+                "value": In(32 * config.cols),
+                "addr": In(config.acc_addr_bits),
+                "accumulate": In(1),
+                "fires": In(1),
+                "acc": Out(acc_update(config)),
+                "done": Out(1),
+                "busy": Out(1),
+                "refused": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self._config
+        layout = data.StructLayout(
+            {
+                "value": 32 * cfg.cols,
+                "addr": cfg.acc_addr_bits,
+                "accumulate": 1,
+                "fires": 1,
+            }
+        )
+        m.submodules.queue = queue = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
+        entry, head, held = Signal(layout), Signal(layout), Signal(layout)
+        holds, leaves, clash, pop = (Signal(name=n) for n in ("holds", "leaves", "clash", "pop"))
+        claimed = Signal(range(DEPTH + 1))
+        acc = self.acc
+        m.d.comb += [
+            *(entry[name].eq(getattr(self, name)) for name, _ in layout),
+            queue.w_en.eq(self.valid),
+            queue.w_data.eq(entry),
+            head.eq(queue.r_data),
+            self.room.eq(claimed != DEPTH),
+            self.busy.eq((claimed != 0) | holds),
+            leaves.eq(~holds | acc.w_ready),
+            # What the held output is about to write is not in the memory yet.
+            clash.eq(holds & (held.addr == head.addr)),
+            acc.r_valid.eq(queue.r_rdy & head.accumulate & leaves & ~clash),
+            acc.r_addr.eq(head.addr),
+            pop.eq(queue.r_rdy & leaves & (~head.accumulate | (acc.r_ready & ~clash))),
+            queue.r_en.eq(pop),
+            acc.w_valid.eq(holds),
+            acc.w_addr.eq(held.addr),
+            self.done.eq(holds & acc.w_ready & held.fires),
+            self.refused.eq((acc.w_valid & ~acc.w_ready) | (acc.r_valid & ~acc.r_ready)),
+        ]
+        for c in range(cfg.cols):
+            lane = slice(32 * c, 32 * c + 32)
+            old = Mux(held.accumulate, acc.r_data[lane], 0)
+            m.d.comb += acc.w_data[lane].eq(held.value[lane] + old)
+        with m.If(pop):
+            m.d.sync += [held.eq(head), holds.eq(1)]
+        with m.Elif(leaves):
+            m.d.sync += holds.eq(0)
+        with m.Else():
+            # The old vector is there in the first cycle only: others read the bank meanwhile.
+            m.d.sync += [held.value.eq(acc.w_data), held.accumulate.eq(0)]
+        m.d.sync += claimed.eq(claimed + self.claim - pop)
+        check(m, platform, self.room | ~self.claim, "depthwise write: claimed without room")
+        check(m, platform, queue.level <= claimed, "depthwise write: an output not claimed")
+        check(m, platform, ~queue.w_en | queue.w_rdy, "depthwise write: queue written when full")
+        return m

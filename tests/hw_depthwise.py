@@ -1,0 +1,159 @@
+"""Bench of the depthwise engine with its accumulator; the scratchpad is a model that may refuse."""
+
+import random
+from collections.abc import Sequence
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import connect
+
+from hw_gen.blocks.accumulator import Accumulator
+from hw_gen.blocks.depthwise import DepthwiseEngine
+from hw_gen.interfaces import READ_LATENCY
+from spec import Instruction, NpuConfig
+from tests.golden_reference import Reference, dot, walk
+from tests.hw_bench import sample, simulate
+
+WORD = 0xFFFF_FFFF
+
+
+def targets(instruction: Instruction) -> list[list[int]]:
+    """Accumulator vectors of each step's outputs."""
+    v = instruction.values
+    return [
+        [
+            (v["acc_base"] + dot(index, v["loop"], "acc") + j * v["acc_col"]) % (1 << 16)
+            for j in range(v["outputs"])
+        ]
+        for index, _ in walk(v["loop"])
+    ]
+
+
+class DepthwiseBench:
+    """Runs instructions on the engine from a `Reference`'s memories.
+
+    refuse: how often scratchpad, semaphores, posts and (a busy matrix engine's) accumulator are
+    not ready. After `run`: `writes` accumulator addresses, `reads` scratchpad accesses in order,
+    `posts` as (name, semaphore, writes and reads until then), `cycles`, `stalls` (one a cycle),
+    `acc` the accumulator's contents, `fault` (cause, index).
+    """
+
+    def __init__(
+        self, reference: Reference, body: Sequence[Instruction], *, seed: int = 0, refuse: float = 0
+    ) -> None:
+        self.config: NpuConfig = reference.config
+        self.reference, self.body, self.refuse = reference, body, refuse
+        self.rng = random.Random(seed)
+        self.engine, self.memory = DepthwiseEngine(self.config), Accumulator(self.config)
+        self.writes: list[int] = []
+        self.reads: list[tuple[int, int]] = []
+        self.posts: list[tuple[str, int, int, int]] = []
+        self.waits: list[int] = []
+        self.stalls: list[int] = []
+        self.acc: list[list[int]] = []
+        self.fault: tuple[int, int] | None = None
+        self.phase = "fill"
+
+    def run(self) -> None:
+        dut = Module()
+        dut.submodules.engine, dut.submodules.memory = self.engine, self.memory
+        connect(dut, self.engine.acc, self.memory.depthwise)
+        simulate(
+            dut, self._main, self._scratchpad, self._matrix, self._monitor, self._semaphores,
+            deadline=60_000,
+        )  # fmt: skip
+
+    def _free(self) -> bool:
+        return self.rng.random() >= self.refuse
+
+    async def _main(self, ctx) -> None:
+        port, lanes = self.memory, self.config.cols
+        for addr, vector in enumerate(self.reference.acc):
+            ctx.set(port.w_valid, 1)
+            ctx.set(port.w_addr, addr)
+            ctx.set(port.w_data, sum((v & WORD) << (32 * c) for c, v in enumerate(vector)))
+            await ctx.tick().until(port.w_ready)
+        ctx.set(port.w_valid, 0)
+        self.phase = "run"
+        stream, status = self.engine.i, self.engine.status
+        for index, instruction in enumerate(self.body):
+            while not self._free():
+                await ctx.tick()
+            ctx.set(stream.payload, {"instr": instruction.values, "index": index + 1})
+            ctx.set(stream.valid, 1)
+            while not self.fault:
+                (ready,) = await sample(ctx, stream.ready)
+                if ready:
+                    break
+            ctx.set(stream.valid, 0)
+        while not ctx.get(status.idle) and not self.fault:
+            await ctx.tick()
+        self.phase = "read"
+        await ctx.tick().repeat(2)
+        for addr in range(self.config.acc_vectors + 2):
+            ctx.set(port.r.valid, addr < self.config.acc_vectors)
+            ctx.set(port.r.payload, addr)
+            valid, data = await sample(ctx, port.r_data_valid, port.r_data)
+            assert valid == (addr >= 2)
+            if valid:
+                words = [(data >> (32 * c)) & WORD for c in range(lanes)]
+                self.acc.append([w - (w >> 31 << 32) for w in words])
+        self.phase = "end"
+
+    async def _scratchpad(self, ctx) -> None:
+        port, width = self.engine.spad, self.config.word_bytes
+        coming: list[bytes | None] = [None] * READ_LATENCY
+        while self.phase != "end":
+            data = coming.pop(0)
+            ctx.set(port.ready, self._free())
+            ctx.set(port.data_valid, data is not None)
+            junk = self.rng.randbytes(width)
+            ctx.set(port.data, int.from_bytes((data or b"") + junk[len(data or b"") :], "little"))
+            valid, ready, addr, size = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size
+            )
+            took = valid and ready
+            if took:
+                assert size > 0 and addr + size <= self.config.spad_bytes
+                self.reads.append((addr, size))
+            coming.append(bytes(self.reference.spad[addr : addr + size]) if took else None)
+
+    async def _matrix(self, ctx) -> None:
+        """Now and then adds zeros to vectors that the program does not touch."""
+        used = {addr for each in self.body for row in targets(each) for addr in row}
+        others = [addr for addr in range(self.config.acc_vectors) if addr not in used]
+        while self.phase != "end":
+            hog = self.phase == "run" and bool(others) and not self._free()
+            addr = self.rng.choice(others) if hog else 0
+            ctx.set(self.memory.tag, {"valid": hog, "addr": addr, "overwrite": 0, "fires": 0})
+            await ctx.tick()
+
+    async def _semaphores(self, ctx) -> None:
+        e = self.engine
+        ports = {"done": e.post_done, "read": e.post_read}
+        while self.phase != "end":
+            for post in ports.values():
+                ctx.set(post.ready, self._free())
+            ctx.set(e.wait.grant, ctx.get(e.wait.valid) and self._free())
+            before = len(self.writes), len(self.reads)
+            flags = [x for post in ports.values() for x in (post.valid, post.ready)]
+            values = await sample(ctx, e.wait.grant, e.wait.sem, *flags)
+            if values[0]:
+                self.waits.append(values[1])
+            for i, (name, post) in enumerate(ports.items()):
+                if values[2 + 2 * i] and values[3 + 2 * i]:
+                    self.posts.append((name, ctx.get(post.payload.sem), *before))
+
+    async def _monitor(self, ctx) -> None:
+        port, status = self.engine.acc, self.engine.status
+        while self.phase != "end":
+            if self.phase == "run":
+                self.stalls.append(ctx.get(status.stall))
+            valid, ready, addr, bad, cause, index = await sample(
+                ctx, port.w_valid, port.w_ready, port.w_addr,
+                status.fault, status.cause, status.fault_index,
+            )  # fmt: skip
+            if valid and ready:
+                self.writes.append(addr)
+            if bad and self.fault is None:
+                self.fault = cause, index
+                ctx.set(self.engine.halt, 1)
