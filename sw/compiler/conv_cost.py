@@ -62,14 +62,18 @@ class Cut:
 class ConvCost:
     """The cost of plans of one layer.
 
-    `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `blocks`: column blocks. `images`:
-    how many sets of weights. `few`: loading weights into the array takes longer than computing.
+    `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
+    `blocks`: column blocks. `images`: how many sets of weights. `few`: loading weights into the
+    array takes longer than computing.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
         self.geo, self.config = geo, config
         self.held_in = geo.input.tensor in room.held
         self.held_out = geo.output.tensor in room.held
+        self.added = geo.residual
+        if geo.residual is not None and geo.residual.tensor in room.held:
+            self.added = None
         self.blocks = -(-geo.oc // config.cols)
         self.few = geo.oh * geo.ow < config.rows
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
@@ -116,7 +120,11 @@ class ConvCost:
         units = tiles * many * (groups if self.merges(cut) else self.blocks)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
-        load = act_load * again + (wgt + fetch) / bus
+        added = 0
+        if self.added is not None:
+            added = geo.n * geo.oh * geo.ow * geo.oc * self.added.item
+        load = act_load * again + (wgt + fetch + added) / bus
+        load += SPLIT_RUN * self._output_runs(xs, groups) if added else 0
         store = 0 if self.held_out else out / bus + SPLIT_RUN * self._output_runs(xs, groups)
         vector = geo.n * geo.oh * geo.ow * self.blocks
         # With one slot, loading stops while the matrix engine computes.
@@ -130,7 +138,7 @@ class ConvCost:
         cycles += start + tail + UNIT_CYCLES * units
         if out_slots == 1:
             cycles += out / bus
-        return math.ceil(cycles), act * again + wgt + out
+        return math.ceil(cycles), act * again + wgt + out + added
 
     def merges(self, cut: Cut) -> bool:
         """Whether one instruction computes all column blocks of a group."""

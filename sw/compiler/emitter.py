@@ -6,8 +6,9 @@ from typing import Any
 from spec.config import NpuConfig
 from spec.isa import Opcode, Space
 from sw.compiler.constants import ConstantPool, pack_params
+from sw.compiler.dma import bounding, load_box
 from sw.compiler.draft import Access, Buffer, Draft, Node, Place
-from sw.compiler.geometry import Box
+from sw.compiler.geometry import Box, address
 from sw.compiler.layers import Epilogue, View
 from sw.compiler.slots import Slots
 
@@ -26,6 +27,28 @@ class Resources:
         """The buffer of a tensor that lies on chip; None if it lies in memory."""
         buffer = self.tensors[view.tensor]
         return buffer if buffer.place is Place.SPAD else None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A box on chip: its first byte within `buffer`; bytes between its rows and pixels."""
+
+    buffer: Buffer
+    at: int
+    line: int
+    pixel: int
+
+    def is_dense(self, box: Box, item: int) -> bool:
+        """Whether the elements of this box lie one after another."""
+        pixel = box.channels * item
+        return (self.pixel == pixel or box.vectors == 1) and (
+            self.line == box.cols * pixel or box.rows == 1
+        )
+
+    def inside(self, box: Box, region: Box) -> "Spot":
+        """The place of `region` of this box."""
+        skip = (region.y0 - box.y0) * self.line + (region.x0 - box.x0) * self.pixel
+        return Spot(self.buffer, self.at + skip, self.line, self.pixel)
 
 
 def touch(
@@ -83,6 +106,28 @@ class LayerEmitter:
         node.layer = self.index
         node.note = f"{self.name}: {note}"
         self.res.draft.nodes.append(node)
+
+    def load_box(self, view: View, box: Box, slot: Buffer, note: str) -> None:
+        """Load `box` of a tensor to the start of `slot`, pixel after pixel."""
+        pixel = box.channels * view.item
+        mem = address(view, box)
+        dims = [
+            (box.rows, view.strides[1], box.cols * pixel),
+            (box.cols, view.strides[2], pixel),
+        ]
+        run, loops = load_box(dims, pixel)
+        source = self.res.tensors[view.tensor]
+        stop = mem + bounding(loops, "mem", run)
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=stop, write=False),
+                Access(buffer=slot, start=0, stop=box.elements * view.item, write=True),
+            ],
+            note,
+        )
 
     def load_params(self, o0: int, o1: int, slot: Buffer) -> None:
         """Load the parameter entries of output channels o0…o1."""

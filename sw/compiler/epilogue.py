@@ -1,12 +1,12 @@
-"""VECTOR behind a product: what every layer does that leaves its sums in the accumulator."""
+"""Fields of VECTOR that layers share: behind a product, and for elementwise operands."""
 
 from typing import Any
 
 from spec.isa import Alu, DType, Scale, Space
-from sw.compiler.layers import Epilogue
+from sw.compiler.layers import Epilogue, Operand, Residual
 
 
-def accumulator_values(epilogue: Epilogue) -> dict[str, Any]:
+def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[str, Any]:
     """Fields of a VECTOR that takes A from the accumulator and writes the scratchpad.
 
     Bases, lanes and loops are the caller's.
@@ -27,4 +27,31 @@ def accumulator_values(epilogue: Epilogue) -> dict[str, Any]:
     if epilogue.scale is Scale.TENSOR:
         assert epilogue.multiplier is not None and epilogue.shift is not None
         values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
+    if residual is not None:
+        values |= {
+            "a_clamp": 1,
+            "a_min": residual.low,
+            "a_max": residual.high,
+            "a_shl": residual.shift_left,
+            "alu": Alu.ADD,
+            **operand_values("b", residual.operand),
+        }
+        if residual.shift:
+            values |= {
+                "o_scale": Scale.TENSOR,
+                "o_mult": residual.multiplier,
+                "o_shift": residual.shift,
+            }
+    return values
+
+
+def operand_values(stream: str, operand: Operand) -> dict[str, Any]:
+    """Fields of an operand that comes from the scratchpad; `stream`: a or b."""
+    values: dict[str, Any] = {f"{stream}_type": operand.dtype, f"{stream}_zp": operand.zero_point}
+    if operand.shift:
+        values |= {
+            f"{stream}_scale": Scale.TENSOR,
+            f"{stream}_mult": operand.multiplier,
+            f"{stream}_shift": operand.shift,
+        }
     return values

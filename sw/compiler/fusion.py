@@ -11,6 +11,7 @@ import numpy as np
 from spec.isa import Alu, DType
 from spec.numerics import RANGES
 from sw.compiler.layers import DTYPE, UNSIGNED, Epilogue
+from sw.compiler.sums import PRODUCTS, find_sums
 from sw.compiler.tosa import Graph, Op
 
 INT32 = RANGES[DType.I32]
@@ -28,6 +29,10 @@ class Fusion:
         self.done: set[int] = set()
         self.operand_rescales = self._operand_rescales()
         self.done.update(id(op) for op in self.operand_rescales.values())
+        sums = find_sums(graph, self.operand_rescales)
+        self.sum_of = {id(s.product): s for s in sums}
+        """By product: the ADD that its layer computes too."""
+        self.sum_at = {id(s.add): s for s in sums}
 
     def next(self, name: str, *kinds: str) -> Op | None:
         """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it."""
@@ -114,5 +119,6 @@ class Fusion:
 
     def _fuses_rescale(self, before: Op, rescale: Op) -> bool:
         """Whether the RESCALE belongs to the layer of the operator before it."""
-        products = ("CONV2D", "DEPTHWISE_CONV2D", "MATMUL", *ALU)
-        return before.kind in products and self.next(before.outputs[0], "RESCALE") is rescale
+        return (
+            before.kind in (*PRODUCTS, *ALU) and self.next(before.outputs[0], "RESCALE") is rescale
+        )

@@ -87,6 +87,13 @@ class Box(Tile):
         return self.vectors * self.channels
 
 
+def address(view: View, box: Box) -> int:
+    """Byte offset of the first element of `box` in the tensor of `view`."""
+    s0, s1, s2 = view.strides
+    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
+    return at + box.c0 * view.item
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvGeometry:
     """A ConvLayer's dimensions. A pointwise layer over dense tensors is one tall column of pixels.
@@ -98,6 +105,7 @@ class ConvGeometry:
     layer: ConvLayer
     input: View
     output: View
+    residual: View | None
     n: int
     h: int
     w: int
@@ -235,19 +243,23 @@ def packings(layer: ConvLayer, rows: int) -> list[Packing]:
 def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
     """Dimensions of `layer`; images of dense pointwise layers are joined into one column."""
     view, out = layer.input, layer.output
+    added = None if layer.residual is None else layer.residual.operand.view
     n, h, w, c = view.shape
     kh, kw = layer.kernel
     _, oh, ow, oc = out.shape
-    if layer.is_pointwise and view.is_dense and out.is_dense:
+    dense = view.is_dense and out.is_dense and (added is None or added.is_dense)
+    if layer.is_pointwise and dense:
         images = 1 if layer.weight_view is None else n
         pixels = n * h * w // images
         view = _column(view, images, pixels)
         out = _column(out, images, pixels)
+        added = None if added is None else _column(added, images, pixels)
         n, h, w, oh, ow = images, pixels, 1, pixels, 1
     return ConvGeometry(
         layer=layer,
         input=view,
         output=out,
+        residual=added,
         n=n,
         h=h,
         w=w,

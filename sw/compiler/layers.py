@@ -43,6 +43,12 @@ class View:
         row = w * c * self.item
         return self.strides == (h * row, row, c * self.item)
 
+    def channels(self, part: slice) -> "View":
+        """Channels `part` of every pixel."""
+        n, h, w, _ = self.shape
+        offset = self.offset + part.start * self.item
+        return replace(self, shape=(n, h, w, part.stop - part.start), offset=offset)
+
     def __str__(self) -> str:
         at = "" if not self.offset and self.is_dense else f"+{self.offset}{list(self.strides)}"
         return f"%{self.tensor}{at}:{self.dtype}{list(self.shape)}"
@@ -110,6 +116,46 @@ class Epilogue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """An elementwise operand: its view, element type, zero point and RESCALE (shift 0: none)."""
+
+    view: View
+    dtype: DType
+    zero_point: int = 0
+    multiplier: int = 0
+    shift: int = 0
+
+    def __str__(self) -> str:
+        scale = f"*{self.multiplier}>>{self.shift}" if self.shift else ""
+        return f"({self.view} - {self.zero_point}){scale}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residual:
+    """A sum behind a product: clamp(RESCALE(product), low, high) << shift_left, plus `operand`.
+
+    RESCALE is the epilogue's; its zero point, range, type and TABLE are those of the sum's result,
+    which `multiplier` and `shift` rescale (shift 0: not at all).
+    """
+
+    operand: Operand
+    low: int
+    high: int
+    shift_left: int
+    multiplier: int = 0
+    shift: int = 0
+
+    def channels(self, part: slice) -> "Residual":
+        """The same for some of the channels."""
+        view = self.operand.view.channels(part)
+        return replace(self, operand=replace(self.operand, view=view))
+
+    def __str__(self) -> str:
+        scale = f" *{self.multiplier}>>{self.shift}" if self.shift else ""
+        return f"[{self.low},{self.high}]<<{self.shift_left} + {self.operand}{scale}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """What every layer has. `ops`: names of the TOSA operators; `source`: line of the model."""
 
@@ -121,6 +167,10 @@ class Layer:
     @property
     def inputs(self) -> tuple[View, ...]:
         raise NotImplementedError
+
+
+def _finish(epilogue: Epilogue, residual: Residual | None) -> str:
+    return str(epilogue) if residual is None else f"{residual}; {epilogue}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +191,13 @@ class ConvLayer(Layer):
     weight_zp: int = 0
     weights: NDArray[np.int8] | None = None
     weight_view: View | None = None
+    residual: Residual | None = None
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        return (self.input,) if self.weight_view is None else (self.input, self.weight_view)
+        weight = () if self.weight_view is None else (self.weight_view,)
+        added = () if self.residual is None else (self.residual.operand.view,)
+        return (self.input, *weight, *added)
 
     @property
     def is_pointwise(self) -> bool:
@@ -157,7 +210,7 @@ class ConvLayer(Layer):
         kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
         return (
             f"conv {self.name}: {self.output} = {self.input} * {weight} {kernel} "
-            f"zp={self.input_zp},{self.weight_zp}; {self.epilogue}"
+            f"zp={self.input_zp},{self.weight_zp}; {_finish(self.epilogue, self.residual)}"
         )
 
 
@@ -176,6 +229,7 @@ class DepthwiseLayer(Layer):
     pad: tuple[int, int] = (0, 0)
     input_zp: int = 0
     weight_zp: int = 0
+    residual: Residual | None = None
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -184,13 +238,13 @@ class DepthwiseLayer(Layer):
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        return (self.input,)
+        return (self.input,) if self.residual is None else (self.input, self.residual.operand.view)
 
     def __str__(self) -> str:
         kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
         return (
             f"depthwise {self.name}: {self.output} = {self.input} {kernel} "
-            f"zp={self.input_zp},{self.weight_zp}; {self.epilogue}"
+            f"zp={self.input_zp},{self.weight_zp}; {_finish(self.epilogue, self.residual)}"
         )
 
 
@@ -216,21 +270,6 @@ class PoolLayer(Layer):
             f"{kind} {self.name}: {self.output} = {self.input} k={self.kernel} s={self.stride} "
             f"p={self.pad} zp={self.input_zp}; {self.epilogue}"
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
-    """An elementwise operand: its view, element type, zero point and RESCALE (shift 0: none)."""
-
-    view: View
-    dtype: DType
-    zero_point: int = 0
-    multiplier: int = 0
-    shift: int = 0
-
-    def __str__(self) -> str:
-        scale = f"*{self.multiplier}>>{self.shift}" if self.shift else ""
-        return f"({self.view} - {self.zero_point}){scale}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

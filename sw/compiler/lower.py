@@ -30,6 +30,7 @@ from sw.compiler.layers import (
     MoveLayer,
     Operand,
     PoolLayer,
+    Residual,
     View,
     dense,
 )
@@ -49,7 +50,8 @@ class Lowering:
     def run(self) -> LayerProgram:
         """The layers of the whole graph; `CompileError` names the operator that has none."""
         for op in self.graph.ops:
-            if id(op) not in self.fusion.done:
+            # A product that a sum follows waits for the sum's other operand.
+            if id(op) not in self.fusion.done and id(op) not in self.fusion.sum_of:
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)
@@ -156,7 +158,7 @@ class Lowering:
     # Layers -----------------------------------------------------------------------------------
 
     def _conv2d(self, op: Op) -> None:
-        names, target, epilogue = self._product(op)
+        names, target, epilogue, residual = self._weighted(op)
         view = self._image(op.inputs[0])
         kernel = self.graph.tensors[op.inputs[1]].shape[1:3]
         stride = op.attributes["stride"]
@@ -178,11 +180,12 @@ class Lowering:
                 input_zp=self.fusion.integer(op.inputs[3]),
                 weight_zp=self.fusion.integer(op.inputs[4]),
                 weights=self.graph.constant(op.inputs[1]),
+                residual=residual,
             )
         )
 
-    def _product(self, op: Op) -> tuple[list[str], View, Epilogue]:
-        """(operators, output, epilogue) of a convolution and of what follows it."""
+    def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | None]:
+        """`_product` of a convolution."""
         _, weight, bias, _, _ = op.inputs
         if not self.graph.tensors[weight].is_constant or not self.graph.tensors[bias].is_constant:
             raise CompileError(
@@ -191,18 +194,43 @@ class Lowering:
                 source=op.source,
                 hint="use MATMUL for a product of two run-time tensors",
             )
-        names = [op.kind]
         shape = self.graph.tensors[op.outputs[0]].shape
         values = np.broadcast_to(self.graph.constant(bias), shape[3:]).astype(np.int32)
-        out, epilogue = self.fusion.after_int32(op.outputs[0], names, bias=values)
-        return names, self._output(out, to_nhwc(shape)), epilogue
+        return self._product(op, to_nhwc(shape), bias=values)
+
+    def _product(
+        self, op: Op, shape: tuple[int, int, int, int], **values: Any
+    ) -> tuple[list[str], View, Epilogue, Residual | None]:
+        """(operators, output, epilogue, residual) of a product and of what follows it.
+
+        `shape`: of its result as NHWC; `values`: fields of the epilogue.
+        """
+        names = [op.kind]
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names, **values)
+        found = self.fusion.sum_of.get(id(op))
+        if found is None:
+            return names, self._output(out, shape), epilogue, None
+        operand = self._operand(found.other, shape)
+        out, last = self.fusion.after_int32(self.fusion.absorb(found.add, names), names)
+        residual = Residual(
+            operand=operand,
+            low=epilogue.low - epilogue.zero_point,
+            high=epilogue.high - epilogue.zero_point,
+            shift_left=found.shift_left,
+            multiplier=0 if last.multiplier is None else int(last.multiplier[0]),
+            shift=0 if last.shift is None else int(last.shift[0]),
+        )
+        epilogue = replace(
+            last, bias=epilogue.bias, multiplier=epilogue.multiplier, shift=epilogue.shift
+        )
+        return names, self._output(out, shape), epilogue, residual
 
     def _image(self, name: str) -> View:
         n, h, w, c = self.graph.tensors[name].shape
         return self.storage.view(name, (n, h, w, c))
 
     def _depthwise_conv2d(self, op: Op) -> None:
-        names, target, epilogue = self._product(op)
+        names, target, epilogue, residual = self._weighted(op)
         stride, dilation = op.attributes["stride"], op.attributes["dilation"]
         top, _, left, _ = op.attributes["pad"]
         weights = self.graph.constant(op.inputs[1])
@@ -224,11 +252,12 @@ class Lowering:
                     input=view,
                     epilogue=epilogue,
                     weights=np.ascontiguousarray(weights[..., 0]),
+                    residual=residual,
                     **shared,
                 )
             )
         else:
-            self._grouped(op.name, view, target, weights, epilogue, shared)
+            self._grouped(op.name, view, target, weights, epilogue, residual, shared)
 
     def _grouped(
         self,
@@ -237,6 +266,7 @@ class Lowering:
         target: View,
         weights: NDArray[np.int8],
         epilogue: Epilogue,
+        residual: Residual | None,
         shared: dict[str, Any],
     ) -> None:
         """A depthwise convolution as products: blocks of channels with block-diagonal weights."""
@@ -252,11 +282,12 @@ class Lowering:
             self.layers.append(
                 ConvLayer(
                     name=name if step >= c else f"{name}.c{c0}",
-                    output=_channels(target, outs),
-                    input=_channels(view, slice(c0, c1)),
+                    output=target.channels(outs),
+                    input=view.channels(slice(c0, c1)),
                     epilogue=epilogue.channels(outs),
                     kernel=(kh, kw),
                     weights=dense.reshape(-1, kh, kw, c1 - c0),
+                    residual=residual and residual.channels(outs),
                     **shared,
                 )
             )
@@ -265,12 +296,11 @@ class Lowering:
         a, b, a_zp, b_zp = op.inputs
         n, h, k = self.graph.tensors[a].shape
         w = self.graph.tensors[b].shape[2]
-        names = [op.kind]
-        out, epilogue = self.fusion.after_int32(op.outputs[0], names)
+        names, target, epilogue, residual = self._product(op, (n, h, 1, w))
         self.layers.append(
             ConvLayer(
                 name=op.name,
-                output=self._output(out, (n, h, 1, w)),
+                output=target,
                 ops=tuple(names),
                 source=op.source,
                 input=self.storage.view(a, (n, h, 1, k)),
@@ -278,6 +308,7 @@ class Lowering:
                 input_zp=self.fusion.integer(a_zp),
                 weight_zp=self.fusion.integer(b_zp),
                 weight_view=self.storage.view(b, (n, k, 1, w)),
+                residual=residual,
             )
         )
 
@@ -327,6 +358,9 @@ class Lowering:
         )
 
     def _binary(self, op: Op) -> None:
+        if (found := self.fusion.sum_at.get(id(op))) is not None:
+            self._handler(found.product)(found.product)
+            return
         shapes = [self.graph.tensors[i].shape for i in op.inputs]
         if shapes[0] != shapes[1]:
             raise CompileError(
@@ -401,13 +435,6 @@ class Lowering:
                 epilogue=epilogue,
             )
         )
-
-
-def _channels(view: View, part: slice) -> View:
-    """Channels `part` of every pixel of `view`."""
-    n, h, w, _ = view.shape
-    offset = view.offset + part.start * view.item
-    return replace(view, shape=(n, h, w, part.stop - part.start), offset=offset)
 
 
 def _subsample(view: View, target: View, stride: tuple[int, int]) -> View:

@@ -4,16 +4,16 @@ Each column block of a tile is one MATRIX instruction (per part) and one VECTOR;
 accumulator alternate, so the epilogue of one block runs under the next.
 """
 
-from typing import Any
-
 from spec.config import NpuConfig
-from spec.isa import Alu, DType, Opcode, Scale, Space
+from spec.isa import Opcode
 from sw.compiler.conv_loads import ConvLoads
 from sw.compiler.conv_steps import Accumulators, Unit, steps
 from sw.compiler.dma import store_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources, touch
-from sw.compiler.geometry import Box, ConvGeometry, Packing
+from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.epilogue import accumulator_values
+from sw.compiler.geometry import Box, ConvGeometry, Packing, address
+from sw.compiler.residual import ResidualTiles
 from sw.compiler.tiling_conv import ConvPlan
 
 MIN_SLICED = 32
@@ -31,6 +31,9 @@ class ConvScheduler(LayerEmitter):
         self.loads = ConvLoads(geo, plan, config, res, index)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
         self.accumulators = Accumulators(plan, config, geo.oc)
+        self.added: ResidualTiles | None = None
+        if geo.residual is not None:
+            self.added = ResidualTiles(geo, geo.residual, plan, config, res, index)
 
     def run(self) -> None:
         """Emit the whole layer; the loads of a step go ahead of the step before it."""
@@ -39,6 +42,8 @@ class ConvScheduler(LayerEmitter):
         pending: Unit | None = None
         for i, step in enumerate(todo):
             self.loads.load(step, pinned=None, sliced=i == 0)
+            if i == 0 and self.added is not None:
+                self.added.start(todo)
             ahead = todo[i + 1] if i + 1 < len(todo) else None
             for unit in self.accumulators.units(step):
                 self._matrix(unit)
@@ -186,114 +191,98 @@ class ConvScheduler(LayerEmitter):
     # Epilogue and store -----------------------------------------------------------------------
 
     def _finish(self, unit: Unit, final: bool = False) -> None:
-        """The epilogue of a finished column block, and the store when its pixels are complete.
+        """The epilogue of finished column blocks, and the store when their pixels are complete.
 
         `final`: nothing follows that would hide them, so they overlap slice by slice.
         """
         held = self.res.held(self.geo.output)
         if held is not None:
             self._keep(unit, held)
-            return
-        step, tile, item = unit.step, unit.step.tile, self.geo.output.item
-        cols, joint = self.config.cols, self.plan.joint
-        wide = min(step.stop * cols, self.geo.oc) - step.first * cols
-        channels = wide if joint else self.loads.width(unit.block)
-        key = (tile, step.group, 0 if joint else unit.block)
-        out, _ = self.out.get(key, None)
-        assert out is not None
-        sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
-        slices = _slices(tile.rows) if sliced else 1
-        at = unit.in_group * cols * item if joint else 0
-        self._pack(unit, out, channels * item, at, slices)
-        if not joint:
-            self._store(unit, out, unit.block * cols, channels, slices)
-        elif unit.block + unit.count == step.stop:
-            self._store(unit, out, step.first * cols, channels, slices)
+        else:
+            self._pack(unit, final)
+        if self.added is not None:
+            self.added.done(unit)
 
     def _keep(self, unit: Unit, out: Buffer) -> None:
         """The epilogue into a tensor that stays on chip."""
         view, tile, cols = self.geo.output, unit.step.tile, self.config.cols
-        image, line, pixel = view.strides
-        c0, width = unit.block * cols, self.loads.width(unit.block)
-        at = view.offset + tile.batch * image + tile.y0 * line + tile.x0 * pixel + c0 * view.item
-        loops = [
-            {"count": unit.count, "a": tile.vectors, "o": cols * view.item, "param": 1},
-            {"count": tile.rows, "a": tile.cols, "o": line},
-            {"count": tile.cols, "a": 1, "o": pixel},
-        ]
-        writes = [
-            touch(
-                out,
-                view,
-                Box(
-                    batch=tile.batch,
-                    y0=tile.y0,
-                    y1=tile.y1,
-                    x0=tile.x0,
-                    x1=tile.x1,
-                    c0=first,
-                    c1=first + width,
-                ),
-                write=True,
-                level=int(unit.count > 1),
-                iteration=i,
+        _, line, pixel = view.strides
+        boxes = [
+            Box(
+                batch=tile.batch,
+                y0=tile.y0,
+                y1=tile.y1,
+                x0=tile.x0,
+                x1=tile.x1,
+                c0=block * cols,
+                c1=block * cols + self.loads.width(block),
             )
-            for i, first in enumerate(range(c0, c0 + unit.count * cols, cols))
+            for block in range(unit.block, unit.block + unit.count)
         ]
-        self._vector(unit, out, at, loops, writes)
+        level = int(unit.count > 1)
+        writes = [
+            touch(out, view, box, write=True, level=level, iteration=i)
+            for i, box in enumerate(boxes)
+        ]
+        self._vector(unit, Spot(out, address(view, boxes[0]), line, pixel), 1, writes)
 
-    def _pack(self, unit: Unit, out: Buffer, pixel: int, at: int, slices: int) -> None:
-        """The epilogue into a slot, pixel after pixel from `at` on."""
-        lanes, item, cols = self.loads.width(unit.block), self.geo.output.item, self.config.cols
-        vectors = unit.step.tile.vectors
-        rows = vectors // slices
-        last = (unit.count - 1) * cols + lanes
-        loops = [
-            {"count": unit.count, "a": vectors, "o": cols * item, "param": 1},
-            {"count": slices, "a": rows, "o": rows * pixel},
-            {"count": rows, "a": 1, "o": pixel},
-        ]
+    def _pack(self, unit: Unit, final: bool) -> None:
+        """The epilogue into a slot, pixel after pixel, and the store."""
+        step, tile, item = unit.step, unit.step.tile, self.geo.output.item
+        cols, joint, lanes = self.config.cols, self.plan.joint, self.loads.width(unit.block)
+        channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else lanes
+        out, _ = self.out.get((tile, step.group, 0 if joint else unit.block), None)
+        assert out is not None
+        sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
+        slices = _slices(tile.rows) if sliced else 1
+        pixel, at = channels * item, unit.in_group * cols * item if joint else 0
+        vectors, last = tile.vectors // slices, (unit.count - 1) * cols + lanes
         writes = [
             Access(
                 buffer=out,
-                start=at + i * rows * pixel,
-                stop=at + ((i + 1) * rows - 1) * pixel + last * item,
+                start=at + i * vectors * pixel,
+                stop=at + ((i + 1) * vectors - 1) * pixel + last * item,
                 write=True,
                 level=2 if slices > 1 else 0,
                 iteration=i,
             )
             for i in range(slices)
         ]
-        self._vector(unit, out, at, loops, writes)
+        self._vector(unit, Spot(out, at, tile.cols * pixel, pixel), slices, writes)
+        if not joint or unit.block + unit.count == step.stop:
+            self._store(unit, out, (step.first if joint else unit.block) * cols, channels, slices)
 
-    def _vector(
-        self, unit: Unit, out: Buffer, at: int, loops: list[dict[str, int]], writes: list[Access]
-    ) -> None:
-        epilogue, acc = self.layer.epilogue, self.res.acc
-        lanes = self.loads.width(unit.block)
-        values: dict[str, Any] = {
-            "a_space": Space.ACC,
-            "a_type": DType.I32,
+    def _vector(self, unit: Unit, out: Spot, slices: int, writes: list[Access]) -> None:
+        """The VECTOR of a unit: column blocks, `slices` equal parts of the rows, rows, columns."""
+        tile, lanes = unit.step.tile, self.loads.width(unit.block)
+        rows = tile.rows // slices
+        added = None if self.added is None else self.added.spot(unit)
+        steps = self._steps(rows, out, self.geo.output.item)
+        loops = [
+            {"count": unit.count, "a": tile.vectors, "o": steps[0], "param": 1},
+            {"count": slices, "a": rows * tile.cols, "o": steps[1]},
+            {"count": rows, "a": tile.cols, "o": steps[2]},
+            {"count": tile.cols, "a": 1, "o": steps[3]},
+        ]
+        values = accumulator_values(self.layer.epilogue, self.layer.residual)
+        values |= {
             "a_base": unit.acc,
-            "alu": Alu.PASS,
-            "bias": int(epilogue.bias is not None and epilogue.bias.any()),
-            "a_scale": epilogue.scale,
-            "o_zp": epilogue.zero_point,
-            "o_min": epilogue.low,
-            "o_max": epilogue.high,
-            "table": int(epilogue.table is not None),
-            "o_space": Space.SPAD,
-            "o_type": epilogue.dtype,
-            "o_base": at,
+            "o_base": out.at,
             "lanes": lanes,
             "lanes_last": lanes,
             "loop": loops,
         }
-        if epilogue.scale is Scale.TENSOR:
-            assert epilogue.multiplier is not None and epilogue.shift is not None
-            values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
         accesses = [*self._sums(unit, write=False), *writes]
-        bases = {"a_base": acc, "o_base": out}
+        bases = {"a_base": self.res.acc, "o_base": out.buffer}
+        if self.added is not None and added is not None:
+            spot, read = added
+            values["b_base"] = spot.at
+            bases["b_base"] = spot.buffer
+            accesses.append(read)
+            for loop, step in zip(
+                loops, self._steps(rows, spot, self.added.view.item), strict=True
+            ):
+                loop["b"] = step
         params = self.loads.params_of(unit.step)
         if params is not None:
             entry = unit.in_group
@@ -303,8 +292,12 @@ class ConvScheduler(LayerEmitter):
                 Access(buffer=params, start=entry, stop=entry + unit.count, write=False)
             )
         accesses += self.table_reads()
-        note = f"block {unit.block} y{unit.step.tile.y0} x{unit.step.tile.x0}"
+        note = f"block {unit.block} y{tile.y0} x{tile.x0}"
         self.node(Opcode.VECTOR, values, bases, accesses, note)
+
+    def _steps(self, rows: int, spot: Spot, item: int) -> tuple[int, int, int, int]:
+        """Bytes between column blocks, slices of `rows` rows, rows and columns at `spot`."""
+        return self.config.cols * item, rows * spot.line, spot.line, spot.pixel
 
     def _store(self, unit: Unit, out: Buffer, channel: int, channels: int, slices: int) -> None:
         tile, view = unit.step.tile, self.geo.output

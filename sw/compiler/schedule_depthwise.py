@@ -5,19 +5,19 @@ depthwise engine fills another.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from spec.config import NpuConfig
 from spec.isa import Opcode, Space
 from sw.compiler.depthwise import Pass, inputs_of, passes, units
-from sw.compiler.dma import bounding, load_box, store_box
+from sw.compiler.dma import store_box
 from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources, touch
+from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.epilogue import accumulator_values
-from sw.compiler.geometry import Box
-from sw.compiler.layers import DepthwiseLayer
+from sw.compiler.geometry import Box, address
+from sw.compiler.layers import DepthwiseLayer, Residual
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_depthwise import DepthwisePlan, boxes
-from sw.compiler.tiling_vector import address
 
 ACC_BANKS = 4
 
@@ -54,13 +54,16 @@ class DepthwiseScheduler(LayerEmitter):
             entries = -(-plan.tc // config.cols)
             self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
         self.held_in, self.held_out = res.held(layer.input), res.held(layer.output)
+        self.added: Slots | None = None
+        if plan.res_slots:
+            self.added = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
         self.turn = 0
 
     def run(self) -> None:
         """Emit the whole layer; loads run ahead by the number of slots."""
         self.load_table()
         todo = boxes(self.layer, self.plan)
-        ahead = max(1, self.plan.act_slots)
+        ahead = self.plan.ahead
         for box in todo[:ahead]:
             self._load(box)
         pending: _Unit | None = None
@@ -100,6 +103,8 @@ class DepthwiseScheduler(LayerEmitter):
             assert param is not None
             if fresh:
                 self.load_params(box.c0, box.c1, param)
+        if self.added is not None and self.layer.residual is not None:
+            self._load_residual(self.layer.residual, self.added, box)
 
     def _load_weights(self, box: Box, slot: Buffer) -> None:
         data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
@@ -119,30 +124,15 @@ class DepthwiseScheduler(LayerEmitter):
     def _load_act(self, box: Box) -> None:
         slot, fresh = self.act.get(box, None)
         assert slot is not None and fresh
-        view, reads = self.layer.input, inputs_of(self.layer, box)
-        if reads.elements == 0:
-            return
-        mem, pixel = address(view, reads), reads.channels
-        run, loops = load_box(
-            [
-                (reads.rows, view.strides[1], reads.cols * pixel),
-                (reads.cols, view.strides[2], pixel),
-            ],
-            pixel,
-        )
-        source = self.res.tensors[view.tensor]
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
-            {"mem_base": source, "chip_base": slot},
-            [
-                Access(
-                    buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False
-                ),
-                Access(buffer=slot, start=0, stop=reads.elements, write=True),
-            ],
-            f"act y{box.y0} x{box.x0} c{box.c0}",
-        )
+        reads = inputs_of(self.layer, box)
+        if reads.elements > 0:
+            self.load_box(self.layer.input, reads, slot, f"act y{box.y0} x{box.x0} c{box.c0}")
+
+    def _load_residual(self, residual: Residual, slots: Slots, box: Box) -> None:
+        slot, fresh = slots.get(box, None)
+        assert slot is not None and fresh
+        note = f"residual y{box.y0} x{box.x0} c{box.c0}"
+        self.load_box(residual.operand.view, box, slot, note)
 
     # Compute ----------------------------------------------------------------------------------
 
@@ -248,7 +238,8 @@ class DepthwiseScheduler(LayerEmitter):
         blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
         out, at, line, pixel, write = self._result(unit)
         entry = (piece.c0 - box.c0) // cols
-        values = accumulator_values(self.layer.epilogue) | {
+        residual = self.layer.residual
+        values = accumulator_values(self.layer.epilogue, residual) | {
             "a_base": unit.acc,
             "o_base": at,
             "lane_loop": 0,
@@ -260,12 +251,14 @@ class DepthwiseScheduler(LayerEmitter):
                 {"count": piece.cols, "a": 1, "o": pixel},
             ],
         }
+        bases, reads = self._residual(unit, values)
         acc, size = self.res.acc, blocks * piece.vectors
         accesses = [
             Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
             write,
+            *reads,
         ]
-        bases = {"a_base": acc, "o_base": out}
+        bases |= {"a_base": acc, "o_base": out}
         if self.params is not None:
             params = self.params.get(box.c0, None)[0]
             assert params is not None
@@ -280,6 +273,31 @@ class DepthwiseScheduler(LayerEmitter):
             accesses,
             f"finish y{piece.y0} x{piece.x0} c{piece.c0}",
         )
+
+    def _residual(
+        self, unit: _Unit, values: dict[str, Any]
+    ) -> tuple[dict[str, Buffer], list[Access]]:
+        """Base and access of a VECTOR's residual; its addresses go into `values`."""
+        if self.layer.residual is None:
+            return {}, []
+        view, box, piece = self.layer.residual.operand.view, unit.box, unit.piece
+        held = self.res.held(view)
+        if held is not None:
+            spot = Spot(held, address(view, piece), view.strides[1], view.strides[2])
+            read = touch(held, view, piece, write=False)
+        else:
+            assert self.added is not None
+            slot = self.added.get(box, None)[0]
+            assert slot is not None
+            pixel = box.channels * view.item
+            at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * view.item
+            spot = Spot(slot, at, box.cols * pixel, pixel)
+            read = Access(buffer=slot, start=0, stop=box.elements * view.item, write=False)
+        steps = (self.config.cols * view.item, spot.line, spot.pixel)
+        for loop, step in zip(values["loop"], steps, strict=True):
+            loop["b"] = step
+        values["b_base"] = spot.at
+        return {"b_base": spot.buffer}, [read]
 
     def _store(self, box: Box) -> None:
         out, _ = self.out.get(box, None)

@@ -1,48 +1,25 @@
 """Schedules of pooling and elementwise layers: load a box, compute it, store it, all overlapped."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from spec.config import NpuConfig
 from spec.isa import Alu, Opcode, Reduce, Scale, Space
 from spec.numerics import reciprocal_scale
-from sw.compiler.dma import bounding, load_box, store_box
-from sw.compiler.draft import Access, Buffer, Place
-from sw.compiler.emitter import LayerEmitter, Resources, touch
-from sw.compiler.geometry import Box
+from sw.compiler.dma import store_box
+from sw.compiler.draft import Access, Place
+from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.epilogue import operand_values
+from sw.compiler.geometry import Box, address
 from sw.compiler.layers import ElementwiseLayer, PoolLayer, View
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_vector import (
     VectorLayer,
     VectorPlan,
-    address,
     boxes,
     input_box,
     views,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A box on chip: its first byte within `buffer`; bytes between its rows and pixels."""
-
-    buffer: Buffer
-    at: int
-    line: int
-    pixel: int
-
-    def is_dense(self, box: Box, item: int) -> bool:
-        """Whether the elements of this box lie one after another."""
-        pixel = box.channels * item
-        return (self.pixel == pixel or box.vectors == 1) and (
-            self.line == box.cols * pixel or box.rows == 1
-        )
-
-    def inside(self, box: Box, region: Box) -> "_Place":
-        """The place of `region` of this box."""
-        skip = (region.y0 - box.y0) * self.line + (region.x0 - box.x0) * self.pixel
-        return _Place(self.buffer, self.at + skip, self.line, self.pixel)
 
 
 class VectorScheduler(LayerEmitter):
@@ -95,47 +72,25 @@ class VectorScheduler(LayerEmitter):
             slot, _ = slots.get(box, None)
             assert slot is not None
             if reads.elements > 0:
-                self._load_operand(view, reads, slot)
+                self.load_box(view, reads, slot, f"in y{reads.y0} x{reads.x0} c{reads.c0}")
 
-    def _place(self, view: View, slots: Slots | None, box: Box, whole: Box) -> _Place:
+    def _place(self, view: View, slots: Slots | None, box: Box, whole: Box) -> Spot:
         """Where the pixels of `box` lie: in the slot of output box `whole`, or on chip for good."""
         held = self.res.held(view)
         if held is not None:
-            return _Place(held, address(view, box), view.strides[1], view.strides[2])
+            return Spot(held, address(view, box), view.strides[1], view.strides[2])
         assert slots is not None
         slot, _ = slots.get(whole, None)
         assert slot is not None
         pixel = box.channels * view.item
-        return _Place(slot, 0, box.cols * pixel, pixel)
+        return Spot(slot, 0, box.cols * pixel, pixel)
 
-    def _touch(self, view: View, place: _Place, box: Box, write: bool) -> Access:
+    def _touch(self, view: View, place: Spot, box: Box, write: bool) -> Access:
         """The access of `box`, which lies at `place`."""
         if self.res.held(view) is not None:
             return touch(place.buffer, view, box, write=write)
         size = (box.rows - 1) * place.line + box.cols * place.pixel
         return Access(buffer=place.buffer, start=place.at, stop=place.at + size, write=write)
-
-    def _load_operand(self, view: View, box: Box, slot: Buffer) -> None:
-        pixel = box.channels * view.item
-        mem = address(view, box)
-        dims = [
-            (box.rows, view.strides[1], box.cols * pixel),
-            (box.cols, view.strides[2], pixel),
-        ]
-        run, loops = load_box(dims, pixel)
-        source = self.res.tensors[view.tensor]
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
-            {"mem_base": source, "chip_base": slot},
-            [
-                Access(
-                    buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False
-                ),
-                Access(buffer=slot, start=0, stop=box.elements * view.item, write=True),
-            ],
-            f"in y{box.y0} x{box.x0} c{box.c0}",
-        )
 
     def _store(self, box: Box) -> None:
         if self.slots_out is None:
@@ -205,7 +160,7 @@ class VectorScheduler(LayerEmitter):
             self._place(view, slots, box, box)
             for view, slots in zip(self.ins, self.slots_in, strict=True)
         )
-        second = more[0] if more else _Place(first.buffer, 0, 0, 0)
+        second = more[0] if more else Spot(first.buffer, 0, 0, 0)
         out = self._place(self.output, self.slots_out, box, box)
         a_item, b_item = a.view.item, b.view.item if b is not None else 0
         places = [(first, a_item), (second, b_item), (out, item)][:: 1 if more else 2]
@@ -228,23 +183,17 @@ class VectorScheduler(LayerEmitter):
                 {"count": box.cols, "a": first.pixel, "b": second.pixel, "o": out.pixel},
             ]
         values: dict[str, Any] = {
-            "a_type": a.dtype,
+            **operand_values("a", a),
+            **({} if b is None else operand_values("b", b)),
             "a_base": first.at,
             "b_base": second.at,
             "o_base": out.at,
-            "a_zp": a.zero_point,
             "alu": layer.alu,
             "lane_loop": 0,
             "lanes": lanes,
             "lanes_last": last,
             "loop": loops,
         }
-        if a.shift:
-            values |= {"a_scale": Scale.TENSOR, "a_mult": a.multiplier, "a_shift": a.shift}
-        if b is not None:
-            values |= {"b_type": b.dtype, "b_zp": b.zero_point}
-            if b.shift:
-                values |= {"b_scale": Scale.TENSOR, "b_mult": b.multiplier, "b_shift": b.shift}
         epilogue = layer.epilogue
         values["o_scale"] = epilogue.scale
         if epilogue.scale is Scale.TENSOR:

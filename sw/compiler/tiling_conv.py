@@ -45,9 +45,11 @@ class ConvPlan:
     act_slots: int
     wgt_slots: int
     out_slots: int
+    res_slots: int
     act_bytes: int
     wgt_bytes: int
     out_bytes: int
+    res_bytes: int
     cycles: int = 0
     traffic: int = 0
 
@@ -55,7 +57,7 @@ class ConvPlan:
     def spad_bytes(self) -> int:
         """Scratchpad bytes of all buffers."""
         used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
-        return used + self.out_slots * self.out_bytes
+        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
 
     def __str__(self) -> str:
         return (
@@ -67,7 +69,9 @@ class ConvPlan:
             f"{' merged' if self.merged else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
-            f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
+            f"out {self.out_slots}x{self.out_bytes}"
+            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
+            f"{self.cycles} cycles {self.traffic} bytes"
         )
 
 
@@ -156,10 +160,13 @@ class _Search:
         word = config.word_bytes
         act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, parts, strict=True))
         wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * width
-        out = th * tw * geo.output.item * (min(group * config.cols, geo.oc) if joint else width)
-        act, wgt, out = (-(-max(1, b) // word) * word for b in (act, wgt, out))
+        wide = min(group * config.cols, geo.oc)
+        out = th * tw * geo.output.item * (wide if joint else width)
+        added = self.cost.added.item if self.cost.added is not None else 0
+        sizes = (act, wgt, out, th * tw * added * (wide if joint or self.cost.few else width))
+        act, wgt, out, res = (-(-b // word) * word for b in sizes)
         held_in, held_out = self.cost.held_in, self.cost.held_out
-        act, out = (0 if held_in else act), (0 if held_out else out)
+        act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
         ramps = self._ramps(parts, group, th * tw)
         tiles = geo.n * ys.tiles * xs.tiles
         act_keys = tiles * len(parts)
@@ -167,11 +174,11 @@ class _Search:
         for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
             for wgt_slots in sorted({wgt_keys, min(2, wgt_keys), 1}):
                 free = self.room.spad_bytes - act_slots * act - wgt_slots * wgt
-                out_slots = 0 if held_out else min(3, free // out)
-                if free < 0 or (out_slots < 1 and not held_out):
+                turns = min(3, free // (out + res)) if out + res else 0
+                if free < 0 or (turns < 1 and out + res):
                     continue
                 for tiles_outer, ramp in itertools.product((True, False), ramps):
-                    slots = (act_slots, wgt_slots, out_slots)
+                    slots = (act_slots, wgt_slots, turns)
                     cut = Cut(ys, xs, group, parts, ramp, tiles_outer, slots)
                     cycles, traffic = self.cost.of(cut)
                     yield ConvPlan(
@@ -189,10 +196,12 @@ class _Search:
                         merged=self.cost.merges(cut),
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
-                        out_slots=out_slots,
+                        out_slots=turns if out else 0,
+                        res_slots=turns if res else 0,
                         act_bytes=act,
                         wgt_bytes=wgt,
                         out_bytes=out,
+                        res_bytes=res,
                         cycles=cycles,
                         traffic=traffic,
                     )

@@ -36,7 +36,7 @@ MAX_TILES = 400
 class DepthwisePlan:
     """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
 
-    Slots are buffers in rotation; sizes in bytes. `act_slots` tiles are loaded ahead. `held_in`,
+    Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead. `held_in`,
     `held_out`: the input lies, or the result stays, on chip.
     """
 
@@ -44,6 +44,7 @@ class DepthwisePlan:
     tw: int
     tc: int
     ramp: int
+    ahead: int
     held_in: bool
     held_out: bool
     act_slots: int
@@ -52,6 +53,8 @@ class DepthwisePlan:
     act_bytes: int
     wgt_bytes: int
     out_bytes: int
+    res_slots: int
+    res_bytes: int
     cycles: int = 0
     traffic: int = 0
 
@@ -59,14 +62,16 @@ class DepthwisePlan:
     def spad_bytes(self) -> int:
         """Scratchpad bytes of all buffers."""
         used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
-        return used + self.out_slots * self.out_bytes
+        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
 
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
-            f"out {self.out_slots}x{self.out_bytes}; {self.cycles} cycles {self.traffic} bytes"
+            f"out {self.out_slots}x{self.out_bytes}"
+            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
+            f"{self.cycles} cycles {self.traffic} bytes"
         )
 
 
@@ -130,6 +135,8 @@ class _Search:
         self.passes = passes(layer, config.taps)
         self.held_in = layer.input.tensor in room.held
         self.held_out = layer.output.tensor in room.held
+        residual = None if layer.residual is None else layer.residual.operand.view
+        self.added = None if residual is None or residual.tensor in room.held else residual
 
     def plans(self) -> Iterator[DepthwisePlan]:
         """Candidates: whole rows if they fit; the smallest possible tile as a last resort."""
@@ -161,7 +168,8 @@ class _Search:
         tiles = n * -(-oh // th) * -(-ow // tw) * groups
         act, wgt = rows * cols * tc, kh * kw * tc
         out = th * tw * tc * layer.output.item
-        act, wgt, out = (-(-size // word) * word for size in (act, wgt, out))
+        res = 0 if self.added is None else th * tw * tc * self.added.item
+        act, wgt, out, res = (-(-size // word) * word for size in (act, wgt, out, res))
         act, out = (0 if self.held_in else act), (0 if self.held_out else out)
         for ahead in (3, 2, 1):
             ramps = [0] if self.held_in else [r for r in RAMPS if r < th]
@@ -174,7 +182,7 @@ class _Search:
             if layer.epilogue.uses_params and entries > config.param_entries:
                 continue
             out_slots = 0 if self.held_out else min(2, many)
-            used = act_slots * act + wgt_slots * wgt + out_slots * out
+            used = act_slots * act + wgt_slots * wgt + out_slots * out + (ahead + 1) * res
             if used > self.room.spad_bytes:
                 continue
             for ramp in ramps:
@@ -183,6 +191,7 @@ class _Search:
                     tw=tw,
                     tc=tc,
                     ramp=ramp,
+                    ahead=ahead,
                     held_in=self.held_in,
                     held_out=self.held_out,
                     act_slots=act_slots,
@@ -191,6 +200,8 @@ class _Search:
                     act_bytes=act,
                     wgt_bytes=wgt,
                     out_bytes=out,
+                    res_slots=ahead + 1 if res else 0,
+                    res_bytes=res,
                 )
                 yield self._costed(plan)
             return
@@ -214,12 +225,14 @@ class _Search:
         per_tile = self._units(plan.th, plan.tw, plan.tc)
         engine = n * oh * row * blocks + UNIT_CYCLES * tiles * per_tile
         fetch = tiles * (per_tile * UNIT_BYTES + TILE_BYTES) + groups * GROUP_BYTES
-        constants = layer.weights.size
+        once = layer.weights.size
         if layer.epilogue.uses_params:
-            constants += blocks * config.param_entry_bytes
+            once += blocks * config.param_entry_bytes
         act = 0 if self.held_in else in_rows * in_cols * c
         out = 0 if self.held_out else n * oh * ow * c * item
-        load = (act + constants + fetch) / bus
+        if self.added is not None:
+            once += n * oh * ow * c * self.added.item
+        load = (act + once + fetch) / bus
         if act:
             load += self._run_cycles(plan, in_rows, layer.input.shape[2] == in_cols, tiles)
         store = out / bus
@@ -234,7 +247,7 @@ class _Search:
         tail = min(last / config.cols, config.acc_bank)
         tail += HANDOVER if self.held_out else last * item / bus + 3 * LATENCY
         cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
-        return replace(plan, cycles=math.ceil(cycles), traffic=act + constants + out)
+        return replace(plan, cycles=math.ceil(cycles), traffic=act + once + out)
 
     def _row_cycles(self, outputs: int) -> int:
         """Cycles of the engine for a row of outputs of one channel block."""

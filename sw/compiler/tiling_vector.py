@@ -102,13 +102,6 @@ def input_box(layer: VectorLayer, box: Box, plan: VectorPlan) -> Box:
     return replace(box, y0=max(0, y0), y1=min(h, y1), x0=max(0, x0), x1=min(w, x1))
 
 
-def address(view: View, box: Box) -> int:
-    """Byte offset of the first element of `box` in the tensor of `view`."""
-    s0, s1, s2 = view.strides
-    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
-    return at + box.c0 * view.item
-
-
 def halvings(size: int, unit: int) -> list[int]:
     """size, then about half as often as possible, in multiples of `unit`."""
     out = [size]

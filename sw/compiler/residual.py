@@ -1,0 +1,92 @@
+"""Residual tiles of a convolution: loaded ahead into rotating slots, or read on chip in place."""
+
+from collections.abc import Hashable, Sequence
+
+from spec.config import NpuConfig
+from sw.compiler.conv_steps import Step, Unit
+from sw.compiler.draft import Access, Place
+from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.geometry import Box, ConvGeometry, address
+from sw.compiler.layers import View
+from sw.compiler.tiling_conv import ConvPlan
+
+
+class ResidualTiles(LayerEmitter):
+    """The residuals of a tile's column blocks; those of a group together where that is better."""
+
+    def __init__(
+        self,
+        geo: ConvGeometry,
+        view: View,
+        plan: ConvPlan,
+        config: NpuConfig,
+        res: Resources,
+        index: int,
+    ) -> None:
+        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        self.geo, self.view, self.plan = geo, view, plan
+        self.held = res.held(view)
+        self.joint = plan.joint or plan.merged
+        self.rotating = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
+        self.todo: list[tuple[Hashable, Box]] = []
+
+    def start(self, steps: Sequence[Step]) -> None:
+        """Load the first tiles; `steps` are all steps of the layer, in order."""
+        if self.held is not None:
+            return
+        for step in steps:
+            if step.closes:
+                blocks = [step.first] if self.joint else step.blocks
+                self.todo += [(self._key(step, b), self._loaded(step, b)) for b in blocks]
+        for _ in range(self.plan.res_slots):
+            self._next()
+
+    def _next(self) -> None:
+        if self.todo:
+            key, box = self.todo.pop(0)
+            slot, _ = self.rotating.get(key, None)
+            assert slot is not None
+            self.load_box(self.view, box, slot, f"residual y{box.y0} x{box.x0} c{box.c0}")
+
+    def spot(self, unit: Unit) -> tuple[Spot, Access]:
+        """Where the residual of a column block lies, and the access of the VECTOR that reads it."""
+        step, item = unit.step, self.view.item
+        if self.held is not None:
+            box = self._box(step, unit.block, unit.block + unit.count)
+            read = touch(self.held, self.view, box, write=False)
+            _, line, pixel = self.view.strides
+            return Spot(self.held, address(self.view, box), line, pixel), read
+        slot, fresh = self.rotating.get(self._key(step, unit.block), None)
+        assert slot is not None and not fresh
+        box = self._loaded(step, unit.block)
+        pixel = box.channels * item
+        at = unit.in_group * self.config.cols * item if self.joint else 0
+        read = Access(buffer=slot, start=0, stop=box.elements * item, write=False)
+        return Spot(slot, at, box.cols * pixel, pixel), read
+
+    def done(self, unit: Unit) -> None:
+        """The column block has been finished: load what comes next into its slot."""
+        if self.held is None and (not self.joint or unit.block + unit.count == unit.step.stop):
+            self._next()
+
+    def _key(self, step: Step, block: int) -> Hashable:
+        return step.tile, step.group, 0 if self.joint else block
+
+    def _box(self, step: Step, first: int, stop: int) -> Box:
+        """Pixels of the tile, channels of column blocks first…stop."""
+        cols, tile = self.config.cols, step.tile
+        return Box(
+            batch=tile.batch,
+            y0=tile.y0,
+            y1=tile.y1,
+            x0=tile.x0,
+            x1=tile.x1,
+            c0=first * cols,
+            c1=min(stop * cols, self.geo.oc),
+        )
+
+    def _loaded(self, step: Step, block: int) -> Box:
+        """What is loaded together with a column block: the group's blocks where they are joint."""
+        if self.joint:
+            return self._box(step, step.first, step.stop)
+        return self._box(step, block, block + 1)
