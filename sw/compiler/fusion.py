@@ -20,7 +20,11 @@ ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}
 
 
 class Fusion:
-    """Follows chains in `graph`; `done` holds the ids of operators that a layer has absorbed."""
+    """Follows chains in `graph`; sets hold ids of operators.
+
+    `done`: what a layer has absorbed. `sum_of`, `sum_at`: sums by their product and by their ADD.
+    `deferred`: operators that are computed only where the sum that follows them is.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -31,8 +35,8 @@ class Fusion:
         self.done.update(id(op) for op in self.operand_rescales.values())
         sums = find_sums(graph, self.operand_rescales)
         self.sum_of = {id(s.product): s for s in sums}
-        """By product: the ADD that its layer computes too."""
         self.sum_at = {id(s.add): s for s in sums}
+        self.deferred = {id(op) for s in sums for op in s.before}
 
     def next(self, name: str, *kinds: str) -> Op | None:
         """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it."""

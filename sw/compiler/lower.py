@@ -51,7 +51,7 @@ class Lowering:
         """The layers of the whole graph; `CompileError` names the operator that has none."""
         for op in self.graph.ops:
             # A product that a sum follows waits for the sum's other operand.
-            if id(op) not in self.fusion.done and id(op) not in self.fusion.sum_of:
+            if id(op) not in self.fusion.done and id(op) not in self.fusion.deferred:
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)

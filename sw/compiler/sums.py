@@ -18,13 +18,13 @@ MAX_SHIFT = 30 - SHIFT_MIN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """`add`, computed by the layer of `product`: its result through `rescale`, plus `other`.
+    """`add`, computed by the layer of `product`: its result << shift_left, plus `other`.
 
-    `rescale` is the left shift by `shift_left`.
+    `before`: the product and the operators between it and its operand's RESCALE.
     """
 
     product: Op
-    rescale: Op
+    before: tuple[Op, ...]
     add: Op
     other: str
     shift_left: int
@@ -59,31 +59,34 @@ class _Finder:
         if self._per_channel(add.outputs[0]) or rescale.attributes["input_unsigned"]:
             return None
         shift = self._shift_left(rescale)
-        product = None if shift is None else self._product(rescale)
-        if product is None or shift is None:
+        before = () if shift is None else self._product(rescale)
+        if not before or shift is None:
             return None
-        return Sum(product=product, rescale=rescale, add=add, other=other, shift_left=shift)
+        return Sum(product=before[-1], before=before, add=add, other=other, shift_left=shift)
 
-    def _product(self, rescale: Op) -> Op | None:
-        """The product before `rescale`: RESCALE to a signed type, and CLAMPs, are between them."""
+    def _product(self, rescale: Op) -> tuple[Op, ...]:
+        """What lies before `rescale`, backwards: CLAMPs, RESCALE to a signed type, product."""
+        found: list[Op] = []
         op: Op | None = rescale
         while op is not None:
             name = op.inputs[0]
             reader, op = op, self.producers.get(name)
             if op is None or self._only(name) is not reader:
-                return None
+                return ()
+            found.append(op)
             if op.kind == "RESCALE":
                 break
             if op.kind != "CLAMP":
-                return None
+                return ()
         assert op is not None
         zero = (op.inputs[4], rescale.inputs[3])
         same = len({int(self.graph.constant(n).reshape(-1)[0]) for n in zero}) == 1
         before = self.producers.get(op.inputs[0])
         if before is None or before.kind not in PRODUCTS or self._only(op.inputs[0]) is not op:
-            return None
+            return ()
         narrow = self.graph.tensors[op.outputs[0]].dtype in ("int8", "int16")
-        return before if same and narrow and not op.attributes["output_unsigned"] else None
+        fits = same and narrow and not op.attributes["output_unsigned"]
+        return (*found, before) if fits else ()
 
     def _only(self, name: str) -> Op | None:
         """The only reader of a tensor that is no graph output."""
