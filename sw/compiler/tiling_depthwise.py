@@ -36,8 +36,8 @@ MAX_TILES = 400
 class DepthwisePlan:
     """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
 
-    Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead. `held_in`,
-    `held_out`: the input lies, or the result stays, on chip.
+    Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip.
     """
 
     th: int
