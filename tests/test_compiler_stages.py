@@ -18,7 +18,7 @@ from sw.compiler.allocate import allocate_on_chip, check_on_chip
 from sw.compiler.draft import Buffer, Draft, Place, iterations
 from sw.compiler.errors import LegalityError
 from sw.compiler.interpreter import run_graph
-from sw.compiler.layers import ConvLayer, ElementwiseLayer, MoveLayer, PoolLayer
+from sw.compiler.layers import ConvLayer, MoveLayer, PoolLayer
 from sw.compiler.lower import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
@@ -36,8 +36,7 @@ def test_network_lowers_to_fused_layers() -> None:
     kinds = [(type(x), x.ops) for x in layers]
     assert kinds == [
         (ConvLayer, ("CONV2D", "RESCALE", "CLAMP")),
-        (ConvLayer, ("CONV2D", "RESCALE")),
-        (ElementwiseLayer, ("ADD", "RESCALE", "TABLE")),
+        (ConvLayer, ("CONV2D", "RESCALE", "ADD", "RESCALE", "TABLE")),
         (PoolLayer, ("MAX_POOL2D",)),
         (ConvLayer, ("CONV2D", "RESCALE")),
         (MoveLayer, ("TRANSPOSE",)),
