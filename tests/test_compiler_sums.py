@@ -88,7 +88,7 @@ def _blocks(draw: Any) -> tuple[Graph, str]:
     a = narrowed(g, product(g, x, kind, oc, stride=stride, seed=1), zps[0], 2, gain)
     if one(True, False):
         low = one(-128, -60, zps[0])
-        a = g.add_op("CLAMP", [a], {"min_val": low, "max_val": one(low, 100, 127)})
+        a = g.add_op("CLAMP", [a], {"min_val": low, "max_val": max(low, one(0, 100))})
     # The other operand: a second product, or the block's own input, int8 or wider.
     other = one("product", "input", "int16", "int32")
     if other == "product":
