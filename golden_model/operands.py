@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.hazards import Span
+from golden_model.lanes import Lanes
 from golden_model.loops import Bools, Ints, Steps, signed16
 from golden_model.program import Plan
 from golden_model.state import gather, scatter
 from spec.isa import LOOPS, DType, Space
 from spec.numerics import NUMPY
 
-Lanes = NDArray[np.int32]
-"""[steps, lanes]: everything a VECTOR computes with."""
 Select = Ints | slice
 """Some of a chunk's steps, ascending; a slice for all of them."""
 

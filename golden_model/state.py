@@ -13,6 +13,8 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 MARGIN = 128
 """Bytes after the scratchpad, so that whole array rows can be gathered near its end."""
+GUARD = 1 << 16
+"""Bytes before and after the scratchpad, so that strided views may include what is not in use."""
 
 
 def _runs(memory: NDArray[Any], run: int) -> NDArray[Any]:
@@ -44,16 +46,21 @@ class State:
 
     spad, param, table: bytes; acc: [acc_vectors, cols] int32; memory: bytes of each region.
     padded: the scratchpad, `MARGIN` bytes that runs may reach into, and one array row at `void`.
+    guarded: the same from `GUARD` bytes before the scratchpad on. parameters: what VECTOR has made
+    of parameter entries, valid until one is written.
     """
 
     def __init__(self, config: NpuConfig) -> None:
         self.config = config
-        self.padded = np.zeros(config.spad_bytes + 2 * MARGIN, np.uint8)
+        self.guarded = np.zeros(GUARD + config.spad_bytes + GUARD, np.uint8)
+        self.padded = self.guarded[GUARD:]
         self.spad = self.padded[: config.spad_bytes]
         self.void = config.spad_bytes + MARGIN
         self.acc = np.zeros((config.acc_vectors, config.cols), np.int32)
+        self.acc_bytes = self.acc.reshape(-1).view(np.uint8)
         self.param = np.zeros(config.param_bytes, np.uint8)
         self.table = np.zeros(config.table_entries, np.uint8)
+        self.parameters: dict[object, Any] = {}
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
         self._scratch = np.empty(0, np.float32)
         entries = self.param.reshape(config.param_entries, config.param_entry_bytes)
@@ -71,5 +78,6 @@ class State:
 
     def clear(self) -> None:
         """On-chip memories to zero, as before a run (memory regions are set by the run)."""
-        for part in (self.padded, self.acc, self.param, self.table):
+        for part in (self.guarded, self.acc, self.param, self.table):
             part.fill(0)
+        self.parameters.clear()

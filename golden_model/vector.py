@@ -2,27 +2,16 @@
 
 import numpy as np
 
+from golden_model import vector_boxes
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
+from golden_model.lanes import ALU, COMBINE, IDENTITY, Lanes, clamp_and_shift, finish, rescale
 from golden_model.loops import Bools
-from golden_model.operands import ALL, Lanes, Select, Work
+from golden_model.operands import ALL, Select, Work
 from golden_model.program import Plan
 from spec.isa import LOOPS, Alu, Reduce, Scale, Space
-from spec.numerics import SHIFT_MAX, SHIFT_MIN, apply_scale
-
-_IDENTITY = {Reduce.SUM: 0, Reduce.MAX: -(1 << 31), Reduce.MIN: (1 << 31) - 1}
-_COMBINE: dict[Reduce, np.ufunc] = {
-    Reduce.SUM: np.add,
-    Reduce.MAX: np.maximum,
-    Reduce.MIN: np.minimum,
-}
-_ALU: dict[Alu, np.ufunc] = {
-    Alu.ADD: np.add,
-    Alu.SUB: np.subtract,
-    Alu.MIN: np.minimum,
-    Alu.MAX: np.maximum,
-}
+from spec.numerics import SHIFT_MAX, SHIFT_MIN
 
 
 class VectorEngine:
@@ -33,16 +22,22 @@ class VectorEngine:
 
     def execute(self, context: Context, plan: Plan, chunk: int) -> None:
         """Execute one chunk of a VECTOR."""
+        if context.hazards is None and vector_boxes.execute(context.state, plan, chunk):
+            return
         v = plan.v
         work = Work.begin(context, plan, chunk)
         value = _operand_a(work)
         if v["alu"] != Alu.PASS:
-            value = _ALU[Alu(v["alu"])](value, _operand_b(work))
+            value = ALU[Alu(v["alu"])](value, _operand_b(work))
         select: Select = ALL
         if v["reduce"] != Reduce.NONE:
             value, select = self._reduce(work, value)
         if value.shape[0]:
-            value = _finish(work, _scale(work, value, "o", select))
+            value = _scale(work, value, "o", select)
+            if v["table"]:
+                whole = np.zeros(1, np.int64)
+                context.read_late("table", whole, context.state.table.size, plan.index)
+            value = finish(v, value, context.state.table)
         context.reads_done(Timeline.VECTOR_ISSUE, Timeline.VECTOR_DONE)
         if value.shape[0]:
             work.write(value, select)
@@ -50,7 +45,7 @@ class VectorEngine:
     def _reduce(self, work: Work, value: Lanes) -> tuple[Lanes, Select]:
         """Combine the steps of each group; the step that writes is the last of each."""
         kind = Reduce(work.plan.v["reduce"])
-        combine, identity = _COMBINE[kind], np.int32(_IDENTITY[kind])
+        combine, identity = COMBINE[kind], np.int32(IDENTITY[kind])
         if not isinstance(work.inside, slice):
             inside = np.zeros(work.shape.size, np.bool_)
             inside[work.inside] = True
@@ -90,9 +85,7 @@ def _operand_a(work: Work) -> Lanes:
     if v["bias"]:
         value += work.read_param(work.context.state.bias, 0, ALL).astype(np.int32)
     value = _scale(work, value, "a", ALL)
-    if v["a_clamp"]:
-        value = np.minimum(np.maximum(value, np.int32(v["a_min"])), np.int32(v["a_max"]))
-    return value << np.int32(v["a_shl"]) if v["a_shl"] else value
+    return clamp_and_shift(v, value)
 
 
 def _operand_b(work: Work) -> Lanes:
@@ -114,9 +107,7 @@ def _scale(work: Work, value: Lanes, operand: str, select: Select) -> Lanes:
     if kind == Scale.OFF:
         return value
     if kind == Scale.TENSOR:
-        return apply_scale(
-            value.astype(np.int64), v[f"{operand}_mult"], v[f"{operand}_shift"]
-        ).astype(np.int32)
+        return rescale(value, v[f"{operand}_mult"], v[f"{operand}_shift"])
     cols = work.context.config.cols
     multiplier = work.read_param(state.multiplier, 4 * cols, select)
     shift = work.read_param(state.shift, 8 * cols, select)
@@ -133,16 +124,4 @@ def _scale(work: Work, value: Lanes, operand: str, select: Select) -> Lanes:
                 f"legal is {SHIFT_MIN}…{SHIFT_MAX}"
             )
         shift = np.where(illegal, SHIFT_MIN, shift)
-    return apply_scale(value.astype(np.int64), multiplier, shift).astype(np.int32)
-
-
-def _finish(work: Work, value: Lanes) -> Lanes:
-    """Zero point, clamp, table."""
-    v = work.plan.v
-    value = np.minimum(np.maximum(value + np.int32(v["o_zp"]), v["o_min"]), v["o_max"])
-    if v["table"]:
-        table = work.context.state.table
-        whole = np.zeros(1, np.int64)
-        work.context.read_late("table", whole, table.size, work.plan.index)
-        value = table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32)
-    return value
+    return rescale(value, multiplier, shift)
