@@ -14,9 +14,11 @@ RUN_BITS = 24
 
 
 def tag_layout(fires: int) -> data.StructLayout:
-    """What every burst carries: posts that its run completes, destination, fill, instruction."""
+    """What goes with every run: posts that it completes, instruction, destination, fill; and
+    whether a wait or a new instruction lies before it, so that memory may have changed (`apart`).
+    """
     return data.StructLayout(
-        {"fires": fires, "index": INDEX_BITS, "space": Space, "fill": 1, "value": 8}
+        {"fires": fires, "index": INDEX_BITS, "space": Space, "fill": 1, "value": 8, "apart": 1}
     )
 
 
@@ -89,6 +91,7 @@ class RunStage(wiring.Component):
                         run.tag.space.eq(instr.space),
                         run.tag.fill.eq(instr.fill),
                         run.tag.value.eq(instr.fill_value),
+                        run.tag.apart.eq(step.first | step.waits),
                     ]
                     with m.If(instr.fill):
                         m.d.sync += run.addr.eq(step.chip)

@@ -4,8 +4,9 @@ from amaranth.hdl import *
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
-from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
+from hw_gen.blocks.dma_bursts import BurstSplitter, lane_bits
+from hw_gen.blocks.dma_runs import RunStage
+from hw_gen.blocks.load_requests import SPAN_BITS, LoadRequests
 from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
@@ -35,8 +36,10 @@ class LoadEngine(wiring.Component):
         requested. Left by reset only. Own faults act like it.
     status : `EngineStatus`.
 
-    Timing: an AR and a write a cycle, also when every burst is one beat; up to
-    ``config.outstanding`` bursts in flight. A post leaves after the memory took the last byte.
+    Timing: an AR, a run and a write a cycle, also when every burst is one beat; up to
+    ``config.outstanding`` bursts in flight, for up to twice as many runs. Runs of one instruction
+    that share bus words, or lie in successive ones, fetch each word once. A post leaves after the
+    memory took the last byte.
     """
 
     def __init__(self, config: NpuConfig):
@@ -63,12 +66,14 @@ class LoadEngine(wiring.Component):
             Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)}
         )
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
-        m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
+        m.submodules.requests = requests = LoadRequests(config, runs.tag)
+        m.submodules.split = split = BurstSplitter(config, run_bits=SPAN_BITS, tag=1)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
-        connect(m, runs.o, split.i)
+        connect(m, runs.o, requests.i)
+        connect(m, requests.spans, split.i)
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
         connect(m, posts.o, flipped(self.post))
@@ -81,12 +86,13 @@ class LoadEngine(wiring.Component):
             posts.fire.eq(writer.fire),
         ]
         halted = self._faults(m, runs, writer)
-        queue = self._issue(m, split.o, halted)
-        connect(m, queue, writer.i)
+        self._issue(m, split.o, halted)
+        queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
         waiting_ar = self.axi.arvalid & ~self.axi.arready
-        empty = runs.empty & split.empty & writer.empty & ~self.axi.arvalid & self._none
+        empty = runs.empty & requests.empty & split.empty & ~queued & writer.empty
+        empty = empty & ~self.axi.arvalid
         with m.If(writer.wrote | requested):
             m.d.comb += self.status.stall.eq(Stall.BUSY)
         with m.Elif(writer.blocked):
@@ -121,41 +127,49 @@ class LoadEngine(wiring.Component):
             m.d.sync += stopped.eq(1)
         return halted
 
-    def _issue(self, m: Module, bursts, halted: Value):
-        """Each burst goes to AR (not a fill) and to the queue of descriptors for the writer."""
+    def _issue(self, m: Module, bursts, halted: Value) -> None:
+        """Each burst goes to AR while fewer than `outstanding` are in flight."""
         burst, axi = bursts.payload, self.axi
-        layout = burst_layout(self._config, burst.tag.shape())
-        width = layout.as_shape().width
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(
-            width=width, depth=self._config.outstanding
-        )
-        self._none = queue.level == 0
+        flying = Signal(range(self._config.outstanding + 1))
         go = Signal()
         lanes = lane_bits(self._config)
         m.d.comb += [
-            go.eq(bursts.valid & queue.w_rdy & (~axi.arvalid | axi.arready) & ~halted),
+            go.eq(
+                bursts.valid
+                & (flying != self._config.outstanding)
+                & (~axi.arvalid | axi.arready)
+                & ~halted
+            ),
             bursts.ready.eq(go),
-            queue.w_en.eq(go),
-            queue.w_data.eq(burst),
             axi.arid.eq(READ_ID),
             axi.arsize.eq(lanes),
             axi.arburst.eq(1),
         ]
-        with m.If(go & ~burst.tag.fill):
+        m.d.sync += flying.eq(flying + go - (axi.rvalid & axi.rready & axi.rlast))
+        with m.If(go):
             m.d.sync += [
                 axi.arvalid.eq(1),
-                axi.araddr.eq(Cat(Const(0, lanes), burst.addr[lanes:])),
+                axi.araddr.eq(burst.addr),
                 axi.arlen.eq(burst.len),
             ]
         with m.Elif(axi.arready):
             m.d.sync += axi.arvalid.eq(0)
-        out = stream.Signature(layout).create(path=("queued",))
+
+    def _queue(self, m: Module, source, sink) -> Value:
+        """Runs wait for their words, twice as many as bursts. Returns: some do."""
+        layout = source.payload.shape()
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(
+            width=layout.as_shape().width, depth=2 * self._config.outstanding
+        )
         m.d.comb += [
-            out.valid.eq(queue.r_rdy),
-            out.payload.eq(queue.r_data),
-            queue.r_en.eq(out.ready),
+            queue.w_en.eq(source.valid),
+            queue.w_data.eq(source.payload),
+            source.ready.eq(queue.w_rdy),
+            sink.valid.eq(queue.r_rdy),
+            sink.payload.eq(queue.r_data),
+            queue.r_en.eq(sink.ready),
         ]
-        return out
+        return queue.level != 0
 
     def _receive(self, m: Module, writer: LoadWriter, halted: Value) -> None:
         """Two beats of buffer keep the scratchpad's grant off the bus's ready."""

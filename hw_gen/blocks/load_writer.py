@@ -1,10 +1,11 @@
-"""The receiving half of the load engine: bus beats and fills become on-chip writes, in order."""
+"""The receiving half of the load engine: bus words and fills become on-chip writes, in order."""
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, burst_layout, lane_bits
+from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits
+from hw_gen.blocks.load_requests import WINDOW, copy_layout
 from hw_gen.interfaces import size_bits, spad_write, table_write
 from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
@@ -12,11 +13,15 @@ from spec.isa import Space
 
 
 class LoadWriter(wiring.Component):
-    """Takes bursts in program order; a beat (or a word of a fill) becomes one write.
+    """Takes runs in program order and cuts them out of the last `WINDOW` words of the bus.
+
+    A run becomes pieces of at most `bus_bytes` bytes, each one write. In the scratchpad a piece
+    begins where the last one ended, whatever words it lies in; in PARAM and TABLE it ends with its
+    bus word; a fill of the scratchpad has pieces of `word_bytes`.
 
     Members
     -------
-    i : ``In(stream)`` of `burst_layout`.
+    i : ``In(stream)`` of `copy_layout`.
     beat : ``In(stream)`` of bus data and, on top, an error bit.
     spad, param, table : the writes.
     halt : take no more beats.
@@ -25,16 +30,16 @@ class LoadWriter(wiring.Component):
         nothing is held here.
     fault, fault_index : a beat with an error response is next, and its instruction.
 
-    Timing: a write a cycle, one cycle after its beat.
+    Timing: a beat and a write a cycle, a write one cycle after the last beat that it needs.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):
         self._config = config
-        self._burst = burst_layout(config, tag)
+        self._copy = copy_layout(config, tag)
         beat = data.StructLayout({"data": 8 * config.bus_bytes, "error": 1})
         super().__init__(
             {
-                "i": In(stream.Signature(self._burst)),
+                "i": In(stream.Signature(self._copy)),
                 "beat": In(stream.Signature(beat)),
                 "spad": Out(spad_write(config)),
                 "param": Out(table_write(config, CHIP_BITS)),
@@ -52,47 +57,77 @@ class LoadWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        burst, valid = Signal(self._burst), Signal()
-        lanes = lane_bits(self._config)
-        have, take, last, room_here = Signal(), Signal(), Signal(), Signal()
-        unit = Signal(size_bits(self._config))
-        size = Signal(size_bits(self._config))
-        lane = Signal(lanes)
-        is_spad = Signal()
-        error = self.beat.valid & self.beat.payload.error & ~burst.tag.fill
+        config = self._config
+        bus = config.bus_bytes
+        copy, valid = Signal(self._copy), Signal()
+        size, unit = Signal(size_bits(config)), Signal(size_bits(config))
+        take, last, room_here = Signal(), Signal(), Signal()
+        is_spad, fill = copy.tag.space == Space.SPAD, copy.tag.fill
         m.d.comb += [
-            is_spad.eq(burst.tag.space == Space.SPAD),
-            # A fill of the scratchpad is not bound to bus lanes: a whole word at any address.
-            lane.eq(Mux(burst.tag.fill & is_spad, 0, burst.lane)),
-            unit.eq(
-                Mux(burst.tag.fill & is_spad, self._config.word_bytes, self._config.bus_bytes)
-                - lane
+            # A fill of the scratchpad is not bound to bus words: as wide as a bank at any address.
+            unit.eq(Mux(is_spad, Mux(fill, config.word_bytes, bus), bus - copy.lane)),
+            last.eq(copy.bytes <= unit),
+            size.eq(Mux(last, copy.bytes, unit)),
+        ]
+
+        # Of the words from the piece's first one to the newest: how many, and how many it needs.
+        need, have = Signal(2), Signal.like(copy.have)
+        wants, pops, complete = Signal(), Signal(), Signal()
+        error = self.beat.payload.error
+        m.d.comb += [
+            need.eq(1 + (is_spad & (copy.lane + size > bus))),
+            wants.eq(valid & ~fill & (copy.have < need)),
+            have.eq(copy.have + wants),
+            complete.eq(fill | (have >= need)),
+            self.fault.eq(wants & self.beat.valid & error & ~self.halt),
+            self.fault_index.eq(copy.tag.index),
+            take.eq(
+                valid & complete & room_here & ~self.halt & (~wants | (self.beat.valid & ~error))
             ),
-            last.eq(burst.bytes <= unit),
-            size.eq(Mux(last, burst.bytes, unit)),
-            have.eq(valid & (burst.tag.fill | self.beat.valid) & ~self.halt),
-            self.fault.eq(have & error),
-            self.fault_index.eq(burst.tag.index),
-            take.eq(have & ~error & room_here),
-            self.beat.ready.eq(take & ~burst.tag.fill),
+            pops.eq(wants & (room_here | ~complete) & ~error & ~self.halt),
+            self.beat.ready.eq(pops),
             self.i.ready.eq(~valid | (take & last)),
-            self.starved.eq(valid & ~burst.tag.fill & ~self.beat.valid),
+            self.starved.eq(wants & ~self.beat.valid),
         ]
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
-                m.d.sync += burst.eq(self.i.payload)
+                m.d.sync += copy.eq(self.i.payload)
         with m.Elif(take):
+            # The next piece begins one word on, at the same lane; in PARAM and TABLE at lane 0.
             m.d.sync += [
-                burst.chip.eq(burst.chip + size),
-                burst.bytes.eq(burst.bytes - size),
-                burst.lane.eq(0),
+                copy.chip.eq(copy.chip + size),
+                copy.bytes.eq(copy.bytes - size),
+                copy.lane.eq(Mux(is_spad, copy.lane, 0)),
+                copy.have.eq(have - 1),
             ]
-        held = self._write(m, take, burst, lane, size, last, is_spad)
+        with m.Elif(pops & self.beat.valid):
+            m.d.sync += copy.have.eq(have)
+        cut = self._cut(m, pops & self.beat.valid, wants, have, Mux(is_spad, copy.lane, 0))
+        held = self._write(m, take, copy, cut, size, last)
         m.d.comb += [room_here.eq(~held | self.wrote), self.empty.eq(~valid & ~held)]
         return m
 
-    def _write(self, m: Module, take, burst, lane, size, last, is_spad) -> Value:
+    def _cut(self, m: Module, popped, wants, have, lane) -> Value:
+        """The window moves with every word; returns: `bus_bytes` bytes from `lane` on of the word
+        that is the `have`-th newest, counting the one that comes."""
+        bus = 8 * self._config.bus_bytes
+        window = Signal(data.ArrayLayout(bus, WINDOW))
+        incoming = self.beat.payload.data
+        with m.If(popped):
+            m.d.sync += window.eq(Cat(incoming, window)[: bus * WINDOW])
+        now = Signal(data.ArrayLayout(bus, WINDOW))
+        m.d.comb += now.eq(Mux(wants, Cat(incoming, window)[: bus * WINDOW], window))
+        first, second = Signal(bus), Signal(bus)
+        with m.Switch(have):
+            for k in range(1, WINDOW + 1):
+                with m.Case(k):
+                    m.d.comb += first.eq(now[k - 1])
+                    if k > 1:
+                        m.d.comb += second.eq(now[k - 2])
+        return (Cat(first, second) >> (lane << 3))[:bus]
+
+    def _write(self, m: Module, take, copy, cut, size, last) -> Value:
         """One register of write data; returns: it is full."""
         bus, word = self._config.bus_bytes, self._config.word_bytes
         held, space, fires = Signal(), Signal(Space), Signal()
@@ -100,22 +135,18 @@ class LoadWriter(wiring.Component):
         bytes_, strobe = Signal(8 * word), Signal(bus)
         with m.If(take):
             m.d.sync += [
-                space.eq(burst.tag.space),
-                addr.eq(burst.chip),
+                space.eq(copy.tag.space),
+                addr.eq(copy.chip),
                 length.eq(size),
-                strobe.eq(((1 << size) - 1) << lane),
-                fires.eq(last & burst.last & burst.tag.fires.any()),
+                strobe.eq(((1 << size) - 1) << copy.lane),
+                fires.eq(last & copy.tag.fires.any()),
+                bytes_.eq(Mux(copy.tag.fill, copy.tag.value.replicate(word), cut)),
             ]
-            with m.If(burst.tag.fill):
-                m.d.sync += bytes_.eq(burst.tag.value.replicate(word))
-            with m.Else():
-                shift = Mux(is_spad, lane, 0) << 3
-                m.d.sync += bytes_.eq(self.beat.payload.data >> shift)
         with m.If(take):
             m.d.sync += held.eq(1)
         with m.Elif(self.wrote):
             m.d.sync += held.eq(0)
-        spad = self.spad
+        spad, lanes = self.spad, lane_bits(self._config)
         m.d.comb += [
             spad.valid.eq(held & (space == Space.SPAD)),
             spad.addr.eq(addr),
@@ -128,7 +159,7 @@ class LoadWriter(wiring.Component):
         for port, which in ((self.param, Space.PARAM), (self.table, Space.TABLE)):
             m.d.comb += [
                 port.valid.eq(held & (space == which)),
-                port.addr.eq(Cat(Const(0, lane.shape().width), addr[lane.shape().width :])),
+                port.addr.eq(Cat(Const(0, lanes), addr[lanes:])),
                 port.data.eq(bytes_[: 8 * bus]),
                 port.strobe.eq(strobe),
             ]

@@ -29,8 +29,9 @@ class Sequencer(wiring.Component):
     -------
     i : ``In(stream)`` of `queued_layout`.
     o : ``Out(stream)`` of steps: the running values, ``at_last`` (bit l: loop l in its last
-        iteration), ``at_first``, ``first`` / ``last`` (of the whole instruction), ``fires``
-        (bit p: this step completes an entry of post_points[p]).
+        iteration), ``at_first``, ``first`` / ``last`` (of the whole instruction),
+        ``waits`` (the step has waits, met by now), ``fires`` (bit p: it completes an entry of
+        post_points[p]).
     instr, index, active : the instruction that `o` belongs to.
     wait : port to the semaphores. waiting : held back by a semaphore.
     post[p] : entries of post_points[p], pushed in the cycle in which the step is accepted.
@@ -61,6 +62,7 @@ class Sequencer(wiring.Component):
                 "at_last": self._loops,
                 "first": 1,
                 "last": 1,
+                "waits": 1,
                 "fires": len(post_points),
             }
         )
@@ -160,13 +162,15 @@ class Sequencer(wiring.Component):
 
     def _waits(self, m: Module, accept: Value, first_from: Value) -> Value:
         """One slot a cycle is put to the semaphores; returns: every due wait is met."""
-        due, met, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        slots, due = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        met, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
         for s in range(SYNC_SLOTS):
             slot = self.instr.wait[s]
             ours = Cat(slot.point == p for p in self._wait_points).any()
-            m.d.comb += due[s].eq(
-                (slot.amount != 0) & ours & self._reach(slot.level, first_from) & ~met[s]
-            )
+            m.d.comb += [
+                slots[s].eq((slot.amount != 0) & ours & self._reach(slot.level, first_from)),
+                due[s].eq(slots[s] & ~met[s]),
+            ]
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(due[s]):
                 m.d.comb += [
@@ -174,7 +178,10 @@ class Sequencer(wiring.Component):
                     self.wait.sem.eq(self.instr.wait[s].sem),
                     self.wait.amount.eq(self.instr.wait[s].amount),
                 ]
-        m.d.comb += self.wait.valid.eq(self.active & due.any())
+        m.d.comb += [
+            self.wait.valid.eq(self.active & due.any()),
+            self.o.payload.waits.eq(slots.any()),
+        ]
         with m.If(accept):
             m.d.sync += met.eq(0)
         with m.Elif(self.wait.grant):
