@@ -50,6 +50,22 @@ def spad_write(config: NpuConfig) -> wiring.Signature:
     )
 
 
+def spad_posted(config: NpuConfig) -> wiring.Signature:
+    """Scratchpad write through a buffer, seen by the client: as `spad_write`, but it lands later.
+
+    ``landed`` strobes once for each write that was accepted with ``mark``: this one and all before
+    it are seen by every read accepted in a later cycle. ``empty``: every write has landed.
+    """
+    return wiring.Signature(
+        {
+            **dict(spad_write(config).members.items()),
+            "mark": Out(1),
+            "landed": In(1),
+            "empty": In(1),
+        }
+    )
+
+
 def table_write(config: NpuConfig, addr_bits: int) -> wiring.Signature:
     """Write to the parameter memory or TABLE, seen by the client; always accepted.
 

@@ -67,7 +67,7 @@ class Npu(wiring.Component):
         ]
         reads = [matrix.act, matrix.wgt, *(engine.spad for engine in depthwise)]
         reads += [vector.a, vector.b, store.spad]
-        writes = [vector.out, load.spad]
+        writes = [vector.out]
         sems = Semaphores(cfg, waiters=len(waits), posters=len(posts))
         spad = Scratchpad(cfg, reads=len(reads), writes=len(writes))
         for name, block in (
@@ -98,6 +98,7 @@ class Npu(wiring.Component):
             *zip(reads, spad.read, strict=True),
             *zip(writes, spad.write, strict=True),
             (load.param, vector.param_write),
+            (load.spad, spad.posted),
             (load.table, vector.table_write),
             (vector.acc_r, acc.r),
             *((engine.acc, acc.depthwise) for engine in depthwise),

@@ -148,21 +148,31 @@ class SpadModel:
         self.events = []  # (cycle, what) for order checks
         self.cycle = 0
 
-    async def writes(self, ctx, port):
+    async def posted(self, ctx, port):
+        """Posted writes; each lands some cycles after it was taken, in order."""
+        flying, marked = deque(), False
         while True:
             self.cycle += 1
-            ctx.set(port.ready, self.rng.random() >= self.stall)
-            valid, ready, addr, size, data = await sample(
-                ctx, port.valid, port.ready, port.addr, port.size, port.data
+            landed = False
+            while flying and self.rng.random() >= self.stall and not landed:
+                addr, content, landed = flying.popleft()
+                self.data[addr : addr + len(content)] = content
+                self.cycles.append(self.cycle)
+            ctx.set(port.landed, landed)
+            ctx.set(port.empty, not flying)
+            marked = marked and not landed
+            free = len(flying) < 8 and self.rng.random() >= self.stall
+            ctx.set(port.ready, free and not (marked and ctx.get(port.mark)))
+            valid, ready, addr, size, data, mark = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size, port.data, port.mark
             )
             if valid and ready:
                 assert 1 <= size <= self.config.word_bytes
                 assert addr + size <= self.config.spad_bytes
-                self.data[addr : addr + size] = (data & ((1 << 8 * size) - 1)).to_bytes(
-                    size, "little"
-                )
+                content = (data & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+                flying.append((addr, content, bool(mark)))
+                marked = marked or bool(mark)
                 self.accesses += 1
-                self.cycles.append(self.cycle)
 
     async def reads(self, ctx, port):
         line = deque([None] * READ_LATENCY)

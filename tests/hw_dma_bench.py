@@ -138,7 +138,7 @@ class LoadBench(DmaBench):
     def tasks(self):
         return [
             on(self.memory.reads, self.dut.axi),
-            on(self.spad.writes, self.dut.spad),
+            on(self.spad.posted, self.dut.spad),
             on(self._param_writes, self.dut.param),
             on(self._table_writes, self.dut.table),
         ]

@@ -73,6 +73,144 @@ def test_scratchpad_reads_what_was_written_at_any_address(name):
             assert data.to_bytes(config.word_bytes, "little")[: len(want)] == want
 
 
+@pytest.mark.parametrize("name", ["tiny", "odd"])
+def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
+    config = preset(name)
+    dut = Scratchpad(config, reads=1, writes=1)
+    rng = random.Random(3)
+    span = 12 * config.word_bytes
+    posted_bytes = bytearray(span)
+    marks, landings, done = [], [], []
+
+    def access(low, high):
+        size = rng.randint(1, config.word_bytes)
+        return rng.randint(low, high - size), size, rng.getrandbits(8 * config.word_bytes)
+
+    async def posted(ctx):
+        port = dut.posted
+        for n in range(400):
+            addr, size, word = access(0, span)
+            mark = rng.random() < 0.2 or n == 399
+            for name, value in (("addr", addr), ("size", size), ("data", word), ("mark", mark)):
+                ctx.set(getattr(port, name), value)
+            ctx.set(port.valid, 1)
+            while not (await sample(ctx, port.ready))[0]:
+                pass
+            content = word.to_bytes(config.word_bytes, "little")[:size]
+            posted_bytes[addr : addr + size] = content
+            marks.extend([n] * mark)
+            if rng.random() < 0.3:
+                ctx.set(port.valid, 0)
+                await ctx.tick().repeat(rng.randint(1, 6))
+        ctx.set(port.valid, 0)
+        done.append(1)
+
+    async def landed(ctx):
+        while not done or len(landings) < len(marks):
+            (now,) = await sample(ctx, dut.posted.landed)
+            landings.extend([1] * now)
+        assert len(landings) == len(marks)
+        assert ctx.get(dut.posted.empty)
+        got = []
+        port = dut.read[0]
+        ctx.set(port.valid, 1)
+        ctx.set(port.size, 1)
+        for n in range(span + 2):
+            ctx.set(port.addr, min(n, span - 1))
+            while True:
+                ready, data_valid, word = await sample(ctx, port.ready, port.data_valid, port.data)
+                got.extend([word & 0xFF] * data_valid)
+                if ready:
+                    break
+        assert bytes(got[:span]) == posted_bytes
+
+    async def other(ctx):
+        """Direct writes elsewhere take banks away."""
+        port = dut.write[0]
+        for _ in range(500):
+            addr, size, word = access(span, 2 * span)
+            ctx.set(port.valid, rng.random() < 0.9)
+            for name, value in (("addr", addr), ("size", size), ("data", word)):
+                ctx.set(getattr(port, name), value)
+            await ctx.tick()
+        ctx.set(port.valid, 0)
+
+    simulate(dut, posted, landed, other)
+    assert len(marks) > 40
+
+
+def test_a_mark_is_answered_when_its_bytes_are_read():
+    config = preset("tiny")
+    dut = Scratchpad(config, reads=1, writes=1)
+    seen = []
+
+    async def bench(ctx):
+        port, hog, read = dut.posted, dut.write[0], dut.read[0]
+        ctx.set(hog.valid, 1)
+        ctx.set(hog.size, 1)
+        for name, value in (("addr", 6), ("size", 4), ("data", 0xDDCCBBAA), ("mark", 1)):
+            ctx.set(getattr(port, name), value)
+        ctx.set(port.valid, 1)
+        while not (await sample(ctx, port.ready))[0]:
+            pass
+        ctx.set(port.valid, 0)
+        cycles = 0
+        while not (await sample(ctx, port.landed))[0]:
+            cycles += 1
+        assert 6 <= cycles <= 12  # the bank of its first half is taken until it is due by age
+        ctx.set(hog.valid, 0)
+        ctx.set(read.addr, 6)
+        ctx.set(read.size, 4)
+        ctx.set(read.valid, 1)
+        for _ in range(4):
+            valid, word = await sample(ctx, read.data_valid, read.data)
+            ctx.set(read.valid, 0)
+            if valid:
+                seen.append(word & 0xFFFFFFFF)
+
+    simulate(dut, bench)
+    assert seen == [0xDDCCBBAA]
+
+
+def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
+    """Nine bytes of each pixel's 27, while the array reads pixels and results come and go."""
+    config = preset("default")
+    dut = Scratchpad(config, reads=2, writes=1)
+    cycles, taken = 900, {}
+
+    def client(name, port, rate, address, size):
+        async def run(ctx):
+            done, credit = 0, 0.0
+            for _ in range(cycles):
+                credit = min(credit + rate, 4.0)
+                ctx.set(port.valid, credit >= 1)
+                ctx.set(port.addr, address(done))
+                ctx.set(port.size, size(done))
+                valid, ready = await sample(ctx, port.valid, port.ready)
+                if valid and ready:
+                    done, credit = done + 1, credit - 1
+            ctx.set(port.valid, 0)
+            taken[name] = done
+
+        return run
+
+    def columns(i):
+        row, column = divmod(i, 112)
+        return 99_001 + 9 * (row % 3) + 27 * (112 * (row // 3 % 4) + column)
+
+    simulate(
+        dut,
+        client("matrix", dut.read[0], 1, lambda i: 27 * (i % 1000) + 16 * (i // 500 % 2),
+               lambda i: 11 if i // 500 % 2 else 16),
+        client("store", dut.read[1], 0.5, lambda i: 200_000 + 16 * i, lambda i: 16),
+        client("vector", dut.write[0], 0.5, lambda i: 64_000 + 16 * i, lambda i: 16),
+        client("load", dut.posted, 1, columns, lambda i: 9),
+    )  # fmt: skip
+    assert taken["matrix"] == cycles
+    assert taken["load"] >= 0.9 * cycles, taken
+    assert min(taken["store"], taken["vector"]) >= 0.49 * cycles
+
+
 @pytest.mark.parametrize("pitch_words", [1, 2, 8, 9, 64, 128])
 def test_no_pitch_pins_two_clients_to_one_bank(pitch_words):
     """A strided reader and a streaming one together keep at least 0.8 reads a cycle each."""

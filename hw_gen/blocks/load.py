@@ -11,7 +11,7 @@ from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.interfaces import EngineStatus, axi_read, spad_write, table_write
+from hw_gen.interfaces import EngineStatus, axi_read, spad_posted, table_write
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import REGIONS, Opcode
@@ -49,7 +49,7 @@ class LoadEngine(wiring.Component):
                 "i": In(stream.Signature(queued_layout(Opcode.LOAD))),
                 "axi": Out(axi_read(config)),
                 "bases": In(config.axi_addr_bits).array(REGIONS),
-                "spad": Out(spad_write(config)),
+                "spad": Out(spad_posted(config)),
                 "param": Out(table_write(config, TABLE_ADDR_BITS)),
                 "table": Out(table_write(config, TABLE_ADDR_BITS)),
                 "wait": Out(WaitPort),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits
 from hw_gen.blocks.load_requests import WINDOW, copy_layout
-from hw_gen.interfaces import size_bits, spad_write, table_write
+from hw_gen.interfaces import size_bits, spad_posted, table_write
 from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
 from spec.isa import Space
@@ -25,9 +25,9 @@ class LoadWriter(wiring.Component):
     beat : ``In(stream)`` of bus data and, on top, an error bit.
     spad, param, table : the writes.
     halt : take no more beats.
-    fire : the last byte of a step that posts was taken by the memory.
+    fire : the last byte of a step that posts is in the memory.
     wrote, blocked, starved, empty : a write was taken; waits for the scratchpad; waits for a beat;
-        nothing is held here.
+        nothing is held here or in the scratchpad's buffers.
     fault, fault_index : a beat with an error response is next, and its instruction.
 
     Timing: a beat and a write a cycle, a write one cycle after the last beat that it needs.
@@ -41,7 +41,7 @@ class LoadWriter(wiring.Component):
             {
                 "i": In(stream.Signature(self._copy)),
                 "beat": In(stream.Signature(beat)),
-                "spad": Out(spad_write(config)),
+                "spad": Out(spad_posted(config)),
                 "param": Out(table_write(config, CHIP_BITS)),
                 "table": Out(table_write(config, CHIP_BITS)),
                 "halt": In(1),
@@ -105,7 +105,10 @@ class LoadWriter(wiring.Component):
             m.d.sync += copy.have.eq(have)
         cut = self._cut(m, pops & self.beat.valid, wants, have, Mux(is_spad, copy.lane, 0))
         held = self._write(m, take, copy, cut, size, last)
-        m.d.comb += [room_here.eq(~held | self.wrote), self.empty.eq(~valid & ~held)]
+        m.d.comb += [
+            room_here.eq(~held | self.wrote),
+            self.empty.eq(~valid & ~held & self.spad.empty),
+        ]
         return m
 
     def _cut(self, m: Module, popped, wants, have, lane) -> Value:
@@ -146,15 +149,21 @@ class LoadWriter(wiring.Component):
             m.d.sync += held.eq(1)
         with m.Elif(self.wrote):
             m.d.sync += held.eq(0)
-        spad, lanes = self.spad, lane_bits(self._config)
+        # Posts stay in order: a step that posts waits for the one before it to have landed.
+        spad, lanes, open_ = self.spad, lane_bits(self._config), Signal()
+        with m.If(spad.valid & spad.ready & spad.mark):
+            m.d.sync += open_.eq(1)
+        with m.Elif(spad.landed):
+            m.d.sync += open_.eq(0)
         m.d.comb += [
             spad.valid.eq(held & (space == Space.SPAD)),
             spad.addr.eq(addr),
             spad.size.eq(length),
             spad.data.eq(bytes_),
-            self.wrote.eq(held & (spad.ready | (space != Space.SPAD))),
+            spad.mark.eq(fires),
+            self.wrote.eq(held & Mux(space == Space.SPAD, spad.ready, ~(fires & open_))),
             self.blocked.eq(held & ~self.wrote),
-            self.fire.eq(self.wrote & fires),
+            self.fire.eq(spad.landed | (self.wrote & fires & (space != Space.SPAD))),
         ]
         for port, which in ((self.param, Space.PARAM), (self.table, Space.TABLE)):
             m.d.comb += [
