@@ -133,7 +133,7 @@ class ConvCost:
         )
         start = self._start(cut, act_load / tiles, fold // tiles)
         last = ys.counts[-1][0] * xs.counts[-1][0]
-        tail = last + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
+        tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
         cycles = max(fold * folds * self.blocks, load, store, vector) + serial
         cycles += start + tail + UNIT_CYCLES * units
         if out_slots == 1:

@@ -228,6 +228,25 @@ def _reduce(
     return kept
 
 
+def dependencies(draft: Draft) -> list[set[int]]:
+    """For every node, the earlier ones (by number) that it must stay behind, whatever engine.
+
+    Those that follow from others of them may be missing.
+    """
+    tracker = _Tracker()
+    number = {id(node): i for i, node in enumerate(draft.nodes)}
+    out: list[set[int]] = []
+    for i, node in enumerate(draft.nodes):
+        found = {
+            number[id(seen.node)]
+            for access in node.accesses
+            for seen in tracker.conflicts(access)
+        }
+        out.append(found - {i})
+        tracker.add(node, i)
+    return out
+
+
 def order(draft: Draft, extra: Mapping[int, Sequence[Node]]) -> Order:
     """The needs of all nodes. `extra`: nodes (by id) that must also come after others' reads."""
     tracker, state = _Tracker(), Order()

@@ -19,10 +19,11 @@ from sw.compiler.allocate import (
     tensor_buffers,
 )
 from sw.compiler.constants import ConstantPool
-from sw.compiler.draft import Buffer, Draft
+from sw.compiler.draft import Buffer, Draft, Node
 from sw.compiler.emit import emit
-from sw.compiler.errors import CompileError
+from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.image import build_image, check_program
+from sw.compiler.interleave import interleave
 from sw.compiler.layers import LayerProgram
 from sw.compiler.lower import lower
 from sw.compiler.ordering import Channel
@@ -49,6 +50,7 @@ class Compilation:
     tensors: dict[str, Buffer] = field(init=False)
     constants: ConstantPool = field(default_factory=ConstantPool)
     draft: Draft = field(init=False)
+    written: list[Node] = field(init=False)
     peaks: Peaks = field(init=False)
     semaphores: dict[Channel, int] = field(init=False)
     instructions: list[Instruction] = field(init=False)
@@ -119,8 +121,18 @@ def _allocate(c: Compilation) -> None:
     c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 
 
+def _interleave(c: Compilation) -> None:
+    c.written = list(c.draft.nodes)
+    interleave(c.draft, c.config)
+
+
 def _synchronise(c: Compilation) -> None:
-    c.semaphores = synchronise(c.draft, c.config)
+    try:
+        c.semaphores = synchronise(c.draft, c.config)
+    except LegalityError:
+        # Loads that run far ahead can post more than a counter holds: layer by layer they cannot.
+        c.draft.nodes[:] = c.written
+        c.semaphores = synchronise(c.draft, c.config)
 
 
 def _emit(c: Compilation) -> None:
@@ -186,6 +198,7 @@ STAGES: tuple[Stage, ...] = (
         check=lambda c: check_on_chip(c.draft, c.config),
         dump=lambda c: "".join(f"{b}\n" for b in [*c.tensors.values(), *c.draft.buffers]),
     ),
+    Stage(name="interleave", run=_interleave, check=_nothing, dump=_dump_draft),
     Stage(name="synchronise", run=_synchronise, check=_nothing, dump=_dump_sync),
     Stage(
         name="emit",

@@ -1,0 +1,78 @@
+"""Stage `interleave`: nodes of neighbouring layers in the order in which they can run.
+
+The schedules write one layer after the other, but the engines need not wait for a layer to end: a
+depthwise layer can follow the channels of the convolution before it. Engines take instructions in
+program order, so the order is made by playing the program on a simple model of the engines: nodes
+start when their engine is free and what they depend on has ended. Load, store, matrix and depthwise
+keep their own order; the vector engine takes the layers' epilogues as they become ready.
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Hashable
+
+from spec.config import NpuConfig
+from spec.isa import Engine, Opcode
+from sw.compiler.draft import Draft, Node, iterations
+from sw.compiler.ordering import dependencies
+
+LATENCY = {Engine.LOAD: 100, Engine.STORE: 100, Engine.MATRIX: 40}
+"""Cycles from the end of an engine's work to the moment at which others can use it."""
+
+
+def interleave(draft: Draft, config: NpuConfig) -> None:
+    """Put the nodes of `draft` in the order of their start."""
+    nodes = draft.nodes
+    before = dependencies(draft)
+    after: dict[int, list[int]] = defaultdict(list)
+    for i, wanted in enumerate(before):
+        for j in wanted:
+            after[j].append(i)
+    # What a node still waits for: its dependencies, and its predecessor in its sequence.
+    missing = [len(wanted) for wanted in before]
+    latest: dict[Hashable, int] = {}
+    for i, node in enumerate(nodes):
+        key = (node.engine, node.layer if node.engine is Engine.VECTOR else -1)
+        if key in latest:
+            after[latest[key]].append(i)
+            missing[i] += 1
+        latest[key] = i
+    ready = [0.0] * len(nodes)
+    free: dict[Engine, float] = defaultdict(float)
+    heap = [(0.0, i) for i, count in enumerate(missing) if not count]
+    heapq.heapify(heap)
+    order: list[Node] = []
+    while heap:
+        start, i = heapq.heappop(heap)
+        node = nodes[i]
+        soonest = max(ready[i], free[node.engine])
+        if soonest > start:
+            heapq.heappush(heap, (soonest, i))
+            continue
+        order.append(node)
+        free[node.engine] = soonest + node_cycles(node, config)
+        ends = free[node.engine] + LATENCY.get(node.engine, 10)
+        for j in after[i]:
+            same = nodes[j].engine is node.engine
+            ready[j] = max(ready[j], soonest if same else ends)
+            missing[j] -= 1
+            if not missing[j]:
+                heapq.heappush(heap, (max(ready[j], free[nodes[j].engine]), j))
+    assert len(order) == len(nodes)
+    draft.nodes[:] = order
+
+
+def node_cycles(node: Node, config: NpuConfig) -> float:
+    """About how long a node keeps its engine busy."""
+    values, loops = node.values, node.values["loop"]
+    steps = iterations(loops, len(loops))
+    if node.opcode in (Opcode.LOAD, Opcode.STORE):
+        return steps * max(1.0, values["run"] / config.bus_bytes)
+    if node.opcode is Opcode.MATRIX:
+        folds = iterations(loops, values["fold_loops"])
+        return max(steps, folds * config.rows)
+    if node.opcode is Opcode.DEPTHWISE:
+        columns = (values["outputs"] - 1) * values["stride"] + values["kernel_cols"]
+        return float(steps * columns * values["kernel_rows"])
+    return float(math.prod(loop.get("count", 1) for loop in loops))
