@@ -15,6 +15,7 @@ from random_programs import random_program
 
 from golden_model import Machine
 from spec import Image, Opcode, preset
+from spec.config import parse_settings
 from spec.isa import Point, decode
 
 FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
@@ -28,7 +29,8 @@ TINY = preset("tiny")
 def device(request) -> Iterator[object]:
     from sw.runtime.rtl import RtlDevice
 
-    npu = RtlDevice(preset(request.param))
+    name, *settings = request.param.split(":")
+    npu = RtlDevice(preset(name).with_settings(parse_settings(settings)))
     yield npu
     npu.close()
 

@@ -20,10 +20,11 @@ def test_tiny_has_no_warnings():
     assert lint.lint(preset("tiny")) > 1000
 
 
-def test_the_smallest_parameters_have_no_warnings():
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_the_smallest_parameters_have_no_warnings(depthwise):
     small = {"rows": 2, "cols": 2, "spad_kib": 4, "acc_kib": 1, "bus_bytes": 8, "banks": 4}
-    small |= {"param_entries": 4, "queue_depth": 2, "outstanding": 8, "max_burst": 1}
-    assert lint.lint(NpuConfig(**small, axi_addr_bits=32)) > 1000
+    small |= {"param_entries": 4, "queue_depth": 2, "outstanding": 8, "max_burst": 1, "taps": 1}
+    assert lint.lint(NpuConfig(**small, axi_addr_bits=32, depthwise=depthwise)) > 1000
 
 
 def test_a_warning_fails_the_lint(monkeypatch, tmp_path):
