@@ -1,8 +1,8 @@
 """Random programs and pipelines, engines running at once: the RTL does what the golden model does.
 
 Every program has a memory of its own latency and stalls. `SYSTOLA_RANDOM=100` runs 100 times as
-many; `SYSTOLA_RANDOM_FIRST=7` begins at seed 7; `SYSTOLA_RANDOM_CONFIGS=default,small` takes other
-presets.
+many; `SYSTOLA_RANDOM_FIRST=7` begins at seed 7; `SYSTOLA_RANDOM_CONFIGS=default,tiny:taps=5` takes
+other presets, with settings.
 """
 
 import os
