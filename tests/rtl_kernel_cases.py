@@ -34,6 +34,14 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "h=19,w=10,c=1,oc=17,kh=10,kw=4,s=2,pad_top=4,pad_bottom=5,p=1",
         "n=2,h=9,w=17,c=3,oc=9,k=3,s=4,pad_left=0,p=1",
     ),
+    "depthwise_conv2d": (
+        "h=1,w=1,c=1,k=1,p=0",
+        "h=9,w=17,c=17,k=3,p=1",
+        "h=7,w=9,c=65,k=3,p=1,s=2",
+        "n=2,h=11,w=8,c=5,k=5,p=2,pad_left=0,s=1",
+        "h=12,w=10,c=3,multiplier=3,kh=2,kw=4,p=1,s=3",
+        "h=11,w=12,c=9,k=3,dilation_y=2,dilation_x=3,p=2",
+    ),
     "max_pool2d": (
         "h=1,w=1,c=1,k=1,s=1",
         "h=17,w=3,c=17,k=3,s=2,pad_top=1,pad_left=2",

@@ -63,6 +63,8 @@ def test_same_seed_same_data_and_outputs_are_spread(name: str) -> None:
         ("matmul", "128x256x256", 8388608),
         ("conv2d", "h=56,w=56,c=64,oc=64,k=3,p=1", 115605504),
         ("conv2d", "h=8,w=8,c=3,oc=4,k=1,p=0,s=2", 4 * 4 * 4 * 3),
+        ("depthwise_conv2d", "n=3,h=112,w=112,c=17,k=3,s=2,p=1", 3 * 56 * 56 * 17 * 9),
+        ("depthwise_conv2d", "h=4,w=5,c=3,multiplier=2", 4 * 5 * 6 * 9),
         ("fully_connected", "2x64x10", 1280),
         ("max_pool2d", "h=8,w=8,c=3", 4 * 4 * 3 * 4),
         ("add", "h=2,w=3,c=4", 24),

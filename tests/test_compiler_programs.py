@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from sw.compiler.tosa import Graph
-from sw.runtime.kernels import KernelError, kernel, parse_shape
+from sw.runtime.kernels import KernelError, kernel, kernel_names, parse_shape
 
 CASES = [
     ("matmul", "1x1x1"),
@@ -88,10 +88,11 @@ def _workloads(draw: Any) -> tuple[str, dict[str, int], str]:
     def one(*values: int) -> int:
         return int(draw(st.sampled_from(values)))
 
-    name = draw(st.sampled_from(["matmul", "conv2d", "max_pool2d", "avg_pool2d", "add", "rescale"]))
+    name = draw(st.sampled_from(kernel_names()))
     size = (1, 2, 3, 5, 8, 12, 16, 17, 31, 33, 65)
-    if name == "matmul":
-        shape = {"m": one(*size), "k": one(*size, 200), "n": one(*size), "batch": one(1, 2)}
+    if name in ("matmul", "fully_connected"):
+        shape = {"m": one(*size), "k": one(*size, 200), "n": one(*size)}
+        shape |= {"batch": one(1, 2)} if name == "matmul" else {}
     elif name in ("add", "rescale"):
         shape = {"h": one(*size), "w": one(*size), "c": one(*size)}
         if name == "rescale":
@@ -102,9 +103,10 @@ def _workloads(draw: Any) -> tuple[str, dict[str, int], str]:
         shape |= {"kh": one(1, 2, 3), "kw": one(1, 2, 3)}
         shape |= {"stride_y": one(1, 2), "stride_x": one(1, 2, 3)}
         for side in ("pad_top", "pad_bottom", "pad_left", "pad_right"):
-            shape[side] = one(0, 1, 2) if name == "conv2d" else 0
-        if name == "conv2d":
-            shape |= {"oc": one(*size), "dilation_y": one(1, 2), "dilation_x": one(1, 3)}
+            shape[side] = one(0, 1, 2) if name.endswith("conv2d") else 0
+        if name.endswith("conv2d"):
+            shape |= {"dilation_y": one(1, 2), "dilation_x": one(1, 3)}
+            shape |= {"oc": one(*size)} if name == "conv2d" else {"multiplier": one(1, 2)}
     return name, shape, draw(st.sampled_from(list(PRESETS)))
 
 

@@ -159,7 +159,7 @@ def test_the_npu_breaks_no_rule():
             device.write("x", x)
             device.run()
             assert np.array_equal(device.read("y"), x)
-        for name in ("conv2d", "max_pool2d", "add"):
+        for name in ("conv2d", "depthwise_conv2d", "max_pool2d", "add"):
             work = kernel(name, {"h": 6, "w": 6, "c": 9}, seed=2)
             made = compile_graph(work.graph, TINY)
             device.load(made)

@@ -19,7 +19,7 @@ from sw.runtime.rtl import DeviceFault, RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]  # with a build on a busy machine
 
-MATRIX, VECTOR = Opcode.MATRIX, Opcode.VECTOR
+MATRIX, DEPTHWISE, VECTOR = Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR
 CONFIGS = ("tiny", "odd")
 
 
@@ -54,9 +54,13 @@ class Job:
 
 @pytest.fixture(scope="module")
 def jobs(device):
-    """A small program that uses every engine, and one with many folds and both halves."""
+    """Small programs that together use every engine, and one with many folds and both halves."""
     config = device.config
-    return Job(config, "conv2d", "h=5,w=5,c=7,oc=9,k=3,p=1"), Job(config, "matmul", "40x400x40")
+    return (
+        Job(config, "conv2d", "h=5,w=5,c=7,oc=9,k=3,p=1"),
+        Job(config, "matmul", "40x400x40"),
+        Job(config, "depthwise_conv2d", "h=12,w=12,c=30,k=3,p=1"),
+    )
 
 
 # "spad" and "acc" stand for the last legal address; each case leaves the memory by one or more.
@@ -68,6 +72,13 @@ CASES: dict[str, tuple[Opcode, dict[str, Any]]] = {
     "matrix acc": (MATRIX, {"acc_base": "acc", "loop": [{"count": 2, "acc": 1}]}),
     "matrix acc far": (MATRIX, {"acc_base": (1 << 16) - 1}),
     "matrix act later": (MATRIX, {"act_base": "spad", "loop": [{"count": 40, "act": 1}]}),
+    "depthwise act": (DEPTHWISE, {"act_base": "spad", "lanes": 2}),
+    "depthwise act later": (
+        DEPTHWISE,
+        {"act_base": "spad", "act_col": 1, "acc_col": 1, "outputs": 30},
+    ),
+    "depthwise wgt": (DEPTHWISE, {"wgt_base": "spad", "kernel_rows": 2, "wgt_row": 1}),
+    "depthwise acc": (DEPTHWISE, {"acc_base": "acc", "acc_col": 1, "outputs": 9}),
     "vector a": (VECTOR, {"a_base": "spad", "a_type": DType.I16}),
     "vector a of acc": (
         VECTOR,
@@ -95,7 +106,9 @@ CASES: dict[str, tuple[Opcode, dict[str, Any]]] = {
 
 @on("device", CONFIGS, indirect=True)
 @on("case", CASES)
-def test_addresses_outside_the_chip(device: RtlDevice, jobs: tuple[Job, Job], case: str) -> None:
+def test_addresses_outside_the_chip(
+    device: RtlDevice, jobs: tuple[Job, Job, Job], case: str
+) -> None:
     config = device.config
     last = {"spad": config.spad_bytes - 1, "acc": config.acc_vectors - 1}
     opcode, values = CASES[case]
@@ -111,12 +124,12 @@ def test_addresses_outside_the_chip(device: RtlDevice, jobs: tuple[Job, Job], ca
         device.run()
     assert (fault.value.cause, fault.value.engine, fault.value.instruction) == wanted
     assert f"CHIP_ADDRESS in {wanted[1]}, instruction 2: {wanted[1]} " in str(fault.value)
-    jobs[0].passes(device, case)
+    jobs[2 if opcode is DEPTHWISE else 0].passes(device, case)
 
 
 @on("device", CONFIGS, indirect=True)
 def test_the_last_addresses_of_the_chip_are_usable(
-    device: RtlDevice, jobs: tuple[Job, Job]
+    device: RtlDevice, jobs: tuple[Job, Job, Job]
 ) -> None:
     """Or the faults above could come from a bound that is one too low."""
     config = device.config
@@ -126,11 +139,13 @@ def test_the_last_addresses_of_the_chip_are_usable(
     for opcode, values in (
         (MATRIX, {"act_base": spad - 2, "rows": 2, "wgt_base": spad - 3, "cols": 3}),
         (MATRIX, {"wgt_base": spad - 2, "cols": 2, "acc_base": acc - 1}),
+        (DEPTHWISE, {"act_base": spad - 2, "wgt_base": spad - 2, "lanes": 2, "acc_base": acc - 1}),
         (VECTOR, {**wide, "a_base": spad - 8, "b_base": spad - 8, "o_base": spad - 2}),
         (VECTOR, {"o_space": Space.ACC, "o_type": DType.I32, "o_base": acc - 1}),
         (VECTOR, {"a_space": Space.ACC, "a_type": DType.I32, "a_base": acc - 1}),
         # Steps that lie outside the input read nothing.
         (MATRIX, {"act_base": 1 << 20, "y0": -1}),
+        (DEPTHWISE, {"act_base": 1 << 20, "y0": -1}),
         (VECTOR, {"a_base": 1 << 20, "y0": -1}),
         # Nor is an address checked that nothing uses: a parameter entry, a step without result.
         (VECTOR, {"param_base": (1 << 16) - 1}),
@@ -144,21 +159,25 @@ def test_the_last_addresses_of_the_chip_are_usable(
 
 
 @on("device", CONFIGS, indirect=True)
-@on(("region", "parts"), [(REGION_INPUT, 16), (REGION_OUTPUT, 6)], ids=["inputs", "outputs"])
+@on(
+    ("victim", "region", "parts"),
+    [(1, REGION_INPUT, 16), (1, REGION_OUTPUT, 6), (2, REGION_INPUT, 8), (2, REGION_OUTPUT, 4)],
+    ids=["inputs", "outputs", "depthwise inputs", "depthwise outputs"],
+)
 def test_a_fault_while_all_engines_work_leaves_nothing(
-    device: RtlDevice, jobs: tuple[Job, Job], region: int, parts: int
+    device: RtlDevice, jobs: tuple[Job, Job, Job], victim: int, region: int, parts: int
 ) -> None:
     """A memory error at places all over a region: some stop the array in mid-wavefront."""
-    size = jobs[1].image.region_bytes(region)
+    size = jobs[victim].image.region_bytes(region)
     engine = "store" if region == REGION_OUTPUT else "load"
     for part in range(parts):
         offset = (size - 1) * part // (parts - 1)
         after = f"an error at byte {offset} of region {region}"
-        jobs[1].start(device)
+        jobs[victim].start(device)
         device.inject_errors(region, offset, 1)
         with pytest.raises(DeviceFault) as fault:
             device.run()
         assert (fault.value.cause, fault.value.engine) == ("AXI_ERROR", engine), after
         # In turn: which program comes next decides what a rest of this one would spoil.
-        for job in jobs if part % 2 else jobs[::-1]:
+        for job in (jobs[0], jobs[victim])[:: 1 if part % 2 else -1]:
             job.passes(device, after)

@@ -121,7 +121,7 @@ def _check_size(name: str, s: Shape) -> None:
         outputs, reduction = batch * s["m"] * s["n"], s["k"]
     else:
         sizes = {"x": s["n"] * s["h"] * s["w"] * s["c"] * (s.get("in_bits", 8) // 8 or 1)}
-        outputs = s["n"] * s.get("oc", s["c"])
+        outputs = s["n"] * s.get("oc", s["c"]) * s.get("multiplier", 1)
         for side, pads, axis, k in (
             ("h", ("pad_top", "pad_bottom"), "y", "kh"),
             ("w", ("pad_left", "pad_right"), "x", "kw"),
@@ -225,15 +225,24 @@ def _matmul(g: Graph, s: Shape, rng: np.random.Generator) -> int:
 
 
 def _conv(
-    g: Graph, x: str, oc: int, kernel: tuple[int, int], attributes: Mapping[str, Any], rng: Any
+    g: Graph,
+    x: str,
+    oc: int,
+    kernel: tuple[int, int],
+    attributes: Mapping[str, Any],
+    rng: Any,
+    kind: str = "CONV2D",
 ) -> str:
+    """CONV2D, or DEPTHWISE_CONV2D to `oc` channels, and its RESCALE."""
     c = g.tensors[x].shape[3]
-    w = g.add_constant("weight", rng.integers(-127, 128, (oc, *kernel, c)), "int8")
-    reduction = kernel[0] * kernel[1] * c
+    depthwise = kind == "DEPTHWISE_CONV2D"
+    shape = (*kernel, c, oc // c) if depthwise else (oc, *kernel, c)
+    w = g.add_constant("weight", rng.integers(-127, 128, shape), "int8")
+    reduction = kernel[0] * kernel[1] * (1 if depthwise else c)
     spread = int(2000 * math.sqrt(reduction))
     bias = g.add_constant("bias", rng.integers(-spread, spread + 1, oc), "int32")
     x_zp = _zp(g, "x_zp", int(rng.integers(-20, 21)))
-    acc = g.add_op("CONV2D", [x, w, bias, x_zp, _zp(g, "w_zp", 0)], attributes, name="conv2d")
+    acc = g.add_op(kind, [x, w, bias, x_zp, _zp(g, "w_zp", 0)], attributes, name=kind.lower())
     return _requantize(g, acc, _spread(rng, reduction, oc), rng)
 
 
@@ -282,6 +291,20 @@ def _conv2d(g: Graph, s: Shape, rng: np.random.Generator) -> int:
     y = _conv(g, x, s["oc"], (s["kh"], s["kw"]), attributes, rng)
     g.outputs = [y]
     return g.tensors[y].size * s["kh"] * s["kw"] * s["c"]
+
+
+def _depthwise_conv2d(g: Graph, s: Shape, rng: np.random.Generator) -> int:
+    x = g.add_input("x", (s["n"], s["h"], s["w"], s["c"]))
+    x, pad = _fit_window(g, x, s)
+    attributes = {
+        "pad": pad,
+        "stride": (s["stride_y"], s["stride_x"]),
+        "dilation": (s["dilation_y"], s["dilation_x"]),
+    }
+    oc, kernel = s["c"] * s["multiplier"], (s["kh"], s["kw"])
+    y = _conv(g, x, oc, kernel, attributes, rng, "DEPTHWISE_CONV2D")
+    g.outputs = [y]
+    return g.tensors[y].size * s["kh"] * s["kw"]
 
 
 def _pool2d(kind: str) -> Callable[[Graph, Shape, np.random.Generator], int]:
@@ -357,6 +380,15 @@ _WINDOW = {
     "s": ("stride_y", "stride_x"),
     "p": ("pad_top", "pad_bottom", "pad_left", "pad_right"),
 }
+_CONV = {
+    "kh": 3,
+    "kw": 3,
+    "stride_y": 1,
+    "stride_x": 1,
+    **dict.fromkeys(_PADS, 1),
+    "dilation_y": 1,
+    "dilation_x": 1,
+}
 _POOL = {**_IMAGE, "kh": 2, "kw": 2, "stride_y": 2, "stride_x": 2, **_PADS}
 
 _KERNELS: dict[str, _Kernel] = {
@@ -370,17 +402,12 @@ _KERNELS: dict[str, _Kernel] = {
     ),
     "conv2d": _Kernel(
         build=_conv2d,
-        defaults={
-            **_IMAGE,
-            "oc": 32,
-            "kh": 3,
-            "kw": 3,
-            "stride_y": 1,
-            "stride_x": 1,
-            **dict.fromkeys(_PADS, 1),
-            "dilation_y": 1,
-            "dilation_x": 1,
-        },
+        defaults={**_IMAGE, "oc": 32, **_CONV},
+        aliases={**_WINDOW, "d": ("dilation_y", "dilation_x")},
+    ),
+    "depthwise_conv2d": _Kernel(
+        build=_depthwise_conv2d,
+        defaults={**_IMAGE, "multiplier": 1, **_CONV},
         aliases={**_WINDOW, "d": ("dilation_y", "dilation_x")},
     ),
     "max_pool2d": _Kernel(build=_pool2d("MAX_POOL2D"), defaults=_POOL, aliases=_WINDOW),
