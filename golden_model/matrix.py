@@ -44,7 +44,8 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
                 yield ahead
             start, end = folds.chunks.starts[chunk], folds.chunks.ends[chunk]
             yield from acquire(context, plan, _weights(plan.waits, start), " (weights)")
-            if clocks is not None and (before := shared.finished.pop(number - 2, None)) is not None:
+            # Hardware reads up to a fold earlier than this, and has then seen less.
+            if clocks is not None and (before := shared.finished.pop(number - 3, None)) is not None:
                 clocks.learn(Timeline.WEIGHTS, before)
             shared.ready.append(read_weights(context, plan, chunk))
             # Progress even if this sequencer is held back next: the main one can go on.

@@ -136,11 +136,11 @@ def test_the_main_sequencers_posts_cover_the_weights_it_has_used() -> None:
     run([*body, load(64, wait=[Sync(sem=4)])])
 
 
-@pytest.mark.parametrize(("products", "ordered"), [(2, False), (3, True)])
-def test_weights_two_folds_on_are_read_after_what_the_main_sequencer_waited_for(
+@pytest.mark.parametrize(("products", "ordered"), [(2, False), (3, False), (4, True)])
+def test_weights_three_folds_on_are_read_after_what_the_main_sequencer_waited_for(
     products: int, ordered: bool
 ) -> None:
-    """The last product's weights come with the first one's activations, and nothing says so."""
+    """The last product's weights come with the first ones' activations, and nothing says so."""
     body = [
         load(64, post=[Sync(sem=1)]),
         load(256),
@@ -152,7 +152,7 @@ def test_weights_two_folds_on_are_read_after_what_the_main_sequencer_waited_for(
     if ordered:
         run(body)
     else:
-        hazard(body, "race: matrix (weights) at instruction 5")
+        hazard(body, f"race: matrix (weights) at instruction {products + 3}")
 
 
 def test_a_weights_post_says_nothing_about_activations() -> None:

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
-from hw_gen.blocks.matrix import operands
+from hw_gen.blocks.operands import operands
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import READ_LATENCY
 from spec.config import NpuConfig

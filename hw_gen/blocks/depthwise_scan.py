@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.matrix import last_or
+from hw_gen.blocks.operands import last_or
 from hw_gen.interfaces import size_bits
 from hw_gen.layouts import INDEX_BITS, instruction_layout
 from spec.config import NpuConfig

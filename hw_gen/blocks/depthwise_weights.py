@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import operand_layout, request_layout
-from hw_gen.blocks.matrix import last_or
+from hw_gen.blocks.operands import last_or
 from hw_gen.layouts import instruction_layout
 from spec.config import NpuConfig
 from spec.isa import KERNEL_ROWS, Opcode

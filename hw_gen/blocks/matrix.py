@@ -8,10 +8,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.accumulator import acc_tag_layout
 from hw_gen.blocks.array import SystolicArray
+from hw_gen.blocks.matrix_weights import WeightFeed
+from hw_gen.blocks.operands import last_or, operands
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, EngineStatus, spad_read
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
@@ -19,21 +20,6 @@ from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
 
 POST_DEPTH = 32
-
-
-def last_or(at_last: Value, loop: Value, last: Value, plain: Value) -> Value:
-    """`last` while loop number `loop` is in its last iteration (7: never), else `plain`."""
-    return Mux(Cat(at_last, Const(0, 8 - len(at_last))).bit_select(loop, 1), last, plain)
-
-
-def operands(raw: Value, is_unsigned: Value, zero_point: Value, keep: Value, lanes: int) -> Value:
-    """Bytes to 9-bit operands with the zero point subtracted; lanes not kept are zero."""
-    out = []
-    for lane in range(lanes):
-        byte = raw[8 * lane : 8 * lane + 8]
-        wide = Cat(byte, byte[7] & ~is_unsigned).as_signed()
-        out.append(Mux(keep[lane], (wide - zero_point)[:9], 0))
-    return Cat(out)
 
 
 class MatrixEngine(wiring.Component):
@@ -50,7 +36,7 @@ class MatrixEngine(wiring.Component):
     halt : issue nothing more. clear : soft reset of the array, which a `ResetInserter` around the
         engine does not reach.
 
-    Timing: a fold of M vectors with R array rows takes max(M, R + 1) cycles. A vector's sum is
+    Timing: a fold of M vectors with R array rows takes max(M, R) cycles. A vector's sum is
     written READ_LATENCY + rows + cols + 2 cycles after its issue.
     """
 
@@ -104,71 +90,27 @@ class MatrixEngine(wiring.Component):
             array.clear.eq(self.clear),
         ]
 
-        # Shadow weights: full from the last weight row of a fold to the swap that uses it.
-        full, swap = Signal(), Signal()
-        filled, bad_weights = self._weights(m, weights, array, full)
-        with m.If(filled):
-            m.d.sync += full.eq(1)
-        with m.Elif(swap):
-            m.d.sync += full.eq(0)
-        bad = self._activations(m, main, array, full, swap)
-        check(m, platform, ~swap | full, "matrix: swap without new weights")
-        check(m, platform, ~filled | ~full, "matrix: new weights over unused ones")
-        queues = self._posts(m, main, weights)
-        self._status(m, main, weights, full, queues)
+        m.submodules.feed = feed = WeightFeed(cfg, weights.step_layout)
+        connect(m, weights.o, feed.step)
+        connect(m, feed.wgt, flipped(self.wgt))
         m.d.comb += [
-            self.status.fault.eq((bad | bad_weights) & ~self.halt),
+            feed.instr.eq(weights.instr),
+            feed.halt.eq(self.halt),
+            array.wgt_valid.eq(feed.valid),
+            array.wgt.eq(feed.weights),
+        ]
+        bad = self._activations(m, main, array, feed)
+        queues = self._posts(m, main, weights)
+        self._status(m, main, weights, feed, queues)
+        m.d.comb += [
+            self.status.fault.eq((bad | feed.bad) & ~self.halt),
             self.status.cause.eq(Fault.CHIP_ADDRESS),
             self.status.fault_index.eq(Mux(bad, main.index, weights.index)),
         ]
         return m
 
-    def _weights(
-        self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal
-    ) -> tuple[Value, Value]:
-        """Read the rows of each fold; returns: the last one was issued; an address is illegal."""
-        cfg = self._config
-        step, instr = seq.o.payload, seq.instr
-        row, addr, offset = Signal(8), Signal(24), Signal(24)
-        rows, cols = Signal(8), Signal(8)
-        last_row, issue, bad = Signal(), Signal(), Signal()
-        m.d.comb += [
-            rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
-            cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
-            addr.eq(step.wgt + offset),
-            bad.eq(addr + cols > cfg.spad_bytes),
-            last_row.eq(row + 1 == rows),
-            self.wgt.valid.eq(seq.o.valid & ~full & ~bad & ~self.halt),
-            self.wgt.addr.eq(addr),
-            self.wgt.size.eq(cols),
-            issue.eq(self.wgt.valid & self.wgt.ready),
-            seq.o.ready.eq(issue & last_row),
-        ]
-        with m.If(issue):
-            m.d.sync += [row.eq(row + 1), offset.eq(offset + instr.wgt_row)]
-            with m.If(last_row):
-                m.d.sync += [row.eq(0), offset.eq(0)]
-        meta = data.StructLayout({"cols": 8, "zp": signed(10), "unsigned": 1})
-        late = Signal(meta)
-        stages = [Signal(meta, name=f"wgt_meta_{i}") for i in range(READ_LATENCY)]
-        m.d.sync += [
-            stages[0].cols.eq(cols),
-            stages[0].zp.eq(instr.wgt_zp),
-            stages[0]["unsigned"].eq(instr.wgt_unsigned),
-            *(b.eq(a) for a, b in pairwise(stages)),
-        ]
-        m.d.comb += late.eq(stages[-1])
-        keep = Signal(cfg.cols, name="keep_cols")
-        m.d.comb += keep.eq((1 << late.cols) - 1)
-        m.d.sync += array.wgt_valid.eq(self.wgt.data_valid)
-        with m.If(self.wgt.data_valid):
-            m.d.sync += array.wgt.eq(
-                operands(self.wgt.data, late["unsigned"], late.zp, keep, cfg.cols)
-            )
-        return issue & last_row, seq.o.valid & ~full & bad
-
     def _activations(
-        self, m: Module, seq: Sequencer, array: SystolicArray, full: Signal, swap: Signal
+        self, m: Module, seq: Sequencer, array: SystolicArray, feed: WeightFeed
     ) -> Value:
         """Issue one activation vector a cycle; returns: the step has an illegal address."""
         cfg = self._config
@@ -186,14 +128,14 @@ class MatrixEngine(wiring.Component):
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
             starts_fold.eq(streaming.all()),
-            ready.eq(~starts_fold | full),
+            ready.eq(~starts_fold | feed.ready),
             bad.eq((inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)),
             self.act.valid.eq(seq.o.valid & inside & ready & ~bad & ~self.halt),
             self.act.addr.eq(step.act),
             self.act.size.eq(rows),
             seq.o.ready.eq(ready & ~bad & ~self.halt & (~inside | self.act.ready)),
             self.vector.eq(seq.o.valid & seq.o.ready),
-            swap.eq(self.vector & starts_fold),
+            feed.swap.eq(self.vector & starts_fold),
         ]
 
         meta = data.StructLayout(
@@ -211,7 +153,7 @@ class MatrixEngine(wiring.Component):
             stages[0].tag.addr.eq(step.acc),
             stages[0].tag.overwrite.eq(first_k & ~instr.accumulate),
             stages[0].tag.fires.eq(step.fires[0] & self.vector),
-            stages[0].swap.eq(swap),
+            stages[0].swap.eq(feed.swap),
             stages[0].rows.eq(Mux(inside, rows, 0)),
             stages[0].zp.eq(instr.act_zp),
             stages[0]["unsigned"].eq(instr.act_unsigned),
@@ -220,6 +162,7 @@ class MatrixEngine(wiring.Component):
         late = stages[-1]
         keep = Signal(cfg.rows, name="keep_rows")
         m.d.comb += keep.eq((1 << late.rows) - 1)
+        m.d.comb += feed.entering.eq(late.swap)
         m.d.sync += [
             array.swap.eq(late.swap),
             array.tag.eq(late.tag),
@@ -249,7 +192,12 @@ class MatrixEngine(wiring.Component):
         return queues
 
     def _status(
-        self, m: Module, main: Sequencer, weights: Sequencer, full: Signal, queues: list[PostQueue]
+        self,
+        m: Module,
+        main: Sequencer,
+        weights: Sequencer,
+        feed: WeightFeed,
+        queues: list[PostQueue],
     ) -> None:
         flying = Signal(range(4 * (self._config.rows + self._config.cols)))
         landed = Signal()
@@ -259,7 +207,7 @@ class MatrixEngine(wiring.Component):
         st = self.status
         with m.If(self.vector):
             m.d.comb += st.stall.eq(Stall.BUSY)
-        with m.Elif(main.waiting | (main.active & ~full & weights.waiting)):
+        with m.Elif(main.waiting | (main.active & ~feed.have & weights.waiting)):
             m.d.comb += st.stall.eq(Stall.SEMAPHORE)
         with m.Elif((self.act.valid & ~self.act.ready) | (self.wgt.valid & ~self.wgt.ready)):
             m.d.comb += st.stall.eq(Stall.BANK)

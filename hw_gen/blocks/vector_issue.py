@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.matrix import last_or
+from hw_gen.blocks.operands import last_or
 from hw_gen.blocks.vector_lanes import CONTEXT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read

@@ -1,0 +1,118 @@
+"""The weight feed against the array's rule: rows after the swap before them, before their own."""
+
+import random
+from collections import deque
+
+import pytest
+from amaranth.lib import data
+
+from hw_gen.blocks.matrix_weights import AHEAD, WeightFeed
+from hw_gen.interfaces import READ_LATENCY
+from spec import preset
+from tests.hw_bench import sample, simulate
+
+CONFIG = preset("tiny")
+STEP = data.StructLayout({"wgt": 24, "at_last": 6})
+
+
+class Bench:
+    """Feeds `folds`, each (vectors, rows); refuse: chance of a refused read, pause: of a cycle in
+    which no vector is issued. Afterwards: `swaps` and `reads`, the cycles of each fold's."""
+
+    def __init__(self, folds, *, refuse=0.0, pause=0.0, seed=0):
+        self.folds = folds
+        self.rng = random.Random(seed)
+        self.refuse, self.pause = refuse, pause
+        self.dut = WeightFeed(CONFIG, STEP)
+        self.swaps, self.reads = [], [[] for _ in folds]
+        self.rows = []  # (cycle, word) as they go to the array
+        self.cycle = 0
+        simulate(self.dut, self._steps, self._clock)
+
+    def word(self, fold, row):
+        return (1 + 7 * fold + row) % 128
+
+    async def _steps(self, ctx):
+        dut = self.dut
+        for fold, (_, rows) in enumerate(self.folds):
+            ctx.set(dut.step.payload.wgt, 8 * CONFIG.rows * fold)
+            instr = {"rows": rows, "row_loop": 7, "cols": 1, "col_loop": 7, "wgt_row": 8}
+            for name, value in instr.items():
+                ctx.set(getattr(dut.instr, name), value)
+            ctx.set(dut.step.valid, 1)
+            while not (await sample(ctx, dut.step.ready))[0]:
+                pass
+        ctx.set(dut.step.valid, 0)
+
+    async def _clock(self, ctx):
+        dut, pitch = self.dut, 8 * CONFIG.rows
+        flight, late = deque([None] * READ_LATENCY), deque([0] * READ_LATENCY)
+        fold, left = 0, 0
+        while fold < len(self.folds) or any(late) or left:
+            come = flight.popleft()
+            ctx.set(dut.wgt.data_valid, come is not None)
+            ctx.set(dut.wgt.data, come or 0)
+            ctx.set(dut.entering, late.popleft())
+            ctx.set(dut.wgt.ready, self.rng.random() >= self.refuse)
+            issue = self.rng.random() >= self.pause
+            start = issue and left == 0 and fold < len(self.folds) and bool(ctx.get(dut.ready))
+            ctx.set(dut.swap, start)
+            valid, ready, addr, row_valid, row = await sample(
+                ctx, dut.wgt.valid, dut.wgt.ready, dut.wgt.addr, dut.valid, dut.weights
+            )
+            late.append(int(start))
+            flight.append(None)
+            if valid and ready:
+                self.reads[addr // pitch].append(self.cycle)
+                flight[-1] = self.word(addr // pitch, addr % pitch // 8)
+            if row_valid:
+                self.rows.append((self.cycle, row & 0x1FF))
+            if start:
+                self.swaps.append(self.cycle)
+                left = self.folds[fold][0]
+                fold += 1
+            left -= issue and left > 0
+            self.cycle += 1
+
+    def check(self):
+        assert len(self.swaps) == len(self.folds)
+        at = 0
+        for fold, (_, rows) in enumerate(self.folds):
+            mine = self.rows[at : at + rows]
+            assert [word for _, word in mine] == [self.word(fold, r) for r in range(rows)]
+            # The swap flag stands at the array READ_LATENCY + 1 cycles after its issue.
+            assert mine[-1][0] < self.swaps[fold] + READ_LATENCY + 1
+            if fold:
+                assert mine[0][0] >= self.swaps[fold - 1] + READ_LATENCY + 1
+            if fold > 1:
+                assert self.reads[fold][0] > self.swaps[fold - 2]
+            at += rows
+        assert at == len(self.rows)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_enter_between_the_swaps_whatever_is_refused(seed):
+    rng = random.Random(seed)
+    folds = [(rng.choice([1, 1, 2, 5]), rng.randint(1, CONFIG.rows)) for _ in range(80)]
+    Bench(folds, refuse=[0, 0, 0.2, 0.5, 0.8, 0.3][seed], pause=0.3 * (seed % 2), seed=seed).check()
+
+
+@pytest.mark.parametrize(("vectors", "rows"), [(1, 4), (1, 3), (2, 4), (4, 4), (5, 4), (1, 2)])
+def test_a_fold_takes_as_many_cycles_as_vectors_or_rows(vectors, rows):
+    bench = Bench([(vectors, rows)] * 60)
+    bench.check()
+    assert bench.swaps[-1] - bench.swaps[0] == 59 * max(vectors, rows)
+
+
+def test_folds_of_a_row_and_a_vector_take_a_cycle_each():
+    bench = Bench([(1, 1)] * 60)
+    bench.check()
+    assert bench.swaps[-1] - bench.swaps[0] == 59
+
+
+def test_rows_are_read_ahead_while_a_fold_streams():
+    bench = Bench([(30, 4)] * 4)
+    bench.check()
+    for fold in range(2, 4):
+        early = [c for c in bench.reads[fold] if c < bench.swaps[fold - 1]]
+        assert 0 < len(early) <= AHEAD
