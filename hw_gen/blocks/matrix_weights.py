@@ -59,17 +59,17 @@ class WeightFeed(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Folds whose rows were all requested and that have not begun: this one and the one before.
-        self._second = Signal(_FOLD)
+        # Folds whose rows were all requested and that have not begun.
+        first, second = (Signal(_FOLD, name=n) for n in ("first_fold", "second_fold"))
         read, last_row, pop, more, waiting = (
             Signal(name=n) for n in ("read", "last_row", "pop", "more", "waiting")
         )
         rows_read = Signal(range(AHEAD + 1))
         m.d.sync += rows_read.eq(rows_read + read - pop)
         m.d.comb += [more.eq(rows_read != AHEAD), waiting.eq(rows_read != 0)]
-        late = self._read(m, read, last_row, more)
+        late = self._read(m, read, last_row, more & ~second.valid)
         self._feed(m, platform, late, pop)
-        self._begin(m, read & last_row, rows_read, pop)
+        self._begin(m, first, second, read & last_row, rows_read, pop)
         check(m, platform, ~pop | waiting, "matrix: a weight row that was not read")
         return m
 
@@ -79,15 +79,13 @@ class WeightFeed(wiring.Component):
         step, instr = self.step.payload, self.instr
         row, addr, offset = Signal(8), Signal(24), Signal(24)
         rows, cols = Signal(8), Signal(8)
-        open_ = Signal()
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
             addr.eq(step.wgt + offset),
-            open_.eq(self.step.valid & ~self._second.valid),
-            self.bad.eq(open_ & (addr + cols > cfg.spad_bytes)),
+            self.bad.eq(self.step.valid & more & (addr + cols > cfg.spad_bytes)),
             last_row.eq(row + 1 == rows),
-            self.wgt.valid.eq(open_ & more & ~self.bad & ~self.halt),
+            self.wgt.valid.eq(self.step.valid & more & ~self.bad & ~self.halt),
             self.wgt.addr.eq(addr),
             self.wgt.size.eq(cols),
             read.eq(self.wgt.valid & self.wgt.ready),
@@ -137,7 +135,7 @@ class WeightFeed(wiring.Component):
         check(m, platform, ~self.entering | loaded, "matrix: swap without new weights")
         check(m, platform, ~rows.w_en | rows.w_rdy, "matrix: a weight row without room")
 
-    def _begin(self, m: Module, complete: Value, rows_read: Value, pop: Value) -> None:
+    def _begin(self, m: Module, first, second, complete: Value, rows_read: Value, pop) -> None:
         """Which folds have all their rows requested, and how far the last rows are from the array.
 
         A swap enters the array READ_LATENCY = 2 cycles after it is issued and must find the last
@@ -146,7 +144,6 @@ class WeightFeed(wiring.Component):
         cycle, but the last one of that swap's fold may (`tail`).
         """
         assert READ_LATENCY == 2
-        first, second = Signal(_FOLD), self._second
         just, tail = Signal(), Signal()
         moved = [Signal(_FOLD, name=f"moved_{i}") for i in range(2)]
         for old, new in ((first, moved[0]), (second, moved[1])):

@@ -102,7 +102,8 @@ class Scratchpad(wiring.Component):
         for i in reversed(range(n)):
             with m.If(old[i]):
                 m.d.comb += [urgent.eq(1 << i), reserved.eq(needs[i])]
-        taken, used = reserved | stale, Const(0, self._config.banks)
+        taken: Value = reserved | stale
+        used: Value = Const(0, self._config.banks)
         for i, port in enumerate(clients):
             grant = Signal(name=f"grant_{i}")
             m.d.comb += [
