@@ -65,6 +65,11 @@ regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|nightly|file.ya
 	@$(SYSTOLA) regress $(or $(SUITE),smoke) $(campaign_args) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(LIMIT),--time-limit $(LIMIT)) $(if $(JSON),--json '$(JSON)')
 
+.PHONY: sweep
+sweep: venv ## Try every configuration of a space: SPACE=spaces/quick.yaml WORKLOADS=matmul:64x64x64,digits ONLY= JOBS= FRESH=1 RETRY=1 DB= OUT=folder
+	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) \
+	  $(if $(WORKLOADS),--workloads '$(WORKLOADS)') $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
+
 .PHONY: test
 test: venv ## Run every test: JOBS=2 ARGS='-k isa'
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)

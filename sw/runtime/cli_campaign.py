@@ -1,13 +1,14 @@
-"""Commands of `systola` that run many things: `regress`."""
+"""Commands of `systola` that run many things: `regress` and `sweep`."""
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from sw.runtime.campaign.plan import Plan, load_suite
 from sw.runtime.campaign.progress import show_progress
@@ -15,6 +16,7 @@ from sw.runtime.campaign.runner import run_campaign
 from sw.runtime.campaign.store import Run, Store
 from sw.runtime.campaign.summary import complaints, exit_code, status_table, to_json, verdict
 from sw.runtime.campaign.task import Status
+from sw.runtime.campaign.workloads import split_workloads
 from sw.runtime.cli import JsonOption, app, console
 from sw.runtime.report import check_json, write_json
 from sw.runtime.session import OptionError
@@ -50,9 +52,42 @@ def regress(
         raise OptionError(f"--time-limit {time_limit:g}: must be above 0 seconds")
     plan = load_suite(suite, only=only, limit_s=time_limit)
     how = How(database=database, jobs=jobs, fresh=fresh, retry=retry)
-    runs = run_plan("regress", plan, {"only": only}, how)
+    runs = run_plan("regress", plan, {"only": only}, how, status_table)
     if json_file is not None:
         write_json(to_json(runs), json_file)
+    raise typer.Exit(exit_code(runs))
+
+
+@app.command()
+def sweep(
+    space: Annotated[Path, typer.Argument(metavar="SPACE", help="YAML file: docs/sweeps.md")],
+    workloads: Annotated[
+        str, typer.Option("--workloads", "-w", help="instead of the file's: matmul:64x64x64,digits")
+    ] = "",
+    only: OnlyOption = "",
+    jobs: JobsOption = None,
+    database: DatabaseOption = DATABASE,
+    fresh: FreshOption = False,
+    retry: RetryOption = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="folder of table and picture (results/SPACE)")
+    ] = None,
+) -> None:
+    """Try every configuration of a space on golden and RTL: table, CSV, picture; resumable."""
+    from sw.runtime.campaign.picture import write_picture
+    from sw.runtime.campaign.points import point_results, points_table, write_csv
+    from sw.runtime.campaign.space import load_space
+
+    plan = load_space(space, split_workloads(workloads), only=only)
+    how = How(database=database, jobs=jobs, fresh=fresh, retry=retry)
+    options = {"workloads": workloads, "only": only}
+    runs = run_plan("sweep", plan, options, how, lambda rows: points_table(point_results(rows)))
+    points = point_results(runs)
+    folder = out or Path("results", plan.name)
+    write_csv(points, folder / "points.csv")
+    typer.echo(f"{folder / 'points.csv'}: {len(points)} points")
+    drawn = write_picture(points, f"sweep {plan.name}", folder / "points.png")
+    typer.echo(f"{folder / 'points.png'}: {drawn} measurements" if drawn else "nothing to draw")
     raise typer.Exit(exit_code(runs))
 
 
@@ -66,7 +101,13 @@ class How:
     retry: bool
 
 
-def run_plan(kind: str, plan: Plan, options: dict[str, Any], how: How) -> list[Run]:
+def run_plan(
+    kind: str,
+    plan: Plan,
+    options: dict[str, Any],
+    how: How,
+    table: Callable[[Sequence[Run]], Table],
+) -> list[Run]:
     """Run what is left of a plan, show it going on, then what it came to; every row."""
     start = time.monotonic()
     with Store(how.database) as store:
@@ -85,13 +126,9 @@ def run_plan(kind: str, plan: Plan, options: dict[str, Any], how: How) -> list[R
         finally:
             campaign.close(complete=complete)
             runs = campaign.runs()
-            show(kind, plan, runs, time.monotonic() - start, where)
+            console().print(table(runs))
+            for line in complaints(runs):
+                typer.echo(line)
+            seconds = time.monotonic() - start
+            typer.echo(verdict(f"{kind} {plan.name}", runs, seconds, where))
     return runs
-
-
-def show(kind: str, plan: Plan, runs: Sequence[Run], seconds: float, where: str) -> None:
-    """The table, everything that is not good, and the verdict."""
-    console().print(status_table(runs))
-    for line in complaints(runs):
-        typer.echo(line)
-    typer.echo(verdict(f"{kind} {plan.name}", runs, seconds, where))

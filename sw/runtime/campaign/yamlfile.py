@@ -43,6 +43,12 @@ class Node:
             raise self.error(f"{key} {value!r}: must be a list that is not empty")
         return [Node(item, f"{self.place}: {key}[{i}]") for i, item in enumerate(value)]
 
+    def text(self, key: str, default: str) -> str:
+        value = self.plain.get(key, default)
+        if not isinstance(value, str):
+            raise self.error(f"{key} {value!r}: must be a text")
+        return value
+
     def texts(self, key: str, default: list[str] | None = None) -> list[str]:
         if key not in self.plain and default is not None:
             return default

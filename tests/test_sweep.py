@@ -1,0 +1,170 @@
+"""Spaces, and what a sweep makes of them: rows, table, CSV and picture."""
+
+import csv
+import struct
+from pathlib import Path
+
+import pytest
+from campaign_helpers import ROOT, query, systola
+
+from spec import preset
+from spec.config import ConfigError
+from sw.runtime.campaign.picture import write_picture
+from sw.runtime.campaign.points import point_results
+from sw.runtime.campaign.space import load_space
+from sw.runtime.campaign.store import Store
+from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status
+from sw.runtime.rtl import RtlDevice
+
+REASON = "acc_kib=4: must hold a power of two (4 or more) of 48-byte vectors (cols=12); acc_kib="
+# The first two are the preset itself, whose simulator other tests use too.
+SPACE = """
+base: tiny
+axes: {rows: [4], cols: [4, 12]}
+points: [{bus_bytes: 8}, {base: default, banks: 3}]
+workloads: [matmul:8x8x8, add]
+memory: {latency: 20}
+"""
+
+
+def space(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_quick_space_has_eight_legal_points_an_illegal_one_and_two_workloads() -> None:
+    tasks = load_space(ROOT / "spaces" / "quick.yaml").tasks
+    builds = [t for t in tasks if t.kind is Kind.BUILD]
+    illegal = [t for t in tasks if t.kind is Kind.POINT]
+    runs = [t for t in tasks if t.kind is Kind.RUN]
+    assert len({t.digest for t in builds}) == len(builds) >= 8
+    assert len(illegal) == 1 and illegal[0].reason.startswith(REASON)
+    assert len({t.workload for t in runs}) == 2
+    assert len(runs) == len(builds) * 4
+    # Small arrays: a sweep for minutes, not hours.
+    assert max(t.config.pes for t in builds if t.config) <= 64
+
+
+def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> None:
+    tasks = load_space(space(tmp_path, SPACE)).tasks
+    assert [t.title for t in tasks] == [
+        "lint tiny+rows=4+cols=4",
+        "build tiny+rows=4+cols=4",
+        "matmul:8x8x8 tiny+rows=4+cols=4 golden seed 0",
+        "matmul:8x8x8 tiny+rows=4+cols=4 rtl seed 0 latency 20 stall 0",
+        "add tiny+rows=4+cols=4 golden seed 0",
+        "add tiny+rows=4+cols=4 rtl seed 0 latency 20 stall 0",
+        "point tiny+rows=4+cols=12",
+        "point default+banks=3",
+    ]
+    lint, build, golden, rtl = tasks[:4]
+    assert (lint.needs, build.needs) == ((), (lint.key,))
+    assert (golden.needs, rtl.needs) == ((), (build.key,))
+    other = load_space(tmp_path / "mine.yaml", ["digits"]).tasks
+    assert {t.workload for t in other if t.kind is Kind.RUN} == {"digits"}
+    only = load_space(tmp_path / "mine.yaml", only="banks").tasks
+    assert [t.title for t in only] == ["point default+banks=3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("workloads: [add]", "mine.yaml: has neither axes nor points"),
+        ("axes: {rows: [4]}", "mine.yaml: workloads is missing"),
+        ("axes: {rows: [4]}\nworkloads: [sub]", "workload 'sub': no such kernel or network"),
+        ("axes: {rosw: [4]}", "mine.yaml: axes: rosw[0]: 'rosw': no such configuration field; fie"),
+        ("axes: {rows: 4}", "mine.yaml: axes: rows 4: must be a list that is not empty"),
+        ("axes: {rows: [4.5]}", "mine.yaml: axes: rows[0]: 4.5: rows must be a whole number"),
+        ("axes: {depthwise: [1]}", "axes: depthwise[0]: 1: depthwise must be true or false"),
+        ("axes: [rows]", "mine.yaml: axes: ['rows']: must map fields to lists of values"),
+        ("base: huge\naxes: {rows: [4]}", "mine.yaml: config 'huge': no such preset"),
+        ("points: [{base: 3}]", "mine.yaml: points[0]: base 3: must be a text"),
+        ("points: [{name: x}]", "mine.yaml: points[0]: 'name': no such key; keys are base, rows"),
+        ("axes: {rows: [4]}\nmemory: {latency: 0}", "mine.yaml: memory: {'latency': 0}: latency"),
+        (f"axes: {{rows: {list(range(70))}, cols: {list(range(70))}}}", "4,900 points: at most"),
+    ],
+)
+def test_a_space_that_is_wrong_says_where(tmp_path: Path, text: str, message: str) -> None:
+    if "workloads" not in text and not text.startswith("axes: {rows: [4]}"):
+        text += "\nworkloads: [add]"
+    if "memory" in text:
+        text += "\nworkloads: [add]"
+    with pytest.raises(CampaignError) as error:
+        load_space(space(tmp_path, text))
+    assert message in str(error.value)
+
+
+def test_reasons_are_the_configurations_own() -> None:
+    with pytest.raises(ConfigError) as error:
+        preset("tiny").with_settings({"rows": "4", "cols": "12"})
+    assert str(error.value).startswith(REASON)
+
+
+@pytest.mark.rtl
+@pytest.mark.timeout(900)
+def test_a_sweep_gives_rows_a_table_a_csv_and_a_picture_and_goes_on(tmp_path: Path) -> None:
+    RtlDevice(preset("tiny")).close()
+    path, database, out = space(tmp_path, SPACE), tmp_path / "r.sqlite", tmp_path / "out"
+    arguments = ["sweep", path, "--db", database, "--out", out, "-w", "matmul:8x8x8,digits"]
+    code, text = systola(*arguments)
+    assert code == 0, text
+    assert "PASS  sweep mine: 6 passed, 0 failed, 0 timed out, 0 error, 0 did not run, 2 il" in text
+    assert f"ILLEGAL  point tiny+rows=4+cols=12\n    {REASON}" in text
+    rows = query(database, "SELECT kind, status, count(*) FROM runs GROUP BY 1, 2 ORDER BY 1")
+    assert rows == [
+        ("build", "passed", 1),
+        ("lint", "passed", 1),
+        ("point", "illegal", 2),
+        ("run", "passed", 4),
+    ]
+    with (out / "points.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert [r["status"] for r in found] == ["passed", "passed", "illegal", "illegal"]
+    assert {r["workload"] for r in found[:2]} == {"matmul:8x8x8", "digits"}
+    for row in found[:2]:
+        assert (row["bit_exact"], row["reference_exact"]) == ("True", "True")
+        assert int(row["cycles"]) > 100 and int(row["pes"]) == 16
+        assert 0 < float(row["utilization"]) < 1
+    assert f"{int(found[0]['cycles']):,}" in text
+    assert int(found[0]["verilog_lines"]) > 10_000
+    assert found[2]["reason"].startswith(REASON) and found[2]["cycles"] == ""
+    picture = (out / "points.png").read_bytes()
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", picture[16:24])
+    assert width > 800 and height > 600
+    assert f"{out / 'points.png'}: 2 measurements" in text
+
+    before = query(database, "SELECT started_at, finished_at FROM runs")
+    code, text = systola(*arguments)
+    assert code == 0 and "goes on with 0 of 8 runs" in text
+    assert query(database, "SELECT started_at, finished_at FROM runs") == before
+
+
+def test_points_that_did_not_pass_have_no_figures(tmp_path: Path) -> None:
+    tasks = load_space(space(tmp_path, SPACE)).tasks
+    with Store(tmp_path / "r.sqlite") as store:
+        campaign = store.campaign("sweep", "mine", tasks, options={})
+        for run in campaign.runs():
+            if run.status is Status.WAITING:
+                wrong = run.task.workload == "add" and run.task.device == "golden"
+                status = Status.FAILED if wrong else Status.PASSED
+                outcome = Outcome(status=status, cycles=1000, macs=512)
+                campaign.finish(run.id, outcome)
+        runs = campaign.runs()
+    first, second, third = point_results(runs)
+    assert [m.cycles for m in first.results] == [1000, None]
+    assert first.results[0].utilization == 512 / 16000
+    assert first.results[1].status == "failed on golden"
+    assert (first.results[1].bit_exact, first.results[1].reference_exact) == (True, False)
+    assert second.config is None and second.reason.startswith(REASON)
+    assert third.reason == "banks=3: must lie in 4…16"
+    path = tmp_path / "points.png"
+    assert write_picture([first, second], "mine", path) == 1 and path.exists()
+    # Nothing to draw: no picture, not an old one either.
+    assert write_picture([second], "mine", path) == 0 and not path.exists()
+
+
+def test_a_space_that_is_not_there_is_one_message(tmp_path: Path) -> None:
+    code, text = systola("sweep", tmp_path / "none.yaml", "--db", tmp_path / "r.sqlite")
+    assert code == 2 and "none.yaml: cannot read: " in text and "Traceback" not in text
