@@ -194,21 +194,24 @@ def _compare(
         got = probe.after(image, inputs)
     except SystolaError as error:
         return _Difference(element=str(error))
+    layer = _layer_index(image, instruction)
     for place in (OUTPUT, TEMP, ACC, SPAD):
         values, known = want[place]
         different = np.argwhere((values != got[place]) & known)
-        if len(different):
-            at = tuple(int(i) for i in different[0])
-            if place in (OUTPUT, TEMP):
-                both = (values, got[place])
-                return _in_memory(image, _layer_index(image, instruction), place, at[0], both)
-            unit = f"vector {at[0]} lane {at[1]}" if place == ACC else f"byte {at[0]:#x}"
-            return _Difference(
-                element=f"{place} {unit}",
-                expected=int(values[at]),
-                got=int(got[place][at]),
-            )
+        if not len(different):
+            continue
+        at = tuple(int(i) for i in different[0])
+        if place != ACC:
+            return _in_memory(image, layer, place, at[0], (values, got[place]))
+        return _Difference(
+            element=f"{place} vector {at[0]} lane {at[1]}",
+            expected=int(values[at]),
+            got=int(got[place][at]),
+        )
     return None
+
+
+_REGION = {OUTPUT: REGION_OUTPUT, TEMP: REGION_TEMP, SPAD: None}
 
 
 def _in_memory(
@@ -221,12 +224,12 @@ def _in_memory(
     """The tensor element that a byte belongs to.
 
     Tensors share memory: this layer's comes first, then those of the layers before it, the latest
-    first.
+    first. In the scratchpad tensors lie among tiles, and only this layer's own is told.
     """
-    region = REGION_OUTPUT if place == OUTPUT else REGION_TEMP
-    for known in reversed(image.info.get("layers", ())[: None if layer is None else layer + 1]):
-        output = known.get("output", {})
-        index = _index(output, byte) if output.get("region") == region else None
+    layers = list(image.info.get("layers", ()))[: None if layer is None else layer + 1][::-1]
+    for known in layers[:1] if place == SPAD else layers:
+        output = known.get("output", {"region": -1})
+        index = _index(output, byte) if output["region"] == _REGION[place] else None
         if index is not None:
             item = np.dtype(output["dtype"]).itemsize
             steps = zip(index, output["strides"], strict=True)
