@@ -71,19 +71,20 @@ def test_convolution_covers_output_and_reduction_once(
     blocks = -(-oc // config.cols)
     # Count of multiply-accumulate rows per (image, y, x, block): kernel rows x channels, once.
     done = np.zeros((geo.n, geo.oh, geo.ow, blocks), np.int64)
-    accumulators = Accumulators(plan, config, geo.oc)
+    accumulators = Accumulators(geo, plan, config)
     for step in steps(geo, plan, config):
         tile = step.tile
         for unit in accumulators.units(step):
-            last = unit.acc + unit.count * tile.vectors - 1
-            assert unit.acc >= 0 and last < config.acc_vectors
-            # Never across the halves, so that VECTOR and MATRIX can be in different ones.
-            assert unit.acc // config.acc_half == last // config.acc_half
-            covered = slice(unit.block, unit.block + unit.count)
-            area = done[tile.batch, tile.y0 : tile.y1, tile.x0 : tile.x1, covered]
-            assert unit.opens == (not area.any())
-            area += unit.piece.kernel_rows * unit.piece.channels
-            assert unit.closes == bool((area == geo.kernel[0] * geo.c).all())
+            assert 1 <= unit.count <= plan.span
+            for i in range(unit.count):
+                acc = unit.acc + i * unit.acc_step
+                assert acc >= 0 and acc + tile.vectors <= config.acc_vectors
+                # Never across the halves, so that VECTOR and MATRIX can be in different ones.
+                assert acc // config.acc_half == (acc + tile.vectors - 1) // config.acc_half
+                area = done[tile.batch, tile.y0 : tile.y1, tile.x0 : tile.x1, unit.block + i]
+                assert unit.opens == (not area.any())
+                area += unit.piece.kernel_rows * unit.piece.channels
+                assert unit.closes == bool((area == geo.kernel[0] * geo.c).all())
     assert (done == geo.kernel[0] * geo.c).all()
     assert len(plan.parts) == 1 or not plan.ramp
 

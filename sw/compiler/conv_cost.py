@@ -53,6 +53,7 @@ class Cut:
     ys: Axis
     xs: Axis
     group: int
+    span: int
     parts: tuple[Part, ...]
     ramp: tuple[int, ...]
     tiles_outer: bool
@@ -117,7 +118,7 @@ class ConvCost:
         wgt *= 1 if keep_wgt else tiles // self.images
         out = 0 if self.held_out else geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
         bus = config.bus_bytes
-        units = tiles * many * (groups if self.merges(cut) else self.blocks)
+        units = tiles * many * groups * -(-cut.group // cut.span)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
         added = 0
@@ -139,11 +140,6 @@ class ConvCost:
         if out_slots == 1:
             cycles += out / bus
         return math.ceil(cycles), act * again + wgt + out + added
-
-    def merges(self, cut: Cut) -> bool:
-        """Whether one instruction computes all column blocks of a group."""
-        vectors = cut.ys.counts[0][0] * cut.xs.counts[0][0] * cut.group
-        return self.few and len(cut.parts) == 1 and not cut.ramp and vectors <= self.config.acc_half
 
     def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
         """(bytes, cycles of the load engine) of loading all activations once."""

@@ -90,7 +90,7 @@ class ConvLoads(LayerEmitter):
         if self.held is None:
             key = pinned and (pinned.tile, pinned.part)
             act, new_act = self.act.get((step.tile, step.part), key)
-        else:
+        elif sliced:
             self.fresh |= {(step.tile, p) for p in step.pieces} - self.seen
             self.seen |= self.fresh
         param, new_param = None, False
@@ -98,7 +98,8 @@ class ConvLoads(LayerEmitter):
             param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
         blocks = list(step.blocks)
         # One instruction for all blocks leaves nothing to start earlier.
-        early = 0 if self.plan.merged else 1
+        few = self.plan.th * self.plan.tw < self.config.rows
+        early = 0 if few and self.plan.span == self.plan.group else 1
         for piece in step.pieces:
             if wgt is not None and new_wgt:
                 self._load_weights(step, wgt, piece, blocks[:early])
@@ -277,7 +278,7 @@ class ConvLoads(LayerEmitter):
                 )
         return inside
 
-    def act_reads(self, step: Step, piece: Part, sliced: bool = True) -> list[Access]:
+    def act_reads(self, step: Step, piece: Part, sliced: bool) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load.
 
         `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.

@@ -8,15 +8,20 @@ starts when the first piece has arrived.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypedDict
 
 from spec.config import NpuConfig
 from sw.compiler.geometry import ConvGeometry, Part, Tile
+from sw.compiler.places import Places, together
 from sw.compiler.tiling_conv import ConvPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Column blocks `first`…`stop` of `tile` over `part`; `pieces` are the parts of that part."""
+    """Column blocks `first`…`stop` of `tile` over `part`; `pieces` are the parts of that part.
+
+    `starts`: its loads are waited for slice by slice. `ends`: no step follows.
+    """
 
     tile: Tile
     group: int
@@ -26,31 +31,48 @@ class Step:
     opens: bool
     closes: bool
     pieces: tuple[Part, ...]
+    starts: bool = False
+    ends: bool = False
 
     @property
     def blocks(self) -> range:
         return range(self.first, self.stop)
 
 
+class Slice(TypedDict):
+    """Which steps of an instruction: see `Access`."""
+
+    level: int
+    iteration: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One MATRIX instruction: `block` over `piece`, accumulating at vector `acc`.
+    """One MATRIX instruction: `count` column blocks from `block` on, over `piece`.
 
-    `opens`: it overwrites the accumulator. `closes`: the column block is complete after it.
-    `count`: so many column blocks from `block` on, one after another, also in the accumulator.
+    They accumulate at vector `acc` and every `acc_step` on. `opens`: it overwrites the accumulator.
+    `closes`: the column blocks are complete after it.
     """
 
     step: Step
     block: int
+    count: int
     piece: Part
     acc: int
+    acc_step: int
     opens: bool
     closes: bool
-    count: int = 1
 
     @property
     def in_group(self) -> int:
         return self.block - self.step.first
+
+    def slice(self, index: int) -> Slice:
+        """The iterations of its instructions that work on column block number `index`."""
+        return {"level": int(self.count > 1), "iteration": index}
+
+    def __str__(self) -> str:
+        return f"block {self.block}" + (f"+{self.count}" if self.count > 1 else "")
 
 
 def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[Step]:
@@ -62,6 +84,8 @@ def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[Step]:
     ]
     if plan.ramp:
         out[0] = replace(out[0], pieces=_pieces(out[0].part, plan.ramp, config.rows))
+    out[:2] = [replace(step, starts=True) for step in out[:2]]
+    out[-1] = replace(out[-1], ends=True)
     return out
 
 
@@ -102,56 +126,50 @@ def _pieces(part: Part, cuts: tuple[int, ...], rows: int) -> tuple[Part, ...]:
 
 
 class Accumulators:
-    """Hands out accumulator places.
+    """Cuts steps into units and hands out accumulator places."""
 
-    Neighbouring blocks lie in different halves, so that VECTOR empties one while MATRIX fills the
-    other. Where a group accumulates over several parts or pieces, all its blocks live at once; with
-    several parts, groups take turns in the quarters of the accumulator.
-    """
-
-    def __init__(self, plan: ConvPlan, config: NpuConfig, channels: int) -> None:
-        self.plan, self.half = plan, config.acc_half
-        self.whole = channels // config.cols
-        self.next_half = self.start = 0
-        self.bank = 1
-        self.merged_half = 0
+    def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
+        self.plan = plan
+        self.places = Places.of(
+            plan.th * plan.tw, together(plan.parts, plan.ramp, plan.group), config
+        )
+        self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
+        self.start = self.next = 0
 
     def units(self, step: Step) -> Iterator[Unit]:
         """The MATRIX instructions of a step, in order."""
-        count = len(step.blocks)
         if step.opens:
-            self.start, self.next_half = self.next_half, (self.next_half + count) % 2
-            self.bank ^= 1
-        if self.plan.merged:
-            yield from self._merged(step)
-            return
-        several_parts = len(self.plan.parts) > 1 and count > 1
-        together = several_parts or len(step.pieces) > 1
-        quarter = self.half // 2 if several_parts and self.bank else 0
+            self.start, self.next = self.next, self.next + len(step.blocks)
         for piece in step.pieces:
-            for i, block in enumerate(step.blocks):
-                place = quarter + i // 2 * step.tile.vectors if together else 0
+            for block, count in self._cuts(step):
                 yield Unit(
                     step=step,
                     block=block,
+                    count=count,
                     piece=piece,
-                    acc=(self.start + i) % 2 * self.half + place,
+                    acc=self.places.vector(self.start + block - step.first),
+                    acc_step=self.places.step,
                     opens=step.opens and piece == step.pieces[0],
                     closes=step.closes and piece == step.pieces[-1],
                 )
 
-    def _merged(self, step: Step) -> Iterator[Unit]:
-        """All column blocks of full width at once, and a narrow one by itself."""
-        full = min(step.stop, self.whole)
-        for first, stop in ((step.first, full), (full, step.stop)):
-            if first < stop:
-                yield Unit(
-                    step=step,
-                    block=first,
-                    piece=step.part,
-                    acc=self.merged_half * self.half,
-                    opens=True,
-                    closes=True,
-                    count=stop - first,
-                )
-                self.merged_half ^= 1
+    def _cuts(self, step: Step) -> Iterator[tuple[int, int]]:
+        """(first block, blocks) of each unit.
+
+        Alone are: the first block where its loads come slice by slice, the last one of the layer,
+        whose epilogue is sliced, and a narrower one.
+        """
+        block, lanes = step.first, self.places.lanes
+        span = min(self.plan.span, self.places.span)
+        while block < step.stop:
+            most = min(span, self.places.room(self.start + block - step.first))
+            if step.starts and block == step.first and lanes > 1:
+                most = 1
+            stop = step.stop
+            if block < self.narrow < stop:
+                stop = self.narrow
+            elif step.ends and lanes > 1:
+                stop = max(block + 1, stop - 1)
+            count = min(most, stop - block)
+            yield block, count
+            block += count

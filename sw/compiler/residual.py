@@ -26,18 +26,17 @@ class ResidualTiles(LayerEmitter):
         super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
         self.geo, self.view, self.plan = geo, view, plan
         self.held = res.held(view)
-        self.joint = plan.joint or plan.merged
+        self.joint = plan.joint
         self.rotating = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
         self.todo: list[tuple[Hashable, Box]] = []
 
-    def start(self, steps: Sequence[Step]) -> None:
-        """Load the first tiles; `steps` are all steps of the layer, in order."""
+    def start(self, units: Sequence[Unit]) -> None:
+        """Load the first tiles; `units` are all that close column blocks, in order."""
         if self.held is not None:
             return
-        for step in steps:
-            if step.closes:
-                blocks = [step.first] if self.joint else step.blocks
-                self.todo += [(self._key(step, b), self._loaded(step, b)) for b in blocks]
+        for unit in units:
+            if not self.joint or unit.block == unit.step.first:
+                self.todo.append((self._key(unit), self._loaded(unit)))
         for _ in range(self.plan.res_slots):
             self._next()
 
@@ -49,28 +48,28 @@ class ResidualTiles(LayerEmitter):
             self.load_box(self.view, box, slot, f"residual y{box.y0} x{box.x0} c{box.c0}")
 
     def spot(self, unit: Unit) -> tuple[Spot, Access]:
-        """Where the residual of a column block lies, and the access of the VECTOR that reads it."""
-        step, item = unit.step, self.view.item
+        """Where the residual of a unit lies, and the access of the VECTOR that reads it."""
+        item = self.view.item
         if self.held is not None:
-            box = self._box(step, unit.block, unit.block + unit.count)
+            box = self._box(unit.step, unit.block, unit.block + unit.count)
             read = touch(self.held, self.view, box, write=False)
             _, line, pixel = self.view.strides
             return Spot(self.held, address(self.view, box), line, pixel), read
-        slot, fresh = self.rotating.get(self._key(step, unit.block), None)
+        slot, fresh = self.rotating.get(self._key(unit), None)
         assert slot is not None and not fresh
-        box = self._loaded(step, unit.block)
+        box = self._loaded(unit)
         pixel = box.channels * item
         at = unit.in_group * self.config.cols * item if self.joint else 0
         read = Access(buffer=slot, start=0, stop=box.elements * item, write=False)
         return Spot(slot, at, box.cols * pixel, pixel), read
 
     def done(self, unit: Unit) -> None:
-        """The column block has been finished: load what comes next into its slot."""
+        """The unit has been finished: load what comes next into its slot."""
         if self.held is None and (not self.joint or unit.block + unit.count == unit.step.stop):
             self._next()
 
-    def _key(self, step: Step, block: int) -> Hashable:
-        return step.tile, step.group, 0 if self.joint else block
+    def _key(self, unit: Unit) -> Hashable:
+        return unit.step.tile, unit.step.group, 0 if self.joint else unit.block
 
     def _box(self, step: Step, first: int, stop: int) -> Box:
         """Pixels of the tile, channels of column blocks first…stop."""
@@ -85,8 +84,8 @@ class ResidualTiles(LayerEmitter):
             c1=min(stop * cols, self.geo.oc),
         )
 
-    def _loaded(self, step: Step, block: int) -> Box:
-        """What is loaded together with a column block: the group's blocks where they are joint."""
+    def _loaded(self, unit: Unit) -> Box:
+        """What is loaded together for a unit: the group's blocks where they are joint."""
         if self.joint:
-            return self._box(step, step.first, step.stop)
-        return self._box(step, block, block + 1)
+            return self._box(unit.step, unit.step.first, unit.step.stop)
+        return self._box(unit.step, unit.block, unit.block + unit.count)

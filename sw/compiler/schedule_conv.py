@@ -1,6 +1,6 @@
 """Schedule of a ConvLayer: tiles x column groups x reduction parts, with rotating buffers.
 
-Each column block of a tile is one MATRIX instruction (per part) and one VECTOR; halves of the
+A few column blocks of a tile are one MATRIX instruction (per part) and one VECTOR; banks of the
 accumulator alternate, so the epilogue of one block runs under the next.
 """
 
@@ -30,7 +30,7 @@ class ConvScheduler(LayerEmitter):
         self.geo, self.plan, self.layer = geo, plan, geo.layer
         self.loads = ConvLoads(geo, plan, config, res, index)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
-        self.accumulators = Accumulators(plan, config, geo.oc)
+        self.accumulators = Accumulators(geo, plan, config)
         self.added: ResidualTiles | None = None
         if geo.residual is not None:
             self.added = ResidualTiles(geo, geo.residual, plan, config, res, index)
@@ -39,15 +39,16 @@ class ConvScheduler(LayerEmitter):
         """Emit the whole layer; the loads of a step go ahead of the step before it."""
         self.load_table()
         todo = steps(self.geo, self.plan, self.config)
+        units = [list(self.accumulators.units(step)) for step in todo]
         pending: Unit | None = None
         for i, step in enumerate(todo):
             self.loads.load(step, pinned=None, sliced=i == 0)
             if i == 0 and self.added is not None:
-                self.added.start(todo)
+                self.added.start([u for some in units for u in some if u.closes])
             ahead = todo[i + 1] if i + 1 < len(todo) else None
-            for unit in self.accumulators.units(step):
+            for unit in units[i]:
                 self._matrix(unit)
-                # One block behind: the next MATRIX is queued before this one's epilogue.
+                # One unit behind: the next MATRIX is queued before this one's epilogue.
                 if pending is not None:
                     self._finish(pending)
                 pending = unit if unit.closes else None
@@ -92,11 +93,10 @@ class ConvScheduler(LayerEmitter):
         }
         slot = self.loads.weights_of(step)
         size, whole = self.loads.block_bytes(unit.block, piece), self._block_pitch(unit)
-        acc = self.res.acc
         self.node(
             Opcode.MATRIX,
             values,
-            {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": acc},
+            {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.res.acc},
             [
                 *self.loads.act_reads(step, piece, sliced=unit.count == 1),
                 *(
@@ -106,14 +106,13 @@ class ConvScheduler(LayerEmitter):
                         stop=wgt + i * whole + size,
                         write=False,
                         weights=True,
-                        level=int(unit.count > 1),
-                        iteration=i,
+                        **unit.slice(i),
                     )
                     for i in range(unit.count)
                 ),
                 *self._sums(unit, write=True),
             ],
-            f"block {unit.block} y{tile.y0} x{tile.x0} c{piece.c0}",
+            f"{unit} y{tile.y0} x{tile.x0} c{piece.c0}",
         )
 
     def _block_pitch(self, unit: Unit) -> int:
@@ -122,17 +121,11 @@ class ConvScheduler(LayerEmitter):
 
     def _sums(self, unit: Unit, write: bool) -> list[Access]:
         """The accumulator vectors of a unit, column block by column block."""
+        starts = [unit.acc + i * unit.acc_step for i in range(unit.count)]
         size = unit.step.tile.vectors
         return [
-            Access(
-                buffer=self.res.acc,
-                start=unit.acc + i * size,
-                stop=unit.acc + (i + 1) * size,
-                write=write,
-                level=int(unit.count > 1),
-                iteration=i,
-            )
-            for i in range(unit.count)
+            Access(buffer=self.res.acc, start=at, stop=at + size, write=write, **unit.slice(i))
+            for i, at in enumerate(starts)
         ]
 
     def _origin(self, unit: Unit) -> tuple[int, int]:
@@ -162,7 +155,7 @@ class ConvScheduler(LayerEmitter):
         mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
         by_channels = self.plan.blocked or self.plan.held_in
         order = [cb, kh, kw] if by_channels else [kh, kw, cb]
-        several = {"count": unit.count, "wgt": self._block_pitch(unit), "acc": tile.vectors}
+        several = {"count": unit.count, "wgt": self._block_pitch(unit), "acc": unit.acc_step}
         return [several, *order, my, mx], 1 + order.index(cb), base
 
     def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
@@ -219,29 +212,26 @@ class ConvScheduler(LayerEmitter):
             )
             for block in range(unit.block, unit.block + unit.count)
         ]
-        level = int(unit.count > 1)
-        writes = [
-            touch(out, view, box, write=True, level=level, iteration=i)
-            for i, box in enumerate(boxes)
-        ]
+        writes = [touch(out, view, box, write=True, **unit.slice(i)) for i, box in enumerate(boxes)]
         self._vector(unit, Spot(out, address(view, boxes[0]), line, pixel), 1, writes)
 
     def _pack(self, unit: Unit, final: bool) -> None:
         """The epilogue into a slot, pixel after pixel, and the store."""
         step, tile, item = unit.step, unit.step.tile, self.geo.output.item
-        cols, joint, lanes = self.config.cols, self.plan.joint, self.loads.width(unit.block)
-        channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else lanes
+        cols, joint = self.config.cols, self.plan.joint
+        own = unit.count * self.loads.width(unit.block)
+        channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else own
         out, _ = self.out.get((tile, step.group, 0 if joint else unit.block), None)
         assert out is not None
         sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
         slices = _slices(tile.rows) if sliced else 1
         pixel, at = channels * item, unit.in_group * cols * item if joint else 0
-        vectors, last = tile.vectors // slices, (unit.count - 1) * cols + lanes
+        vectors = tile.vectors // slices
         writes = [
             Access(
                 buffer=out,
                 start=at + i * vectors * pixel,
-                stop=at + ((i + 1) * vectors - 1) * pixel + last * item,
+                stop=at + ((i + 1) * vectors - 1) * pixel + own * item,
                 write=True,
                 level=2 if slices > 1 else 0,
                 iteration=i,
@@ -259,7 +249,7 @@ class ConvScheduler(LayerEmitter):
         added = None if self.added is None else self.added.spot(unit)
         steps = self._steps(rows, out, self.geo.output.item)
         loops = [
-            {"count": unit.count, "a": tile.vectors, "o": steps[0], "param": 1},
+            {"count": unit.count, "a": unit.acc_step, "o": steps[0], "param": 1},
             {"count": slices, "a": rows * tile.cols, "o": steps[1]},
             {"count": rows, "a": tile.cols, "o": steps[2]},
             {"count": tile.cols, "a": 1, "o": steps[3]},
@@ -292,7 +282,7 @@ class ConvScheduler(LayerEmitter):
                 Access(buffer=params, start=entry, stop=entry + unit.count, write=False)
             )
         accesses += self.table_reads()
-        note = f"block {unit.block} y{tile.y0} x{tile.x0}"
+        note = f"{unit} y{tile.y0} x{tile.x0}"
         self.node(Opcode.VECTOR, values, bases, accesses, note)
 
     def _steps(self, rows: int, spot: Spot, item: int) -> tuple[int, int, int, int]:

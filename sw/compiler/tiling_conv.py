@@ -12,7 +12,14 @@ from sw.compiler.conv_cost import ConvCost, Cut
 from sw.compiler.errors import CompileError
 from sw.compiler.geometry import ConvGeometry, Packing, Part, geometry, packings
 from sw.compiler.layers import ConvLayer
+from sw.compiler.places import Places, together
 from sw.compiler.residency import Room
+
+LEAST_SLOTS = 16
+"""Results of an instruction are at most a 16th of the scratchpad."""
+
+LEAST_UNITS = 16
+"""Instructions that a layer is cut into, if it has as many column blocks."""
 
 RAMPS = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
@@ -20,19 +27,20 @@ RAMPS = ((1,), (1, 4), (1, 2, 4))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvPlan:
-    """How a layer is cut. Output tiles of th x tw; `group` column blocks share loaded weights.
+    """How a layer is cut. Output tiles of th x tw; `group` column blocks share loaded weights, up
+    to `span` of them are one instruction.
 
     `parts` cut the reduction; `ramp` the first step, in channel blocks, so that computing starts
     before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
     buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
     `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
-    `held_in`, `held_out`: the input lies, or the result stays, on chip. `merged`: one instruction
-    computes all column blocks of a group, which pays where there are few pixels.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip.
     """
 
     th: int
     tw: int
     group: int
+    span: int
     parts: tuple[Part, ...]
     ramp: tuple[int, ...] = ()
     tiles_outer: bool
@@ -41,7 +49,6 @@ class ConvPlan:
     joint: bool
     held_in: bool
     held_out: bool
-    merged: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -61,12 +68,11 @@ class ConvPlan:
 
     def __str__(self) -> str:
         return (
-            f"tile {self.th}x{self.tw} group {self.group} parts {len(self.parts)} "
+            f"tile {self.th}x{self.tw} group {self.group} span {self.span} parts {len(self.parts)} "
             f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
-            f"{' merged' if self.merged else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}"
@@ -151,6 +157,16 @@ class _Search:
             return True
         return group <= entries // 2
 
+    def _span(self, vectors: int, tiles: int, group: int, needed: int) -> int:
+        """Column blocks of an instruction: few instructions, but several, so that they overlap."""
+        places = Places.of(vectors, needed, self.config)
+        most = min(group, places.span)
+        if places.lanes == 1:
+            return most
+        block = vectors * self.config.cols * self.geo.output.item
+        slot = self.config.spad_bytes // LEAST_SLOTS // block
+        return max(1, min(most, slot, tiles * self.blocks // LEAST_UNITS))
+
     def _with_group(
         self, th: int, tw: int, group: int, parts: tuple[Part, ...]
     ) -> Iterator[ConvPlan]:
@@ -160,15 +176,15 @@ class _Search:
         word = config.word_bytes
         act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, parts, strict=True))
         wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * width
-        wide = min(group * config.cols, geo.oc)
-        out = th * tw * geo.output.item * (wide if joint else width)
+        tiles = geo.n * ys.tiles * xs.tiles
+        span = self._span(th * tw, tiles, group, together(parts, (), group))
+        wide = min((group if joint else span) * config.cols, geo.oc)
         added = self.cost.added.item if self.cost.added is not None else 0
-        sizes = (act, wgt, out, th * tw * added * (wide if joint or self.cost.few else width))
+        sizes = (act, wgt, th * tw * wide * geo.output.item, th * tw * wide * added)
         act, wgt, out, res = (-(-b // word) * word for b in sizes)
         held_in, held_out = self.cost.held_in, self.cost.held_out
         act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
         ramps = self._ramps(parts, group, th * tw)
-        tiles = geo.n * ys.tiles * xs.tiles
         act_keys = tiles * len(parts)
         wgt_keys = -(-self.blocks // group) * len(parts) * images
         for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
@@ -179,12 +195,13 @@ class _Search:
                     continue
                 for tiles_outer, ramp in itertools.product((True, False), ramps):
                     slots = (act_slots, wgt_slots, turns)
-                    cut = Cut(ys, xs, group, parts, ramp, tiles_outer, slots)
+                    cut = Cut(ys, xs, group, span, parts, ramp, tiles_outer, slots)
                     cycles, traffic = self.cost.of(cut)
                     yield ConvPlan(
                         th=th,
                         tw=tw,
                         group=group,
+                        span=span,
                         parts=parts,
                         ramp=ramp,
                         tiles_outer=tiles_outer,
@@ -193,7 +210,6 @@ class _Search:
                         joint=joint,
                         held_in=held_in,
                         held_out=held_out,
-                        merged=self.cost.merges(cut),
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
                         out_slots=turns if out else 0,
