@@ -282,6 +282,33 @@ def test_watchdog_fires_after_its_cycles_without_progress():
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("stalls", "named"),
+    [
+        ({"FETCH": Stall.PIPELINE, "LOAD": Stall.PIPELINE, "VECTOR": Stall.SEMAPHORE}, "VECTOR"),
+        ({"LOAD": Stall.PIPELINE, "STORE": Stall.MEMORY, "VECTOR": Stall.BANK}, "STORE"),
+        ({"FETCH": Stall.PIPELINE, "MATRIX": Stall.BANK}, "MATRIX"),
+        ({"MATRIX": Stall.SEMAPHORE, "VECTOR": Stall.SEMAPHORE}, "MATRIX"),
+    ],
+)
+def test_the_watchdog_names_who_waits_rather_than_who_is_held_up(stalls, named):
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("WATCHDOG", 20)
+        await host.write("CONTROL", Control.START)
+        for engine in Engine:
+            ctx.set(dut.engines[engine].stall, stalls.get(engine.name, Stall.IDLE))
+            ctx.set(dut.engines[engine].index, 10 + engine)
+        for _ in range(30):
+            await ctx.tick()
+        assert ctx.get(dut.halt)
+        assert await host.read("FAULT_CAUSE") == Fault.WATCHDOG
+        assert await host.read("FAULT_ENGINE") == Engine[named]
+        assert await host.read("FAULT_INSTRUCTION") == 10 + Engine[named]
+
+    run(test)
+
+
 @pytest.mark.parametrize("faulted", [True, False])
 def test_soft_reset_waits_for_memory_and_keeps_the_bases(faulted):
     async def test(host, ctx):

@@ -9,6 +9,8 @@ from hw_gen.layouts import INDEX_BITS
 from spec.isa import Engine
 from spec.memmap import Fault, Stall
 
+_UNFINISHED = tuple(s for s in Stall if s is not Stall.IDLE)
+
 
 class FaultUnit(wiring.Component):
     """Latches the first fault of a run; among those of one cycle the lowest engine's, then a
@@ -41,11 +43,14 @@ class FaultUnit(wiring.Component):
         cause, engine, index = Signal(3), Signal(3), Signal(INDEX_BITS)
         expired = self._watchdog(m)
         with m.If(expired):
-            # Name the first engine that still has work: it is the one to look at.
+            # Name the engine to look at: the first that waits for a semaphore, else for memory,
+            # else that has any work. Fetch comes last: behind a full queue it waits for another.
             m.d.comb += [cause.eq(Fault.WATCHDOG), engine.eq(Engine.FETCH)]
-            for e in reversed(Engine):
-                with m.If(self.engines[e].stall != Stall.IDLE):
-                    m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
+            for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
+                for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
+                    here = Cat(self.engines[e].stall == reason for reason in reasons).any()
+                    with m.If(here):
+                        m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
         with m.If(self.overflow):
             m.d.comb += [
                 cause.eq(Fault.SEMAPHORE_OVERFLOW),

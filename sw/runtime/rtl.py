@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.isa import ISA_DIGEST
-from spec.memmap import ID_VALUE, OFFSETS, Control, Status
+from spec.memmap import ID_VALUE, OFFSETS, Control, Fault, Status
 from spec.program import REGION_OUTPUT, Image
 from sw.runtime.device import RunResult
 from sw.runtime.simulator.build import Kind, build_simulator
@@ -158,10 +158,7 @@ class RtlDevice:
 
         All of them each time: a soft reset keeps only the base registers.
         """
-        watchdog = self.watchdog
-        if watchdog is None:
-            watchdog = min(100_000 + 1000 * self._latency, 2**32 - 1)
-        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", watchdog))
+        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", self._watchdog_cycles()))
         return [*self._loaded().registers(), *((OFFSETS[name], value) for name, value in setup)]
 
     def memory_report(self) -> MemoryReport:
@@ -208,9 +205,12 @@ class RtlDevice:
         fault = read_fault(self._process.read)
         if fault is None:
             return
-        self._soft_reset()
         where = describe_instruction(layout.image, fault.instruction)
         text = f"{fault.cause} in {fault.engine}, instruction {fault.instruction}: {where}"
+        if fault.cause == Fault.WATCHDOG.name:
+            text += f"\nno engine made progress for {self._watchdog_cycles()} cycles; they are at\n"
+            text += self._positions(layout)
+        self._soft_reset()
         if report.message:
             text += f"\nmemory: {report.message}"
         raise DeviceFault(
@@ -227,8 +227,27 @@ class RtlDevice:
         raise SimulationError(f"the NPU is still busy {_RESET_READS} register reads after RESET")
 
     def _out_of_time(self, layout: MemoryLayout) -> None:
-        lines = [f"the program does not end within {self.max_cycles} cycles; its engines are at"]
-        for engine, index in read_positions(self._process.read).items():
-            lines.append(f"  {engine}: {index}: {describe_instruction(layout.image, index)}")
+        where = self._positions(layout)
         self._process.reset()
-        raise SimulationError("\n".join(lines))
+        raise SimulationError(
+            f"the program does not end within {self.max_cycles} cycles; its engines are at\n{where}"
+        )
+
+    def _positions(self, layout: MemoryLayout) -> str:
+        """A line per engine: the instruction that it is at, or had last."""
+        lines = []
+        for engine, index in read_positions(self._process.read).items():
+            begun = engine == "fetch" or index
+            at = (
+                f"{index}: {describe_instruction(layout.image, index)}"
+                if begun
+                else "no instruction"
+            )
+            lines.append(f"  {engine}: {at}")
+        return "\n".join(lines)
+
+    def _watchdog_cycles(self) -> int:
+        """Cycles without progress that are a fault; 0: never. By default memory takes far less."""
+        if self.watchdog is not None:
+            return self.watchdog
+        return min(100_000 + 1000 * self._latency, 2**32 - 1)
