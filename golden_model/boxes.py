@@ -13,12 +13,28 @@ from golden_model.loops import Ints, Loop
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Addresses of a box's steps: `offset` + sum of index x stride, from `low` to `high`."""
+    """Addresses `offset` + sum of index x stride, from `low` to `high`."""
 
-    offset: int
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
+    offset: int
     low: int
     high: int
+
+    def grid(self) -> Ints:
+        """[shape]: every address."""
+        out = np.full(self.shape, self.offset)
+        for axis, (n, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            if stride:
+                out += (np.arange(n) * stride).reshape(-1, *[1] * (len(self.shape) - axis - 1))
+        return out
+
+
+def strided(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Walk:
+    """The walk over a strided array."""
+    spans = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low, high = sum(s for s in spans if s < 0), sum(s for s in spans if s > 0)
+    return Walk(shape, strides, offset, offset + low, offset + high)
 
 
 class Box:
@@ -43,17 +59,7 @@ class Box:
         starts = zip(self.start, self.loops, strict=True)
         offset = unit * sum(i * loop[stride] for i, loop in starts)
         strides = tuple(self.loops[i][stride] * unit for i in self.dimensions)
-        spans = [(n - 1) * s for n, s in zip(self.shape, strides, strict=True)]
-        low = offset + sum(span for span in spans if span < 0)
-        return Walk(offset, strides, low, offset + sum(span for span in spans if span > 0))
-
-    def grid(self, walk: Walk) -> Ints:
-        """[shape]: the address of every step."""
-        out = np.full(self.shape, walk.offset)
-        for axis, (n, stride) in enumerate(zip(self.shape, walk.strides, strict=True)):
-            if stride:
-                out += (np.arange(n) * stride).reshape(-1, *[1] * (len(self.shape) - axis - 1))
-        return out
+        return strided(self.shape, strides, offset)
 
 
 @dataclass(frozen=True, slots=True)

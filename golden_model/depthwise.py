@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from golden_model import depthwise_boxes
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
@@ -25,6 +26,8 @@ class DepthwiseEngine:
     def execute(self, context: Context, plan: Plan, chunk: int) -> None:
         """Execute one chunk of a DEPTHWISE."""
         _check_row(plan)
+        if context.hazards is None and depthwise_boxes.execute(context.state, plan, chunk):
+            return
         rows = Rows(context, plan, chunk, shape_of(plan, chunk))
         if self._weights is None or plan.chunks.starts[chunk] <= plan.v["fold_loops"]:
             self._weights = rows.read_weights()

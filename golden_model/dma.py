@@ -7,6 +7,7 @@ import numpy as np
 from golden_model.access import Context
 from golden_model.boxes import Walk, boxes, disjoint, view
 from golden_model.clocks import Timeline
+from golden_model.lefts import Lefts
 from golden_model.loops import Ints
 from golden_model.program import Plan
 from golden_model.state import Bytes, gather, mark, scatter
@@ -23,10 +24,13 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
         state.parameters.clear()
     space = Space(v["space"]).name.lower()
     target: Bytes = getattr(state, space)
-    if context.hazards is None and _strided(plan, chunk, state.memory[v["region"]], target, True):
-        return
+    if context.hazards is None:
+        lefts = state.lefts if v["space"] == Space.SPAD else None
+        if _strided(plan, chunk, state.memory[v["region"]], target, True, lefts):
+            return
     run = v["run"]
     chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
+    state.lefts.clear()
     if not v["fill"]:
         region = v["region"]
         source = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
@@ -43,7 +47,7 @@ def store(context: Context, plan: Plan, chunk: int) -> None:
     """Execute one chunk of a STORE."""
     v, state = plan.v, context.state
     target = state.memory[v["region"]]
-    if context.hazards is None and _strided(plan, chunk, target, state.spad, False):
+    if context.hazards is None and _strided(plan, chunk, target, state.spad, False, None):
         return
     run = v["run"]
     chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
@@ -101,7 +105,9 @@ def _moves(plan: Plan, outer_last: bool) -> list[_Move]:
     return plan.cache[key]
 
 
-def _strided(plan: Plan, chunk: int, memory: Bytes, chip: Bytes, load: bool) -> bool:
+def _strided(
+    plan: Plan, chunk: int, memory: Bytes, chip: Bytes, load: bool, lefts: Lefts | None
+) -> bool:
     """Move a chunk's runs by strided views; False, and nothing done, where that cannot be."""
     v, chunks = plan.v, plan.chunks
     moves, run, fill = _moves(plan, chunks.outer_last[chunk]), v["run"], load and v["fill"]
@@ -117,6 +123,8 @@ def _strided(plan: Plan, chunk: int, memory: Bytes, chip: Bytes, load: bool) -> 
     for move in moves:
         strides = (*move.chip.strides, 1)
         inside = view(chip, chip_base + move.chip.offset, move.shape, strides, np.uint8)
+        if lefts is not None:
+            lefts.written(chip_base + move.chip.low, chip_base + move.chip.high + run)
         if fill:
             inside[...] = v["fill_value"]
             continue

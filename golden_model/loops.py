@@ -103,3 +103,8 @@ def _reach(holds: Bools, level: int) -> list[int]:
 def signed16(values: Ints) -> Ints:
     """Input coordinates: the low 16 bits, signed."""
     return ((values + 0x8000) & 0xFFFF) - 0x8000
+
+
+def signed24(address: int) -> int:
+    """Where a chunk begins: from a wrapped address strides may lead back into the memory."""
+    return (address + (1 << 23) & (1 << 24) - 1) - (1 << 23)

@@ -163,6 +163,7 @@ class Work:
             vectors[:, : value.shape[1]] = value if used is None else np.where(used, value, 0)
             state.acc[address[select]] = vectors
             return
+        state.lefts.clear()
         dtype = DType(v["o_type"])
         data = value.astype(NUMPY[dtype]).view(np.uint8)
         classes = [(n * dtype.bytes, part) for n, part in self.shape.classes(select)]

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.clocks import Clock, Timeline
 from golden_model.folds import Bundle, Source, folds_of
-from golden_model.loops import Bools, Ints, Steps, signed16
+from golden_model.loops import Bools, Ints, Steps, signed16, signed24
+from golden_model.matrix_boxes import Place, Product, product_of
 from golden_model.program import Plan
 from golden_model.values import (
     ACC_MASK,
@@ -28,22 +29,28 @@ _EXACT = 1 << 24
 class Weights:
     """One weight chunk: values [folds, rows, cols] minus zero point, zero outside R and C.
 
-    rows: [folds] R; read: what the weight sequencer had seen when it had read them.
+    rows: [folds] R; read: what the weight sequencer had seen when it had read them. product: the
+    values are as it wants them.
     """
 
     values: Floats
     rows: Ints
-    read: Clock | None
+    read: Clock | None = None
+    product: Product | None = None
 
 
 def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     """Gather the weights of weight chunk `chunk`."""
     v, config = plan.v, context.config
     folds = folds_of(plan)
-    steps = folds.steps(chunk)
     rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
-    cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
     base = v["wgt_base"] + folds.chunks.offset("wgt", chunk)
+    if context.hazards is None and (product := product_of(folds, chunk, config.cols)):
+        right = product.read_weights(context.state, base)
+        if right is not None:
+            return Weights(right, rows, product=product)
+    steps = folds.steps(chunk)
+    cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
     row = np.arange(config.rows)
     address = (base + steps.offset("wgt")[:, None] + row * v["wgt_row"]) & CHIP_MASK
     used = row < rows[:, None]
@@ -73,6 +80,11 @@ class Stream:
     def execute(self) -> None:
         """Read activations, multiply, accumulate."""
         init = self.folds.outer_first(self.chunk) and not self.plan.v["accumulate"]
+        if (product := self.weights.product) is not None:
+            if product.execute(self.context.state, self._place(), self.weights.values, init):
+                return
+            values = product.unpacked(self.weights.values, self.context.config.rows)
+            self.weights = Weights(values, self.weights.rows)
         bundles = self.folds.bundles(self.chunk, self.steps, init)
         if self.context.hazards is not None or bundles is None or not bundles.complete:
             self._check_reads()
@@ -83,6 +95,14 @@ class Stream:
         else:
             for bundle in bundles.bundles:
                 self._bundle(bundle)
+
+    def _place(self) -> Place:
+        return Place(
+            signed24(self.base("act_base", "act")),
+            self.base("acc_base", "acc") & ACC_MASK,
+            self.base("y0", "dy"),
+            self.base("x0", "dx"),
+        )
 
     def base(self, operand: str, stride: str) -> int:
         start: int = self.plan.v[operand]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golden_model.lefts import Lefts
 from spec.config import NpuConfig
 from spec.isa import REGIONS
 
@@ -47,7 +48,7 @@ class State:
     spad, param, table: bytes; acc: [acc_vectors, cols] int32; memory: bytes of each region.
     padded: the scratchpad, `MARGIN` bytes that runs may reach into, and one array row at `void`.
     guarded: the same from `GUARD` bytes before the scratchpad on. parameters: what VECTOR has made
-    of parameter entries, valid until one is written.
+    of parameter entries, valid until one is written; lefts: activations that MATRIX has gathered.
     """
 
     def __init__(self, config: NpuConfig) -> None:
@@ -61,6 +62,7 @@ class State:
         self.param = np.zeros(config.param_bytes, np.uint8)
         self.table = np.zeros(config.table_entries, np.uint8)
         self.parameters: dict[object, Any] = {}
+        self.lefts = Lefts()
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
         self._scratch = np.empty(0, np.float32)
         entries = self.param.reshape(config.param_entries, config.param_entry_bytes)
@@ -81,3 +83,4 @@ class State:
         for part in (self.guarded, self.acc, self.param, self.table):
             part.fill(0)
         self.parameters.clear()
+        self.lefts.clear()

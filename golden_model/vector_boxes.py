@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden_model.boxes import Box, Walk, apart, boxes, view
+from golden_model.boxes import Box, Walk, apart, boxes, strided, view
 from golden_model.lanes import ALU, COMBINE, IDENTITY, Lanes, clamp_and_shift, finish, rescale
-from golden_model.loops import Bools, Ints, signed16
+from golden_model.loops import Bools, Ints, signed16, signed24
 from golden_model.program import Plan
 from golden_model.state import GUARD, State
 from spec.isa import LOOPS, Alu, DType, Reduce, Scale, Space
 from spec.numerics import NUMPY, SHIFT_MAX, SHIFT_MIN
-
-_HALF, _MASK = 1 << 23, (1 << 24) - 1
 
 
 def execute(state: State, plan: Plan, chunk: int) -> bool:
@@ -22,9 +20,9 @@ def execute(state: State, plan: Plan, chunk: int) -> bool:
     parts = _parts(state, plan, chunk)
     v, chunks = plan.v, plan.chunks
     place = Place(
-        _signed(v["a_base"] + chunks.offset("a", chunk)),
-        _signed(v["b_base"] + chunks.offset("b", chunk)),
-        _signed(v["o_base"] + chunks.offset("o", chunk)),
+        signed24(v["a_base"] + chunks.offset("a", chunk)),
+        signed24(v["b_base"] + chunks.offset("b", chunk)),
+        signed24(v["o_base"] + chunks.offset("o", chunk)),
         (v["param_base"] + chunks.offset("param", chunk)) & 0xFFFF,
         v["y0"] + chunks.offset("dy", chunk),
         v["x0"] + chunks.offset("dx", chunk),
@@ -36,11 +34,6 @@ def execute(state: State, plan: Plan, chunk: int) -> bool:
     for part, result in zip(parts, results, strict=True):
         part.write(state, place, result)
     return bool(parts)
-
-
-def _signed(address: int) -> int:
-    """Loops that begin at a wrapped address come back into the memory."""
-    return (address + _HALF & _MASK) - _HALF
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,7 @@ def _reduces_whole(plan: Plan, box: Box) -> bool:
 
 def _apart(parts: "list[Part]") -> bool:
     """No two steps write the same byte, so that their order does not matter."""
-    address = [part.results() for part in parts]
+    address = [part.o.grid().reshape(-1) for part in parts]
     runs = [np.full(a.size, part.o_bytes) for a, part in zip(address, parts, strict=True)]
     return apart(np.concatenate(address), np.concatenate(runs))
 
@@ -127,22 +120,14 @@ class Part:
         self.o_bytes = units["o"] if self.in_acc["o"] else self.bytes["o"]
         entries = box.walk("param", state.config.param_entry_bytes)
         self.entries = {"a": entries, "o": self._of_results(entries)}
-        self.y, self.x = (box.grid(box.walk(stride)) for stride in ("dy", "dx"))
+        self.y, self.x = (box.walk(stride).grid() for stride in ("dy", "dx"))
         self._inside: dict[tuple[int, int], Inside] = {}
 
     def _of_results(self, walk: Walk) -> Walk:
         """The walk of the steps that write: the last one of each reduction."""
         spans = [(n - 1) * s for n, s in zip(self.box.shape, walk.strides, strict=True)]
-        kept, offset = spans[: self.kept], walk.offset + sum(spans[self.kept :])
-        low, high = (offset + sum(s for s in kept if (s < 0) is below) for below in (True, False))
-        return Walk(offset, walk.strides[: self.kept], low, high)
-
-    def results(self) -> Ints:
-        """[results]: the bytes at which they are written, relative to the chunk's place."""
-        out = np.array([self.o.offset])
-        for n, stride in zip(self.box.shape[: self.kept], self.o.strides, strict=True):
-            out = np.add.outer(out, np.arange(n) * stride).reshape(-1)
-        return out
+        offset = walk.offset + sum(spans[self.kept :])
+        return strided(walk.shape[: self.kept], walk.strides[: self.kept], offset)
 
     # Whether it can be done ---------------------------------------------------------------------
 
@@ -158,7 +143,7 @@ class Part:
         steps = (rows >= 0) & (rows < v["height"]) & (columns >= 0) & (columns < v["width"])
         if steps.all():
             return Inside(None, (self.a.low, self.a.high), (self.b.low, self.b.high))
-        address = [self.box.grid(walk)[steps] for walk in (self.a, self.b)]
+        address = [walk.grid()[steps] for walk in (self.a, self.b)]
         extremes = [(int(a.min()), int(a.max())) if a.size else (0, 0) for a in address]
         return Inside(steps, *extremes)
 
@@ -218,7 +203,7 @@ class Part:
 
     def _read_channels(self, state: State, walk: Walk, place: Place) -> Channels:
         base = place.entry * state.config.param_entry_bytes + walk.offset
-        steps = zip(self.box.shape, walk.strides)  # noqa: B905 (results have fewer dimensions)
+        steps = zip(walk.shape, walk.strides, strict=True)
         shape = (*(n if stride else 1 for n, stride in steps), self.lanes)
 
         def part(at: int, dtype: str) -> NDArray[Any]:
@@ -293,4 +278,5 @@ class Part:
             dtype = NUMPY[DType(self.v["o_type"])]
             strides = (*self.o.strides, np.dtype(dtype).itemsize)
             start = place.o + self.o.offset
+            state.lefts.written(place.o + self.o.low, place.o + self.o.high + self.o_bytes)
             np.copyto(view(state.spad, start, value.shape, strides, dtype), value, "unsafe")
