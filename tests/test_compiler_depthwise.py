@@ -1,5 +1,6 @@
 """Depthwise layers: golden model, with hazard checks, against the graph interpreter."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from spec import PRESETS, preset
-from sw.compiler.errors import GraphError
+from spec.isa import DType
+from sw.compiler.depthwise import inputs_of, passes, units
+from sw.compiler.errors import CompileError, GraphError
+from sw.compiler.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.residency import Room
+from sw.compiler.tiling_depthwise import boxes, plan_depthwise
 from sw.compiler.tosa import Graph
 
 
@@ -70,6 +76,83 @@ SHAPES = [
 def test_depthwise_is_exact_on_every_preset(shape: tuple[int, ...], config: str) -> None:
     g = network(*shape)
     assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+def _layer(shape: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, int]) -> Any:
+    n, h, w, c = shape
+    oh, ow = ((s - 1) // t + 1 for s, t in zip((h, w), stride, strict=True))
+    channel = np.full(c, 5, np.int64)
+    return DepthwiseLayer(
+        name="depthwise",
+        output=dense("y", "int8", (n, oh, ow, c)),
+        input=dense("x", "int8", (n, h, w, c)),
+        epilogue=Epilogue(
+            dtype=DType.I8, low=-128, high=127, multiplier=channel, shift=channel, bias=None
+        ),
+        weights=np.zeros((*kernel, c), np.int8),
+        stride=stride,
+        pad=(kernel[0] // 2, kernel[1] // 2),
+    )
+
+
+@given(
+    st.sampled_from(list(PRESETS)),
+    st.tuples(*[st.sampled_from(v) for v in ((1, 2), (1, 7, 30), (1, 9, 65), (1, 17, 100))]),
+    st.tuples(st.sampled_from([1, 3, 10]), st.sampled_from([1, 2, 3, 7])),
+    st.tuples(*[st.sampled_from([1, 2, 3])] * 2),
+    st.sampled_from([1, 2, 3, 5]),
+    st.sampled_from([frozenset(), frozenset("x"), frozenset("xy")]),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_output_and_tap_is_computed_once(
+    name: str,
+    shape: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    taps: int,
+    held: frozenset[str],
+) -> None:
+    config = replace(preset(name), taps=taps)
+    layer = _layer(shape, kernel, stride)
+    room = Room(config.spad_bytes, held)
+    plan = plan_depthwise(layer, config, room)
+    assert plan.spad_bytes <= room.spad_bytes
+    done = np.zeros(layer.output.shape, np.int64)
+    for box in boxes(layer, plan):
+        assert box.elements <= plan.out_bytes or "y" in held
+        assert inputs_of(layer, box).elements <= plan.act_bytes or "x" in held
+        for piece in units(box, config.cols, config.acc_bank):
+            assert piece.vectors * -(-piece.channels // config.cols) <= config.acc_bank
+            done[
+                piece.batch,
+                piece.y0 : piece.y1,
+                piece.x0 : piece.x1,
+                piece.c0 : piece.c1,
+            ] += 1
+    assert (done == 1).all()
+    covered = np.zeros(kernel, np.int64)
+    for p in passes(layer, taps):
+        assert p.stride <= p.cols <= taps and p.rows <= 8
+        covered[p.kh0 : p.kh1, p.kw0 : p.kw0 + p.cols] += 1
+    assert (covered == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "stride"),
+    [(112, 32, 1), (112, 96, 2), (56, 144, 1), (56, 144, 2), (28, 192, 1), (14, 384, 1)],
+)
+def test_estimates_are_near_the_engines_work(size: int, channels: int, stride: int) -> None:
+    layer = _layer((1, size, size, channels), (3, 3), (stride, stride))
+    plan = plan_depthwise(layer, preset("default"), Room.whole(preset("default")))
+    work = (size // stride) ** 2 * channels // 16 * 3 * stride
+    assert work <= plan.cycles <= 1.02 * work + 1500
+
+
+def test_kernel_that_fits_nowhere_is_an_error_with_a_hint() -> None:
+    layer = _layer((1, 200, 200, 4), (180, 180), (1, 1))
+    config = preset("tiny").with_settings({"spad_kib": "4"})
+    with pytest.raises(CompileError, match="no tile of this layer fits in 4096 bytes"):
+        plan_depthwise(layer, config, Room.whole(config))
 
 
 @st.composite

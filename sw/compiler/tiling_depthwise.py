@@ -7,7 +7,7 @@ when the engine ends.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
@@ -25,8 +25,8 @@ UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
 UNIT_CYCLES = 8
 """Cycles that the pipelines lose per unit."""
 
-RAMPS = (0, 1, 2, 4)
-"""Rows of the first and of the last tile that are tried; 0: as the others."""
+RAMPS = (1, 2, 4)
+"""Rows of the first and of the last tile that are tried."""
 
 MAX_TILES = 400
 """Plans of more tiles are not looked at unless nothing else fits."""
@@ -43,7 +43,6 @@ class DepthwisePlan:
     th: int
     tw: int
     tc: int
-    ramp: int
     ahead: int
     held_in: bool
     held_out: bool
@@ -55,6 +54,7 @@ class DepthwisePlan:
     out_bytes: int
     res_slots: int
     res_bytes: int
+    ramp: int = 0
     cycles: int = 0
     traffic: int = 0
 
@@ -113,7 +113,8 @@ def _heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator
 
 def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, room: Room) -> DepthwisePlan:
     """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
-    plans = list(_Search(layer, config, room).plans())
+    search = _Search(layer, config, room)
+    plans = list(search.plans())
     if not plans:
         raise CompileError(
             f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
@@ -121,10 +122,15 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, room: Room) -> Dept
             source=layer.source,
             hint="use a configuration with a larger scratchpad, or a smaller kernel",
         )
-    fastest = min(p.cycles for p in plans)
-    close = [p for p in plans if p.cycles <= fastest * 1.01]
+    plans += [ramped for p in _within(plans, 1.15) for ramped in search.ramped(p)]
     # Bytes held are bytes that the next layer cannot load ahead.
-    return min(close, key=lambda p: (p.traffic + p.spad_bytes, p.cycles))
+    return min(_within(plans, 1.01), key=lambda p: (p.traffic + p.spad_bytes, p.cycles))
+
+
+def _within(plans: Sequence[DepthwisePlan], factor: float) -> list[DepthwisePlan]:
+    """The plans that take at most `factor` times the cycles of the fastest."""
+    limit = factor * min(p.cycles for p in plans)
+    return [p for p in plans if p.cycles <= limit]
 
 
 class _Search:
@@ -150,14 +156,23 @@ class _Search:
                     tiles = -(-oh // th) * -(-ow // tw) * -(-c // tc) * self.layer.output.shape[0]
                     if tiles > MAX_TILES and (found or th < oh):
                         continue
-                    for plan in self._sized(th, tw, tc):
+                    plan = self._sized(th, tw, tc)
+                    if plan is not None:
                         found = True
                         yield plan
             if found:
                 return
-        yield from self._sized(1, 1, min(c, self.config.cols))
+        smallest = self._sized(1, 1, min(c, self.config.cols))
+        if smallest is not None:
+            yield smallest
 
-    def _sized(self, th: int, tw: int, tc: int) -> Iterator[DepthwisePlan]:
+    def ramped(self, plan: DepthwisePlan) -> Iterator[DepthwisePlan]:
+        """The plan with a low first and last tile."""
+        if not self.held_in:
+            yield from (self._costed(replace(plan, ramp=r)) for r in RAMPS if r < plan.th)
+
+    def _sized(self, th: int, tw: int, tc: int) -> DepthwisePlan | None:
+        """A plan for this tile with as many slots as fit."""
         layer, config = self.layer, self.config
         n, oh, ow, c = layer.output.shape
         _, h, w, _ = layer.input.shape
@@ -171,40 +186,33 @@ class _Search:
         res = 0 if self.added is None else th * tw * tc * self.added.item
         act, wgt, out, res = (-(-size // word) * word for size in (act, wgt, out, res))
         act, out = (0 if self.held_in else act), (0 if self.held_out else out)
-        for ahead in (3, 2, 1):
-            ramps = [0] if self.held_in else [r for r in RAMPS if r < th]
-            many = tiles + any(ramps)
-            if ahead > many:
-                continue
+        # A ramp may cut a single tile in two.
+        turns = tiles + (th > 1)
+        for ahead in range(min(3, turns), 0, -1):
             act_slots = 0 if self.held_in else ahead
             wgt_slots = min(groups, ahead + 1)
             entries = -(-tc // config.cols) * wgt_slots
             if layer.epilogue.uses_params and entries > config.param_entries:
                 continue
-            out_slots = 0 if self.held_out else min(2, many)
-            used = act_slots * act + wgt_slots * wgt + out_slots * out + (ahead + 1) * res
-            if used > self.room.spad_bytes:
-                continue
-            for ramp in ramps:
-                plan = DepthwisePlan(
-                    th=th,
-                    tw=tw,
-                    tc=tc,
-                    ramp=ramp,
-                    ahead=ahead,
-                    held_in=self.held_in,
-                    held_out=self.held_out,
-                    act_slots=act_slots,
-                    wgt_slots=wgt_slots,
-                    out_slots=out_slots,
-                    act_bytes=act,
-                    wgt_bytes=wgt,
-                    out_bytes=out,
-                    res_slots=ahead + 1 if res else 0,
-                    res_bytes=res,
-                )
-                yield self._costed(plan)
-            return
+            plan = DepthwisePlan(
+                th=th,
+                tw=tw,
+                tc=tc,
+                ahead=ahead,
+                held_in=self.held_in,
+                held_out=self.held_out,
+                act_slots=act_slots,
+                wgt_slots=wgt_slots,
+                out_slots=0 if self.held_out else min(2, turns),
+                act_bytes=act,
+                wgt_bytes=wgt,
+                out_bytes=out,
+                res_slots=ahead + 1 if res else 0,
+                res_bytes=res,
+            )
+            if plan.spad_bytes <= self.room.spad_bytes:
+                return self._costed(plan)
+        return None
 
     def _costed(self, plan: DepthwisePlan) -> DepthwisePlan:
         layer, config = self.layer, self.config
@@ -216,7 +224,7 @@ class _Search:
         heights = list(_heights(oh, plan.th, 0, False, False))
         ramped = list(_heights(oh, plan.th, plan.ramp, True, True))
         tiles = (images * len(heights) + len(ramped) - len(heights)) * len(widths)
-        row = sum(self._row_cycles(w) for w in widths)
+        row = sum(self._row_cycles(x, min(x + plan.tw, ow)) for x in range(0, ow, plan.tw))
         in_cols = sum(self._extent(1, w) for w in widths)
         in_rows = n * sum(self._extent(0, rows) for rows in heights)
         in_rows += sum(self._extent(0, r) for r in ramped) - sum(
@@ -249,9 +257,18 @@ class _Search:
         cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
         return replace(plan, cycles=math.ceil(cycles), traffic=act + once + out)
 
-    def _row_cycles(self, outputs: int) -> int:
-        """Cycles of the engine for a row of outputs of one channel block."""
-        return sum(p.rows * p.reads(outputs) for p in self.passes)
+    def _row_cycles(self, x0: int, x1: int) -> int:
+        """Cycles of the engine for outputs x0…x1 of a row of one channel block.
+
+        Each input column is read once per kernel row; those outside the input cost nothing.
+        """
+        layer = self.layer
+        width, total = layer.input.shape[2], 0
+        for p in self.passes:
+            first = x0 * layer.stride[1] - layer.pad[1] + p.kw0 * layer.dilation[1]
+            reads = range(first, first + p.reads(x1 - x0) * p.step, p.step)
+            total += p.rows * sum(0 <= x < width for x in reads)
+        return total
 
     def _extent(self, axis: int, outputs: int) -> int:
         """Input rows (axis 0) or columns that `outputs` read, padding not subtracted."""
@@ -285,7 +302,7 @@ class _Search:
         done = work = 0.0
         for rows in heights[:8]:
             loaded += self._extent(0, rows) * row
-            cycles = rows * self._row_cycles(tw) * blocks
+            cycles = rows * self._row_cycles(0, tw) * blocks
             done = max(done, loaded) + cycles
             work += cycles
         return done - work
