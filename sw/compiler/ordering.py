@@ -5,7 +5,7 @@ that follow from earlier waits (directly, or through what the producer had waite
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.isa import Engine, Opcode, Point
@@ -70,24 +70,84 @@ def sequencer(node: Node, access: Access | None = None) -> str:
     return "WEIGHTS" if access is not None and access.weights else node.engine.name
 
 
+@dataclass(slots=True, eq=False)
+class _Known:
+    """The accesses of a buffer that still count; how many were writes, and were made in all."""
+
+    accesses: list[_Seen] = field(default_factory=list)
+    writes: int = 0
+    total: int = 0
+
+    def hide(self, access: Access, node: Node, start: int, stop: int) -> None:
+        """Forget what `access` of `node` makes superfluous."""
+        kept: list[_Seen] = []
+        for seen in self.accesses:
+            if seen.stop <= start or stop <= seen.start or not _hides(access, node, seen):
+                kept.append(seen)
+            elif access.write:
+                kept += _outside(seen, start, stop)
+            elif seen.start < start or stop < seen.stop:
+                kept.append(seen)
+        self.accesses = kept
+
+
 class _Tracker:
-    """Accesses that a later one may still conflict with, per address space."""
+    """Accesses that a later one may still conflict with, by buffer.
+
+    Buffers whose addresses overlap are found once, when the later of them is first touched.
+    """
 
     def __init__(self) -> None:
-        self.spaces: dict[object, list[_Seen]] = defaultdict(list)
+        self.near: dict[int, list[_Known]] = {}
+        self.spaces: dict[object, list[Buffer]] = defaultdict(list)
+        self.read: dict[Hashable, int] = {}
 
-    @staticmethod
-    def _space(buffer: Buffer) -> object:
-        return (buffer.place, buffer.region)
+    def _lists(self, buffer: Buffer) -> list[_Known]:
+        """What was seen of `buffer`, and of every other that shares addresses with it."""
+        near = self.near.get(id(buffer))
+        if near is None:
+            start, stop = buffer.address, buffer.address + buffer.size
+            others = self.spaces[buffer.place, buffer.region]
+            mine = _Known()
+            near = self.near[id(buffer)] = [mine]
+            for other in others:
+                if other.address < stop and start < other.address + other.size:
+                    near.append(self.near[id(other)][0])
+                    self.near[id(other)].append(mine)
+            others.append(buffer)
+        return near
 
-    def conflicts(self, access: Access) -> Iterable[_Seen]:
-        """Earlier accesses to the same bytes, unless both only read."""
-        start, stop = _span(access)
-        for seen in self.spaces[self._space(access.buffer)]:
-            if seen.start >= stop or start >= seen.stop or seen.access.misses(access):
-                continue
-            if access.write or seen.access.write:
-                yield seen
+    def _again(self, reader: Hashable, access: Access) -> bool:
+        """Whether `reader` has read just these bytes since they were last written."""
+        if access.write or access.level:
+            return False
+        version = sum(known.writes for known in self._lists(access.buffer))
+        key = (reader, id(access.buffer), access.start, access.stop, access.lanes)
+        last, self.read[key] = self.read.get(key), version
+        return last == version
+
+    def conflicts(self, access: Access, by: Hashable) -> Iterable[_Seen]:
+        """Earlier accesses to the same bytes, unless both only read.
+
+        `by`: who accesses, one after another. What it has come after before is not repeated where
+        that is cheap to know: bytes that were not written since it read them, and other buffers
+        under pixels of which it touches channel after channel.
+        """
+        if self._again(by, access):
+            return
+        mine, *others = self._lists(access.buffer)
+        yield from _meeting(access, *_span(access), mine)
+        if not access.pitch:
+            for known in others:
+                yield from _meeting(access, *_span(access), known)
+            return
+        base = access.buffer.address
+        start, stop = access.start - access.lanes[0], access.stop - access.lanes[1] + access.pitch
+        for known in others:
+            key = (by, id(known), id(access.buffer), start, stop, access.write)
+            last, self.read[key] = self.read.get(key), known.total
+            if last != known.total:
+                yield from _meeting(access, base + start, base + stop, known)
 
     def add(self, node: Node, index: int) -> None:
         """File the accesses of `node` and forget what they make superfluous.
@@ -99,19 +159,31 @@ class _Tracker:
             buffer = access.buffer
             if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
                 continue
-            space = self.spaces[self._space(buffer)]
             start, stop = _span(access)
-            kept: list[_Seen] = []
-            for seen in space:
-                apart = seen.stop <= start or stop <= seen.start
-                if seen.node is node or apart or not access.spans(seen.access):
-                    kept.append(seen)
-                elif access.write:
-                    kept += _outside(seen, start, stop)
-                elif not (_same_reader(seen, node, access) and _inside(seen, start, stop)):
-                    kept.append(seen)
-            space[:] = kept
-            space.append(_Seen(node, index, access, start, stop))
+            near = self._lists(buffer)
+            # Some channels of a tensor never cover what another buffer held in their place.
+            for known in near if access.write and not access.pitch else near[:1]:
+                known.hide(access, node, start, stop)
+            near[0].accesses.append(_Seen(node, index, access, start, stop))
+            near[0].writes += access.write
+            near[0].total += 1
+
+
+def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterable[_Seen]:
+    """Those of `known` between addresses `start` and `stop` that conflict with `access`."""
+    write = access.write
+    for seen in known.accesses:
+        if seen.start >= stop or start >= seen.stop:
+            continue
+        if (write or seen.access.write) and not seen.access.misses(access):
+            yield seen
+
+
+def _hides(access: Access, node: Node, seen: _Seen) -> bool:
+    """Whether `access` of `node` makes what it covers of an earlier access superfluous."""
+    if seen.node is node or not access.spans(seen.access):
+        return False
+    return access.write or _same_reader(seen, node, access)
 
 
 def _span(access: Access) -> tuple[int, int]:
@@ -123,10 +195,6 @@ def _outside(seen: _Seen, start: int, stop: int) -> list[_Seen]:
     """What is left of `seen` before `start` and after `stop`."""
     pieces = ((seen.start, min(seen.stop, start)), (max(seen.start, stop), seen.stop))
     return [replace(seen, start=a, stop=b) for a, b in pieces if a < b]
-
-
-def _inside(seen: _Seen, start: int, stop: int) -> bool:
-    return start <= seen.start and seen.stop <= stop
 
 
 def _same_reader(seen: _Seen, node: Node, access: Access) -> bool:
@@ -176,7 +244,7 @@ def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: C
 def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, int], Need]]:
     needs: dict[Channel, dict[tuple[int, int], Need]] = defaultdict(dict)
     for access in node.accesses:
-        for seen in tracker.conflicts(access):
+        for seen in tracker.conflicts(access, sequencer(node, access)):
             if _ordered_by_engine(seen, node, access):
                 continue
             point = _point(seen, node)
@@ -240,7 +308,7 @@ def dependencies(draft: Draft) -> list[set[int]]:
         found = {
             number[id(seen.node)]
             for access in node.accesses
-            for seen in tracker.conflicts(access)
+            for seen in tracker.conflicts(access, (sequencer(node, access), node.layer))
         }
         out.append(found - {i})
         tracker.add(node, i)
