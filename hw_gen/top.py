@@ -111,6 +111,7 @@ class Npu(wiring.Component):
         connect(m, flipped(self.control), regs.axil)
         self._accumulator(m, matrix, vector, acc)
         self._control(m, regs, tracker, fetch, load, store, matrix, vector, *depthwise)
+        self._events(m, regs, posts)
         m.d.comb += [
             regs.overflow.eq(sems.overflow),
             regs.overflow_index.eq(sems.overflow_index),
@@ -134,6 +135,30 @@ class Npu(wiring.Component):
             acc.w_addr.eq(vector.acc_w_addr),
             acc.w_data.eq(vector.acc_w_data),
         ]
+
+    def _events(self, m: Module, regs, posts) -> None:
+        """Wires for rtl/event_trace.sv, which reads them by name; without it they cost nothing."""
+        slots = 16
+        assert len(Engine) <= slots // 2 and len(posts) <= slots
+        event_run = Signal()
+        event_stall = Signal(4 * slots // 2)
+        event_index = Signal(20 * slots // 2)
+        event_post = Signal(slots)
+        event_post_engine = Signal(4 * slots)
+        event_post_index = Signal(20 * slots)
+        m.d.comb += event_run.eq(regs.running)
+        for e in Engine:
+            status = regs.engines[e]
+            m.d.comb += [
+                event_stall.word_select(int(e), 4).eq(status.stall),
+                event_index.word_select(int(e), 20).eq(status.index),
+            ]
+        for i, (e, stream) in enumerate(posts):
+            m.d.comb += [
+                event_post[i].eq(stream.valid & stream.ready),
+                event_post_engine.word_select(i, 4).eq(e),
+                event_post_index.word_select(i, 20).eq(stream.payload.index),
+            ]
 
     def _control(self, m: Module, regs, tracker, fetch, load, store, *engines) -> None:
         """Registers to engines and back, the AXI tracker, the interrupt."""

@@ -30,4 +30,11 @@ module systola_sim #(
     always #5 clk = ~clk;
 
     systola_tb #(.ADDR_BITS(ADDR_BITS), .BUS_BYTES(BUS_BYTES)) tb (.*);
+
+    // Wires inside the NPU that no port leads out: see Npu._events in hw_gen/top.py.
+    event_trace events (
+        .clk, .run(tb.dut.event_run), .stall(tb.dut.event_stall), .index(tb.dut.event_index),
+        .post(tb.dut.event_post), .post_engine(tb.dut.event_post_engine),
+        .post_index(tb.dut.event_post_index)
+    );
 endmodule

@@ -64,6 +64,12 @@ def source_line(node: Node) -> str:
     return best
 
 
+def module_path(node: Node) -> str:
+    """Path of the submodule of the user's model that `node` comes from, '' for the model itself."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
 def batch_norm_error(node: Node) -> CompileError:
     """What to say about a batch norm that could not be folded."""
     return CompileError(

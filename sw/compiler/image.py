@@ -16,7 +16,8 @@ from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer, Node, Place
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import Layer, LayerProgram
-from sw.compiler.macs import graph_macs
+from sw.compiler.macs import graph_macs, op_macs
+from sw.compiler.tiling import Plan
 from sw.compiler.tosa import Graph, Tensor
 
 
@@ -31,16 +32,24 @@ def _port(tensor: Tensor, buffer: Buffer) -> Port:
     )
 
 
-def _layer(layer: Layer, tensors: dict[str, Buffer]) -> dict[str, Any]:
-    """What `info` says of a layer; `output` is where its result lies, strides in bytes.
+def _layer(
+    layer: Layer, plan: Plan, macs: int, module: str, tensors: dict[str, Buffer]
+) -> dict[str, Any]:
+    """What `info` says of a layer.
 
-    `region` is None where the result stays on chip: `offset` then is its scratchpad address.
+    `module`, `source`: submodule and line of the user's model. `macs`: of its products.
+    `predicted_cycles`: by the cost model. `output`: where its result lies, strides in bytes;
+    `region` is None where it stays on chip: `offset` then is its scratchpad address.
     """
     view = layer.output
     buffer = tensors[view.tensor]
     return {
         "name": layer.name,
         "ops": list(layer.ops),
+        "module": module,
+        "source": layer.source,
+        "macs": macs,
+        "predicted_cycles": plan.cycles,
         "output": {
             "region": buffer.region if buffer.place is Place.DRAM else None,
             "offset": buffer.address + view.offset,
@@ -61,6 +70,7 @@ def build_image(
     nodes: Sequence[Node],
     graph: Graph,
     program: LayerProgram,
+    plans: Sequence[Plan],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
     peaks: Peaks,
@@ -69,6 +79,7 @@ def build_image(
 ) -> Image:
     """The image, with what a report wants to know about the program in `info`."""
     roots = program.storage.outputs
+    macs = {op.name: op_macs(graph, op) for op in graph.ops}
     kinds = Counter(i.opcode.name.lower() for i in instructions)
     return Image(
         config=config,
@@ -80,7 +91,10 @@ def build_image(
         info={
             "name": name,
             "macs": graph_macs(graph),
-            "layers": [_layer(x, tensors) for x in program.layers],
+            "layers": [
+                _layer(x, plan, macs.get(x.name, 0), graph.modules.get(x.name, ""), tensors)
+                for x, plan in zip(program.layers, plans, strict=True)
+            ],
             "instruction_layers": layer_runs(nodes),
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,

@@ -2,7 +2,7 @@
 
 import math
 
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa import Graph, Op
 
 
 def graph_macs(graph: Graph) -> int:
@@ -10,13 +10,16 @@ def graph_macs(graph: Graph) -> int:
 
     Taps that fall on padding count, channels that only fill up a block do not.
     """
-    total = 0
-    for op in graph.ops:
-        size = graph.tensors[op.outputs[0]].size
-        if op.kind == "CONV2D":
-            total += size * math.prod(graph.tensors[op.inputs[1]].shape[1:])
-        elif op.kind == "DEPTHWISE_CONV2D":
-            total += size * math.prod(graph.tensors[op.inputs[1]].shape[:2])
-        elif op.kind == "MATMUL":
-            total += size * graph.tensors[op.inputs[0]].shape[2]
-    return total
+    return sum(op_macs(graph, op) for op in graph.ops)
+
+
+def op_macs(graph: Graph, op: Op) -> int:
+    """The same of one operator; 0 for every other kind."""
+    size = graph.tensors[op.outputs[0]].size
+    if op.kind == "CONV2D":
+        return size * math.prod(graph.tensors[op.inputs[1]].shape[1:])
+    if op.kind == "DEPTHWISE_CONV2D":
+        return size * math.prod(graph.tensors[op.inputs[1]].shape[:2])
+    if op.kind == "MATMUL":
+        return size * graph.tensors[op.inputs[0]].shape[2]
+    return 0

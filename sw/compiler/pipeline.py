@@ -145,6 +145,7 @@ def _image(c: Compilation) -> None:
         c.draft.nodes,
         c.graph,
         c.layers,
+        c.plans,
         c.tensors,
         c.constants,
         c.peaks,

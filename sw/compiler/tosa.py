@@ -77,13 +77,17 @@ class Op:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Graph:
-    """Tensors by name and operators in execution order; `inputs` and `outputs` are tensor names."""
+    """Tensors by name and operators in execution order; `inputs` and `outputs` are tensor names.
+
+    `modules`: by operator name, the submodule of the user's model that it came from, where known.
+    """
 
     name: str = "graph"
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
 
     # Building ---------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Commands of `systola` that show where the cycles go: `bench`."""
+"""Commands of `systola` that show where the cycles go: `bench`, `profile`."""
 
 import sys
 from collections.abc import Iterator
@@ -11,8 +11,20 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from sw.runtime.bench import Say
-from sw.runtime.cli import ConfigOption, LatencyOption, SetOption, app, chosen_config, console
-from sw.runtime.report import check_json
+from sw.runtime.cli import (
+    ConfigOption,
+    DeviceOption,
+    JsonOption,
+    LatencyOption,
+    SeedOption,
+    SetOption,
+    ShapeOption,
+    StallOption,
+    app,
+    chosen_config,
+    console,
+)
+from sw.runtime.report import check_json, write_json
 from sw.runtime.session import DeviceOptions, OptionError
 
 
@@ -82,4 +94,36 @@ def bench(
     failed = [str(row["name"]) for row in rows if problems(row)]
     typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())
     if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def profile(
+    target: Annotated[str, typer.Argument(metavar="KERNEL|MODEL", help="what to run")],
+    shape: ShapeOption = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    seed: SeedOption = 0,
+    latency: LatencyOption = 100,
+    stall: StallOption = 0.0,
+    device: DeviceOption = "rtl",
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="write a trace for Perfetto's viewer (JSON)")
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run on the RTL and show, layer by layer, where the cycles go and what was predicted."""
+    from sw.runtime.profile_run import profile_target
+
+    check_json(json_file)
+    check_json(trace, "--trace")
+    npu = chosen_config(config, settings)
+    options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
+    found = profile_target(target, shape, npu, options)
+    found.print(console())
+    if trace is not None:
+        typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
+    if json_file is not None:
+        write_json(found.to_json(), json_file)
+    if found.report.failed:
         raise typer.Exit(1)

@@ -130,14 +130,22 @@ class Report:
 
     def print(self, console: Console) -> None:
         """Facts, stall table, verdict."""
+        self.print_facts(console)
+        if self.counters:
+            console.print(stall_table(self.counters))
+        self.print_verdict(console)
+
+    def print_facts(self, console: Console) -> None:
+        """What ran, where, and its figures."""
         facts = Table.grid(padding=(0, 2))
         facts.add_column()
         facts.add_column(overflow="fold")
         for label, value in self._facts():
             facts.add_row(label, value)
         console.print(facts)
-        if self.counters:
-            console.print(stall_table(self.counters))
+
+    def print_verdict(self, console: Console) -> None:
+        """What was compared, and how it came out."""
         for line in self.verdict():
             console.print(line, highlight=False, soft_wrap=True)
 
@@ -178,7 +186,7 @@ class Report:
         return lines
 
 
-def check_json(path: Path | None) -> None:
+def check_json(path: Path | None, option: str = "--json") -> None:
     """`ReportError` unless a report can be written to `path`: asked before a long run."""
     if path is None:
         return
@@ -191,7 +199,7 @@ def check_json(path: Path | None) -> None:
         if not existed:
             path.unlink()
     except OSError as error:
-        raise ReportError(f"--json {path}: cannot write: {error.strerror}") from None
+        raise ReportError(f"{option} {path}: cannot write: {error.strerror}") from None
 
 
 def write_json(facts: Any, path: Path) -> None:

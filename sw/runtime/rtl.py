@@ -48,7 +48,8 @@ class RtlDevice:
     cycle. seed: of those stalls; the same for every run. waves: VCD file to write (slower, takes
     the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
     one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off).
-    verilog: files with module `systola_npu` instead of the generated ones. say: hears
+    verilog: files with module `systola_npu` instead of the generated ones. events: file for the
+    record of the last run (`sw.runtime.trace_records`; slower). say: hears
     what the build is doing (default: standard error).
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
@@ -65,6 +66,7 @@ class RtlDevice:
         max_cycles: int = MAX_CYCLES,
         watchdog: int | None = None,
         verilog: Sequence[Path] | None = None,
+        events: Path | None = None,
         say: Say | None = None,
     ) -> None:
         self.config = config
@@ -79,7 +81,9 @@ class RtlDevice:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._build = build_simulator(config, kind, verilog=verilog, say=say)
         try:
-            self._process = SimulatorProcess(self._build, memory_base(config), path)
+            self._process = SimulatorProcess(
+                self._build, memory_base(config), path, events and Path(events).absolute()
+            )
             self._memory = self._process.memory
             self.set_memory(latency=latency, stall=stall, seed=seed)
             self._check_identity()

@@ -34,6 +34,7 @@ def copy_graph(graph: Graph) -> Graph:
             for op in graph.ops
         ],
         tensors=dict(graph.tensors),
+        modules=graph.modules,
     )
 
 

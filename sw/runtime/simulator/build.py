@@ -111,14 +111,15 @@ def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe
         "dpi_memory.sv",
         "stream_slice.sv",
         "systola_tb.sv",
-        *([] if bare else ["systola_sim.sv"]),
+        *([] if bare else ["event_trace.sv", "systola_sim.sv"]),
     ]
+    main = ["bare_main.cpp"] if bare else ["sim_main.cpp", "dpi_events.cpp"]
     return Recipe(
         title=f"building simulator for {config.name} ({kind.value})",
         top="systola_tb" if bare else "systola_sim",
         verilog=[*sources, *(RTL / name for name in bench)],
         controls=[RTL / "waivers.vlt", *([] if bare else [RTL / "public.vlt"])],
-        cpp=[RTL / ("bare_main.cpp" if bare else "sim_main.cpp"), RTL / "dpi_memory.cpp"],
+        cpp=[RTL / name for name in (*main, "dpi_memory.cpp")],
         flags=(*_FLAGS[kind], *checks),
         make=_MAKE[kind],
         vpi=not bare,

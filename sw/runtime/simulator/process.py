@@ -22,11 +22,18 @@ SOCKET_VARIABLE = "SYSTOLA_SOCKET"
 class SimulatorProcess:
     """A simulator of `build` with a memory at `base`, alive until `close()`.
 
-    waves: VCD file to write (debug builds only). The process dies with its parent, however that
-    ends: it watches its parent while it simulates, and the socket while it waits.
+    waves: VCD file to write (debug builds only). events: file for the record of what the engines
+    do. The process dies with its parent, however that ends: it watches its parent while it
+    simulates, and the socket while it waits.
     """
 
-    def __init__(self, build: Build, base: int, waves: Path | None = None) -> None:
+    def __init__(
+        self,
+        build: Build,
+        base: int,
+        waves: Path | None = None,
+        events: Path | None = None,
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="systola-", ignore_cleanup_errors=True)
         folder = Path(self._folder.name)
         self.memory = SharedMemory(folder, base)
@@ -37,6 +44,8 @@ class SimulatorProcess:
         if waves is not None:
             command += ["--trace", str(waves)]
         command += [f"+memory={self.memory.memory_path}", f"+control={self.memory.control_path}"]
+        if events is not None:
+            command.append(f"+events={events}")
         with self.log_path.open("wb") as log, theirs:
             self._process = subprocess.Popen(
                 command,

@@ -1,0 +1,77 @@
+"""What rtl/event_trace.sv wrote: the state of every engine in every cycle of a run, and its posts.
+
+A record is a 64-bit word: cycle (36 bits), instruction index (20), engine (4), kind (4): a `Stall`
+from that cycle on, or one of two marks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.isa import Engine
+from spec.memmap import Stall
+from sw.runtime.simulator.errors import SimulationError
+
+POST, LAST = 15, 14
+Cycles = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """States of one engine: interval k runs from `start[k]` to `stop[k]` (cycles).
+
+    index: the instruction that the engine was at. stall: a `Stall`.
+    """
+
+    start: Cycles
+    stop: Cycles
+    index: Cycles
+    stall: Cycles
+
+    def counters(self) -> dict[str, int]:
+        """Cycles in each state."""
+        sums = np.bincount(self.stall, self.stop - self.start, len(Stall)).astype(np.int64)
+        return {state.name.lower(): int(sums[state]) for state in Stall}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One run of `cycles` cycles.
+
+    posts: engine -> instruction index -> cycle of the instruction's last semaphore post.
+    """
+
+    cycles: int
+    tracks: Mapping[Engine, Track]
+    posts: Mapping[Engine, Mapping[int, int]]
+
+
+def read_recording(path: Path) -> Recording:
+    """The run in `path`; `SimulationError` if it was cut off."""
+    return parse_recording(np.fromfile(path, "<u8"))
+
+
+def parse_recording(words: NDArray[np.uint64]) -> Recording:
+    """The run that `words` record, in the order in which they were written."""
+    records = words.view(np.int64)
+    kind = (words >> np.uint64(60)).astype(np.int64)
+    if not len(words) or kind[-1] != LAST or (kind == LAST).sum() != 1:
+        raise SimulationError("the record of the run is cut off: it has no end")
+    cycle = records & ((1 << 36) - 1)
+    index = (records >> 36) & ((1 << 20) - 1)
+    engine = (records >> 56) & 15
+    total = int(cycle[-1])
+    tracks, posts = {}, {}
+    for e in Engine:
+        made = (engine == e) & (kind == POST)
+        # Later posts of an instruction overwrite earlier ones.
+        posts[e] = dict(zip(index[made].tolist(), cycle[made].tolist(), strict=True))
+        mine = np.flatnonzero((engine == e) & (kind < LAST))
+        start = cycle[mine]
+        tracks[e] = Track(
+            start=start, stop=np.append(start[1:], total), index=index[mine], stall=kind[mine]
+        )
+    return Recording(cycles=total, tracks=tracks, posts=posts)
