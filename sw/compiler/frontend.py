@@ -10,7 +10,7 @@ One function per operator is in `sw/compiler/aten/`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,16 +77,11 @@ Item = Value | Constant | Input | tuple[Any, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A TOSA graph and how the model's tensors lie in its ports.
-
-    `quantized`: by name of each of PT2E's quantize nodes whose value reaches the result, the TOSA
-    tensor that holds the same integers (`name`), and how it lies in memory.
-    """
+    """A TOSA graph and how the model's tensors lie in its ports."""
 
     graph: Graph
     inputs: tuple[ModelPort, ...]
     outputs: tuple[ModelPort, ...]
-    quantized: Mapping[str, ModelPort] = field(default_factory=dict)
 
 
 class Importer:
@@ -97,7 +92,6 @@ class Importer:
         self.graph = Graph(name=name)
         self.env: dict[Node, Item] = {}
         self.ports: dict[str, ModelPort] = {}
-        self.quantized: dict[str, ModelPort] = {}
         self.order = {node: i for i, node in enumerate(module.graph.nodes)}
         self.spatial = any(_is_spatial(n) for n in module.graph.nodes)
 
@@ -282,7 +276,6 @@ class Importer:
                 outputs = self._outputs(node)
             else:
                 self.env[node] = import_node(self, node)
-                self._remember(node)
         for name in inputs:
             if name not in self.ports:
                 raise CompileError(
@@ -293,20 +286,7 @@ class Importer:
         prune(self.graph)
         self.graph.verify()
         ports = tuple(self.ports[name] for name in inputs)
-        alive = {n: p for n, p in self.quantized.items() if p.name in self.graph.tensors}
-        return Imported(graph=self.graph, inputs=ports, outputs=outputs, quantized=alive)
-
-    def _remember(self, node: Node) -> None:
-        """Which tensor holds the integers of a quantize node."""
-        value = self.env[node]
-        if node.target is qd.quantize_per_tensor.default and isinstance(value, Value):
-            assert isinstance(value.scale, float)
-            self.quantized[node.name] = ModelPort(
-                name=value.tensor,
-                layout=value.layout,
-                scale=value.scale,
-                zero_point=value.zero_point,
-            )
+        return Imported(graph=self.graph, inputs=ports, outputs=outputs)
 
     def port(self, source: Input, scale: float, zero_point: int) -> Value:
         """The graph input of a model input: images are NHWC in memory, others row-major."""
