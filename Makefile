@@ -70,6 +70,10 @@ sweep: venv ## Try every configuration of a space: SPACE=spaces/quick.yaml WORKL
 	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) \
 	  $(if $(WORKLOADS),--workloads '$(WORKLOADS)') $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
 
+.PHONY: mutants
+mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= FRESH=1 RETRY=1
+	@$(SYSTOLA) mutants $(campaign_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)
+
 .PHONY: test
 test: venv ## Run every test: JOBS=2 ARGS='-k isa'
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)

@@ -1,4 +1,4 @@
-"""Commands of `systola` that run many things: `regress` and `sweep`."""
+"""Commands of `systola` that run many things: `regress`, `sweep`, `mutants`."""
 
 import os
 import time
@@ -88,6 +88,30 @@ def sweep(
     typer.echo(f"{folder / 'points.csv'}: {len(points)} points")
     drawn = write_picture(points, f"sweep {plan.name}", folder / "points.png")
     typer.echo(f"{folder / 'points.png'}: {drawn} measurements" if drawn else "nothing to draw")
+    raise typer.Exit(exit_code(runs))
+
+
+@app.command()
+def mutants(
+    only: Annotated[str, typer.Option("--only", help="mutations whose name has this text")] = "",
+    jobs: JobsOption = None,
+    database: DatabaseOption = DATABASE,
+    fresh: FreshOption = False,
+    retry: RetryOption = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="write the page of what caught each")
+    ] = None,
+) -> None:
+    """Break the RTL in one place at a time: some check must notice each; resumable."""
+    from sw.runtime.campaign.mutants import mutant_plan, page
+
+    if only and out is not None:
+        raise OptionError("--out: the page has every mutation; leave out --only")
+    plan = mutant_plan(only=only)
+    how = How(database=database, jobs=jobs, fresh=fresh, retry=retry)
+    runs = run_plan("mutants", plan, {"only": only}, how, status_table)
+    if out is not None:
+        out.write_text(page(runs), encoding="utf-8")
     raise typer.Exit(exit_code(runs))
 
 

@@ -146,11 +146,19 @@ def programs(task: Task, bench: Bench) -> Outcome:
     return Outcome(status=Status.PASSED, figures={"tests": ran})
 
 
+def mutant(task: Task, bench: Bench) -> Outcome:
+    """Whether a check notices the mutation that is the workload."""
+    from sw.runtime.campaign import mutants
+
+    return mutants.carry_out(task.workload)
+
+
 MEASURES: Mapping[Kind, Callable[[Task, Bench], Outcome]] = {
     Kind.RUN: run,
     Kind.BUILD: build,
     Kind.LINT: lint,
     Kind.PROGRAMS: programs,
+    Kind.MUTANT: mutant,
 }
 
 

@@ -19,13 +19,15 @@ class Kind(enum.StrEnum):
     """What a task does (`sw.runtime.campaign.measure` has a function for each).
 
     RUN a workload on a device. BUILD a configuration's simulator. LINT its RTL. PROGRAMS: random
-    programs on its RTL. POINT: a point of a space that is no legal configuration; nothing is done.
+    programs on its RTL. MUTANT: whether the checks notice a broken RTL. POINT: a point of a space
+    that is no legal configuration; nothing is done.
     """
 
     RUN = "run"
     BUILD = "build"
     LINT = "lint"
     PROGRAMS = "programs"
+    MUTANT = "mutant"
     POINT = "point"
 
 
