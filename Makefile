@@ -70,6 +70,10 @@ sweep: venv ## Try every configuration of a space: SPACE=spaces/quick.yaml WORKL
 	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) \
 	  $(if $(WORKLOADS),--workloads '$(WORKLOADS)') $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
 
+.PHONY: fusesoc
+fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=sim|sim_tiny|lint
+	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim)
+
 .PHONY: mutants
 mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= FRESH=1 RETRY=1
 	@$(SYSTOLA) mutants $(campaign_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)

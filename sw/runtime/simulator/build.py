@@ -84,7 +84,8 @@ def build_simulator(
 def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = None) -> str:
     """Digest of everything that the program depends on."""
     recipe = npu_recipe(config, kind, [])
-    files = [*recipe.controls, *recipe.verilog, *recipe.cpp, RTL / "dpi_memory.h"]
+    headers = [RTL / "dpi_memory.h", *([RTL / "bench.h"] if kind is Kind.BARE else [])]
+    files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
     settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()), SPLIT)
     parts = [config.digest_hex, repr(settings)]
     if verilog is None:

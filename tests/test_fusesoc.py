@@ -1,0 +1,144 @@
+"""FuseSoC's `sim` target runs a program and notices when its results are wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden_model import Machine
+from spec import preset
+from sw.compiler import compile_graph
+from sw.runtime.kernels import kernel
+from sw.runtime.simulator import fusesoc
+from sw.runtime.simulator.errors import BuildError, SimulationError
+from sw.runtime.simulator.export import FILES, export, export_kernel
+
+RUN = ["+check=check.txt", "+memory=memory.bin", "+control=control.bin"]
+
+
+def simulate(folder: Path) -> tuple[int, str, dict]:
+    """The simulator that FuseSoC built, once more on the files as they are."""
+    (folder / fusesoc.RESULT).unlink(missing_ok=True)
+    done = subprocess.run(
+        [folder / "Vsystola_tb", *RUN], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    result = folder / fusesoc.RESULT
+    return (
+        done.returncode,
+        done.stdout + done.stderr,
+        json.loads(result.read_text()) if result.exists() else {},
+    )
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_sim_target_compares_memory_and_fails_where_it_differs(tmp_path: Path) -> None:
+    text = fusesoc.run_target("sim_tiny", tmp_path)
+    assert "PASS  0 of 245 bytes differ" in text
+    result = json.loads((tmp_path / fusesoc.RESULT).read_text())
+    assert result["passed"] and result["compared"] == 245 and result["cycles"] > 500
+
+    # Outputs that lie there from the run before are no result of this one.
+    code, text, again = simulate(tmp_path)
+    assert (code, again) == (0, result), text
+    check = (tmp_path / "check.txt").read_text()
+    (tmp_path / "check.txt").write_text(check.replace("limit 10000000", "limit 100"))
+    code, text, found = simulate(tmp_path)
+    assert code == 1 and "status is 1, expected 2, after 100 cycles" in text
+    assert found["mismatches"] > 100
+    (tmp_path / "check.txt").write_text(check)
+
+    expected = bytearray((tmp_path / "expected.bin").read_bytes())
+    expected[7] ^= 1
+    (tmp_path / "expected.bin").write_bytes(expected)
+    code, text, found = simulate(tmp_path)
+    assert code == 1 and f"y: byte 7 is {expected[7] ^ 1}, expected {expected[7]}" in text
+    assert "FAIL  1 of 245 bytes differ" in text and not found["passed"]
+    # FuseSoC passes it on.
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(fusesoc.ROOT), "run"]
+    done = subprocess.run(
+        [*command, "--run", "--target", "sim_tiny", "--work-root", str(tmp_path), "systola"],
+        cwd=tmp_path,
+        env=fusesoc.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0, done.stdout + done.stderr
+
+    (tmp_path / "expected.bin").write_bytes(expected[:100])
+    assert simulate(tmp_path)[:2] == (
+        2,
+        "the expected bytes are too few\nusage: +check=FILE +memory=FILE +control=FILE\n",
+    )
+    (tmp_path / "check.txt").write_text("output y\n")
+    code, text, _ = simulate(tmp_path)
+    assert code == 2 and text.startswith("cannot read +check\n")
+
+
+def test_exported_files_hold_the_program_and_what_golden_makes_of_it(tmp_path: Path) -> None:
+    config = preset("tiny")
+    work = kernel("add", {"h": 2, "w": 3, "c": 5})
+    image = compile_graph(work.graph, config)
+    export(image, work.inputs, tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == set(FILES)
+    lines = (tmp_path / "check.txt").read_text().splitlines()
+    (output,) = [line.split() for line in lines if line.startswith("output ")]
+    want = Machine(config).run(image, work.inputs)["y"]
+    assert (tmp_path / "expected.bin").read_bytes() == want.tobytes()
+    assert int(output[3]) == want.nbytes == 30
+    memory = np.fromfile(tmp_path / "memory.bin", np.uint8)
+    at = int(output[2])
+    # The results are not there before the run.
+    assert (memory[at : at + 30] == 0xA5).all()
+    assert image.program.tobytes() in memory.tobytes()
+    assert sum(line.startswith("write ") for line in lines) > 10
+
+
+def test_export_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sw.runtime.simulator.export import main
+
+    assert main(["--kernel", "sub", "--out", str(tmp_path)]) == 2
+    assert "kernel 'sub': no such kernel" in capsys.readouterr().err
+    export_kernel(preset("tiny"), "add", "h=1,w=1,c=1", tmp_path / "new" / "folder")
+    assert (tmp_path / "new" / "folder" / "check.txt").exists()
+
+
+FAKE = """
+import pathlib, sys
+root = pathlib.Path(sys.argv[sys.argv.index("--work-root") + 1])
+text = {text!r}
+if text:
+    (root / "check_result.json").write_text(text)
+print("the flow's own words")
+sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "error", "message"),
+    [
+        ("", 0, SimulationError, "fusesoc target sim: no result: "),
+        ("{", 0, SimulationError, "fusesoc target sim: no result: "),
+        ('{"passed": false, "compared": 3}', 0, SimulationError, "'passed': False"),
+        ('{"passed": true, "compared": 0}', 0, SimulationError, "'compared': 0"),
+        ('{"passed": true, "compared": 3}', 7, BuildError, "target sim failed (exit code 7)"),
+    ],
+)
+def test_a_flow_that_ran_nothing_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int, error, message: str
+) -> None:
+    fake = tmp_path / "fake.py"
+    fake.write_text(FAKE.format(text=text, code=code))
+    run = subprocess.run
+    monkeypatch.setattr(
+        fusesoc.subprocess,
+        "run",
+        lambda command, **options: run([sys.executable, fake, *command[3:]], **options),
+    )
+    with pytest.raises(error) as caught:
+        fusesoc.run_target("sim", tmp_path)
+    assert message in str(caught.value) and "the flow's own words" in str(caught.value)
