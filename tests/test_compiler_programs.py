@@ -1,5 +1,6 @@
 """Compiled programs on the golden model, with hazard checks, against the graph interpreter."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from spec import PRESETS, preset
+from spec.isa import Instruction, Opcode, Reduce
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 from sw.runtime.kernels import KernelError, kernel, kernel_names, parse_shape
 
@@ -131,6 +134,41 @@ def test_weight_zero_point_and_int32_output() -> None:
     g.outputs = [g.add_op("CONV2D", operands, {"pad": (1, 0, 0, 1)})]
     for config in ("tiny", "odd"):
         assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+@pytest.mark.parametrize("config", ["tiny", "odd", "default"])
+@pytest.mark.parametrize("kernel", [(1, 3), (2, 2), (3, 3), (4, 1), (5, 2)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_maxima_of_every_overhang(stride: int, kernel: tuple[int, int], config: str) -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 9, 11, 18))
+    for top in range(kernel[0]):
+        for left in (0, kernel[1] - 1):
+            ends = [
+                next(p for p in range(k) if (s - 1 + before + p - (k - 1)) % stride == 0)
+                if k > 1 or (s - 1 + before) % stride == 0
+                else -1
+                for k, s, before in zip(kernel, (9, 11), (top, left), strict=True)
+            ]
+            pad = (top, ends[0], left, ends[1])
+            attributes = {"kernel": kernel, "stride": (stride, stride), "pad": pad}
+            g.outputs.append(g.add_op("MAX_POOL2D", [x], attributes))
+    assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+def test_maxima_take_rows_in_pairs() -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 112, 112, 64))
+    g.outputs = [
+        g.add_op("MAX_POOL2D", [x], {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 0, 1, 0)})
+    ]
+    program = run_stages(g, preset("default")).instructions
+    steps = [math.prod(loop["count"] for loop in i["loop"]) for i in program if _is_maximum(i)]
+    assert sum(steps) == 6 * 56 * 56 * 64 // 16
+
+
+def _is_maximum(instruction: Instruction) -> bool:
+    return instruction.opcode is Opcode.VECTOR and instruction["reduce"] == Reduce.MAX
 
 
 def test_unsigned_rescales() -> None:

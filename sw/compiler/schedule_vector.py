@@ -1,6 +1,7 @@
 """Schedules of pooling and elementwise layers: load a box, compute it, store it, all overlapped."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from spec.config import NpuConfig
@@ -18,6 +19,8 @@ from sw.compiler.tiling_vector import (
     VectorPlan,
     boxes,
     input_box,
+    pair_rows,
+    pair_runs,
     views,
 )
 
@@ -108,8 +111,11 @@ class VectorScheduler(LayerEmitter):
 
     def _compute(self, box: Box) -> None:
         if isinstance(self.layer, PoolLayer):
-            for region, scale in self._pool_regions(self.layer, box):
-                self._vector(box, region, self._pool(self.layer, box, region) | scale)
+            for region, own in self._pool_regions(self.layer, box):
+                values = self._pool(self.layer, box, region)
+                if own.get("alu") is Alu.MAX:
+                    self._pair(self.layer, values)
+                self._vector(box, region, values | own)
         else:
             self._vector(box, box, self._elementwise(self.layer, box))
 
@@ -142,6 +148,8 @@ class VectorScheduler(LayerEmitter):
             ]
         if len(operands) > 1:
             bases["b_base"] = operands[1].buffer
+        elif values["alu"] is not Alu.PASS:
+            bases["b_base"] = operands[0].buffer
         if self.params is not None:
             held = self.params.get(box.c0, None)[0]
             assert held is not None
@@ -204,11 +212,12 @@ class VectorScheduler(LayerEmitter):
     # Pooling ----------------------------------------------------------------------------------
 
     def _pool_regions(self, layer: PoolLayer, box: Box) -> Iterator[tuple[Box, dict[str, Any]]]:
-        """Regions and their RESCALE; averages of unequal counts differ."""
-        if not layer.average:
-            yield box, {}
-            return
+        """Regions and how they differ: averages in the RESCALE, maxima in taking rows in pairs."""
         _, h, w, _ = layer.input.shape
+        if not layer.average:
+            for y0, y1, pairs in pair_runs(box.y0, box.y1, layer, h):
+                yield replace(box, y0=y0, y1=y1), {"alu": Alu.MAX} if pairs else {}
+            return
         for y0, y1, taps_y in _runs(box.y0, box.y1, layer, 0, h):
             for x0, x1, taps_x in _runs(box.x0, box.x1, layer, 1, w):
                 region = Box(batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1)
@@ -248,6 +257,15 @@ class VectorScheduler(LayerEmitter):
                 {"count": kx, "a": pixel, "dx": 1},
             ],
         }
+
+    def _pair(self, layer: PoolLayer, values: dict[str, Any]) -> None:
+        """Take kernel rows in pairs, the second of each as B."""
+        rows, line = layer.kernel[0], values["loop"][3]["a"]
+        values["loop"][3]["count"] = pair_rows(rows)
+        values["b_type"] = values["a_type"]
+        values["b_base"] = values["a_base"] + (rows - pair_rows(rows)) * line
+        for loop in values["loop"]:
+            loop["b"] = loop["a"]
 
 
 def _runs(

@@ -7,6 +7,7 @@ per-channel values are cut as one flat row of elements, whatever their shape.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from spec.config import NpuConfig
 from spec.isa import Scale
@@ -17,6 +18,9 @@ from sw.compiler.layers import ElementwiseLayer, PoolLayer, View, dense
 from sw.compiler.residency import Room
 
 VectorLayer = ElementwiseLayer | PoolLayer
+TILE_CYCLES = 20
+"""Cycles that the pipeline loses per tile."""
+
 OVERLAP = 6
 """Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
@@ -113,28 +117,83 @@ def halvings(size: int, unit: int) -> list[int]:
 
 
 def plan_vector(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
-    """The largest tiles that fit twice, yet several per layer; `CompileError` if none fits."""
+    """The largest tiles that fit twice, yet several per layer; `CompileError` if none fits.
+
+    Windows that overlap make tiles of few rows read much twice: pools take the fastest plan.
+    """
     plan = _fitting(layer, config, room)
-    cycles, traffic = _cost(layer, config, room, plan)
+    plans = [plan]
+    if isinstance(layer, PoolLayer):
+        plans += _pool_plans(layer, config, room)
+    costs = [_cost(layer, config, room, p) for p in plans]
+    (cycles, traffic), plan = min(zip(costs, plans, strict=True), key=lambda pair: pair[0])
     return replace(plan, cycles=cycles, traffic=traffic)
+
+
+def _pool_plans(layer: PoolLayer, config: NpuConfig, room: Room) -> Iterator[VectorPlan]:
+    """Tiles of whole rows, few or many, of all channels or some, that fit twice."""
+    _, h, w, c = layer.output.shape
+    for tc in halvings(c, config.cols):
+        for th in halvings(h, 1):
+            plan = _sized(layer, config, room, (th, w, tc), False, 2)
+            if plan.spad_bytes <= room.spad_bytes:
+                yield plan
 
 
 def _cost(layer: VectorLayer, config: NpuConfig, room: Room, plan: VectorPlan) -> tuple[int, int]:
     """(cycles, bytes moved)."""
     ins, out = views(layer, plan.flat)
     n, h, w, c = out.shape
-    taps = math.prod(layer.kernel) if isinstance(layer, PoolLayer) else 1
     vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
-    steps = n * h * vectors * taps
-    load = sum(math.prod(v.shape) * v.item for v in ins if v.tensor not in room.held)
+    tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
+    steps = n * h * vectors * window_steps(layer) + TILE_CYCLES * tiles
+    load = sum(
+        tiles * _loaded(layer, plan.th, plan.tw) * plan.tc * v.item
+        if isinstance(layer, PoolLayer)
+        else math.prod(v.shape) * v.item
+        for v in ins
+        if v.tensor not in room.held
+    )
     store = 0 if out.tensor in room.held else math.prod(out.shape) * out.item
     cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
-    tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
     if load:
         cycles += load / tiles / config.bus_bytes + LATENCY
     if store:
         cycles += store / tiles / config.bus_bytes + 2 * LATENCY
     return math.ceil(cycles + HANDOVER), load + store
+
+
+def window_steps(layer: VectorLayer) -> int:
+    """Steps of the vector engine per vector of results; maxima take two rows in one step."""
+    if not isinstance(layer, PoolLayer):
+        return 1
+    rows, cols = layer.kernel
+    return (rows if layer.average else pair_rows(rows)) * cols
+
+
+def pair_rows(rows: int) -> int:
+    """Steps that take `rows` kernel rows in pairs: rows i and rows - pair_rows + i together."""
+    return -(-rows // 2)
+
+
+def pair_runs(
+    start: int, stop: int, layer: PoolLayer, size: int
+) -> Iterator[tuple[int, int, bool]]:
+    """Runs of output rows (from, to) that can take their kernel rows in pairs, and that cannot.
+
+    What the first row of a pair says about being inside holds for both: the second must lie inside
+    with it, and must be the first of another pair if the first is outside.
+    """
+    kernel, stride, pad = layer.kernel[0], layer.stride[0], layer.pad[0]
+    outside = 2 * pair_rows(kernel) - kernel
+
+    def fits(row: int) -> bool:
+        top = row * stride - pad
+        return kernel > 1 and top >= -outside and top + kernel <= size
+
+    for good, run in groupby(range(start, stop), fits):
+        rows = list(run)
+        yield rows[0], rows[-1] + 1, good
 
 
 def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
@@ -168,6 +227,15 @@ def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
     )
 
 
+def _loaded(layer: VectorLayer, th: int, tw: int) -> int:
+    """Pixels of an operand that a tile of th x tw pixels reads."""
+    if not isinstance(layer, PoolLayer):
+        return th * tw
+    _, h, w, _ = layer.input.shape
+    rows = min(h, (th - 1) * layer.stride[0] + layer.kernel[0])
+    return rows * min(w, (tw - 1) * layer.stride[1] + layer.kernel[1])
+
+
 def _sized(
     layer: VectorLayer,
     config: NpuConfig,
@@ -178,11 +246,7 @@ def _sized(
 ) -> VectorPlan:
     th, tw, tc = tile
     ins, out = views(layer, flat)
-    rows, cols = th, tw
-    if isinstance(layer, PoolLayer):
-        _, h, w, _ = layer.input.shape
-        rows = min(h, (th - 1) * layer.stride[0] + layer.kernel[0])
-        cols = min(w, (tw - 1) * layer.stride[1] + layer.kernel[1])
+    pixels = _loaded(layer, th, tw)
     word = config.word_bytes
     return VectorPlan(
         th=th,
@@ -191,8 +255,7 @@ def _sized(
         flat=flat,
         slots=slots,
         in_bytes=tuple(
-            0 if v.tensor in room.held else -(-rows * cols * tc * v.item // word) * word
-            for v in ins
+            0 if v.tensor in room.held else -(-pixels * tc * v.item // word) * word for v in ins
         ),
         out_bytes=0 if out.tensor in room.held else -(-th * tw * tc * out.item // word) * word,
     )
