@@ -4,9 +4,9 @@ from amaranth.hdl import *
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.dma_bursts import BurstSplitter, lane_bits
+from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.dma_runs import RunStage
-from hw_gen.blocks.load_requests import SPAN_BITS, LoadRequests
+from hw_gen.blocks.load_requests import LoadRequests
 from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
@@ -67,13 +67,11 @@ class LoadEngine(wiring.Component):
         )
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
-        m.submodules.split = split = BurstSplitter(config, run_bits=SPAN_BITS, tag=1)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
         connect(m, runs.o, requests.i)
-        connect(m, requests.spans, split.i)
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
         connect(m, posts.o, flipped(self.post))
@@ -86,12 +84,12 @@ class LoadEngine(wiring.Component):
             posts.fire.eq(writer.fire),
         ]
         halted = self._faults(m, runs, writer)
-        self._issue(m, split.o, halted)
+        self._issue(m, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
         waiting_ar = self.axi.arvalid & ~self.axi.arready
-        empty = runs.empty & requests.empty & split.empty & ~queued & writer.empty
+        empty = runs.empty & requests.empty & ~queued & writer.empty
         empty = empty & ~self.axi.arvalid
         with m.If(writer.wrote | requested):
             m.d.comb += self.status.stall.eq(Stall.BUSY)
@@ -149,7 +147,7 @@ class LoadEngine(wiring.Component):
         with m.If(go):
             m.d.sync += [
                 axi.arvalid.eq(1),
-                axi.araddr.eq(burst.addr),
+                axi.araddr.eq(Cat(Const(0, lanes), burst.word)),
                 axi.arlen.eq(burst.len),
             ]
         with m.Elif(axi.arready):

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, burst_bytes, lane_bits, run_layout
+from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits, run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from spec.config import NpuConfig
 
@@ -17,9 +17,6 @@ the cycles that collecting takes, and descriptors wait for as long."""
 
 PATIENCE = 16
 """Cycles after which collected words are requested, however few they are."""
-
-SPAN_BITS = RUN_BITS + 1
-"""Width of a request's length in bytes: a run and the rest of the words that it lies in."""
 
 
 def copy_layout(config: NpuConfig, tag) -> data.StructLayout:
@@ -37,7 +34,7 @@ def copy_layout(config: NpuConfig, tag) -> data.StructLayout:
 
 
 class LoadRequests(wiring.Component):
-    """Turns runs into requests for words, each word once while the writer still has it.
+    """Turns runs into bursts of words, each word once while the writer still has it.
 
     Parameters
     ----------
@@ -47,20 +44,22 @@ class LoadRequests(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `run_layout`.
-    spans : ``Out(stream)`` of `run_layout`, whole bus words, in the order of `copies`.
+    bursts : ``Out(stream)`` of a word's number in memory and AXI's `len`, in the order of `copies`.
     copies : ``Out(stream)`` of `copy_layout`, one per run.
     empty : nothing is held.
 
-    Timing: a run a cycle. Words are requested at the latest `PATIENCE` cycles after their run came.
+    Timing: a run and a burst a cycle, a burst in the cycle after its run; short runs' words in at
+    most `PATIENCE` cycles.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):
         self._config = config
-        self._run = run_layout(config, RUN_BITS, tag)
+        self._word_bits = config.axi_addr_bits - lane_bits(config)
+        burst = data.StructLayout({"word": self._word_bits, "len": 8})
         super().__init__(
             {
-                "i": In(stream.Signature(self._run)),
-                "spans": Out(stream.Signature(run_layout(config, SPAN_BITS, 1))),
+                "i": In(stream.Signature(run_layout(config, RUN_BITS, tag))),
+                "bursts": Out(stream.Signature(burst)),
                 "copies": Out(stream.Signature(copy_layout(config, tag))),
                 "empty": Out(1),
             }
@@ -68,36 +67,38 @@ class LoadRequests(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        lanes = lane_bits(self._config)
-        run, valid = Signal(self._run), Signal()
-        words = Signal(SPAN_BITS - lanes)
-        first, last = run.addr[lanes:], Signal(self._config.axi_addr_bits - lanes)
+        lanes, run = lane_bits(self._config), self.i.payload
+        first = run.addr[lanes:]
         accept = Signal()
-        came = self.i.payload
-        with m.If(self.i.ready):
-            m.d.sync += [
-                valid.eq(self.i.valid),
-                run.eq(came),
-                words.eq(((came.addr[:lanes] + came.bytes - 1) >> lanes) + 1),
-                last.eq((came.addr + came.bytes - 1) >> lanes),
-            ]
 
         # The newest word that was asked for, and how many in a row up to it the writer keeps.
-        newest, kept = Signal.like(last), Signal(range(WINDOW + 1))
-        ahead, near, joined = Signal.like(last), Signal(), Signal()
-        have, fresh, quiet = Signal(range(WINDOW + 1)), Signal.like(words), Signal()
+        newest, kept = Signal(self._word_bits), Signal(range(WINDOW + 1))
+        ahead, near, joined = Signal(self._word_bits), Signal(), Signal()
+        have = Signal(range(WINDOW + 1))
         m.d.comb += [
             ahead.eq(newest - first),
             near.eq(~run.tag.apart & (ahead < kept)),
             joined.eq(near | (~run.tag.apart & (kept != 0) & ahead.all())),
             have.eq(Mux(near, ahead + 1, 0)),
-            fresh.eq(Mux(words > have, words - have, 0)),
-            quiet.eq(run.tag.fill | (fresh == 0)),
         ]
-        room = self._collect(m, valid, accept, quiet, joined, fresh, newest, near, first)
-        sum_ = Mux(joined, kept, 0) + fresh
+        # Words that are missing. Whether a short run has any, and few, must be known soon: the
+        # sequencer waits for it. The numbers of a long run only go to registers.
+        short, few = Signal(), Signal(range(WINDOW + 2))
+        words, quiet = Signal(RUN_BITS + 1 - lanes), Signal()
+        low = run.bytes[: lanes + WINDOW.bit_length()]
+        m.d.comb += [
+            short.eq(run.bytes <= WINDOW << lanes),
+            few.eq(((run.addr[:lanes] + low - 1) >> lanes) + 1),
+            words.eq(((run.addr[:lanes] + run.bytes - 1) >> lanes) + 1),
+            quiet.eq(run.tag.fill | (short & (few <= have))),
+        ]
+        grows, room = self._collect(m, accept, quiet, joined, near, short, few, words, have, newest)
         with m.If(accept & ~quiet):
-            m.d.sync += [newest.eq(last), kept.eq(Mux(sum_ > WINDOW, WINDOW, sum_))]
+            sum_ = Mux(joined, kept, 0) + words - have
+            m.d.sync += [
+                newest.eq(first + words - 1),
+                kept.eq(Mux(~short | (sum_ > WINDOW), WINDOW, sum_)),
+            ]
         copy = self.copies.payload
         m.d.comb += [
             copy.chip.eq(run.chip),
@@ -105,50 +106,55 @@ class LoadRequests(wiring.Component):
             copy.lane.eq(run.addr[:lanes]),
             copy.have.eq(have),
             copy.tag.eq(run.tag),
-            self.copies.valid.eq(valid & room),
+            self.copies.valid.eq(self.i.valid & (quiet | grows | room)),
             accept.eq(self.copies.valid & self.copies.ready),
-            self.i.ready.eq(~valid | accept),
+            self.i.ready.eq(accept),
         ]
         return m
 
-    def _collect(self, m: Module, valid, accept, quiet, joined, fresh, newest, near, first):
-        """The span that is collected and sent; returns: the held run can be taken."""
-        lanes = lane_bits(self._config)
-        begin, count, held = Signal.like(newest), Signal.like(fresh), Signal()
-        age, sent = Signal(range(PATIENCE + 1)), Signal()
-        per_burst = burst_bytes(self._config) >> lanes
-        following = newest + 1
+    def _collect(self, m: Module, accept, quiet, joined, near, short, few, words, have, newest):
+        """The words that are collected and sent; returns: the run adds to them; there is room for
+        a run that begins anew."""
+        run, burst = self.i.payload, self.bursts.payload
+        per_burst = self._config.max_burst
         most = min(MERGE_BEATS, per_burst)
-        full = (count >= most) | (age == PATIENCE)
-        grows = Signal()
-        span = self.spans.payload
+        begin, count, held = Signal.like(newest), Signal.like(words), Signal()
+        age, offered = Signal(range(PATIENCE + 1)), Signal()
+        following, grows, full, ends = Signal.like(newest), Signal(), Signal(), Signal()
+        left = Signal(range(per_burst + 1))
+        taken = self.bursts.valid & self.bursts.ready
         m.d.comb += [
+            following.eq(newest + 1),
+            full.eq((count >= most) | (age == PATIENCE) | offered),
             grows.eq(
                 held
-                & ~sent
                 & ~full
                 & joined
-                & (count + fresh <= most)
-                & ((following & (per_burst - 1))[: len(newest)] != 0)
+                & short
+                & (count[:3] + few - have <= most)
+                & ((following & (per_burst - 1)) != 0)
             ),
-            self.spans.valid.eq(held & ~(valid & (quiet | grows) & ~full & ~sent)),
-            span.addr.eq(begin << lanes),
-            span.bytes.eq(count << lanes),
-            self.empty.eq(~valid & ~held),
+            # Bursts end at multiples of the longest one, hence never cross 4 KiB.
+            left.eq(per_burst - (begin & (per_burst - 1))),
+            ends.eq(count <= left),
+            burst.word.eq(begin),
+            burst.len.eq(Mux(ends, count, left) - 1),
+            self.bursts.valid.eq(held & ~(self.i.valid & (quiet | grows) & ~full)),
+            self.empty.eq(~held),
         ]
-        m.d.sync += sent.eq(self.spans.valid & ~self.spans.ready)
+        m.d.sync += offered.eq(self.bursts.valid)
         with m.If(age != PATIENCE):
             m.d.sync += age.eq(age + 1)
-        with m.If(accept & ~quiet):
-            with m.If(grows):
-                m.d.sync += count.eq(count + fresh)
-            with m.Else():
-                m.d.sync += [
-                    begin.eq(Mux(near, following, first)),
-                    count.eq(fresh),
-                    held.eq(1),
-                    age.eq(0),
-                ]
-        with m.Elif(self.spans.valid & self.spans.ready):
-            m.d.sync += held.eq(0)
-        return quiet | grows | ~held | (self.spans.valid & self.spans.ready)
+        with m.If(taken):
+            m.d.sync += [held.eq(~ends), begin.eq(begin + left), count.eq(count - left)]
+        with m.If(accept & ~quiet & grows):
+            m.d.sync += count.eq(count + few - have)
+        with m.Elif(accept & ~quiet):
+            m.d.sync += [
+                begin.eq(Mux(near, following, run.addr[lane_bits(self._config) :])),
+                count.eq(words - have),
+                held.eq(1),
+                age.eq(0),
+                offered.eq(0),
+            ]
+        return grows, ~held | (taken & ends)
