@@ -9,9 +9,10 @@ import torch
 from frontend_cases import EXACT_CASES, TIE_CASES
 from torch.fx import GraphModule
 
-from sw.compiler.frontend import Imported, import_module
+from sw.compiler.frontend import import_module
 from sw.compiler.interpreter import run_graph
-from sw.compiler.module import one_thread, pack_inputs, quantize_module, unpack_outputs
+from sw.compiler.module import one_thread, quantize_module
+from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
 
 CASES = {**EXACT_CASES, **TIE_CASES}
 

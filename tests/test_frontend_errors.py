@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from sw.compiler.capture import capture
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend import import_module
-from sw.compiler.module import pack_inputs, quantize_module
+from sw.compiler.module import quantize_module
+from sw.compiler.ports import pack_inputs
 
 IMAGE = (2, 4, 8, 8)
 

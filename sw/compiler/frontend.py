@@ -22,7 +22,7 @@ from spec.numerics import scale_to_multiplier
 from sw.compiler.capture import module_path, source_line
 from sw.compiler.errors import CompileError
 from sw.compiler.layout import Layout
-from sw.compiler.ports import ModelPort
+from sw.compiler.ports import Imported, ModelPort
 from sw.compiler.tosa import Graph
 
 Scale = float | NDArray[np.float64]
@@ -73,15 +73,6 @@ class Input:
 
 
 Item = Value | Constant | Input | tuple[Any, ...] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """A TOSA graph and how the model's tensors lie in its ports."""
-
-    graph: Graph
-    inputs: tuple[ModelPort, ...]
-    outputs: tuple[ModelPort, ...]
 
 
 class Importer:

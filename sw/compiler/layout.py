@@ -64,10 +64,16 @@ class Layout:
         return self.is_ordered(range(len(self.groups)))
 
     def transposition(self, axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(memory shape, perms) of the TRANSPOSE that brings the dimensions into order `axes`."""
+        """(memory shape, perms) of the TRANSPOSE that brings the dimensions into order `axes`.
+
+        A first dimension of size 1 that stays first is kept: it is the batch.
+        """
         current = self._real(self.order)
         wanted = self._real(f for axis in axes for f in self.dims[axis])
-        return tuple(self.sizes[f] for f in current), tuple(current.index(f) for f in wanted)
+        shape, perms = [self.sizes[f] for f in current], [current.index(f) for f in wanted]
+        if axes[0] == 0 and self.shape[0] == 1:
+            shape, perms = [1, *shape], [0, *(p + 1 for p in perms)]
+        return tuple(shape), tuple(perms)
 
     def permute(self, perm: Sequence[int]) -> "Layout":
         """The layout after the logical dimensions are reordered; memory stays as it is."""
@@ -125,6 +131,21 @@ class Layout:
         order = [keep.index(f) for f in self.order if f in keep]
         sizes = (*(self.sizes[f] for f in keep), size)
         return Layout(sizes, (*self.groups[:-1], 1), (*order, len(keep)))
+
+    def repeated(self, factor: int) -> "Layout":
+        """The layout with `factor` times the first dimension, which must be outermost in memory
+        (ValueError).
+        """
+        own = self.dims[0]
+        if not own:  # a dimension of size 1 without a factor
+            order = (0, *(f + 1 for f in self.order))
+            return Layout((factor, *self.sizes), (1, *self.groups[1:]), order)
+        first = own[0]
+        rest = tuple(f for f in self.order if f != first)
+        if self.sizes[first] > 1 and self._real(self.order)[0] != first:
+            raise ValueError(f"dimension 0 of {list(self.shape)} is not outermost in memory")
+        sizes = tuple(s * factor if f == first else s for f, s in enumerate(self.sizes))
+        return Layout(sizes, self.groups, (first, *rest))
 
     # Arrays -----------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from spec.config import NpuConfig
 from spec.program import Image
 from sw.compiler.capture import capture, source_line
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend import Imported, import_module
-from sw.compiler.ports import dequantize_output, quantize_input
+from sw.compiler.frontend import import_module
+from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
 
 if TYPE_CHECKING:
     from torchao.quantization.pt2e.quantizer import Quantizer
@@ -43,26 +43,6 @@ class CompiledModule:
     def outputs(self, arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
         """The program's outputs as float arrays of the module's shapes, in its order."""
         return unpack_outputs(self.imported, arrays)
-
-
-def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """int8 arrays by port name from float tensors or arrays in the model's argument order."""
-    if len(tensors) != len(imported.inputs):
-        raise CompileError(
-            f"{len(tensors)} inputs given, the module takes {len(imported.inputs)}: "
-            + ", ".join(p.name for p in imported.inputs)
-        )
-    return {
-        p.name: quantize_input(p, t.detach() if isinstance(t, torch.Tensor) else t)
-        for p, t in zip(imported.inputs, tensors, strict=True)
-    }
-
-
-def unpack_outputs(
-    imported: Imported, arrays: Mapping[str, NDArray[Any]]
-) -> list[NDArray[np.float32]]:
-    """Float arrays in the model's output order from the arrays of the ports."""
-    return [dequantize_output(p, arrays[p.name]) for p in imported.outputs]
 
 
 def compile_module(

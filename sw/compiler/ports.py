@@ -1,5 +1,9 @@
-"""Float tensors of a model to int8 ports and back, exactly as PT2E quantizes them."""
+"""Float tensors of a model to int8 ports and back, exactly as PT2E quantizes them.
 
+This file and what it imports need no PyTorch: a saved model runs without it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +12,7 @@ from numpy.typing import NDArray
 
 from sw.compiler.errors import CompileError
 from sw.compiler.layout import Layout
+from sw.compiler.tosa import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,15 @@ class ModelPort:
     def shape(self) -> tuple[int, ...]:
         """The model's own shape (NCHW for images)."""
         return self.layout.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A TOSA graph and how the model's tensors lie in its ports."""
+
+    graph: Graph
+    inputs: tuple[ModelPort, ...]
+    outputs: tuple[ModelPort, ...]
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
@@ -47,3 +61,23 @@ def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[np.float3
     """An int8 port as the float array of the model's shape."""
     centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
     return np.asarray(centred * np.float32(port.scale), np.float32)
+
+
+def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """int8 arrays by port name from float tensors or arrays in the model's argument order."""
+    if len(tensors) != len(imported.inputs):
+        raise CompileError(
+            f"{len(tensors)} inputs given, the module takes {len(imported.inputs)}: "
+            + ", ".join(p.name for p in imported.inputs)
+        )
+    return {
+        p.name: quantize_input(p, t.detach() if hasattr(t, "detach") else t)
+        for p, t in zip(imported.inputs, tensors, strict=True)
+    }
+
+
+def unpack_outputs(
+    imported: Imported, arrays: Mapping[str, NDArray[Any]]
+) -> list[NDArray[np.float32]]:
+    """Float arrays in the model's output order from the arrays of the ports."""
+    return [dequantize_output(p, arrays[p.name]) for p in imported.outputs]
