@@ -16,16 +16,8 @@ from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import reference_comparison, run_image
 
-# The importer is ahead of the back end here; passing, these fail the run until the mark goes.
-WITHOUT_LAYER = pytest.mark.xfail(
-    raises=systola.CompileError, strict=True, reason="DEPTHWISE_CONV2D is no layer yet"
-)
 
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=WITHOUT_LAYER) if n.startswith("depthwise") else n for n in CASES],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_golden_model_computes_the_tosa_graph(name: str) -> None:
     run = run_case(name)
     for config in (preset("tiny"), preset("odd")):

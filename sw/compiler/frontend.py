@@ -83,6 +83,7 @@ class Importer:
         self.graph = Graph(name=name)
         self.env: dict[Node, Item] = {}
         self.ports: dict[str, ModelPort] = {}
+        self.quantized: dict[str, ModelPort] = {}
         self.order = {node: i for i, node in enumerate(module.graph.nodes)}
         self.spatial = any(_is_spatial(n) for n in module.graph.nodes)
 
@@ -277,7 +278,8 @@ class Importer:
         prune(self.graph)
         self.graph.verify()
         ports = tuple(self.ports[name] for name in inputs)
-        return Imported(graph=self.graph, inputs=ports, outputs=outputs)
+        alive = {n: p for n, p in self.quantized.items() if p.name in self.graph.tensors}
+        return Imported(graph=self.graph, inputs=ports, outputs=outputs, quantized=alive)
 
     def port(self, source: Input, scale: float, zero_point: int) -> Value:
         """The graph input of a model input: images are NHWC in memory, others row-major."""

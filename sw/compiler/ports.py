@@ -4,7 +4,7 @@ This file and what it imports need no PyTorch: a saved model runs without it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,17 @@ class ModelPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A TOSA graph and how the model's tensors lie in its ports."""
+    """A TOSA graph and how the model's tensors lie in its ports.
+
+    `quantized`: by name of each of PT2E's quantize nodes whose value reaches the result, the TOSA
+    tensor that holds the same integers (`name`), and how it lies in memory. Empty for a graph
+    that was read from a file or made for a larger batch.
+    """
 
     graph: Graph
     inputs: tuple[ModelPort, ...]
     outputs: tuple[ModelPort, ...]
+    quantized: Mapping[str, ModelPort] = field(default_factory=dict)
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:

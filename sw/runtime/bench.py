@@ -118,7 +118,7 @@ def run_micro(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[s
 def run_net(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
     """A network on its first test input; its activations must be alive."""
     from sw.runtime.bench_health import activation_health
-    from sw.runtime.models import compile_model, get_model, pcc
+    from sw.runtime.models import compile_model, get_model, pcc, pcc_between
 
     model = get_model(entry.target)
     graph = model.imported().graph
@@ -127,11 +127,11 @@ def run_net(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str
     compile_s = time.perf_counter() - start
     inputs = model.inputs(0)
     report, outputs = run_program(image, inputs, config, options, graph)
-    reference = model.logits_pt2e(2)
+    reference = model.logits_pt2e(model.count)
     report.extra = {
         "compile_s": compile_s,
         "pcc": pcc(model.logits(outputs), reference[:1]),
-        "pcc_between_images": pcc(reference[0], reference[1]),
+        "pcc_between_images": pcc_between(reference),
         "activations": activation_health(graph, inputs),
     }
     report.shape = model.shape

@@ -17,7 +17,7 @@ from rich.console import Console
 from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
 from sw.runtime.report import Report, check_json, write_json
-from sw.runtime.session import DeviceOptions, OptionError
+from sw.runtime.session import DeviceOptions
 
 app = typer.Typer(
     name="systola",
@@ -120,16 +120,15 @@ def run(
     json_file: JsonOption = None,
 ) -> None:
     """Classify real test images with a network; the RTL is compared with the golden model."""
-    from sw.runtime.models import get_model, run_model, verify_model
+    from sw.runtime.model_runs import chosen_count, run_model, verify_model
+    from sw.runtime.models import get_model
     from sw.runtime.session import open_device
 
     check_json(json_file)
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
     network = get_model(model)
-    count = len(network.labels) if limit is None else limit
-    if not 1 <= count <= len(network.labels):
-        raise OptionError(f"--limit {count}: must be 1…{len(network.labels)} images")
+    count = chosen_count(network, limit)
     with open_device(npu, options) as opened:
         report = run_model(network, opened, limit=count)
     if verify:

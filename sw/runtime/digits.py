@@ -18,12 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from sw.runtime.networks.prepared import Prepared
 from sw.runtime.simulator.cache import cache_dir
 
 SEED = 2026
 TEST_IMAGES = 360
 EPOCHS = 20
 BATCH = 64
+CALIBRATION_IMAGES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,19 @@ def trained(data: DigitsData) -> DigitsNet:
     train(net, data)
     save_weights(net, path)
     return net.eval()
+
+
+def prepared(_seed: int) -> Prepared:
+    """The trained network; the first 256 training images calibrate it. The seed is `SEED`."""
+    data = load_data()
+    return Prepared(
+        module=trained(data),
+        calibration=data.train_images[:CALIBRATION_IMAGES],
+        test=data.test_images,
+        labels=data.test_labels,
+        data="scikit-learn's handwritten digits",
+        weights=f"trained for {EPOCHS} epochs",
+    )
 
 
 def weights_path() -> Path:

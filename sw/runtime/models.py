@@ -1,7 +1,14 @@
-"""Whole networks on real data: what `systola run` and `systola verify` do with a model's name."""
+"""Models by name: what `systola run`, `verify` and every other command with a MODEL work on.
 
-from collections.abc import Callable, Mapping
+A model is a quantized graph with samples to run and PyTorch's results to compare with. Built-in
+networks come from the cache (`networks/`), files from `systola quantize`; neither needs PyTorch
+once it exists. A user's own module is quantized when it is named (`networks/user.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -10,14 +17,14 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.program import Image
-from sw.runtime.golden import GoldenDevice
-from sw.runtime.report import Comparison, Report, compare
-from sw.runtime.session import reference_comparison, run_image
+from sw.compiler.ports import Imported, quantize_input, unpack_outputs
+from sw.compiler.quantized import QuantizedModel, load_quantized
+from sw.compiler.rebatch import rebatch
+from sw.runtime.networks.store import load_network
+from sw.runtime.networks.table import NETWORKS, NetworkSpec
 
 if TYPE_CHECKING:
-    from sw.compiler.frontend import Imported
-    from sw.compiler.tosa import Graph
-    from sw.runtime.device import Device
+    from sw.runtime.networks.build import Built
 
 Array = NDArray[Any]
 
@@ -27,228 +34,241 @@ class ModelError(SystolaError, ValueError):
 
 
 class Model(Protocol):
-    """A network with test data. Logits are float32 [classes] per image.
+    """A quantized network with samples. Logits are its first output, float32 [samples, values].
 
-    Every batch size is captured and quantized on the same calibration data.
-    """
+    Every sample of a batch has the integers that it has alone: weights and scales do not depend on
+    it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def shape(self) -> str:
-        """One image, for people."""
+        """One sample and its result, for people."""
 
     @property
-    def labels(self) -> NDArray[np.int64]: ...
+    def info(self) -> Mapping[str, Any]:
+        """Where it comes from: seed, data, weights, packages; goes into program images."""
 
-    def imported(self, batch: int = 1) -> "Imported":
-        """The TOSA graph for `batch` images a run, with its ports."""
+    @property
+    def count(self) -> int:
+        """How many samples there are."""
 
-    def inputs(self, first: int, batch: int = 1) -> dict[str, Array]:
-        """int8 inputs of test images first…first+batch−1 by port name."""
+    @property
+    def runs(self) -> int:
+        """How many of them `systola run` takes where none are asked for."""
+
+    @property
+    def batch(self) -> int:
+        """The smallest batch; others are multiples of it. 1 for every built-in network."""
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The right class of each sample; None for weights that were never trained."""
+
+    def imported(self, batch: int = 0) -> Imported:
+        """The TOSA graph for `batch` samples a run (0: the smallest), with its ports."""
+
+    def inputs(self, first: int, batch: int = 0) -> dict[str, Array]:
+        """int8 inputs of samples first…first+batch−1 by port name."""
 
     def logits(self, outputs: Mapping[str, Array]) -> NDArray[np.float32]:
-        """Float logits [batch, classes] from the program's outputs."""
+        """Float logits [batch, values] from the program's outputs."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether PyTorch's results of the samples are known: what the next two return."""
 
     def logits_fp32(self, count: int) -> NDArray[np.float32]:
-        """The float network's logits [count, classes] of the first test images."""
+        """The float network's logits [count, values] of the first samples."""
 
     def logits_pt2e(self, count: int) -> NDArray[np.float32]:
         """The same from PyTorch's own int8 graph."""
 
 
-class DigitsModel:
-    """`digits`: a CNN trained on scikit-learn's handwritten digits; 360 test images."""
+class StoredModel:
+    """A `Model` from a `QuantizedModel`."""
 
-    CALIBRATION_IMAGES = 256
-
-    def __init__(self) -> None:
-        from sw.runtime.digits import SEED, load_data, trained
-
-        self._data = load_data()
-        self._net = trained(self._data)
-        self.seed = SEED
-        self._built: dict[int, tuple[Imported, Any]] = {}
+    def __init__(self, stored: QuantizedModel, name: str = "") -> None:
+        self.stored = stored
+        self._name = name or str(stored.info.get("name", "model"))
+        self._batches: dict[int, Imported] = {}
 
     @property
     def name(self) -> str:
-        return "digits"
+        return self._name
 
     @property
     def shape(self) -> str:
-        return "1×8×8 → 10"
+        ports = self.stored.imported
+        texts = [
+            ", ".join("×".join(map(str, p.shape)) for p in row)
+            for row in (ports.inputs, ports.outputs)
+        ]
+        return str(self.info.get("shape") or " → ".join(texts))
 
     @property
-    def labels(self) -> NDArray[np.int64]:
-        return self._data.test_labels
+    def info(self) -> Mapping[str, Any]:
+        return self.stored.info
 
-    def _build(self, batch: int) -> "tuple[Imported, Any]":
-        import torch
+    @property
+    def batch(self) -> int:
+        return int(self.info.get("batch", 1))
 
-        from sw.compiler.frontend import import_module
-        from sw.compiler.module import quantize_module
+    @property
+    def count(self) -> int:
+        samples = [a for n, a in self.stored.arrays.items() if n.startswith("samples/")]
+        return len(samples[0]) * self.batch if samples else 0
 
-        if not 1 <= batch <= len(self.labels):
-            raise ModelError(f"batch {batch}: must be 1…{len(self.labels)} images")
-        if batch not in self._built:
-            # Whole batches; an image seen twice changes no minimum or maximum.
-            count = -(-self.CALIBRATION_IMAGES // batch) * batch
-            picks = np.arange(count) % self.CALIBRATION_IMAGES
-            images = torch.from_numpy(self._data.train_images[picks])
-            quantized, _ = quantize_module(self._net, (images[:batch],), calibration=[images])
-            self._built[batch] = (import_module(quantized, name=self.name), quantized)
-        return self._built[batch]
+    @property
+    def runs(self) -> int:
+        return min(self.count, int(self.info.get("runs", self.count)))
 
-    def imported(self, batch: int = 1) -> "Imported":
-        return self._build(batch)[0]
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        return self.stored.arrays.get("labels")
 
-    def inputs(self, first: int, batch: int = 1) -> dict[str, Array]:
-        from sw.compiler.module import pack_inputs
+    def imported(self, batch: int = 0) -> Imported:
+        batch = self._checked(batch)
+        if batch not in self._batches:
+            self._batches[batch] = rebatch(self.stored.imported, batch // self.batch)
+        return self._batches[batch]
 
-        images = self._data.test_images[first : first + batch]
-        if len(images) != batch:
-            raise ModelError(f"images {first}…{first + batch - 1}: there are {len(self.labels)}")
-        return pack_inputs(self.imported(batch), [images])
+    def _checked(self, batch: int) -> int:
+        batch = batch or self.batch
+        if batch < 1 or batch % self.batch:
+            raise ModelError(
+                f"batch {batch}: model {self.name} takes multiples of {self.batch} samples a run"
+            )
+        return batch
+
+    def inputs(self, first: int, batch: int = 0) -> dict[str, Array]:
+        batch = self._checked(batch)
+        if first % self.batch or not 0 <= first <= self.count - batch:
+            raise ModelError(
+                f"samples {first}…{first + batch - 1}: {self.name} has {self.count}, "
+                f"in runs of {self.batch}"
+            )
+        ports = self.stored.imported.inputs
+        picks = slice(first // self.batch, (first + batch) // self.batch)
+        runs = {p.name: self.stored.arrays[f"samples/{p.name}"][picks] for p in ports}
+        return {name: np.concatenate(list(parts)) for name, parts in runs.items()}
 
     def logits(self, outputs: Mapping[str, Array]) -> NDArray[np.float32]:
-        from sw.compiler.module import unpack_outputs
+        first = self.stored.imported.outputs[0]
+        size = int(np.prod(first.shape)) // self.batch
+        imported = self.imported(outputs[first.name].size // size)
+        return unpack_outputs(imported, outputs)[0].reshape(-1, size)
 
-        batch = next(iter(outputs.values())).size // 10
-        return unpack_outputs(self.imported(batch), outputs)[0]
+    @property
+    def compared(self) -> bool:
+        return any(name.startswith("pt2e/") for name in self.stored.arrays)
 
     def logits_fp32(self, count: int) -> NDArray[np.float32]:
-        import torch
-
-        with torch.no_grad():
-            result: NDArray[np.float32] = self._net(
-                torch.from_numpy(self._data.test_images[:count])
-            ).numpy()
-        return result
+        return self._reference("fp32", count)
 
     def logits_pt2e(self, count: int) -> NDArray[np.float32]:
-        import torch
+        return self._reference("pt2e", count)
 
-        from sw.compiler.module import one_thread
-
-        quantized = self._build(1)[1]
-        images = torch.from_numpy(self._data.test_images[:count])
-        with torch.no_grad(), one_thread():
-            return np.concatenate([quantized(x).numpy() for x in images.split(1)])
-
-
-MODELS: dict[str, Callable[[], Model]] = {"digits": DigitsModel}
+    def _reference(self, kind: str, count: int) -> NDArray[np.float32]:
+        if not self.compared:
+            raise ModelError(f"model {self.name}: PyTorch's results of these inputs are not known")
+        first = self.stored.imported.outputs[0]
+        stored = self.stored.arrays[f"{kind}/{first.name}"]
+        return np.asarray(stored, np.float32).reshape(self.count, -1)[:count]
 
 
-@lru_cache(maxsize=4)
-def get_model(name: str) -> Model:
-    """The model called `name`, built once; `ModelError` lists the known ones."""
-    if name not in MODELS:
-        raise ModelError(f"model {name!r}: no such model; models are {', '.join(MODELS)}")
-    return MODELS[name]()
+MODELS: Mapping[str, NetworkSpec] = NETWORKS
+"""The built-in networks by name."""
+
+
+def model_names() -> list[str]:
+    """The built-in networks."""
+    return list(MODELS)
+
+
+def is_model_name(name: str) -> bool:
+    """Whether `name` is a built-in network, a user's own module, or an existing file."""
+    from sw.runtime.networks.user import is_module
+
+    return name in NETWORKS or is_module(name) or Path(name).is_file()
+
+
+def get_model(
+    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+) -> StoredModel:
+    """The model called `name`: a built-in network, or a file of `systola quantize`.
+
+    A user's own module (`path.py:function`, a `.pt2` program) is quantized first; `calibration` is
+    for those. inputs: `.npy` files, one per argument, to run instead of the model's own samples.
+    Each model is loaded once. `ModelError` lists the built-in ones.
+    """
+    return _get_model(name, tuple(inputs), tuple(calibration))
+
+
+@lru_cache(maxsize=12)
+def _get_model(name: str, inputs: tuple[Path, ...], calibration: tuple[Path, ...]) -> StoredModel:
+    from sw.runtime.networks.user import is_module
+
+    if is_module(name):
+        return StoredModel(build_model(name, inputs, calibration).model)
+    if calibration:
+        raise ModelError(
+            f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
+        )
+    if name in NETWORKS:
+        stored = load_network(NETWORKS[name], lambda network: build_model(network.name).model)
+    elif Path(name).is_file():
+        stored = load_quantized(Path(name))
+    else:
+        raise ModelError(
+            f"model {name!r}: no such model; models are {', '.join(NETWORKS)}, a file that "
+            "`systola quantize` wrote, path.py:function, or a saved program .pt2"
+        )
+    return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
+
+
+def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedModel:
+    """The model with other samples, and so without results to compare with."""
+    from sw.runtime.networks.user import read_inputs
+
+    ports = stored.imported.inputs
+    examples = [np.zeros(port.shape, np.float32) for port in ports]
+    data = read_inputs(files, "--input", examples)
+    arrays = {}
+    for port, array in zip(ports, data, strict=True):
+        runs = array.reshape(-1, *port.shape)
+        arrays[f"samples/{port.name}"] = np.stack([quantize_input(port, run) for run in runs])
+    info = {**stored.info, "data": ", ".join(map(str, files)), "runs": len(data[0])}
+    return replace(stored, arrays=arrays, info=info)
+
+
+def build_model(
+    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+) -> "Built":
+    """A built-in network or a user's own model with its PyTorch graphs, built anew."""
+    from sw.runtime.networks import build, user
+
+    if name in NETWORKS:
+        return build.build_network(NETWORKS[name])
+    if user.is_module(name):
+        return user.build_user_model(name, inputs, calibration)
+    raise ModelError(
+        f"{name}: a quantized file has no PyTorch graph; name the network, path.py:function or "
+        ".pt2 that it was made of"
+    )
 
 
 def compile_model(
-    model: Model, config: NpuConfig, *, batch: int = 1, dump_after: tuple[str, ...] = ()
+    model: Model, config: NpuConfig, *, batch: int = 0, dump_after: Sequence[str] = ()
 ) -> Image:
-    """The program image of `model` for `batch` images a run."""
+    """The program image of `model` for `batch` samples a run (0: the smallest)."""
     from sw.compiler import compile_graph
 
     graph = model.imported(batch).graph
-    return compile_graph(graph, config, name=model.name, dump_after=dump_after)
-
-
-def run_model(model: Model, device: "Device", *, limit: int | None = None) -> Report:
-    """Classify the first `limit` (default: all) test images, one program run each.
-
-    On a device other than golden every output is compared with golden's. The report's `extra`
-    has accuracy_fp32, accuracy_int8, images, pcc (device's logits against PyTorch's int8 graph)
-    and pcc_between_images: a pcc means something only where that is well below 1.
-    """
-    count = len(model.labels) if limit is None else limit
-    if not 1 <= count <= len(model.labels):
-        raise ModelError(f"--limit {count}: must be 1…{len(model.labels)} images")
-    image = compile_model(model, device.config)
-    alone = isinstance(device, GoldenDevice)
-    report = Report(
-        name=model.name,
-        config=device.config,
-        shape=model.shape,
-        device="golden" if alone else "rtl",
-        macs=int(image.info.get("macs", 0)) * count,
-    )
-    # The program is the same for every image and hazards do not depend on data: golden looks for
-    # them in the first run only.
-    checked, golden = GoldenDevice(device.config), GoldenDevice(device.config, check=False)
-    logits = []
-    for index in range(count):
-        inputs = model.inputs(index)
-        outputs, result = run_image(image, inputs, golden if alone and index else device)
-        _add(report, result)
-        if not alone:
-            expected, _ = run_image(image, inputs, golden if index else checked)
-            same = compare(expected, outputs)
-            report.comparison = same if report.comparison is None else report.comparison + same
-        logits.append(model.logits(outputs))
-    report.extra = _figures(model, np.concatenate(logits))
-    return report
-
-
-def verify_model(model: Model, config: NpuConfig, *, batch: int = 1, limit: int = 8) -> Report:
-    """`reference_exact` of a model: golden against the TOSA reference model, `limit` test images.
-
-    Both run `batch` images at a time (`limit` is rounded up to whole batches).
-    """
-    image = compile_model(model, config, batch=batch)
-    graph: Graph = model.imported(batch).graph
-    runs = -(-limit // batch)
-    report = Report(
-        name=model.name,
-        config=config,
-        shape=model.shape,
-        device="golden",
-        macs=int(image.info.get("macs", 0)) * runs,
-        reference=Comparison(elements=0, mismatches=0),
-    )
-    checked, unchecked = GoldenDevice(config), GoldenDevice(config, check=False)
-    logits = []
-    for run in range(runs):
-        inputs = model.inputs(run * batch, batch)
-        outputs, result = run_image(image, inputs, unchecked if run else checked)
-        _add(report, result)
-        assert report.reference is not None
-        report.reference += reference_comparison(graph, inputs, outputs)
-        logits.append(model.logits(outputs))
-    report.extra = _figures(model, np.concatenate(logits))
-    return report
-
-
-def _add(report: Report, result: Any) -> None:
-    """Sum cycles, counters, traffic and time over runs."""
-    if result.cycles is not None:
-        report.cycles = (report.cycles or 0) + result.cycles
-        report.dram_read_bytes = (report.dram_read_bytes or 0) + result.read_bytes
-        report.dram_write_bytes = (report.dram_write_bytes or 0) + result.write_bytes
-    report.wall_s += result.wall_s
-    total = {engine: dict(row) for engine, row in report.counters.items()}
-    for engine, row in result.counters.items():
-        sums = total.setdefault(engine, {})
-        for cause, cycles in row.items():
-            sums[cause] = sums.get(cause, 0) + cycles
-    report.counters = total
-
-
-def _figures(model: Model, logits: NDArray[np.float32]) -> dict[str, Any]:
-    count = len(logits)
-    labels = model.labels[:count]
-    reference = model.logits_pt2e(count)
-    return {
-        "images": count,
-        "accuracy_fp32": float((model.logits_fp32(count).argmax(1) == labels).mean()),
-        "accuracy_int8": float((logits.argmax(1) == labels).mean()),
-        "pcc": pcc(logits, reference),
-        "pcc_between_images": pcc(reference[0], reference[1]) if count > 1 else None,
-    }
+    facts = ("seed", "data", "weights", "calibration_samples", "packages")
+    info = {key: model.info[key] for key in facts if key in model.info}
+    return compile_graph(graph, config, name=model.name, dump_after=dump_after, info=info)
 
 
 def pcc(a: Array, b: Array) -> float:
@@ -257,3 +277,11 @@ def pcc(a: Array, b: Array) -> float:
     x, y = x - x.mean(), y - y.mean()
     norm = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / norm if norm else 0.0
+
+
+def pcc_between(logits: Array) -> float | None:
+    """`pcc` of each sample's logits with the next one's: what a wrong result would score.
+
+    logits: [samples, values]; None for a single sample.
+    """
+    return pcc(logits, np.roll(logits, 1, axis=0)) if len(logits) > 1 else None

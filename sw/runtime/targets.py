@@ -8,6 +8,9 @@ from sw.runtime.kernels import Workload
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, run_program
 
+SMALL_MACS = 20_000_000
+"""Networks below are part of "everything"; the others are verified where they are named."""
+
 
 class TargetError(SystolaError, ValueError):
     """A name that is neither a kernel nor a model, or options that do not go with it."""
@@ -15,21 +18,26 @@ class TargetError(SystolaError, ValueError):
 
 def model_names() -> list[str]:
     """The models there are."""
-    from sw.runtime.models import MODELS
+    from sw.runtime import models
 
-    return list(MODELS)
+    return models.model_names()
 
 
 def all_targets() -> list[str]:
-    """Every kernel and every model."""
-    return [*kernels.kernel_names(), *model_names()]
+    """Every kernel, and the networks that the reference model runs in seconds."""
+    from sw.runtime.models import MODELS
+
+    small = [name for name, network in MODELS.items() if network.macs < SMALL_MACS]
+    return [*kernels.kernel_names(), *small]
 
 
 def is_model(name: str, shape: str | None) -> bool:
     """Whether `name` is a model; `TargetError` if it is nothing, or a model with a shape."""
     if name in kernels.kernel_names():
         return False
-    if name not in model_names():
+    from sw.runtime.models import is_model_name
+
+    if not is_model_name(name):
         raise TargetError(
             f"{name!r}: no such kernel or model; kernels are {', '.join(kernels.kernel_names())}; "
             f"models are {', '.join(model_names())}"
@@ -57,7 +65,8 @@ def compile_target(
 def verify_target(name: str, config: NpuConfig, shape: str | None, seed: int, limit: int) -> Report:
     """Golden against the TOSA reference model; models on `limit` images."""
     if is_model(name, shape):
-        from sw.runtime.models import get_model, verify_model
+        from sw.runtime.model_runs import verify_model
+        from sw.runtime.models import get_model
 
         return verify_model(get_model(name), config, limit=limit)
     work = build_kernel(name, shape, seed)

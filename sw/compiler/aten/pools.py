@@ -32,7 +32,15 @@ def exact_windows(
     if size != shape:
         start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
         extent = im.graph.add_constant(f"{node.name}_size", size, "shape")
-        tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_slice")
+        old = im.graph.tensors[tensor]
+        tensor = im.op(
+            node,
+            "SLICE",
+            [tensor, start, extent],
+            name=f"{node.name}_slice",
+            scale=old.scale,
+            zero_point=old.zero_point,
+        )
     return tensor, (begin[0], last[0], begin[1], last[1])
 
 

@@ -7,6 +7,7 @@ from torch.fx import Node
 
 from sw.compiler.aten.arguments import args, argument
 from sw.compiler.frontend import Constant, Importer, Input, Item, Value
+from sw.compiler.ports import ModelPort
 
 
 def quantize(im: Importer, node: Node) -> Item:
@@ -23,7 +24,11 @@ def quantize(im: Importer, node: Node) -> Item:
         f"activations of type {args(node)[5]} in {low}…{high}: only int8 is supported",
     )
     value = im.port(item, scale, zero_point) if isinstance(item, Input) else im.value(node, x)
-    return _to_int8(im, node, value, float(scale), int(zero_point), int(low), int(high))
+    result = _to_int8(im, node, value, float(scale), int(zero_point), int(low), int(high))
+    im.quantized[node.name] = ModelPort(
+        name=result.tensor, layout=result.layout, scale=float(scale), zero_point=int(zero_point)
+    )
+    return result
 
 
 def _to_int8(

@@ -110,7 +110,7 @@ def _network(name: str, config: NpuConfig, seed: int) -> Prepared:
     image = compile_model(model, config)
     return Prepared(
         image=image,
-        inputs=model.inputs(seed % len(model.labels)),
+        inputs=model.inputs(seed % model.count),
         graph=model.imported().graph,
         macs=int(image.info.get("macs", 0)),
     )
