@@ -16,11 +16,8 @@ from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources, touch
 from sw.compiler.geometry import Box, ConvGeometry, Packing, Part, Tile
 from sw.compiler.slots import Slots
-from sw.compiler.tiling_conv import ConvPlan
+from sw.compiler.tiling_conv import MAX_SLICES, ConvPlan
 from sw.compiler.window_loads import window_moves
-
-MAX_SLICES = 48
-"""Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
 
 class ConvLoads(LayerEmitter):

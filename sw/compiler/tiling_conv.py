@@ -21,6 +21,9 @@ LEAST_SLOTS = 16
 LEAST_UNITS = 16
 """Instructions that a layer is cut into, if it has as many column blocks."""
 
+MAX_SLICES = 48
+"""Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
+
 RAMPS = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
@@ -121,7 +124,15 @@ class _Search:
         fits = -(-group // 2) * vectors <= self.config.acc_half
         if len(parts) > 1 or not self.cost.blocked or not fits:
             return [()]
-        return [(), *(cuts for cuts in RAMPS if cuts[-1] < blocks)]
+        # The last cuts keep every piece so short that it can be waited for slice by slice.
+        return [
+            (),
+            *(
+                (*cuts, *range(cuts[-1] + MAX_SLICES, blocks, MAX_SLICES))
+                for cuts in RAMPS
+                if cuts[-1] < blocks
+            ),
+        ]
 
     def _parts(self, pieces: int) -> tuple[Part, ...]:
         """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
