@@ -32,7 +32,7 @@ class DepthwiseBench:
     """Runs instructions on the engine from a `Reference`'s memories.
 
     refuse: how often scratchpad, semaphores, posts and (a busy matrix engine's) accumulator are
-    not ready. After `run`: `writes` accumulator addresses, `reads` scratchpad accesses in order,
+    not ready. After `run`: `writes` (address and vector), `reads` (address and size) in order,
     `posts` as (name, semaphore, writes and reads until then), `cycles`, `stalls` (one a cycle),
     `acc` the accumulator's contents, `fault` (cause, index).
     """
@@ -44,7 +44,7 @@ class DepthwiseBench:
         self.reference, self.body, self.refuse = reference, body, refuse
         self.rng = random.Random(seed)
         self.engine, self.memory = DepthwiseEngine(self.config), Accumulator(self.config)
-        self.writes: list[int] = []
+        self.writes: list[tuple[int, list[int]]] = []
         self.reads: list[tuple[int, int]] = []
         self.posts: list[tuple[str, int, int, int]] = []
         self.waits: list[int] = []
@@ -66,11 +66,11 @@ class DepthwiseBench:
         return self.rng.random() >= self.refuse
 
     async def _main(self, ctx) -> None:
-        port, lanes = self.memory, self.config.cols
-        for addr, vector in enumerate(self.reference.acc):
+        port = self.memory
+        for addr in range(self.config.acc_vectors):
             ctx.set(port.w_valid, 1)
             ctx.set(port.w_addr, addr)
-            ctx.set(port.w_data, sum((v & WORD) << (32 * c) for c, v in enumerate(vector)))
+            ctx.set(port.w_data, self._packed(addr))
             await ctx.tick().until(port.w_ready)
         ctx.set(port.w_valid, 0)
         self.phase = "run"
@@ -95,8 +95,7 @@ class DepthwiseBench:
             valid, data = await sample(ctx, port.r_data_valid, port.r_data)
             assert valid == (addr >= 2)
             if valid:
-                words = [(data >> (32 * c)) & WORD for c in range(lanes)]
-                self.acc.append([w - (w >> 31 << 32) for w in words])
+                self.acc.append(self._lanes(data))
         self.phase = "end"
 
     async def _scratchpad(self, ctx) -> None:
@@ -118,14 +117,27 @@ class DepthwiseBench:
             coming.append(bytes(self.reference.spad[addr : addr + size]) if took else None)
 
     async def _matrix(self, ctx) -> None:
-        """Now and then adds zeros to vectors that the program does not touch."""
+        """Now and then writes vectors beside those of the program: what they hold already."""
         used = {addr for each in self.body for row in targets(each) for addr in row}
-        others = [addr for addr in range(self.config.acc_vectors) if addr not in used]
+        size = self.config.acc_bank
+        banks = {addr // size for addr in used if addr < self.config.acc_vectors}
+        others = [b * size + i for b in banks for i in range(size) if b * size + i not in used]
+        before = 0
         while self.phase != "end":
             hog = self.phase == "run" and bool(others) and not self._free()
-            addr = self.rng.choice(others) if hog else 0
-            ctx.set(self.memory.tag, {"valid": hog, "addr": addr, "overwrite": 0, "fires": 0})
+            addr, overwrite = self.rng.choice(others) if hog else 0, self.rng.randrange(2)
+            tag = {"valid": hog, "addr": addr, "overwrite": overwrite, "fires": 0}
+            ctx.set(self.memory.tag, tag)
+            ctx.set(self.memory.sums, before)
+            before = self._packed(addr) if overwrite else 0
             await ctx.tick()
+
+    def _packed(self, addr: int) -> int:
+        return sum((v & WORD) << (32 * c) for c, v in enumerate(self.reference.acc[addr]))
+
+    def _lanes(self, data: int) -> list[int]:
+        words = [(data >> (32 * c)) & WORD for c in range(self.config.cols)]
+        return [w - (w >> 31 << 32) for w in words]
 
     async def _semaphores(self, ctx) -> None:
         e = self.engine
@@ -148,12 +160,12 @@ class DepthwiseBench:
         while self.phase != "end":
             if self.phase == "run":
                 self.stalls.append(ctx.get(status.stall))
-            valid, ready, addr, bad, cause, index = await sample(
-                ctx, port.w_valid, port.w_ready, port.w_addr,
+            valid, ready, addr, data, bad, cause, index = await sample(
+                ctx, port.w_valid, port.w_ready, port.w_addr, port.w_data,
                 status.fault, status.cause, status.fault_index,
             )  # fmt: skip
             if valid and ready:
-                self.writes.append(addr)
+                self.writes.append((addr, self._lanes(data)))
             if bad and self.fault is None:
                 self.fault = cause, index
                 ctx.set(self.engine.halt, 1)

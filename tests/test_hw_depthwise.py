@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from spec import Instruction, NpuConfig, Opcode, preset
 from spec.isa import Point, Sync
 from spec.memmap import Fault, Stall
 
-SMALL = dataclasses.replace(preset("tiny"), spad_kib=4)
+SMALL = dataclasses.replace(preset("tiny"), spad_kib=4, acc_kib=1)
 CONFIGS = {
     "tiny": SMALL,
     "one tap": dataclasses.replace(SMALL, taps=1),
@@ -31,15 +32,21 @@ def memories(config: NpuConfig, seed: int = 0) -> Reference:
 
 
 def run(body: list[Instruction], config: NpuConfig = SMALL, **more) -> DepthwiseBench:
-    """Runs and compares the accumulator's contents and the order of the writes."""
+    """Runs and compares what each instruction writes, and the accumulator in the end."""
     reference = memories(config)
     bench = DepthwiseBench(copy.deepcopy(reference), body, **more)
     bench.run()
+    assert bench.fault is None
+    writes = iter(bench.writes)
     for instruction in body:
         reference.execute(instruction)
-    assert bench.fault is None
+        addresses = [addr for row in targets(instruction) for addr in row]
+        written = list(itertools.islice(writes, len(addresses)))
+        assert [addr for addr, _ in written] == addresses
+        for addr, vector in dict(written).items():
+            assert vector == reference.acc[addr], (addr, instruction)
+    assert not list(writes)
     np.testing.assert_array_equal(np.array(bench.acc), np.array(reference.acc))
-    assert bench.writes == [addr for each in body for row in targets(each) for addr in row]
     return bench
 
 
@@ -74,7 +81,7 @@ def test_what_is_outside_the_input_is_not_read() -> None:
 
 
 def test_rows_follow_each_other_without_a_gap() -> None:
-    bench = run([layer(), layer(acc_base=50)])
+    bench = run([layer(), layer(acc_base=16, wgt_base=300)])
     busy = 2 * (6 * 22 + 8 * 2)
     assert bench.stalls.count(Stall.BUSY) == busy
     first, last = bench.stalls.index(Stall.BUSY), len(bench.stalls) - bench.stalls[::-1].index(0)
@@ -88,26 +95,24 @@ def test_a_wider_stride_skips_outputs_not_columns() -> None:
     assert bench.stalls.count(Stall.BUSY) == 4 * (1 + 6 * 3) - 6
 
 
-@pytest.mark.parametrize("refuse", [0.0, 0.3])
+@pytest.mark.parametrize("refuse", [0.0, 0.5])
 def test_accumulating_sees_what_was_just_written(refuse: float) -> None:
     """One kernel row: an output a cycle; every row of outputs goes to the same vectors."""
-    rows = [{"count": 5, "act": 24}]
+    rows = [{"count": 15, "act": 24}]
     values = {"kernel_rows": 1, "y0": 0, "x0": 0, "act_base": 1000, "height": 1, "loop": rows}
-    for outputs in (1, 2, 3):
-        small = {"outputs": outputs, "kernel_cols": 1, "accumulate": 1}
-        bench = run([layer(**values, **small), layer(**values, **small)], refuse=refuse, seed=3)
-    if not refuse:
-        assert len(bench.writes) == 30
-        assert bench.stalls.count(Stall.BUSY) == 30
+    small = {"kernel_cols": 1, "accumulate": 1}
+    body = [layer(**values, **small, outputs=outputs) for outputs in (1, 1, 2, 2, 3, 3)]
+    bench = run(body, refuse=refuse, seed=3)
+    assert len(bench.writes) == bench.stalls.count(Stall.BUSY) == 2 * 15 * (1 + 2 + 3)
 
 
 def test_wrapping_positions_are_outside() -> None:
     tall = {"height": 65535, "row_step": 100, "loop": [], "x0": 0, "act_base": 1000}
-    for y0 in (32600, -150, -32768):
-        run([layer(y0=y0, act_row=8, **tall)])
+    body = [layer(y0=y0, act_row=8, **tall) for y0 in (32600, -150, -32768)]
     wide = {"width": 65535, "y0": 0, "loop": [], "act_base": 1000, "act_row": 0}
-    run([layer(x0=32763, act_col=0, **wide), layer(x0=-32768, act_col=0, **wide)])
-    run([layer(x0=32763, act_col=0, **wide, col_step=-128)])
+    for x0, more in ((32763, {}), (-32768, {}), (32763, {"col_step": -128})):
+        body.append(layer(x0=x0, act_col=0, **wide, **more))
+    run([layer(**each.values | {"acc_base": 6 * i}) for i, each in enumerate(body)])
 
 
 def test_posts_come_after_what_they_say() -> None:
@@ -141,6 +146,7 @@ def test_waits_are_taken_once_each() -> None:
     [
         {"act_base": SMALL.spad_bytes - 3, "y0": 0, "x0": 0, "loop": []},
         {"act_base": 0, "y0": 0, "x0": 0, "act_row": -1, "loop": []},
+        {"wgt_base": SMALL.spad_bytes - 3},
         {"wgt_base": SMALL.spad_bytes - 12 * 3 + 1},
         {"acc_base": SMALL.acc_vectors - 47},
         {"acc_base": 2, "acc_col": -1, "loop": []},
@@ -156,13 +162,14 @@ def test_addresses_outside_the_memories_fault(bad) -> None:
 def test_what_is_not_accessed_does_not_fault() -> None:
     """Padding below the scratchpad's start and beyond its end."""
     size = 8 * 6 * 4
-    run([layer(act_base=(-7 * 4) % (1 << 24), wgt_base=1000)])
-    run([layer(act_base=SMALL.spad_bytes - size - 7 * 4, acc_base=SMALL.acc_vectors - 48)])
+    first = layer(act_base=(-7 * 4) % (1 << 24), wgt_base=1000)
+    last = layer(act_base=SMALL.spad_bytes - size - 7 * 4, acc_base=SMALL.acc_vectors - 48)
+    run([first, last])
 
 
 def test_the_first_instruction_at_fault_is_named() -> None:
     """The weights of the next instruction are looked at while the one before is under way."""
-    late = {"act_base": SMALL.spad_bytes - 45 * 4}
+    late = {"kernel_rows": 1, "y0": 0, "act_base": SMALL.spad_bytes - 44 * 4}  # in the last row
     body = [layer(), layer(**late), layer(wgt_base=SMALL.spad_bytes)]
     bench = DepthwiseBench(memories(SMALL), body)
     bench.run()
