@@ -84,9 +84,16 @@ def tensor_buffers(program: LayerProgram, residency: Residency) -> dict[str, Buf
 
 
 def allocate_dram(
-    program: LayerProgram, buffers: dict[str, Buffer], graph_inputs: list[str]
+    program: LayerProgram,
+    buffers: dict[str, Buffer],
+    graph_inputs: list[str],
+    *,
+    share: bool = True,
 ) -> int:
-    """Offsets of inputs, outputs and temporaries; returns the bytes of the temporary region."""
+    """Offsets of inputs, outputs and temporaries; returns the bytes of the temporary region.
+
+    `share`: temporaries may lie where others lay that nobody reads any more.
+    """
     storage = program.storage
     for region, names in (
         (REGION_INPUT, graph_inputs),
@@ -102,7 +109,7 @@ def allocate_dram(
     for i, layer in enumerate(program.layers):
         born.setdefault(layer.output.tensor, i)
         for view in (*layer.inputs, layer.output):
-            dies[view.tensor] = i
+            dies[view.tensor] = i if share else len(program.layers)
     temps = [
         r
         for r, b in buffers.items()

@@ -43,6 +43,7 @@ class Compilation:
     config: NpuConfig
     name: str
     on_chip: bool = True
+    keep_all: bool = False
     layers: LayerProgram = field(init=False)
     planner: Planner = field(init=False)
     residency: Residency = field(init=False)
@@ -88,7 +89,7 @@ def _check_layers(c: Compilation) -> None:
 
 def _residency(c: Compilation) -> None:
     c.planner = Planner(c.config)
-    if c.on_chip:
+    if c.on_chip and not c.keep_all:
         c.residency = choose(c.layers, c.config, c.planner.cost)
     else:
         c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
@@ -116,7 +117,7 @@ def _schedule(c: Compilation) -> None:
 
 
 def _allocate(c: Compilation) -> None:
-    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs)
+    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, share=not c.keep_all)
     spad, params = allocate_on_chip(c.draft, c.residency, c.config)
     c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 
@@ -229,10 +230,12 @@ def run_stages(
     dump_after: Iterable[str] = (),
     out: TextIO | None = None,
     on_chip: bool = True,
+    keep_all: bool = False,
 ) -> Compilation:
     """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout).
 
     `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
+    `keep_all`: and there it stays to the end, where it can be looked at (`Compilation.tensors`).
     """
     wanted = set(dump_after)
     unknown = wanted - set(stage_names()) - {"all"}
@@ -240,7 +243,9 @@ def run_stages(
         raise CompileError(
             f"dump_after={sorted(unknown)}: no such stage", hint=f"all, {', '.join(stage_names())}"
         )
-    compilation = Compilation(graph=graph, config=config, name=name or graph.name, on_chip=on_chip)
+    compilation = Compilation(
+        graph=graph, config=config, name=name or graph.name, on_chip=on_chip, keep_all=keep_all
+    )
     for stage in STAGES:
         stage.run(compilation)
         stage.check(compilation)

@@ -123,6 +123,7 @@ def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> Quantize
         op.attributes = complete_attributes(op, attributes)
         graph.ops.append(op)
     graph.inputs, graph.outputs = list(stored["inputs"]), list(stored["outputs"])
+    graph.modules = {str(op): str(path) for op, path in stored.get("modules", {}).items()}
     graph.verify()
     ports = [tuple(_port(p) for p in json.loads(meta[k])) for k in ("inputs", "outputs")]
     for names, row in zip((graph.inputs, graph.outputs), ports, strict=True):
@@ -146,6 +147,7 @@ def _graph_json(graph: Graph) -> dict[str, Any]:
         "ops": [
             (op.kind, op.name, op.inputs, op.outputs, op.attributes, op.source) for op in graph.ops
         ],
+        "modules": graph.modules,
     }
 
 

@@ -1,4 +1,4 @@
-"""Commands of `systola` that show where the cycles go: `bench`, `profile`."""
+"""Commands of `systola` that show where cycles and bits go: `bench`, `profile`, `diff`."""
 
 import sys
 from collections.abc import Iterator
@@ -26,6 +26,13 @@ from sw.runtime.cli import (
 )
 from sw.runtime.report import check_json, write_json
 from sw.runtime.session import DeviceOptions, OptionError
+
+InputOption = Annotated[
+    list[Path] | None, typer.Option("--input", help="of a model: file.npy for each argument")
+]
+CalibOption = Annotated[
+    list[Path] | None, typer.Option("--calib", help="data that calibrates a user's model: likewise")
+]
 
 
 @contextmanager
@@ -107,6 +114,8 @@ def profile(
     latency: LatencyOption = 100,
     stall: StallOption = 0.0,
     device: DeviceOption = "rtl",
+    inputs: InputOption = None,
+    calibration: CalibOption = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", help="write a trace for Perfetto's viewer (JSON)")
     ] = None,
@@ -119,11 +128,61 @@ def profile(
     check_json(trace, "--trace")
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
-    found = profile_target(target, shape, npu, options)
+    found = profile_target(target, shape, npu, options, inputs or (), calibration or ())
     found.print(console())
     if trace is not None:
         typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
     if json_file is not None:
         write_json(found.to_json(), json_file)
     if found.report.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def diff(
+    model: Annotated[str, typer.Argument(help="a model, path.py:function, or a program .pt2")],
+    fed: Annotated[
+        bool, typer.Option("--fed", help="each layer on PyTorch's integers, not on the NPU's")
+    ] = False,
+    lsb: Annotated[
+        int | None, typer.Option("--lsb", help="tolerance: largest difference (--fed: 1)")
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option("--share", help="tolerance: differing elements (--fed: 0.001)")
+    ] = None,
+    sqnr: Annotated[
+        float | None, typer.Option("--sqnr", help="tolerance: least SQNR in dB (free-running: 20)")
+    ] = None,
+    inputs: InputOption = None,
+    calibration: CalibOption = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    seed: SeedOption = 0,
+    latency: LatencyOption = 100,
+    stall: StallOption = 0.0,
+    device: DeviceOption = "golden",
+    json_file: JsonOption = None,
+) -> None:
+    """Compare a model with PyTorch's int8 graph, layer by layer; name the first that differs."""
+    from sw.runtime.diff import FED_TOLERANCE, FREE_TOLERANCE, Tolerance
+    from sw.runtime.diff_run import diff_model
+
+    check_json(json_file)
+    npu = chosen_config(config, settings)
+    options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
+    given = Tolerance(lsb=lsb, share=share, sqnr_db=sqnr)
+    usual = FED_TOLERANCE if fed else FREE_TOLERANCE
+    found = diff_model(
+        model,
+        npu,
+        options,
+        fed=fed,
+        tolerance=usual if given == Tolerance() else given,
+        inputs=inputs or (),
+        calibration=calibration or (),
+    )
+    found.print(console())
+    if json_file is not None:
+        write_json(found.to_json(), json_file)
+    if found.first is not None:
         raise typer.Exit(1)

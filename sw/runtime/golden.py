@@ -2,6 +2,9 @@
 
 import time
 
+import numpy as np
+from numpy.typing import NDArray
+
 from golden_model import Machine, TensorError
 from spec import Image, NpuConfig
 from sw.runtime.device import RunResult, Tensor
@@ -45,6 +48,10 @@ class GoldenDevice:
 
     def read(self, name: str) -> Tensor:
         return self._machine.read(name)
+
+    def memory(self, region: int) -> NDArray[np.uint8]:
+        """A copy of all bytes of a region of the loaded image."""
+        return self._machine.memory[region].copy()
 
     def close(self) -> None:
         """Nothing to free."""

@@ -1,5 +1,6 @@
 """What `systola profile` does with the name of a kernel or a model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,24 +39,40 @@ class ProfiledRun:
 
 
 def profile_target(
-    name: str, shape: str | None, config: NpuConfig, options: DeviceOptions
+    name: str,
+    shape: str | None,
+    config: NpuConfig,
+    options: DeviceOptions,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
 ) -> ProfiledRun:
-    """Compile and run a kernel, or a model on its first input, with the recorder on."""
+    """Compile and run a kernel, or a model on its first sample, with the recorder on.
+
+    inputs, calibration: see `get_model`.
+    """
     if options.device != "rtl":
         raise OptionError(f"--device {options.device}: it has no clock; a profile needs rtl")
-    graph, inputs, shape_text = target_graph(name, shape, options.seed)
-    return profile_graph(graph, inputs, name, shape_text, config, options)
+    graph, arrays, text = target_graph(name, shape, options.seed, inputs, calibration)
+    return profile_graph(graph, arrays, name, text, config, options)
 
 
-def target_graph(name: str, shape: str | None, seed: int) -> "tuple[Graph, Arrays, str]":
-    """(graph, inputs, shape as text) of a kernel or of a model's first input."""
+def target_graph(
+    name: str,
+    shape: str | None,
+    seed: int,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+) -> "tuple[Graph, Arrays, str]":
+    """(graph, inputs, shape as text) of a kernel or of a model's first sample."""
     from sw.runtime import targets
 
     if targets.is_model(name, shape):
         from sw.runtime.models import get_model
 
-        model = get_model(name)
+        model = get_model(name, inputs, calibration)
         return model.imported().graph, dict(model.inputs(0)), model.shape
+    if inputs or calibration:
+        raise OptionError(f"--input, --calib: kernel {name} makes its own data from --seed")
     work = targets.build_kernel(name, shape, seed)
     return work.graph, work.inputs, targets.shape_text(work)
 
