@@ -90,6 +90,44 @@ def residual_net(size: int = 16) -> Graph:
     return g
 
 
+def depthwise(
+    g: Graph,
+    x: str,
+    kernel: tuple[int, int],
+    *,
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    multiplier: int = 1,
+    zps: tuple[int, int] = (3, 0),
+    seed: int = 0,
+) -> str:
+    """DEPTHWISE_CONV2D with random weights and RESCALE to int8 (zero point −7)."""
+    rng = np.random.default_rng(seed)
+    c = g.tensors[x].shape[3]
+    weight = g.add_constant("weight", rng.integers(-127, 128, (*kernel, c, multiplier)), "int8")
+    bias = g.add_constant("bias", rng.integers(-3000, 3000, c * multiplier), "int32")
+    operands = [x, weight, bias, zero_point(g, zps[0]), zero_point(g, zps[1])]
+    attributes = {"pad": pad, "stride": stride, "dilation": dilation}
+    acc = g.add_op("DEPTHWISE_CONV2D", operands, attributes)
+    scales = list(rng.uniform(0.5, 1.5, c * multiplier) / (160 * (kernel[0] * kernel[1]) ** 0.5))
+    return rescale(g, acc, scales if len(scales) > 1 else scales[0], -7)
+
+
+def inverted_residuals(size: int, channels: int, wide: int, depth: int) -> Graph:
+    """`depth` blocks of 1x1, depthwise 3x3, 1x1 with a sum that follows the last convolution."""
+    g = Graph(name="blocks")
+    x = g.add_input("x", (1, size, size, channels))
+    for i in range(depth):
+        y = depthwise(g, conv(g, x, wide, 1, seed=3 * i), (3, 3), pad=(1, 1, 1, 1), seed=3 * i + 1)
+        y = conv(g, y, channels, 1, seed=3 * i + 2)
+        operands = [rescale(g, t, s, 0, "int32", 5) for t, s in ((y, 2.0**19), (x, 0.6 * 2.0**19))]
+        x = rescale(g, g.add_op("ADD", operands), 0.7 / 2**19, 5)
+    g.outputs = [x]
+    g.verify()
+    return g
+
+
 def random_inputs(g: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Full-range random values for every input."""
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
+from compiler_graphs import assert_compiles_exactly, depthwise, random_inputs
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -17,30 +17,6 @@ from sw.compiler.layers import DepthwiseLayer, Epilogue, dense
 from sw.compiler.residency import Room
 from sw.compiler.tiling_depthwise import boxes, plan_depthwise
 from sw.compiler.tosa import Graph
-
-
-def depthwise(
-    g: Graph,
-    x: str,
-    kernel: tuple[int, int],
-    *,
-    stride: tuple[int, int] = (1, 1),
-    dilation: tuple[int, int] = (1, 1),
-    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
-    multiplier: int = 1,
-    zps: tuple[int, int] = (3, 0),
-    seed: int = 0,
-) -> str:
-    """DEPTHWISE_CONV2D with random weights and RESCALE to int8 (zero point −7)."""
-    rng = np.random.default_rng(seed)
-    c = g.tensors[x].shape[3]
-    weight = g.add_constant("weight", rng.integers(-127, 128, (*kernel, c, multiplier)), "int8")
-    bias = g.add_constant("bias", rng.integers(-3000, 3000, c * multiplier), "int32")
-    operands = [x, weight, bias, zero_point(g, zps[0]), zero_point(g, zps[1])]
-    attributes = {"pad": pad, "stride": stride, "dilation": dilation}
-    acc = g.add_op("DEPTHWISE_CONV2D", operands, attributes)
-    scales = list(rng.uniform(0.5, 1.5, c * multiplier) / (160 * (kernel[0] * kernel[1]) ** 0.5))
-    return rescale(g, acc, scales if len(scales) > 1 else scales[0], -7)
 
 
 def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:

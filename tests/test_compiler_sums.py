@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
+from compiler_graphs import (
+    assert_compiles_exactly,
+    inverted_residuals,
+    random_inputs,
+    rescale,
+    zero_point,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -218,14 +224,6 @@ def test_product_behind_a_sum_waits_for_the_sums_other_operand() -> None:
 @pytest.mark.parametrize("config", ["tiny", "small", "default"])
 @pytest.mark.parametrize("depth", [2, 3])
 def test_residual_blocks_in_a_row(depth: int, config: str) -> None:
-    g = Graph()
-    x = g.add_input("x", (1, 14, 14, 24))
-    zp = 3
-    for i in range(depth):
-        y = narrowed(g, product(g, x, "pointwise", 72, seed=i), -128, i)
-        y = narrowed(g, product(g, y, "depthwise", 72, seed=9 + i), -128, i)
-        y = narrowed(g, product(g, y, "pointwise", 24, seed=20 + i), 7, i)
-        x, zp = summed(g, y, x, (7, zp, -3), 19, 0.6), -3
-    g.outputs = [x]
+    g = inverted_residuals(14, 24, 72, depth)
     assert sum(getattr(layer, "residual", None) is not None for layer in layers_of(g)) == depth
     assert_compiles_exactly(g, preset(config), random_inputs(g))

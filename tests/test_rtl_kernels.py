@@ -9,9 +9,12 @@ import secrets
 
 import numpy as np
 import pytest
+from compiler_graphs import inverted_residuals, random_inputs
 from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, same
 
+from golden_model import Machine
 from spec import preset
+from sw.compiler import compile_graph
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.kernels import kernel_names
 from sw.runtime.models import compile_model, get_model
@@ -57,6 +60,17 @@ def test_kernels_of_odd_shapes(device: RtlDevice, name: str) -> None:
 
 
 @on("device", EVERY, indirect=True)
+def test_residual_blocks(device: RtlDevice) -> None:
+    """Three engines that feed each other, and sums behind products."""
+    graph = inverted_residuals(9, 12, 40, 2)
+    image = compile_graph(graph, device.config)
+    inputs = random_inputs(graph)
+    want = Machine(device.config).run(image, inputs)
+    for memory in (QUIET, SLOW_MEMORY):
+        same(device, image, inputs, want, memory, f"blocks on {device.config.name}, {memory}")
+
+
+@on("device", EVERY, indirect=True)
 @pytest.mark.timeout(600 + 10 * COUNT)
 def test_random_shapes(device: RtlDevice) -> None:
     seed = secrets.randbits(32) if SEED == "random" else int(SEED)
@@ -88,6 +102,9 @@ def test_slow_memory_changes_cycles_and_no_bits(device: RtlDevice) -> None:
         # The windows, overlapping, are loaded while the array works on those before.
         ("conv2d", "n=4,h=224,w=224,c=3,oc=32,k=3,s=2,p=1", 4 * 112 * 112 * 4, 208_000),
         ("conv2d", "h=28,w=28,c=64,oc=64,k=3,p=1", 28 * 28 * 64 * 9 * 64 // 256, 118_000),
+        ("depthwise_conv2d", "h=56,w=56,c=32,k=3,p=1", 56 * 56 * 2 * 3, 20_000),
+        ("depthwise_conv2d", "h=56,w=56,c=48,k=3,p=1,s=2", 28 * 28 * 3 * 6 - 84, 15_400),
+        ("depthwise_conv2d", "h=7,w=7,c=320,k=3,p=1", 49 * 20 * 3 - 280, 3_700),
     ],
 )
 def test_cycles_of_the_default_configuration(
