@@ -9,19 +9,12 @@ from golden_model.errors import MachineFault
 from golden_model.hazards import Hazards, Shadow, Span
 from golden_model.loops import Ints
 from golden_model.program import Program
+from golden_model.regions import Region, region_at
 from golden_model.semaphores import Semaphores
 from golden_model.state import State
 from spec.isa import REGIONS
 from spec.memmap import Fault
 from spec.program import REGION_CONST, REGION_INPUT
-
-_STEP_READERS = (
-    Timeline.STORE_ISSUE,
-    Timeline.MATRIX_ISSUE,
-    Timeline.WEIGHTS,
-    Timeline.VECTOR_ISSUE,
-    Timeline.DEPTHWISE_ISSUE,
-)
 
 
 class Context:
@@ -41,28 +34,52 @@ class Context:
 
     def _shadows(self) -> None:
         config = self.config
-        vector, late = (Timeline.VECTOR_ISSUE,), (Timeline.VECTOR_DONE,)
-        self.spad = Shadow("spad", config.spad_bytes, _STEP_READERS)
-        self.acc = Shadow("acc", config.acc_vectors, vector)
-        self.param = Shadow("param", config.param_bytes, late)
-        self.table = Shadow("table", config.table_entries, late)
+        self.spad = Shadow("spad", config.spad_bytes)
+        self.acc = Shadow("acc", config.acc_vectors)
+        self.param = Shadow("param", config.param_bytes)
+        self.table = Shadow("table", config.table_entries)
         self.memory: list[Shadow | None] = [None] * REGIONS
         for region in range(REGIONS):
             given = region in (REGION_CONST, REGION_INPUT)
             # Nothing can go wrong in a region that holds data and is never stored to.
             if not given or region in self.program.stored:
                 size = self.state.memory[region].size
-                name = f"memory region {region} byte"
-                self.memory[region] = Shadow(name, size, (Timeline.LOAD_ISSUE,), given)
+                self.memory[region] = Shadow(f"memory region {region} byte", size, given)
 
-    # Accesses: each raises MachineFault or HazardError, and returns nothing ----------------
+    # Accesses that are known to be within bounds: each raises HazardError, or returns nothing ---
+
+    def reads(self, space: str, region: Region, base: int, timeline: Timeline, index: int) -> None:
+        """`timeline` is about to read a region of an on-chip space."""
+        if self.hazards is not None:
+            self.hazards.read(getattr(self, space), region, base, timeline, index)
+
+    def writes(self, space: str, region: Region, base: int, timeline: Timeline, index: int) -> None:
+        if self.hazards is not None:
+            self.hazards.write(getattr(self, space), region, base, timeline, index)
+
+    def sums(self, region: Region, base: int, fresh: bool, timeline: Timeline, index: int) -> None:
+        """`timeline` writes, or (not `fresh`) adds to, accumulator vectors."""
+        if self.hazards is not None:
+            if not fresh:
+                self.hazards.accumulate(self.acc, region, base, timeline, index)
+            self.hazards.write(self.acc, region, base, timeline, index)
+
+    def memory_reads(self, number: int, region: Region, base: int, index: int) -> None:
+        if self.hazards is not None and (shadow := self.memory[number]) is not None:
+            self.hazards.read(shadow, region, base, Timeline.LOAD_ISSUE, index)
+
+    def memory_writes(self, number: int, region: Region, base: int, index: int) -> None:
+        if self.hazards is not None and (shadow := self.memory[number]) is not None:
+            self.hazards.write(shadow, region, base, Timeline.STORE_DONE, index)
+
+    # Accesses to any addresses: each raises MachineFault or HazardError, or returns nothing -----
 
     def read(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:
         """`timeline` is about to read `run` units at each address of `space`."""
         self.bounds(space, address, run, timeline, index)
         if self.hazards is not None:
             shadow: Shadow = getattr(self, space)
-            self.hazards.read(shadow, shadow.units(address, run), timeline, index)
+            self.hazards.read(shadow, region_at(address, run), 0, timeline, index)
 
     def read_late(self, space: str, address: Ints, run: int, index: int) -> None:
         """VECTOR reads parameters or table: after its A and B, and READ does not tell when."""
@@ -73,7 +90,7 @@ class Context:
         self.bounds(space, address, run, timeline, index)
         if self.hazards is not None:
             shadow: Shadow = getattr(self, space)
-            self.hazards.write(shadow, shadow.units(address, run), timeline, index)
+            self.hazards.write(shadow, region_at(address, run), 0, timeline, index)
 
     def in_place(
         self, reads: Sequence[Span], writes: Sequence[Span], timeline: Timeline, index: int
@@ -87,14 +104,23 @@ class Context:
     def memory_read(self, region: int, address: Ints, run: int, index: int) -> None:
         self._memory_bounds(region, address, run, Timeline.LOAD_ISSUE, index)
         if self.hazards is not None and (shadow := self.memory[region]) is not None:
-            units = shadow.units(address, run)
-            self.hazards.read(shadow, units, Timeline.LOAD_ISSUE, index)
+            touched = region_at(address, run)
+            self.hazards.read(shadow, touched, 0, Timeline.LOAD_ISSUE, index)
 
     def memory_write(self, region: int, address: Ints, run: int, index: int) -> None:
         self._memory_bounds(region, address, run, Timeline.STORE_DONE, index)
         if self.hazards is not None and (shadow := self.memory[region]) is not None:
-            units = shadow.units(address, run)
-            self.hazards.write(shadow, units, Timeline.STORE_DONE, index)
+            touched = region_at(address, run)
+            self.hazards.write(shadow, touched, 0, Timeline.STORE_DONE, index)
+
+    def accumulator(self, vectors: Ints, fresh: bool, timeline: Timeline, index: int) -> None:
+        """`timeline` writes, or (not `fresh`) adds to, the accumulator's `vectors`."""
+        self.bounds("acc", vectors, 1, timeline, index)
+        if self.hazards is not None:
+            touched = region_at(vectors, 1)
+            if not fresh:
+                self.hazards.accumulate(self.acc, touched, 0, timeline, index)
+            self.hazards.write(self.acc, touched, 0, timeline, index)
 
     def reads_done(self, issue: Timeline, done: Timeline) -> None:
         """The writes of a chunk come after its reads; later reads are not among them."""

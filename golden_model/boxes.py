@@ -29,6 +29,24 @@ class Walk:
                 out += (np.arange(n) * stride).reshape(-1, *[1] * (len(self.shape) - axis - 1))
         return out
 
+    def then(self, count: int, stride: int) -> "Walk":
+        """With one more dimension, the last."""
+        return strided((*self.shape, count), (*self.strides, stride), self.offset)
+
+    def joined(self, other: "Walk") -> "Walk":
+        """With the dimensions of another walk after its own."""
+        shape, strides = (*self.shape, *other.shape), (*self.strides, *other.strides)
+        return strided(shape, strides, self.offset + other.offset)
+
+    def first(self) -> "Walk":
+        """Without its last dimension: where its runs begin."""
+        return strided(self.shape[:-1], self.strides[:-1], self.offset)
+
+    def divided(self, unit: int) -> "Walk":
+        """The same in units of `unit`, by which everything must divide."""
+        strides = tuple(stride // unit for stride in self.strides)
+        return strided(self.shape, strides, self.offset // unit)
+
 
 def strided(shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Walk:
     """The walk over a strided array."""

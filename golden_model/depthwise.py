@@ -26,7 +26,7 @@ class DepthwiseEngine:
     def execute(self, context: Context, plan: Plan, chunk: int) -> None:
         """Execute one chunk of a DEPTHWISE."""
         _check_row(plan)
-        if context.hazards is None and depthwise_boxes.execute(context.state, plan, chunk):
+        if depthwise_boxes.execute(context, plan, chunk):
             return
         rows = Rows(context, plan, chunk, shape_of(plan, chunk))
         if self._weights is None or plan.chunks.starts[chunk] <= plan.v["fold_loops"]:
@@ -34,7 +34,8 @@ class DepthwiseEngine:
         rows.check_reads()
         context.reads_done(_ISSUE, _DONE)
         target = rows.targets()
-        rows.check_targets(target)
+        fresh = not plan.v["accumulate"]
+        context.accumulator(target.reshape(-1), fresh, _DONE, plan.index)
         # Every product is at most 2^16 and there are at most 64 taps: exact in float32.
         size = max(1, BLOCK // (plan.v["kernel_rows"] * rows.columns.size * context.config.cols))
         for at in range(0, rows.shape.size, size):
@@ -157,16 +158,6 @@ class Rows:
         v = self.plan.v
         within = np.arange(v["outputs"]) * v["acc_col"]
         return (self.offset("acc_base", "acc")[:, None] + within) & ACC_MASK
-
-    def check_targets(self, target: Ints) -> None:
-        """Every accumulator vector: there, and ordered after what others do with it."""
-        context, index = self.context, self.plan.index
-        units = target.reshape(-1)
-        context.bounds("acc", units, 1, _DONE, index)
-        if context.hazards is not None:
-            if self.plan.v["accumulate"]:
-                context.hazards.accumulate(context.acc, units, _DONE, index)
-            context.hazards.write(context.acc, units, _DONE, index)
 
     def accumulate(self, target: Ints, sums: NDArray[np.int32]) -> None:
         """Add to, or replace, what the accumulator holds; later steps win."""

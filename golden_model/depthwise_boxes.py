@@ -1,22 +1,26 @@
 """DEPTHWISE by strided views: each fold a product with the kernel on the diagonals."""
 
 import itertools
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from golden_model.access import Context
 from golden_model.boxes import Box, apart, boxes, strided, view
+from golden_model.clocks import Timeline
 from golden_model.lefts import LARGEST
 from golden_model.loops import signed24
 from golden_model.program import Plan
+from golden_model.regions import Region, region
 from golden_model.state import State
 from golden_model.values import ACC_MASK, Floats
 from golden_model.windows import Windows
 
 
-def execute(state: State, plan: Plan, chunk: int) -> bool:
+def execute(context: Context, plan: Plan, chunk: int) -> bool:
     """Execute a chunk; False, and nothing done, where it is not regular or may fault."""
-    v, chunks = plan.v, plan.chunks
+    state, v, chunks = context.state, plan.v, plan.chunks
     if plan.level > v["fold_loops"]:
         return False  # the weights may have been read by an earlier chunk
     where = (
@@ -29,9 +33,30 @@ def execute(state: State, plan: Plan, chunk: int) -> bool:
     parts = _parts(state, plan, chunk)
     if not all(part.fits(state, where, wgt, acc) for part in parts):
         return False
+    if context.hazards is not None and parts:
+        _check(context, plan, parts, where, wgt, acc)
     for part in parts:
         part.execute(state, where, wgt, acc)
     return bool(parts)
+
+
+def _check(
+    context: Context,
+    plan: Plan,
+    parts: "list[Fold]",
+    where: tuple[int, int, int],
+    wgt: int,
+    acc: int,
+) -> None:
+    act, y, x = where
+    index, issue, done = plan.index, Timeline.DEPTHWISE_ISSUE, Timeline.DEPTHWISE_DONE
+    weights = (region(part.wgt.first(), part.lanes) for part in parts)
+    context.reads("spad", reduce(Region.__or__, weights), wgt, issue, index)
+    activations = (part.windows.region(y, x) for part in parts)
+    context.reads("spad", reduce(Region.__or__, activations), act, issue, index)
+    context.reads_done(issue, done)
+    vectors = reduce(Region.__or__, (region(part.acc, 1) for part in parts))
+    context.sums(vectors, acc, not plan.v["accumulate"], done, index)
 
 
 def _parts(state: State, plan: Plan, chunk: int) -> "list[Fold]":
@@ -89,11 +114,12 @@ class Fold:
         act = (*strides("act"), step * v["act_col"], v["act_row"], v["act_col"], 1)
         down = (*strides("dy"), 0, v["row_step"], 0)
         across = (*strides("dx"), step * v["col_step"], 0, v["col_step"])
-        self._windows = Windows(
+        self.windows = Windows(
             v,
             strided((*left, lanes), act, offset("act")),
             strided(left, down, offset("dy")),
             strided(left, across, offset("dx")),
+            lanes,
         )
         start = sum((box.start[d] + i) * box.loops[d]["wgt"] for d, i in enumerate(index))
         self.wgt = strided((rows, columns, lanes), (v["wgt_row"], v["wgt_col"], 1), start)
@@ -107,13 +133,13 @@ class Fold:
             return False
         if acc + self.acc.low < 0 or acc + self.acc.high >= state.acc.shape[0]:
             return False
-        return self._windows.span(state, *where) is not None
+        return self.windows.fits(state, *where)
 
     def execute(self, state: State, where: tuple[int, int, int], wgt: int, acc: int) -> None:
         """Multiply and accumulate."""
         right = self._right(state, wgt)
         left = state.scratch((self.size // self.k, self.k))
-        self._windows.gather(state, *where, left.reshape(self._windows.walk.shape))
+        self.windows.gather(state, *where, left.reshape(self.windows.walk.shape))
         # At most 64 products of at most 2^16 each: exact in float32.
         product = left @ right
         if self.v["act_zp"]:

@@ -1,15 +1,16 @@
 """LOAD and STORE: runs of bytes between memory and chip."""
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from golden_model.access import Context
 from golden_model.boxes import Walk, boxes, disjoint, view
 from golden_model.clocks import Timeline
-from golden_model.lefts import Lefts
 from golden_model.loops import Ints
 from golden_model.program import Plan
+from golden_model.regions import Region, region
 from golden_model.state import Bytes, gather, mark, scatter
 from spec.isa import Space
 
@@ -22,40 +23,36 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
     v, state = plan.v, context.state
     if v["space"] == Space.PARAM:
         state.parameters.clear()
-    space = Space(v["space"]).name.lower()
-    target: Bytes = getattr(state, space)
-    if context.hazards is None:
-        lefts = state.lefts if v["space"] == Space.SPAD else None
-        if _strided(plan, chunk, state.memory[v["region"]], target, True, lefts):
-            return
-    run = v["run"]
-    chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
+    if _strided(context, plan, chunk, load=True):
+        return
     state.lefts.clear()
+    run, space = v["run"], Space(v["space"])
+    chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
     if not v["fill"]:
-        region = v["region"]
+        number = v["region"]
         source = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
-        context.memory_read(region, source, run, plan.index)
+        context.memory_read(number, source, run, plan.index)
     context.reads_done(Timeline.LOAD_ISSUE, Timeline.LOAD_DONE)
-    context.write(space, chip, run, Timeline.LOAD_DONE, plan.index)
+    context.write(space.name.lower(), chip, run, Timeline.LOAD_DONE, plan.index)
+    target = state.bytes_of(space)
     if v["fill"]:
         mark(target, chip, run, v["fill_value"])
     else:
-        _copy(state.memory[region], source, target, chip, run)
+        _copy(state.memory[number], source, target, chip, run)
 
 
 def store(context: Context, plan: Plan, chunk: int) -> None:
     """Execute one chunk of a STORE."""
-    v, state = plan.v, context.state
-    target = state.memory[v["region"]]
-    if context.hazards is None and _strided(plan, chunk, target, state.spad, False, None):
+    if _strided(context, plan, chunk, load=False):
         return
+    v, state = plan.v, context.state
     run = v["run"]
     chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
     context.read("spad", chip, run, Timeline.STORE_ISSUE, plan.index)
-    to = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
+    target = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
     context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
-    context.memory_write(v["region"], to, run, plan.index)
-    _copy(state.spad, chip, target, to, run)
+    context.memory_write(v["region"], target, run, plan.index)
+    _copy(state.spad, chip, state.memory[v["region"]], target, run)
 
 
 # Any addresses ------------------------------------------------------------------------------------
@@ -79,59 +76,84 @@ def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    """A box of runs: `shape` and both sides' strides have the bytes of a run last."""
+class _Moves:
+    """The boxes of a chunk: `shapes` and both sides' walks; the bytes of a run come last.
 
-    shape: tuple[int, ...]
-    mem: Walk
-    chip: Walk
+    The walks are empty if the order matters in which the runs are written.
+    """
+
+    shapes: list[tuple[int, ...]]
+    mem: list[Walk]
+    chip: list[Walk]
+    mem_region: Region
+    chip_region: Region
 
 
-def _moves(plan: Plan, outer_last: bool) -> list[_Move]:
-    """The boxes of a chunk; none if the order matters in which its runs are written."""
+def _moves(plan: Plan, outer_last: bool) -> _Moves:
     key = ("moves", outer_last)
     if key not in plan.cache:
         run, loops = plan.v["run"], plan.loops[plan.level :]
         target = "mem" if "space" not in plan.v else "chip"
-        most = [max(loop["count"], loop["last"]) for loop in loops]
-        strides = [loop[target] if n > 1 else 0 for loop, n in zip(loops, most, strict=True)]
-        moving = [(n, s) for n, s in zip(most, strides, strict=True) if n > 1]
-        plan.cache[key] = []
-        if disjoint([n for n, _ in moving], [s for _, s in moving], run):
-            plan.cache[key] = [
-                _Move((*box.shape, run), box.walk("mem"), box.walk("chip"))
-                for box in boxes(loops, outer_last)
-            ]
-    return plan.cache[key]
+        most = [(max(loop["count"], loop["last"]), loop[target]) for loop in loops]
+        moving = [(n, stride) for n, stride in most if n > 1]
+        found = []
+        if disjoint([n for n, _ in moving], [stride for _, stride in moving], run):
+            found = boxes(loops, outer_last)
+        mem, chip = ([box.walk(side) for box in found] for side in ("mem", "chip"))
+        plan.cache[key] = _Moves(
+            [(*box.shape, run) for box in found],
+            mem,
+            chip,
+            reduce(Region.__or__, (region(walk, run) for walk in mem), Region()),
+            reduce(Region.__or__, (region(walk, run) for walk in chip), Region()),
+        )
+    found_moves: _Moves = plan.cache[key]
+    return found_moves
 
 
-def _strided(
-    plan: Plan, chunk: int, memory: Bytes, chip: Bytes, load: bool, lefts: Lefts | None
-) -> bool:
+def _strided(context: Context, plan: Plan, chunk: int, load: bool) -> bool:
     """Move a chunk's runs by strided views; False, and nothing done, where that cannot be."""
-    v, chunks = plan.v, plan.chunks
-    moves, run, fill = _moves(plan, chunks.outer_last[chunk]), v["run"], load and v["fill"]
-    mem_base = v["mem_base"] + chunks.offset("mem", chunk)
-    chip_base = v["chip_base"] + chunks.offset("chip", chunk)
-    for move in moves:
-        low, high = chip_base + move.chip.low, chip_base + move.chip.high
-        if low < 0 or high + run > chip.size:
-            return False
-        low, high = mem_base + move.mem.low, mem_base + move.mem.high
-        if not fill and (low < 0 or high + run > memory.size):
-            return False
-    for move in moves:
-        strides = (*move.chip.strides, 1)
-        inside = view(chip, chip_base + move.chip.offset, move.shape, strides, np.uint8)
-        if lefts is not None:
-            lefts.written(chip_base + move.chip.low, chip_base + move.chip.high + run)
+    v, chunks, state = plan.v, plan.chunks, context.state
+    moves, run = _moves(plan, chunks.outer_last[chunk]), v["run"]
+    space, fill = (Space(v["space"]), v["fill"]) if load else (Space.SPAD, 0)
+    memory, chip = state.memory[v["region"]], state.bytes_of(space)
+    at = v["mem_base"] + chunks.offset("mem", chunk)
+    to = v["chip_base"] + chunks.offset("chip", chunk)
+    if not all(to + w.low >= 0 and to + w.high + run <= chip.size for w in moves.chip):
+        return False
+    if not fill and not all(
+        at + w.low >= 0 and at + w.high + run <= memory.size for w in moves.mem
+    ):
+        return False
+    if context.hazards is not None and moves.shapes:
+        _check(context, plan, moves, at, to, space if load else None)
+    for shape, outer, inner in zip(moves.shapes, moves.mem, moves.chip, strict=True):
+        inside = view(chip, to + inner.offset, shape, (*inner.strides, 1), np.uint8)
+        if load and space is Space.SPAD:
+            state.lefts.written(to + inner.low, to + inner.high + run)
         if fill:
             inside[...] = v["fill_value"]
             continue
-        strides = (*move.mem.strides, 1)
-        outside = view(memory, mem_base + move.mem.offset, move.shape, strides, np.uint8)
+        outside = view(memory, at + outer.offset, shape, (*outer.strides, 1), np.uint8)
         if load:
             inside[...] = outside
         else:
             outside[...] = inside
-    return bool(moves)
+    return bool(moves.shapes)
+
+
+def _check(
+    context: Context, plan: Plan, moves: _Moves, at: int, to: int, space: Space | None
+) -> None:
+    """space: where a LOAD writes; None for a STORE."""
+    v, index = plan.v, plan.index
+    if space is None:
+        context.reads("spad", moves.chip_region, to, Timeline.STORE_ISSUE, index)
+        context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
+        context.memory_writes(v["region"], moves.mem_region, at, index)
+        return
+    if not v["fill"]:
+        context.memory_reads(v["region"], moves.mem_region, at, index)
+    context.reads_done(Timeline.LOAD_ISSUE, Timeline.LOAD_DONE)
+    name = space.name.lower()
+    context.writes(name, moves.chip_region, to, Timeline.LOAD_DONE, index)

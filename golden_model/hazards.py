@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from golden_model.clocks import Clocks, Timeline
 from golden_model.errors import HazardError
 from golden_model.loops import Ints
+from golden_model.regions import Region
 from golden_model.state import mark
 
 Describe = Callable[[int], str]
@@ -32,33 +33,26 @@ class Span:
 class Shadow:
     """What is known about one memory of `size` units (bytes, or accumulator vectors).
 
-    readers: the timelines that read it. `initialised`: it holds data before the run.
-    Epochs are of the timeline that made the access; 0 is before the run.
+    initialised: it holds data before the run. writes, reads: by timeline, the number of the last
+    event that wrote or read each unit; 0 is before the run.
     """
 
-    def __init__(
-        self, name: str, size: int, readers: Sequence[Timeline], initialised: bool = False
-    ) -> None:
+    def __init__(self, name: str, size: int, initialised: bool = False) -> None:
         self.name = name
         self.size = size
         self.known = np.full(size, initialised, np.bool_)
-        self.writer = np.zeros(size, np.int8)
-        self.write_epoch = np.zeros(size, np.int64)
-        self.write_index = np.zeros(size, np.int32)
-        self.read_epoch = {t: np.zeros(size, np.int64) for t in readers}
-        self.read_index = {t: np.zeros(size, np.int32) for t in readers}
-        self._mark = np.zeros(size, np.uint8)
+        self.writes: dict[Timeline, NDArray[np.int32]] = {}
+        self.reads: dict[Timeline, NDArray[np.int32]] = {}
+        self.latest: dict[tuple[bool, Timeline], int] = {}
 
-    def units(self, address: Ints, run: int) -> Ints:
-        """The distinct units of runs of `run` units at each address, ascending."""
-        if not address.size:
-            return np.zeros(0, np.int64)
-        low, high = int(address.min()), int(address.max()) + run
-        marks = self._mark[low:high]
-        mark(marks, address - low, run, 1)
-        found = np.flatnonzero(marks)
-        marks[found] = 0
-        return found + low
+    def record(
+        self, wrote: bool, timeline: Timeline, region: Region, base: int, event: int
+    ) -> None:
+        events = self.writes if wrote else self.reads
+        if timeline not in events:
+            events[timeline] = np.zeros(self.size, np.int32)
+        region.fill(events[timeline], base, event)
+        self.latest[wrote, timeline] = event
 
 
 class Hazards:
@@ -67,56 +61,120 @@ class Hazards:
     def __init__(self, clocks: Clocks, describe: Describe) -> None:
         self.clocks = clocks
         self.describe = describe
+        # Event 0 is before the run.
+        self._epochs, self._indices = [0], [-1]
+        self._current: dict[Timeline, int] = {}
 
-    def read(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
-        """`timeline` reads `units`: written before, and by a write that is ordered before."""
-        if not units.size:
+    def read(
+        self, shadow: Shadow, region: Region, base: int, timeline: Timeline, index: int
+    ) -> None:
+        """`timeline` reads a region: written before, and by writes that are ordered before."""
+        if region.empty:
             return
-        known = shadow.known[units]
-        if not known.all():
-            address = int(units[np.argmin(known)])
-            raise HazardError(
-                f"{self._who(timeline, index)} reads {shadow.name} {address}, "
-                "which nothing has written",
-                timeline.engine,
-                index,
-                shadow.name,
-                address,
-            )
-        self._check_writer(shadow, units, timeline, index, "reads")
-        shadow.read_epoch[timeline][units] = self.clocks.epoch(timeline)
-        shadow.read_index[timeline][units] = index
+        if not region.all(shadow.known, base):
+            self._unknown(shadow, region, base, timeline, index, "reads")
+        self._check(shadow, True, region, base, timeline, index, "reads")
+        shadow.record(False, timeline, region, base, self._event(timeline, index))
 
-    def write(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
-        """`timeline` writes `units`: after every earlier read and write of them."""
-        if not units.size:
+    def write(
+        self, shadow: Shadow, region: Region, base: int, timeline: Timeline, index: int
+    ) -> None:
+        """`timeline` writes a region: after every earlier read and write of it."""
+        if region.empty:
             return
-        self._check_writer(shadow, units, timeline, index, "writes")
-        seen = self.clocks.seen[timeline]
-        for reader, epochs in shadow.read_epoch.items():
-            late = epochs[units] > seen[reader]
-            if late.any():
-                address = int(units[np.argmax(late)])
-                other = int(shadow.read_index[reader][address])
-                self._race(shadow, address, timeline, index, "writes", reader, other, "reads")
-        shadow.known[units] = True
-        shadow.writer[units] = timeline
-        shadow.write_epoch[units] = self.clocks.epoch(timeline)
-        shadow.write_index[units] = index
+        self._check(shadow, True, region, base, timeline, index, "writes")
+        self._check(shadow, False, region, base, timeline, index, "writes")
+        region.fill(shadow.known, base, 1)
+        shadow.record(True, timeline, region, base, self._event(timeline, index))
 
-    def accumulate(self, shadow: Shadow, units: Ints, timeline: Timeline, index: int) -> None:
+    def accumulate(
+        self, shadow: Shadow, region: Region, base: int, timeline: Timeline, index: int
+    ) -> None:
         """A read whose result is written back at once: sees the timeline's own writes."""
-        known = shadow.known[units]
-        if not known.all():
-            address = int(units[np.argmin(known)])
-            raise HazardError(
-                f"{self._who(timeline, index)} accumulates onto {shadow.name} {address}, "
-                "which nothing has written",
-                timeline.engine,
-                index,
-                shadow.name,
-                address,
-            )
+        if not region.empty and not region.all(shadow.known, base):
+            self._unknown(shadow, region, base, timeline, index, "accumulates onto")
+
+    def _event(self, timeline: Timeline, index: int) -> int:
+        """The number of an access by `timeline` now; accesses that cannot differ share it."""
+        epoch, last = self.clocks.epoch(timeline), self._current.get(timeline, 0)
+        if self._epochs[last] != epoch or self._indices[last] != index:
+            last = self._current[timeline] = len(self._epochs)
+            self._epochs.append(epoch)
+            self._indices.append(index)
+        return last
+
+    def _check(
+        self,
+        shadow: Shadow,
+        wrote: bool,
+        region: Region,
+        base: int,
+        timeline: Timeline,
+        index: int,
+        verb: str,
+    ) -> None:
+        """Earlier writes (or reads) of the region are ordered before what `timeline` does now."""
+        seen, epochs = self.clocks.seen[timeline], self._epochs
+        for other, events in (shadow.writes if wrote else shadow.reads).items():
+            known = int(seen[other])
+            if epochs[shadow.latest[wrote, other]] <= known:
+                continue
+            # Of one timeline's events the later ones have the higher numbers and epochs.
+            if epochs[region.max(events, base)] > known:
+                self._race(shadow, wrote, region, base, timeline, index, verb)
+
+    # Messages -----------------------------------------------------------------------------------
+
+    def _unknown(
+        self,
+        shadow: Shadow,
+        region: Region,
+        base: int,
+        timeline: Timeline,
+        index: int,
+        verb: str,
+    ) -> None:
+        units = region.units(base)
+        address = int(units[np.argmin(shadow.known[units])])
+        raise HazardError(
+            f"{self._who(timeline, index)} {verb} {shadow.name} {address}, "
+            "which nothing has written",
+            timeline.engine,
+            index,
+            shadow.name,
+            address,
+        )
+
+    def _race(
+        self,
+        shadow: Shadow,
+        wrote: bool,
+        region: Region,
+        base: int,
+        timeline: Timeline,
+        index: int,
+        verb: str,
+    ) -> None:
+        """Name the lowest unit with an access that is not ordered, and the latest such access."""
+        units, epochs = region.units(base), np.array(self._epochs)
+        last = np.zeros(units.size, np.int64)
+        by = np.zeros(units.size, np.int64)
+        for other, events in (shadow.writes if wrote else shadow.reads).items():
+            late = epochs[events[units]] > self.clocks.seen[timeline, other]
+            late &= events[units] > last
+            last[late], by[late] = events[units][late], other
+        first = int(np.argmax(last > 0))
+        address, access = int(units[first]), "writes" if wrote else "reads"
+        other_index = self._indices[int(last[first])]
+        raise HazardError(
+            f"race: {self._who(timeline, index)} {verb} {shadow.name} {address}, and "
+            f"{self._who(Timeline(int(by[first])), other_index)} {access} it; no semaphore orders "
+            "the two",
+            timeline.engine,
+            index,
+            shadow.name,
+            address,
+        )
 
     def in_place(
         self,
@@ -156,37 +214,6 @@ class Hazards:
                 shadow.name,
                 address,
             )
-
-    def _check_writer(
-        self, shadow: Shadow, units: Ints, timeline: Timeline, index: int, verb: str
-    ) -> None:
-        seen: NDArray[np.int64] = self.clocks.seen[timeline]
-        late = shadow.write_epoch[units] > seen[shadow.writer[units]]
-        if late.any():
-            address = int(units[np.argmax(late)])
-            writer = Timeline(int(shadow.writer[address]))
-            other = int(shadow.write_index[address])
-            self._race(shadow, address, timeline, index, verb, writer, other, "writes")
-
-    def _race(
-        self,
-        shadow: Shadow,
-        address: int,
-        timeline: Timeline,
-        index: int,
-        verb: str,
-        other: Timeline,
-        other_index: int,
-        access: str,
-    ) -> None:
-        raise HazardError(
-            f"race: {self._who(timeline, index)} {verb} {shadow.name} {address}, and "
-            f"{self._who(other, other_index)} {access} it; no semaphore orders the two",
-            timeline.engine,
-            index,
-            shadow.name,
-            address,
-        )
 
     def _who(self, timeline: Timeline, index: int) -> str:
         part = " (weights)" if timeline is Timeline.WEIGHTS else ""

@@ -2,15 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from golden_model.boxes import Box, apart, boxes, strided, view
+from golden_model.boxes import Box, Walk, apart, boxes, strided, view
 from golden_model.folds import Folds
 from golden_model.lefts import LARGEST
-from golden_model.loops import signed24
+from golden_model.loops import Ints, signed24
+from golden_model.regions import Region, region, region_of
 from golden_model.state import State
 from golden_model.values import Floats, largest
 from golden_model.windows import Windows
@@ -42,7 +44,7 @@ def product_of(folds: Folds, chunk: int, cols: int) -> "Product | None":
         made = None
         if len(found) == 1 and form.level <= v["fold_loops"] and _regular(folds, found[0]):
             made = Product(folds, chunk, found[0], cols)
-        form.cache[key] = made if made is not None and made.fits else None
+        form.cache[key] = made if made is not None and made.regular else None
     return form.cache[key]
 
 
@@ -59,6 +61,31 @@ def _regular(folds: Folds, box: Box) -> bool:
     return True
 
 
+class _Axes:
+    """The loops of a chunk that run more than once, by what they are in the product."""
+
+    def __init__(self, folds: Folds, box: Box) -> None:
+        form, v = folds.form, folds.form.v
+        self._loops = form.loops
+        self._count = {form.level + d: n for d, n in zip(box.dimensions, box.shape, strict=True)}
+        self.folds = [i for i in self._count if i < v["fold_loops"]]
+        self.k = [i for i in self.folds if v["k_loops"] >> i & 1]
+        self.n = [i for i in self.folds if i not in self.k]
+        self.stream = [i for i in self._count if i not in self.folds]
+
+    def counts(self, loops: list[int]) -> tuple[int, ...]:
+        return tuple(self._count[i] for i in loops)
+
+    def walk(self, stride: str, loops: list[int]) -> Walk:
+        return strided(self.counts(loops), tuple(self._loops[i][stride] for i in loops))
+
+    def order(self) -> list[int]:
+        """The axes of [fold loops..., rows, columns] in the order of [k, rows, n, columns]."""
+        at = {loop: axis for axis, loop in enumerate(self.folds)}
+        rows = len(self.folds)
+        return [*(at[i] for i in self.k), rows, *(at[i] for i in self.n), rows + 1]
+
+
 class Product:
     """Left [vectors, k] times right [k, n].
 
@@ -68,58 +95,57 @@ class Product:
     """
 
     def __init__(self, folds: Folds, chunk: int, box: Box, cols: int) -> None:
-        form, v = folds.form, folds.form.v
-        self.v, self.cols = v, cols
+        v = folds.form.v
+        self.v, self.cols, self._axes = v, cols, _Axes(folds, box)
+        axes = self._axes
         rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
         columns = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
         self.rows, self.columns = int(rows.max()), int(columns.max())
-        count = {form.level + d: n for d, n in zip(box.dimensions, box.shape, strict=True)}
-        self._folds = [i for i in count if i < v["fold_loops"]]
-        self._k = [i for i in self._folds if v["k_loops"] >> i & 1]
-        self._n = [i for i in self._folds if i not in self._k]
-        stream = [i for i in count if i >= v["fold_loops"]]
-
-        def counts(loops: list[int]) -> tuple[int, ...]:
-            return tuple(count[i] for i in loops)
-
-        def strides(name: str, *loops: int) -> tuple[int, ...]:
-            return tuple(form.loops[i][name] for i in loops)
-
-        left, right = (*counts(stream), *counts(self._k)), (*counts(self._k), self.rows)
-        self._windows = Windows(
+        used = np.arange(self.rows)[:, None] < rows[:, None, None]
+        used = used & (np.arange(self.columns) < columns[:, None, None])
+        whole = axes.walk("wgt", axes.k).then(self.rows, v["wgt_row"])
+        self.wgt = whole.joined(axes.walk("wgt", axes.n)).then(self.columns, 1)
+        self._fold_shape = axes.counts(axes.folds)
+        self.vectors = math.prod(axes.counts(axes.stream))
+        self.k = math.prod(axes.counts(axes.k)) * self.rows
+        self._used: NDArray[np.bool_] | None = None if used.all() else self._packed(used)
+        over = [*axes.stream, *axes.k]
+        self.windows = Windows(
             v,
-            strided((*left, self.rows), (*strides("act", *stream, *self._k), 1)),
-            strided(left, strides("dy", *stream, *self._k)),
-            strided(left, strides("dx", *stream, *self._k)),
+            axes.walk("act", over).then(self.rows, 1),
+            axes.walk("dy", over),
+            axes.walk("dx", over),
+            self._rows_used(),
         )
-        self.wgt = strided(
-            (*right, *counts(self._n), self.columns),
-            (*strides("wgt", *self._k), v["wgt_row"], *strides("wgt", *self._n), 1),
-        )
-        self.acc = strided((*counts(stream), *counts(self._n)), strides("acc", *stream, *self._n))
-        self.vectors, self.k = math.prod(counts(stream)), math.prod(right)
+        self.acc = axes.walk("acc", [*axes.stream, *axes.n])
         target = self.acc.grid().reshape(-1)
         room = self.vectors * self.k <= LARGEST
-        self.fits = room and apart(target, np.ones(target.size, np.int64))
-        used = (np.arange(self.rows) < rows[:, None])[:, :, None]
-        used = used & (np.arange(self.columns) < columns[:, None])[:, None, :]
-        self._fold_shape = counts(self._folds)
-        self._used = None if used.all() else self._packed(used).astype(np.float32)
+        self.regular = room and apart(target, np.ones(target.size, np.int64))
+        self.acc_region = region(self.acc, 1)
 
-    def _order(self) -> list[int]:
-        """The axes of [fold loops..., rows, columns] in the order of `right`."""
-        at = {loop: axis for axis, loop in enumerate(self._folds)}
-        rows = len(self._folds)
-        return [*(at[i] for i in self._k), rows, *(at[i] for i in self._n), rows + 1]
+    def _rows_used(self) -> Ints | int:
+        """[loops of k], or one for all: rows that some column of a fold uses."""
+        if self._used is None:
+            return self.rows
+        shape = (*self._axes.counts(self._axes.k), self.rows, -1)
+        found: Ints = self._used.reshape(shape).any(axis=-1).sum(axis=-1)
+        return found
+
+    @cached_property
+    def wgt_region(self) -> Region:
+        """The bytes of the weights that are read."""
+        if self._used is None:
+            return region(self.wgt.first(), self.columns)
+        return region_of(np.unique(self.wgt.grid()[self._used.reshape(self.wgt.shape)]))
 
     def _packed(self, values: NDArray[Any]) -> NDArray[Any]:
         """[k, n] of [folds, rows, columns]."""
         values = values.reshape(*self._fold_shape, self.rows, self.columns)
-        return values.transpose(self._order()).reshape(self.k, -1)
+        return values.transpose(self._axes.order()).reshape(self.k, -1)
 
     def unpacked(self, right: Floats, rows: int) -> Floats:
         """[folds, `rows`, cols] of [k, n]."""
-        values = right.reshape(self.wgt.shape).transpose(np.argsort(self._order()))
+        values = right.reshape(self.wgt.shape).transpose(np.argsort(self._axes.order()))
         values = values.reshape(-1, self.rows, self.columns)
         out = np.zeros((values.shape[0], rows, self.cols), np.float32)
         out[:, : self.rows, : self.columns] = values
@@ -143,33 +169,33 @@ class Product:
 
     # Activations --------------------------------------------------------------------------------
 
-    def left(self, state: State, place: Place) -> Floats | None:
-        """[vectors, k]: activations as they are; None if an access may fault."""
+    def _left(self, state: State, place: Place) -> Floats:
+        """[vectors, k]: activations as they are."""
         where = (place.act, place.y, place.x)
-        span = self._windows.span(state, *where)
-        if span is None:
-            return None
         left = state.lefts.get((self, *where))
         if left is None:
-            left = state.lefts.new((self, *where), *span, self.vectors * self.k)
-            self._windows.gather(state, *where, left.reshape(self._windows.walk.shape))
+            hull = self.windows.hull(place.act)
+            left = state.lefts.new((self, *where), *hull, self.vectors * self.k)
+            self.windows.gather(state, *where, left.reshape(self.windows.walk.shape))
         return left.reshape(self.vectors, self.k)
 
     # Products -----------------------------------------------------------------------------------
 
-    def execute(self, state: State, place: Place, right: Floats, fresh: bool) -> bool:
-        """Multiply and accumulate; False, and nothing done, if an access may fault."""
+    def fits(self, state: State, place: Place) -> bool:
+        """No access to activations and accumulators faults."""
         if place.acc + self.acc.low < 0 or place.acc + self.acc.high >= state.acc.shape[0]:
             return False
-        left = self.left(state, place)
-        if left is None:
-            return False
+        return self.windows.fits(state, place.act, place.y, place.x)
+
+    def execute(self, state: State, place: Place, right: Floats, fresh: bool) -> None:
+        """Multiply and accumulate."""
+        left = self._left(state, place)
         row = 4 * self.cols
         shape = (*self.acc.shape, self.cols)
         strides = (*(stride * row for stride in self.acc.strides), 4)
         vectors = view(state.acc_bytes, place.acc * row, shape, strides, np.int32)
         total = vectors[..., : self.columns]
-        largest_left = self._windows.largest(place.y, place.x)
+        largest_left = self.windows.largest(place.y, place.x)
         span = _EXACT // (largest_left * largest(self.v, "wgt"))
         product = left[:, :span] @ right[:span]
         if fresh:
@@ -183,5 +209,4 @@ class Product:
         if self.v["act_zp"]:
             sums = right.sum(axis=0, dtype=np.float64 if self.k > _EXACT >> 8 else None)
             offset = (sums.astype(np.int64) * self.v["act_zp"]).astype(np.int32)
-            total -= offset.reshape(self.wgt.shape[-1 - len(self._n) :])
-        return True
+            total -= offset.reshape(self.wgt.shape[-1 - len(self._axes.n) :])

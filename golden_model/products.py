@@ -45,10 +45,11 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     folds = folds_of(plan)
     rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
     base = v["wgt_base"] + folds.chunks.offset("wgt", chunk)
-    if context.hazards is None and (product := product_of(folds, chunk, config.cols)):
+    if product := product_of(folds, chunk, config.cols):
         right = product.read_weights(context.state, base)
         if right is not None:
-            return Weights(right, rows, product=product)
+            context.reads("spad", product.wgt_region, signed24(base), Timeline.WEIGHTS, plan.index)
+            return Weights(right, rows, _published(context), product)
     steps = folds.steps(chunk)
     cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
     row = np.arange(config.rows)
@@ -63,8 +64,11 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     operands(context, address, config.cols, v, "wgt", values)
     if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
         values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
-    read = context.clocks.publish(Timeline.WEIGHTS) if context.clocks is not None else None
-    return Weights(values, rows, read)
+    return Weights(values, rows, _published(context))
+
+
+def _published(context: Context) -> Clock | None:
+    return context.clocks.publish(Timeline.WEIGHTS) if context.clocks is not None else None
 
 
 class Stream:
@@ -81,7 +85,8 @@ class Stream:
         """Read activations, multiply, accumulate."""
         init = self.folds.outer_first(self.chunk) and not self.plan.v["accumulate"]
         if (product := self.weights.product) is not None:
-            if product.execute(self.context.state, self._place(), self.weights.values, init):
+            if product.fits(self.context.state, self._place()):
+                self._regular(product, init)
                 return
             values = product.unpacked(self.weights.values, self.context.config.rows)
             self.weights = Weights(values, self.weights.rows)
@@ -95,6 +100,15 @@ class Stream:
         else:
             for bundle in bundles.bundles:
                 self._bundle(bundle)
+
+    def _regular(self, product: Product, init: bool) -> None:
+        """The same by strided views."""
+        context, index, place = self.context, self.plan.index, self._place()
+        touched = product.windows.region(place.y, place.x)
+        context.reads("spad", touched, place.act, Timeline.MATRIX_ISSUE, index)
+        context.reads_done(Timeline.MATRIX_ISSUE, Timeline.MATRIX_DONE)
+        context.sums(product.acc_region, place.acc, init, Timeline.MATRIX_DONE, index)
+        product.execute(context.state, place, self.weights.values, init)
 
     def _place(self) -> Place:
         return Place(
@@ -189,12 +203,7 @@ class Stream:
         return (vectors.offset("acc")[:, None] + (blocks + base)) & ACC_MASK
 
     def _check_targets(self, target: Ints, fresh: bool) -> None:
-        context, index = self.context, self.plan.index
-        context.bounds("acc", target, 1, Timeline.MATRIX_DONE, index)
-        if context.hazards is not None:
-            if not fresh:
-                context.hazards.accumulate(context.acc, target, Timeline.MATRIX_DONE, index)
-            context.hazards.write(context.acc, target, Timeline.MATRIX_DONE, index)
+        self.context.accumulator(target, fresh, Timeline.MATRIX_DONE, self.plan.index)
 
     def _one_fold(self, fold: int, init: bool) -> None:
         """A fold whose vectors may meet in the accumulator: in program order."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model.lefts import Lefts
 from spec.config import NpuConfig
-from spec.isa import REGIONS
+from spec.isa import REGIONS, Space
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -70,6 +70,10 @@ class State:
         self.bias = entries[:, :at].view("<i4")
         self.multiplier = entries[:, at : 2 * at].view("<i4")
         self.shift = entries[:, 2 * at : 2 * at + config.cols].view(np.int8)
+
+    def bytes_of(self, space: Space) -> Bytes:
+        """The bytes of an on-chip space that LOAD can write."""
+        return {Space.SPAD: self.spad, Space.PARAM: self.param, Space.TABLE: self.table}[space]
 
     def scratch(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Uninitialised room for operands; the same memory every time, as fresh pages are slow."""

@@ -22,7 +22,7 @@ class VectorEngine:
 
     def execute(self, context: Context, plan: Plan, chunk: int) -> None:
         """Execute one chunk of a VECTOR."""
-        if context.hazards is None and vector_boxes.execute(context.state, plan, chunk):
+        if vector_boxes.execute(context, plan, chunk):
             return
         v = plan.v
         work = Work.begin(context, plan, chunk)

@@ -1,12 +1,14 @@
 """Strided runs of activations, some of them outside the input."""
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from golden_model.boxes import Walk, view
 from golden_model.loops import Ints, signed16
+from golden_model.regions import Region, region, region_at
 from golden_model.state import GUARD, State
 from golden_model.values import Floats, bounds
 
@@ -26,8 +28,10 @@ class Windows:
     y, x: [shape of `walk` without the run] where they are in the input, all relative to a place.
     """
 
-    def __init__(self, v: dict[str, Any], walk: Walk, y: Walk, x: Walk) -> None:
-        self._v, self.walk = v, walk
+    def __init__(self, v: dict[str, Any], walk: Walk, y: Walk, x: Walk, used: Ints | int) -> None:
+        """used: [dimensions of `walk` that it broadcasts to] bytes of each run that are needed."""
+        self._v, self.walk, self._used = v, walk, used
+        self._regions: dict[tuple[int, int], Region] = {}
         self._y, self._x = y.grid(), x.grid()
         self._outside: dict[tuple[int, int], Outside | None] = {}
 
@@ -44,16 +48,35 @@ class Windows:
                 self._outside[y, x] = Outside(np.flatnonzero(~inside), low, high)
         return self._outside[y, x]
 
-    def span(self, state: State, act: int, y: int, x: int) -> tuple[int, int] | None:
-        """The bytes that a gathering from byte `act` on depends on; None if it may fault."""
-        start, end = act + self.walk.low, act + self.walk.high + 1
+    def hull(self, act: int) -> tuple[int, int]:
+        """First byte, and the one after the last, of everything near byte `act`."""
+        return act + self.walk.low, act + self.walk.high + 1
+
+    def fits(self, state: State, act: int, y: int, x: int) -> bool:
+        """Nothing that is read faults, and the rest is near enough for a view."""
+        start, end = self.hull(act)
         outside = self.outside(y, x)
         used = (start, end)
         if outside is not None:
             used = (act + outside.low, act + outside.high + 1)
-        if min(used[0], start + GUARD) < 0 or max(used[1], end - GUARD) > state.spad.size:
-            return None
-        return start, end
+        return min(used[0], start + GUARD) >= 0 and max(used[1], end - GUARD) <= state.spad.size
+
+    def region(self, y: int, x: int) -> Region:
+        """The bytes that are read, relative to the place's."""
+        if (y, x) not in self._regions:
+            self._regions[y, x] = self._find_region(self.outside(y, x))
+        return self._regions[y, x]
+
+    def _find_region(self, outside: Outside | None) -> Region:
+        runs = self.walk.first()
+        if outside is None and np.ndim(self._used) == 0:
+            return region(runs, int(self._used))
+        address = runs.grid()
+        used = np.broadcast_to(self._used, address.shape).copy()
+        if outside is not None:
+            used.reshape(-1)[outside.runs] = 0
+        lengths = np.unique(used[used > 0]).tolist()
+        return reduce(Region.__or__, (region_at(address[used == n], n) for n in lengths), Region())
 
     def gather(self, state: State, act: int, y: int, x: int, out: Floats) -> None:
         """out: [shape of `walk`], activations as they are, the zero point outside the input."""

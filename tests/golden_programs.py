@@ -5,8 +5,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from golden_reference import Reference, walk
 
+from golden_model import depthwise_boxes, dma, products, vector_boxes
 from golden_model.program import Program
 from golden_model.state import State
 from spec import Image, Instruction, NpuConfig, Opcode, Port, preset
@@ -14,6 +16,21 @@ from spec.isa import ISA_DIGEST, DType, Point, Sync, encode_program
 
 ROOMY = dataclasses.replace(preset("tiny"), sem_bits=16)
 """`tiny` with semaphores that random posts do not overflow."""
+
+
+STRIDED = {
+    "dma": (dma, "_strided"),
+    "vector": (vector_boxes, "execute"),
+    "matrix": (products, "product_of"),
+    "depthwise": (depthwise_boxes, "execute"),
+}
+"""Per operator the function that executes a chunk by strided views, or declines to."""
+
+
+def by_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The golden model goes by addresses for the rest of a test, never by strided views."""
+    for module, function in STRIDED.values():
+        monkeypatch.setattr(module, function, lambda *_, **__: None)
 
 
 def begin(config: NpuConfig) -> Instruction:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_programs import ROOMY, image, random_depthwise, random_fused
+from golden_programs import ROOMY, by_address, image, random_depthwise, random_fused
 from random_programs import random_program
 
 from golden_model import HazardError, Machine, MachineFault, UndefinedError
@@ -18,6 +18,13 @@ from spec.memmap import Fault
 LOAD, STORE, VECTOR, DEPTHWISE = Opcode.LOAD, Opcode.STORE, Opcode.VECTOR, Opcode.DEPTHWISE
 READ = Point.READ
 Body = list[tuple[Opcode, dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True, params=["strided", "by address"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks are executed and checked by strided views, or by addresses."""
+    if request.param == "by address":
+        by_address(monkeypatch)
 
 
 # Whole layers ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_programs import ROOMY, image
+from golden_programs import ROOMY, by_address, image
 
 from golden_model import HazardError, Machine
 from spec import Image, Instruction, NpuConfig, Opcode, preset
@@ -16,6 +16,13 @@ LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.V
 READ, WEIGHTS = Point.READ, Point.WEIGHTS
 VECTORS, BLOCK = 6, 16
 DATA = np.random.default_rng(3).integers(-128, 128, (8, 64), dtype=np.int8)
+
+
+@pytest.fixture(autouse=True, params=["strided", "by address"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accesses are checked by regions of strided views, or by addresses."""
+    if request.param == "by address":
+        by_address(monkeypatch)
 
 
 def run(body: Body, temp: int = 256) -> np.ndarray:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from golden_programs import (
     ROOMY,
+    STRIDED,
     assert_same,
+    by_address,
     decoded,
     image,
     random_convolution,
@@ -23,7 +25,7 @@ from golden_reference import Reference, randomize
 from random_pipelines import random_pipeline
 from random_programs import random_program
 
-from golden_model import DeadlockError, Machine, boxes, depthwise_boxes, dma, products, vector_boxes
+from golden_model import DeadlockError, Machine, boxes
 from golden_model.machine import execute_program
 from spec import Instruction, NpuConfig, Opcode, preset
 from spec.isa import DType, Point, Space, Sync
@@ -69,16 +71,6 @@ def test_sequences_of_all_kinds_leave_what_the_reference_leaves(seed: int) -> No
     assert_same(state, reference, body[-1])
 
 
-def regular(name: str) -> list[tuple[Any, str]]:
-    """The functions that take, or turn down, the strided way of an operator."""
-    return {
-        "dma": [(dma, "_strided")],
-        "vector": [(vector_boxes, "execute")],
-        "matrix": [(products, "product_of")],
-        "depthwise": [(depthwise_boxes, "execute")],
-    }[name]
-
-
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -93,15 +85,15 @@ def test_random_instructions_go_both_ways(
 ) -> None:
     """Or comparing them with the reference would show less than it seems to."""
     found: list[bool] = []
-    for module, function in regular(name):
-        original = getattr(module, function)
+    module, function = STRIDED[name]
+    original = getattr(module, function)
 
-        def spy(*args: Any, original: Any = original) -> Any:
-            taken = original(*args)
-            found.append(bool(taken))
-            return taken
+    def spy(*args: Any, **more: Any) -> Any:
+        taken = original(*args, **more)
+        found.append(bool(taken))
+        return taken
 
-        monkeypatch.setattr(module, function, spy)
+    monkeypatch.setattr(module, function, spy)
     for seed in range(40):
         rng = np.random.default_rng(seed)
         state = state_of(reference_of(rng))
@@ -109,11 +101,16 @@ def test_random_instructions_go_both_ways(
     assert 0.1 < np.mean(found) < 0.98, np.mean(found)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_programs_are_the_same_with_and_without_checks(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_random_programs_are_the_same_with_and_without_checks_and_views(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, inputs, want, _ = random_program(seed, TINY, many=12, more=[random_depthwise])
-    got = Machine(TINY).run(made, inputs, check=False)
-    np.testing.assert_array_equal(got["out"], want["out"])
+    machine = Machine(TINY)
+    got = machine.run(made, inputs, check=False)["out"]
+    by_address(monkeypatch)
+    for result in (got, *(machine.run(made, inputs, check)["out"] for check in (True, False))):
+        np.testing.assert_array_equal(result, want["out"])
 
 
 def test_pipelines_are_right_without_checks() -> None:
