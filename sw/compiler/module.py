@@ -190,11 +190,18 @@ def one_thread() -> Iterator[None]:
 
 def quiet_import() -> None:
     """Import torchao without its notices about optional GPU libraries."""
+    with quiet():
+        import torchao.quantization.pt2e  # noqa: F401
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings: for imports that have something to say about what nobody uses here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         level = logging.root.manager.disable
         logging.disable(logging.WARNING)
         try:
-            import torchao.quantization.pt2e  # noqa: F401
+            yield
         finally:
             logging.disable(level)

@@ -1,4 +1,4 @@
-"""The command line: `systola sim|run|verify|exec|compile|disasm|bench|config|doctor|…`.
+"""The command line: `systola sim|run|verify|quantize|exec|compile|disasm|bench|config|doctor|…`.
 
 Exit codes: 0 done and equal, 1 a comparison failed, 2 bad input, 130 interrupted. Everything a user
 can get wrong is a `SystolaError`, printed as one message on stderr without a trace-back.
@@ -17,7 +17,7 @@ from rich.console import Console
 from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
 from sw.runtime.report import Report, check_json, write_json
-from sw.runtime.session import DeviceOptions
+from sw.runtime.session import Arrays, DeviceOptions
 
 app = typer.Typer(
     name="systola",
@@ -42,6 +42,14 @@ WavesOption = Annotated[bool, typer.Option("--waves", help="debug build; record 
 DeviceOption = Annotated[str, typer.Option("--device", "-d", help="rtl or golden")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="compare golden with the TOSA reference model too")
+]
+InputOption = Annotated[
+    list[Path] | None,
+    typer.Option("--input", help="samples as .npy; repeat it for each argument of the model"),
+]
+CalibOption = Annotated[
+    list[Path] | None,
+    typer.Option("--calib", help="data to quantize your own model on, as .npy (the inputs)"),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the report to this file")]
 
@@ -106,31 +114,41 @@ def sim(
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="digits (an unknown name lists them)")],
+    model: Annotated[
+        str, typer.Argument(help="a network, FILE of quantize, path.py:function, program.pt2")
+    ],
     config: ConfigOption = "default",
     settings: SetOption = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="number of test images (all)")
+        int | None, typer.Option("--limit", "-n", help="number of samples (digits: all, others 2)")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="of the memory's stalls")] = 0,
     latency: LatencyOption = 100,
     stall: StallOption = 0.0,
     device: DeviceOption = "golden",
     verify: VerifyOption = False,
+    inputs: InputOption = None,
+    calibration: CalibOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder for the outputs as float .npy")
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Classify real test images with a network; the RTL is compared with the golden model."""
-    from sw.runtime.model_runs import chosen_count, run_model, verify_model
+    """Run a network on its samples or yours; the RTL is compared with the golden model."""
+    from sw.runtime.model_runs import chosen_count, float_outputs, run_model, verify_model
     from sw.runtime.models import get_model
-    from sw.runtime.session import open_device
+    from sw.runtime.session import open_device, save_outputs
 
     check_json(json_file)
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
-    network = get_model(model)
+    network = get_model(model, inputs or (), calibration or ())
     count = chosen_count(network, limit)
+    outputs: list[Arrays] = []
     with open_device(npu, options) as opened:
-        report = run_model(network, opened, limit=count)
+        report = run_model(network, opened, limit=count, collected=outputs)
+    if out is not None:
+        save_outputs(float_outputs(network, outputs), out)
     if verify:
         report.reference = verify_model(network, npu, limit=count).reference
     finish(report, json_file)
@@ -145,7 +163,9 @@ def verify(
     config: ConfigOption = "default",
     settings: SetOption = None,
     seed: SeedOption = 0,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="images of a model")] = 8,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="samples of a model")] = 8,
+    inputs: InputOption = None,
+    calibration: CalibOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Compare the golden model with the TOSA reference model on the compiler's own graph."""
@@ -160,7 +180,7 @@ def verify(
     typer.echo(f"tosa-tools {reference_version()}, configuration {npu.name} {npu.digest_hex}")
     reports = []
     for name in names:
-        report = verify_target(name, npu, shape, seed, limit)
+        report = verify_target(name, npu, shape, seed, limit, (inputs or (), calibration or ()))
         reports.append(report)
         typer.echo(f"{name} {report.shape}: {' '.join(report.verdict())}")
     if json_file is not None:
@@ -192,6 +212,7 @@ def cold_start_times() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script and of `python -m systola`."""
     import sw.runtime.cli_campaign
+    import sw.runtime.cli_models
     import sw.runtime.cli_tools
     import sw.runtime.cli_visibility  # noqa: F401 (their commands register themselves)
 

@@ -10,8 +10,10 @@ from rich.table import Table
 from spec.config import PRESETS
 from spec.program import load_image
 from sw.runtime.cli import (
+    CalibOption,
     ConfigOption,
     DeviceOption,
+    InputOption,
     JsonOption,
     LatencyOption,
     SeedOption,
@@ -138,14 +140,17 @@ def compile_program(
     dump_after: Annotated[
         str, typer.Option("--dump-after", help="stages to write as text, comma-separated; or all")
     ] = "",
+    inputs: InputOption = None,
+    calibration: CalibOption = None,
 ) -> None:
     """Compile a kernel or a model into a program image."""
     from sw.runtime.targets import compile_target
 
     npu = chosen_config(config, settings)
     stages = tuple(s for s in dump_after.split(",") if s)
-    image = compile_target(target, npu, shape, seed, stages)
-    path = out or Path(f"{target}-{config}.systola")
+    data = (inputs or (), calibration or ())
+    image = compile_target(target, npu, shape, seed, stages, data)
+    path = out or Path(f"{image.info.get('name', target)}-{config}.systola")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         image.save(path)

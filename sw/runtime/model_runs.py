@@ -1,11 +1,13 @@
 """What `systola run` and `systola verify` do with a model: samples through devices, and figures."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from sw.compiler.ports import unpack_outputs
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.models import Model, ModelError, compile_model, pcc, pcc_between
 from sw.runtime.report import Comparison, Report, compare
@@ -68,6 +70,13 @@ def run_model(
             collected.append(outputs)
     report.extra = figures(model, np.concatenate(logits))
     return report
+
+
+def float_outputs(model: Model, runs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Every output over all runs as float32 [samples, …], by port name."""
+    ports = model.imported().outputs
+    columns = zip(*(unpack_outputs(model.imported(), outputs) for outputs in runs), strict=True)
+    return {port.name: np.concatenate(c) for port, c in zip(ports, columns, strict=True)}
 
 
 def verify_model(model: Model, config: NpuConfig, *, batch: int = 0, limit: int = 8) -> Report:

@@ -1,5 +1,8 @@
 """What the command line compiles, runs and verifies by name: kernels with a shape, and models."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.program import Image
@@ -7,6 +10,9 @@ from sw.runtime import kernels
 from sw.runtime.kernels import Workload
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, run_program
+
+Data = tuple[Sequence[Path], Sequence[Path]]
+"""A model's inputs and calibration data as `.npy` files."""
 
 SMALL_MACS = 20_000_000
 """Networks below are part of "everything"; the others are verified where they are named."""
@@ -48,7 +54,12 @@ def is_model(name: str, shape: str | None) -> bool:
 
 
 def compile_target(
-    name: str, config: NpuConfig, shape: str | None, seed: int, dump_after: tuple[str, ...]
+    name: str,
+    config: NpuConfig,
+    shape: str | None,
+    seed: int,
+    dump_after: tuple[str, ...],
+    data: Data = ((), ()),
 ) -> Image:
     """The program image of a kernel or a model; stages in `dump_after` are printed."""
     from sw.compiler import compile_graph
@@ -56,19 +67,26 @@ def compile_target(
     if is_model(name, shape):
         from sw.runtime.models import compile_model, get_model
 
-        return compile_model(get_model(name), config, dump_after=dump_after)
+        return compile_model(get_model(name, *data), config, dump_after=dump_after)
     work = build_kernel(name, shape, seed)
     info = {"shape": shape_text(work), "macs": work.macs}
     return compile_graph(work.graph, config, name=name, dump_after=dump_after, info=info)
 
 
-def verify_target(name: str, config: NpuConfig, shape: str | None, seed: int, limit: int) -> Report:
+def verify_target(
+    name: str,
+    config: NpuConfig,
+    shape: str | None,
+    seed: int,
+    limit: int,
+    data: Data = ((), ()),
+) -> Report:
     """Golden against the TOSA reference model; models on `limit` images."""
     if is_model(name, shape):
         from sw.runtime.model_runs import verify_model
         from sw.runtime.models import get_model
 
-        return verify_model(get_model(name), config, limit=limit)
+        return verify_model(get_model(name, *data), config, limit=limit)
     work = build_kernel(name, shape, seed)
     return run_kernel(work, config, DeviceOptions(device="golden"), verify=True)
 

@@ -63,9 +63,9 @@ def build_user_model(name: str, inputs: Sequence[Path], calibration: Sequence[Pa
             f"{name}: the inputs of this model are not known; give --input file.npy for each "
             "argument, or let the function return (module, example_inputs)"
         )
-    data = read_inputs(calibration, "--calib", examples or tests) if calibration else tests
     # Without example inputs the first sample is the example.
-    batch = len(examples[0]) if examples else 1
+    examples = examples or tuple(test[:1] for test in tests)
+    data = read_inputs(calibration, "--calib", examples) if calibration else tests
     facts = {
         "name": loaded.name,
         "source": name,
@@ -73,7 +73,7 @@ def build_user_model(name: str, inputs: Sequence[Path], calibration: Sequence[Pa
         "calibration": ", ".join(map(str, calibration)) or "the inputs themselves",
         "weights": "the user's",
     }
-    return build(loaded.module, data, tests, facts=facts, batch=batch)
+    return build(loaded.module, data, tests, facts=facts, batch=len(examples[0]))
 
 
 def load_function(name: str) -> Loaded:
@@ -121,8 +121,29 @@ def load_pt2(path: Path) -> Loaded:
             f"{path}: exported with keyword arguments {', '.join(keywords)}; export it with "
             "positional ones"
         )
-    module = program.module(check_guards=False)
-    return Loaded(name=path.stem, module=module, examples=_examples(str(path), arguments))
+    return Loaded(
+        name=path.stem, module=_program_module(program), examples=_examples(str(path), arguments)
+    )
+
+
+def _program_module(program: Any) -> Any:
+    """A saved program as a module that can be exported once more."""
+    import torch
+
+    class Program(torch.nn.Module):
+        """The program's own module refuses to be switched between training and inference."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.program = program.module(check_guards=False)
+
+        def train(self, mode: bool = True) -> "Program":
+            return self
+
+        def forward(self, *arguments: Any) -> Any:
+            return self.program(*arguments)
+
+    return Program()
 
 
 def read_inputs(

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from sw.compiler.module import quiet
 from sw.runtime.networks.photographs import DATA, crops
 from sw.runtime.networks.prepared import CALIBRATION, TEST, Prepared
 from sw.runtime.networks.weights import WEIGHTS, initialise, seeded
@@ -37,7 +38,8 @@ _SYMMETRIC = ((0.5,) * 3, (0.5,) * 3)
 
 
 def _resnet18() -> nn.Module:
-    from transformers import ResNetConfig, ResNetForImageClassification
+    with quiet():
+        from transformers import ResNetConfig, ResNetForImageClassification
 
     config = ResNetConfig(
         depths=[2, 2, 2, 2],
@@ -50,19 +52,22 @@ def _resnet18() -> nn.Module:
 
 
 def _resnet50() -> nn.Module:
-    from transformers import ResNetConfig, ResNetForImageClassification
+    with quiet():
+        from transformers import ResNetConfig, ResNetForImageClassification
 
     return ResNetForImageClassification(ResNetConfig(num_labels=LABELS))
 
 
 def _mobilenet_v1() -> nn.Module:
-    from transformers import MobileNetV1Config, MobileNetV1ForImageClassification
+    with quiet():
+        from transformers import MobileNetV1Config, MobileNetV1ForImageClassification
 
     return MobileNetV1ForImageClassification(MobileNetV1Config(num_labels=LABELS))
 
 
 def _mobilenet_v2() -> nn.Module:
-    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
+    with quiet():
+        from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
 
     return MobileNetV2ForImageClassification(MobileNetV2Config(num_labels=LABELS))
 
