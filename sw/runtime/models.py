@@ -203,11 +203,15 @@ def get_model(
     for those. inputs: `.npy` files, one per argument, to run instead of the model's own samples.
     Each model is loaded once. `ModelError` lists the built-in ones.
     """
-    return _get_model(name, tuple(inputs), tuple(calibration))
+    # Names of files mean something in this folder only.
+    folder = None if name in NETWORKS and not inputs else Path.cwd()
+    return _get_model(name, tuple(inputs), tuple(calibration), folder)
 
 
 @lru_cache(maxsize=12)
-def _get_model(name: str, inputs: tuple[Path, ...], calibration: tuple[Path, ...]) -> StoredModel:
+def _get_model(
+    name: str, inputs: tuple[Path, ...], calibration: tuple[Path, ...], _folder: Path | None
+) -> StoredModel:
     from sw.runtime.networks.user import is_module
 
     if is_module(name):
