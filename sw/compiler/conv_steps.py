@@ -131,7 +131,10 @@ class Accumulators:
     def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
         self.plan = plan
         self.places = Places.of(
-            plan.th * plan.tw, together(plan.parts, plan.ramp, plan.group), config
+            plan.th * plan.tw,
+            together(plan.parts, plan.ramp, plan.group),
+            config,
+            plan.shared,
         )
         self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
         self.start = self.next = 0

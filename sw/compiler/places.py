@@ -16,6 +16,7 @@ class Places:
 
     Neighbouring blocks lie in different lanes, which are banks of the accumulator, so that VECTOR
     empties one while MATRIX fills another. Tiles so small that MATRIX hardly writes need no lanes.
+    Every other bank is left to the depthwise engine where that runs beside (`shared`).
     """
 
     lanes: int
@@ -24,8 +25,11 @@ class Places:
     pitch: int
 
     @staticmethod
-    def of(vectors: int, needed: int, config: NpuConfig) -> "Places":
+    def of(vectors: int, needed: int, config: NpuConfig, shared: bool = False) -> "Places":
         """Places for tiles of `vectors`, of which `needed` blocks live at once."""
+        halves = Places(2, config.acc_half, config.acc_bank // vectors, vectors)
+        if shared and halves.count >= max(2, needed):
+            return halves
         pitch = 1 << (vectors - 1).bit_length()
         tiny = Places(1, config.acc_vectors, config.acc_vectors // pitch, pitch)
         if vectors < config.rows and tiny.count >= max(2, needed):

@@ -8,7 +8,7 @@ Tensors lie at the top of the scratchpad, lowest address last; the buffers of a 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
 from spec.program import REGION_TEMP
@@ -20,6 +20,7 @@ from sw.compiler.layers import (
     Layer,
     LayerProgram,
     PoolLayer,
+    View,
 )
 
 LEAST = 8
@@ -28,15 +29,29 @@ LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip."""
+    """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
+
+    `channelwise`: tensors that only depthwise layers read, which want one channel after another.
+    """
 
     spad_bytes: int
     held: frozenset[str] = frozenset()
+    channelwise: frozenset[str] = frozenset()
 
     @staticmethod
     def whole(config: NpuConfig) -> "Room":
         """All of the scratchpad, nothing on chip."""
         return Room(config.spad_bytes)
+
+    def streams(self, view: View, config: NpuConfig) -> bool:
+        """Whether the depthwise engine follows the writer of a tensor channel by channel.
+
+        Both then accumulate whole images side by side: the writer in the first and third bank of
+        the accumulator, the reader in the others.
+        """
+        n, h, w, _ = view.shape
+        kept = view.tensor in self.held and view.tensor in self.channelwise
+        return kept and config.rows <= n * h * w <= config.acc_bank
 
 
 @dataclass(slots=True)
@@ -66,7 +81,8 @@ class _Life:
 
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     """Decide tensor by tensor, in order of birth."""
-    out = Residency(rooms=[Room.whole(config)] * len(program.layers))
+    whole = Room(config.spad_bytes, channelwise=_channelwise(program))
+    out = Residency(rooms=[whole] * len(program.layers))
     placed: list[tuple[_Life, int]] = []
     for life in _lives(program, config):
         at = _place(life, placed, config)
@@ -102,7 +118,19 @@ def _cost(cost: Cost, layer: Layer, room: Room) -> int:
 
 
 def _with(room: Room, root: str, at: int) -> Room:
-    return Room(min(room.spad_bytes, at), room.held | {root})
+    return replace(room, spad_bytes=min(room.spad_bytes, at), held=room.held | {root})
+
+
+def _channelwise(program: LayerProgram) -> frozenset[str]:
+    """The tensors of products that only depthwise layers read."""
+    products = {x.output.tensor for x in program.layers if isinstance(x, ConvLayer)}
+    others = {
+        view.tensor
+        for x in program.layers
+        if not isinstance(x, DepthwiseLayer)
+        for view in x.inputs
+    }
+    return frozenset(products - others)
 
 
 def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:

@@ -19,7 +19,7 @@ from sw.compiler.layers import DepthwiseLayer, Residual
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_depthwise import DepthwisePlan, boxes
 
-ACC_BANKS = 4
+ALL_BANKS, SHARED_BANKS = (0, 1, 2, 3), (1, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,14 @@ class DepthwiseScheduler(LayerEmitter):
 
     def _units(self, box: Box) -> list[_Unit]:
         room = self.config.acc_bank
+        banks = SHARED_BANKS if self.plan.shared else ALL_BANKS
         # Tensors come from the layer before channel by channel.
         pieces = list(units(box, self.config.cols, room, channels_first=self.plan.held_in))
         out = []
         for i, piece in enumerate(pieces):
-            out.append(_Unit(box, piece, self.turn * room, i == len(pieces) - 1))
-            self.turn = (self.turn + 1) % ACC_BANKS
+            bank = banks[self.turn % len(banks)]
+            out.append(_Unit(box, piece, bank * room, i == len(pieces) - 1))
+            self.turn += 1
         return out
 
     # Loads ------------------------------------------------------------------------------------

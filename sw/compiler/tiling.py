@@ -31,7 +31,9 @@ class Planner:
 
     def plan(self, layer: Layer, room: Room) -> Plan:
         """The best plan of `layer` in `room`; `CompileError` if none fits."""
-        key = (_signature(layer), room.spad_bytes, tuple(_held(layer, room)))
+        views = (*layer.inputs, layer.output)
+        held = tuple((v.tensor in room.held, room.streams(v, self.config)) for v in views)
+        key = (_signature(layer), room.spad_bytes, held)
         if key not in self._known:
             try:
                 self._known[key] = _plan(layer, self.config, room)
@@ -48,10 +50,6 @@ class Planner:
             return self.plan(layer, room).cycles
         except CompileError:
             return None
-
-
-def _held(layer: Layer, room: Room) -> list[bool]:
-    return [view.tensor in room.held for view in (*layer.inputs, layer.output)]
 
 
 def _signature(layer: Layer) -> Hashable:

@@ -38,6 +38,7 @@ class ConvPlan:
     buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
     `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
+    `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     """
 
     th: int
@@ -52,6 +53,7 @@ class ConvPlan:
     joint: bool
     held_in: bool
     held_out: bool
+    shared: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -76,6 +78,7 @@ class ConvPlan:
             f"{'tiles' if self.tiles_outer else 'groups'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
+            f"{' shared' if self.shared else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}"
@@ -90,11 +93,14 @@ class _Search:
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
         self.geo, self.config, self.room = geo, config, room
         self.cost = ConvCost(geo, config, room)
+        self.shared = room.streams(geo.output, config)
         self.blocks = self.cost.blocks
 
     def plans(self) -> Iterator[ConvPlan]:
         """Candidates with as few parts of the reduction as fit at all."""
         widths = _steps(self.geo.ow, self.config.acc_half)
+        if self.shared:
+            widths = [self.geo.ow]
         for parts in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often, but
             # for windows, whose columns share nothing.
@@ -151,7 +157,7 @@ class _Search:
     def _with_width(self, tw: int, parts: tuple[Part, ...]) -> Iterator[ConvPlan]:
         limit = max(1, self.config.acc_half // tw)
         groups = _groups(self.blocks)
-        for th in _steps(self.geo.oh, limit):
+        for th in [self.geo.oh] if self.shared else _steps(self.geo.oh, limit):
             for group in groups:
                 single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
                 if self._group_fits(group, th * tw, len(parts), single):
@@ -170,7 +176,7 @@ class _Search:
 
     def _span(self, vectors: int, tiles: int, group: int, needed: int) -> int:
         """Column blocks of an instruction: few instructions, but several, so that they overlap."""
-        places = Places.of(vectors, needed, self.config)
+        places = Places.of(vectors, needed, self.config, self.shared)
         most = min(group, places.span)
         if places.lanes == 1:
             return most
@@ -221,6 +227,7 @@ class _Search:
                         joint=joint,
                         held_in=held_in,
                         held_out=held_out,
+                        shared=self.shared,
                         act_slots=act_slots,
                         wgt_slots=wgt_slots,
                         out_slots=turns if out else 0,

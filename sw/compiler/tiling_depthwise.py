@@ -46,6 +46,7 @@ class DepthwisePlan:
     ahead: int
     held_in: bool
     held_out: bool
+    shared: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -201,6 +202,7 @@ class _Search:
                 ahead=ahead,
                 held_in=self.held_in,
                 held_out=self.held_out,
+            shared=self.room.streams(layer.input, config),
                 act_slots=act_slots,
                 wgt_slots=wgt_slots,
                 out_slots=0 if self.held_out else min(2, turns),
