@@ -15,6 +15,9 @@ from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 
 
+_COMPUTES = (Opcode.MATRIX, Opcode.DEPTHWISE)
+
+
 def _chain(size: int, channels: int, layers: int) -> Graph:
     g = Graph()
     x = g.add_input("x", (1, size, size, channels))
@@ -102,3 +105,25 @@ def test_channels_of_the_same_pixels_are_told_apart() -> None:
     assert not _lanes(0, 16, one).spans(whole)
     assert _lanes(0, 32, one).spans(_lanes(16, 32, one))
     assert not _lanes(0, 32, one).spans(_lanes(16, 48, one))
+
+
+def test_depthwise_follows_channel_by_channel_in_other_banks() -> None:
+    """Units of both kinds alternate in the program and never meet in the accumulator."""
+    config, g = preset("default"), Graph()
+    x = conv(g, g.add_input("x", (1, 14, 14, 32)), 160, 1, seed=1)
+    g.outputs = [conv(g, depthwise(g, x, (3, 3), pad=(1, 1, 1, 1), seed=2), 32, 1, seed=3)]
+    done = run_stages(g, config)
+    engines = [n.opcode for n in done.draft.nodes if n.layer < 2 and n.opcode in _COMPUTES]
+    first = engines.index(Opcode.DEPTHWISE)
+    assert Opcode.MATRIX in engines[first:]
+    banks: dict[Opcode, set[int]] = {opcode: set() for opcode in _COMPUTES}
+    for node in done.draft.nodes:
+        if node.layer < 2 and node.opcode in _COMPUTES:
+            for access in node.accesses:
+                if access.buffer.place is Place.ACC:
+                    banks[node.opcode] |= {
+                        access.start // config.acc_bank,
+                        (access.stop - 1) // config.acc_bank,
+                    }
+    assert banks == {Opcode.MATRIX: {0, 2}, Opcode.DEPTHWISE: {1, 3}}
+    assert_compiles_exactly(g, config, random_inputs(g))

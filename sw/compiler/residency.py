@@ -32,11 +32,14 @@ class Room:
     """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
+    `beside`: a product next to a depthwise layer, or the reverse: they take turns in the banks of
+    the accumulator, the product in the first and third.
     """
 
     spad_bytes: int
     held: frozenset[str] = frozenset()
     channelwise: frozenset[str] = frozenset()
+    beside: bool = False
 
     @staticmethod
     def whole(config: NpuConfig) -> "Room":
@@ -46,8 +49,7 @@ class Room:
     def streams(self, view: View, config: NpuConfig) -> bool:
         """Whether the depthwise engine follows the writer of a tensor channel by channel.
 
-        Both then accumulate whole images side by side: the writer in the first and third bank of
-        the accumulator, the reader in the others.
+        Then both accumulate whole images.
         """
         n, h, w, _ = view.shape
         kept = view.tensor in self.held and view.tensor in self.channelwise
@@ -82,7 +84,7 @@ class _Life:
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     """Decide tensor by tensor, in order of birth."""
     whole = Room(config.spad_bytes, channelwise=_channelwise(program))
-    out = Residency(rooms=[whole] * len(program.layers))
+    out = Residency(rooms=[replace(whole, beside=b) for b in _beside(program)])
     placed: list[tuple[_Life, int]] = []
     for life in _lives(program, config):
         at = _place(life, placed, config)
@@ -119,6 +121,20 @@ def _cost(cost: Cost, layer: Layer, room: Room) -> int:
 
 def _with(room: Room, root: str, at: int) -> Room:
     return replace(room, spad_bytes=min(room.spad_bytes, at), held=room.held | {root})
+
+
+def _beside(program: LayerProgram) -> list[bool]:
+    """Of each layer, whether it exchanges a tensor with one of the other kind."""
+    writers = {layer.output.tensor: i for i, layer in enumerate(program.layers)}
+    out = [False] * len(program.layers)
+    for i, layer in enumerate(program.layers):
+        before = writers.get(layer.inputs[0].tensor)
+        if before is None:
+            continue
+        kinds = {type(layer), type(program.layers[before])}
+        if kinds == {ConvLayer, DepthwiseLayer}:
+            out[i] = out[before] = True
+    return out
 
 
 def _channelwise(program: LayerProgram) -> frozenset[str]:

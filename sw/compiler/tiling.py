@@ -33,7 +33,7 @@ class Planner:
         """The best plan of `layer` in `room`; `CompileError` if none fits."""
         views = (*layer.inputs, layer.output)
         held = tuple((v.tensor in room.held, room.streams(v, self.config)) for v in views)
-        key = (_signature(layer), room.spad_bytes, held)
+        key = (_signature(layer), room.spad_bytes, room.beside, held)
         if key not in self._known:
             try:
                 self._known[key] = _plan(layer, self.config, room)

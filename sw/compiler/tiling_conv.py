@@ -93,13 +93,14 @@ class _Search:
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
         self.geo, self.config, self.room = geo, config, room
         self.cost = ConvCost(geo, config, room)
-        self.shared = room.streams(geo.output, config)
+        self.shared, self.whole = room.beside, room.streams(geo.output, config)
         self.blocks = self.cost.blocks
 
     def plans(self) -> Iterator[ConvPlan]:
         """Candidates with as few parts of the reduction as fit at all."""
-        widths = _steps(self.geo.ow, self.config.acc_half)
-        if self.shared:
+        most = self.config.acc_bank if self.shared else self.config.acc_half
+        widths = _steps(self.geo.ow, most)
+        if self.whole:
             widths = [self.geo.ow]
         for parts in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often, but
@@ -155,9 +156,10 @@ class _Search:
         )
 
     def _with_width(self, tw: int, parts: tuple[Part, ...]) -> Iterator[ConvPlan]:
-        limit = max(1, self.config.acc_half // tw)
+        most = self.config.acc_bank if self.shared else self.config.acc_half
+        limit = max(1, most // tw)
         groups = _groups(self.blocks)
-        for th in [self.geo.oh] if self.shared else _steps(self.geo.oh, limit):
+        for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
             for group in groups:
                 single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
                 if self._group_fits(group, th * tw, len(parts), single):

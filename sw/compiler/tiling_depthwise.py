@@ -148,6 +148,12 @@ class _Search:
     def plans(self) -> Iterator[DepthwisePlan]:
         """Candidates: whole rows if they fit; the smallest possible tile as a last resort."""
         _, oh, ow, c = self.layer.output.shape
+        if self.room.streams(self.layer.input, self.config):
+            # Whole images, so that the layer follows its input channel by channel.
+            cut = [self._sized(oh, ow, tc) for tc in halvings(c, self.config.cols)]
+            if any(cut):
+                yield from (plan for plan in cut if plan is not None)
+                return
         found = False
         for tw in halvings(ow, 1):
             if tw > self.config.acc_bank:
@@ -202,7 +208,7 @@ class _Search:
                 ahead=ahead,
                 held_in=self.held_in,
                 held_out=self.held_out,
-            shared=self.room.streams(layer.input, config),
+                shared=self.room.beside,
                 act_slots=act_slots,
                 wgt_slots=wgt_slots,
                 out_slots=0 if self.held_out else min(2, turns),
