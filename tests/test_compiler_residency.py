@@ -14,7 +14,6 @@ from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 
-
 _COMPUTES = (Opcode.MATRIX, Opcode.DEPTHWISE)
 
 
