@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from golden_model.access import Context
 from golden_model.clocks import poster, waiter
+from golden_model.merging import merged
 from golden_model.program import Plan, Slots
 from spec.isa import Engine
 
@@ -77,17 +78,17 @@ def release(context: Context, plan: Plan, slots: Slots) -> None:
 
 
 def engine(context: Context, queue: Queue, execute: Execute) -> Coroutine:
-    """Load, store and vector: one sequencer."""
+    """All but matrix: one sequencer."""
     while True:
         while not queue.waiting:
             yield Blocked(queue.name, None, "has no instruction")
         plan = queue.waiting.popleft()
         queue.active = plan
-        for chunk in range(plan.chunks.size):
-            if plan.waits:
-                yield from acquire(context, plan, plan.main_waits(chunk))
-            execute(context, plan, chunk)
-            if plan.posts:
-                release(context, plan, plan.main_posts(chunk))
+        following = 0
+        while following < plan.chunks.size:
+            yield from acquire(context, plan, plan.main_waits(following))
+            part, chunk, following = merged(context, plan, following)
+            execute(context, part, chunk)
+            release(context, part, part.main_posts(chunk))
             yield None
         queue.active = None

@@ -45,6 +45,7 @@ class Form:
         self.chunks = Chunks(self.loops, level)
         self.nest = Nest(self.loops, level, len(self.loops))
         self.cache: dict[object, Any] = {}
+        self._groups: dict[int, dict[int, tuple[int, int]]] = {}
         self._slots = {"wait": instruction.waits, "post": instruction.posts}
         self._firing: dict[tuple[str, bool, int, bool], list[tuple[int, int]]] = {}
 
@@ -67,6 +68,15 @@ class Form:
             ]
         return self._firing[key]
 
+    def groups(self, level: int) -> dict[int, tuple[int, int]]:
+        """Chunks that begin one of `level`: which one of those, and where the next begins."""
+        if level not in self._groups:
+            begin = [i for i, start in enumerate(self.chunks.starts) if start <= level]
+            following = [*begin[1:], self.chunks.size]
+            numbered = enumerate(zip(begin, following, strict=True))
+            self._groups[level] = {first: (i, after) for i, (first, after) in numbered}
+        return self._groups[level]
+
     def _times(self, slot: Sync, outer_last: bool) -> int:
         if slot.level <= self.level:
             return 1
@@ -82,14 +92,27 @@ class Forms:
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
-        self._known: dict[tuple[Opcode, int], Form] = {}
+        self._known: dict[tuple[Opcode, int, int], Form] = {}
 
-    def of(self, instruction: Instruction, word: int) -> Form:
-        """word: the encoded instruction."""
-        key = (instruction.opcode, word & _MASKS[instruction.opcode])
+    def of(self, instruction: Instruction, word: int) -> list[Form]:
+        """The instruction's form, then those in larger chunks, the largest first.
+
+        word: the encoded instruction. Chunks may be merged up to the level of any slot of the
+        weight sequencer, which has a pace of its own.
+        """
+        level = self._level(instruction)
+        if self._strict:
+            return [self._find(instruction, word, level)]
+        slots = (*instruction.waits, *instruction.posts)
+        least = max((s.level for s in slots if s.point is Point.WEIGHTS), default=0)
+        levels = [level, *range(least, level)]
+        return [self._find(instruction, word, i) for i in levels]
+
+    def _find(self, instruction: Instruction, word: int, level: int) -> Form:
+        key = (instruction.opcode, word & _MASKS[instruction.opcode], level)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Form(instruction, self._level(instruction))
+            found = self._known[key] = Form(instruction, level)
         return found
 
     def _level(self, instruction: Instruction) -> int:

@@ -7,6 +7,7 @@ from golden_model.access import Context
 from golden_model.clocks import Clock, Timeline
 from golden_model.engine import NOWHERE, Blocked, Coroutine, Queue, acquire, release
 from golden_model.folds import folds_of
+from golden_model.merging import merged
 from golden_model.products import Stream, Weights, read_weights
 from golden_model.program import Plan, Slots
 from spec.isa import Point, Sync
@@ -14,12 +15,16 @@ from spec.isa import Point, Sync
 
 @dataclass(slots=True)
 class Handshake:
-    """Between the two sequencers. Chunks of weights are counted over the whole run."""
+    """Between the two sequencers. Chunks of weights are counted over the whole run.
+
+    skip: how many of those to come the main sequencer has read for itself.
+    """
 
     plans: deque[Plan] = field(default_factory=deque)
     active: Plan | None = None
     ready: deque[Weights] = field(default_factory=deque)
     begun: int = 0
+    skip: int = 0
     finished: dict[int, Clock] = field(default_factory=dict)
 
     def position(self) -> int:
@@ -47,7 +52,10 @@ def weight_sequencer(context: Context, shared: Handshake) -> Coroutine:
             # Hardware reads up to a fold earlier than this, and has then seen less.
             if clocks is not None and (before := shared.finished.pop(number - 3, None)) is not None:
                 clocks.learn(Timeline.WEIGHTS, before)
-            shared.ready.append(read_weights(context, plan, chunk))
+            if shared.skip:
+                shared.skip -= 1
+            else:
+                shared.ready.append(read_weights(context, plan, chunk))
             # Progress even if this sequencer is held back next: the main one can go on.
             yield None
             if folds.steps(chunk).size > 1:
@@ -75,22 +83,32 @@ def main_sequencer(context: Context, queue: Queue, shared: Handshake) -> Corouti
         queue.active = plan
         folds = folds_of(plan)
         weight_chunk = -1
-        for chunk in range(plan.chunks.size):
-            yield from acquire(context, plan, plan.main_waits(chunk))
+        following = 0
+        while following < plan.chunks.size:
+            first = following
+            yield from acquire(context, plan, plan.main_waits(first))
+            part, chunk, following = merged(context, plan, first)
             # Level 0 begins with the first chunk, so `weights` is always set there.
-            if plan.chunks.starts[chunk] <= folds.level:
+            if plan.chunks.starts[first] <= folds.level:
                 while not shared.ready:
                     yield Blocked(queue.name, plan.index, "waits for its weights")
                 weights = shared.ready.popleft()
-                weight_chunk += 1
-                shared.begun += 1
+                begun = sum(s <= folds.level for s in plan.chunks.starts[first:following])
+                weight_chunk += begun
+                shared.begun += begun
+                # No slot of the weight sequencer acts in between: all weights are still there.
+                again = part is not plan and part.level <= folds.level
+                shared.skip += begun - 1 if again else 0
                 if clocks is not None and weights.read is not None:
                     clocks.learn(Timeline.MATRIX_ISSUE, weights.read)
                 yield None
-            Stream(context, plan, chunk, weight_chunk, weights).execute()
+                if again:
+                    weights = read_weights(context, part, chunk)
+            of_part = chunk if part.level <= folds.level else weight_chunk
+            Stream(context, part, chunk, of_part, weights).execute()
             if clocks is not None and plan.chunks.ends[chunk] <= folds.level:
                 finished = clocks.publish(Timeline.MATRIX_ISSUE)
                 shared.finished[shared.begun - 1] = finished
-            release(context, plan, plan.main_posts(chunk))
+            release(context, part, part.main_posts(chunk))
             yield None
         queue.active = None

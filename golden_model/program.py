@@ -25,7 +25,10 @@ Slots = list[tuple[Sync, int]]
 
 
 class Plan:
-    """One instruction, to be executed in the chunks of its form."""
+    """One instruction, to be executed in the chunks of its form.
+
+    coarser: the same in larger chunks, the largest first, for `golden_model.merging`.
+    """
 
     def __init__(self, instruction: Instruction, index: int, form: Form) -> None:
         self.instruction = instruction
@@ -37,6 +40,7 @@ class Plan:
         self.posts = instruction.posts
         self.level, self.loops, self.cache = form.level, form.loops, form.cache
         self.chunks, self.nest = form.chunks, form.nest
+        self.coarser: list[Plan] = []
 
     def main_waits(self, chunk: int) -> Slots:
         """The slots that hold back the main sequencer before a chunk."""
@@ -96,8 +100,10 @@ class Program:
                 out.append(None)
                 continue
             raw = self._code[self._offsets[index] : self._offsets[index + 1]]
-            form = forms.of(instruction, int.from_bytes(raw, "little"))
-            out.append(Plan(instruction, index, form))
+            form, *larger = forms.of(instruction, int.from_bytes(raw, "little"))
+            plan = Plan(instruction, index, form)
+            plan.coarser = [Plan(instruction, index, other) for other in larger]
+            out.append(plan)
         return out
 
     @cached_property

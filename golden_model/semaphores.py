@@ -1,6 +1,7 @@
 """Counting semaphores, and what a wait proves about the posts it has waited for."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from golden_model.clocks import Clock, Clocks, Timeline
 from golden_model.errors import HazardError, MachineFault
@@ -48,6 +49,17 @@ class Semaphores:
         self.values[slot.sem] -= slot.amount
         if self.clocks is not None:
             self._order(slot, timeline, self.clocks)
+        return True
+
+    def take_all(self, slots: Sequence[tuple[Sync, int]]) -> bool:
+        """Take what all slots together take, each as often as it acts, or nothing."""
+        needed: dict[int, int] = {}
+        for slot, times in slots:
+            needed[slot.sem] = needed.get(slot.sem, 0) + slot.amount * times
+        if any(self.values[semaphore] < amount for semaphore, amount in needed.items()):
+            return False
+        for semaphore, amount in needed.items():
+            self.values[semaphore] -= amount
         return True
 
     def post(self, slot: Sync, timeline: Timeline, index: int, times: int = 1) -> None:

@@ -1,5 +1,6 @@
 """The model's ways without checks: strided views, merged posts, gathered activations kept."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from golden_reference import Reference, randomize
 from random_pipelines import random_pipeline
 from random_programs import random_program
 
-from golden_model import DeadlockError, Machine, boxes
+from golden_model import DeadlockError, Machine, boxes, engine, matrix, merging
 from golden_model.machine import execute_program
 from spec import Instruction, NpuConfig, Opcode, preset
 from spec.isa import DType, Point, Space, Sync
@@ -118,6 +119,82 @@ def test_pipelines_are_right_without_checks() -> None:
         pipeline, made = random_pipeline(seed, TINY)
         got = Machine(TINY).run(made, {"x": pipeline.data}, check=False)["y"]
         np.testing.assert_array_equal(got, pipeline.expected(), f"seed {seed}")
+
+
+def test_chunks_are_merged_where_nothing_holds_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the comparisons above would show less than they seem to."""
+    merged: dict[Opcode, list[bool]] = {LOAD: [], STORE: [], MATRIX: [], VECTOR: []}
+
+    def spy(context: Any, plan: Any, chunk: int) -> Any:
+        part, number, following = merging.merged(context, plan, chunk)
+        merged[plan.instruction.opcode].append(part is not plan)
+        return part, number, following
+
+    monkeypatch.setattr(engine, "merged", spy)
+    monkeypatch.setattr(matrix, "merged", spy)
+    for seed in range(60):
+        pipeline, made = random_pipeline(seed, TINY)
+        Machine(TINY).run(made, {"x": pipeline.data}, check=False)
+    for opcode, found in merged.items():
+        # Loads go first, and take every free buffer as soon as there is one.
+        assert any(found) is (opcode is not LOAD), opcode
+        assert not all(found), opcode
+        found.clear()
+    Machine(TINY).run(made, {"x": pipeline.data}, check=True)
+    assert not any(itertools.chain(*merged.values()))
+
+
+def test_weights_that_are_replaced_between_folds_are_not_merged() -> None:
+    """The second block's weights take the place of the first one's."""
+    weights = {"region": 0, "chip_base": 64, "run": 16}
+    matrix = {
+        "act_base": 0,
+        "wgt_base": 64,
+        "wgt_row": 4,
+        "rows": 4,
+        "cols": 4,
+        "fold_loops": 1,
+        "loop": [{"count": 3, "acc": 2}, {"count": 2, "act": 4, "acc": 1}],
+        "wait": [Sync(sem=0, level=1, point=Point.WEIGHTS)],
+        "post": [Sync(sem=1, level=1, point=Point.WEIGHTS), Sync(sem=2)],
+    }
+    body = [
+        Instruction(LOAD, {"region": 0, "mem_base": 48, "run": 8}),
+        Instruction(LOAD, {**weights, "post": [Sync(sem=0)]}),
+        Instruction(
+            LOAD,
+            {
+                **weights,
+                "mem_base": 16,
+                "loop": [{"count": 2, "mem": 16}],
+                "wait": [Sync(sem=1, level=1)],
+                "post": [Sync(sem=0, level=1)],
+            },
+        ),
+        Instruction(MATRIX, matrix),
+        Instruction(
+            VECTOR,
+            {
+                "a_space": Space.ACC,
+                "a_type": DType.I32,
+                "o_type": DType.I32,
+                "lanes": 4,
+                "o_base": 256,
+                "o_min": -(1 << 31),
+                "o_max": (1 << 31) - 1,
+                "loop": [{"count": 6, "a": 1, "o": 16}],
+                "wait": [Sync(sem=2)],
+                "post": [Sync(sem=3)],
+            },
+        ),
+        Instruction(STORE, {"region": 2, "chip_base": 256, "run": 96, "wait": [Sync(sem=3)]}),
+    ]
+    data = np.random.default_rng(5).integers(-128, 128, 56, dtype=np.int8)
+    program = image(ROOMY, body, [], [("y", (3, 2, 4), "int32")], constants=data.view(np.uint8))
+    wide = data.astype(np.int32)
+    want = wide[48:].reshape(2, 4) @ wide[:48].reshape(3, 4, 4)
+    for check in (True, False):
+        np.testing.assert_array_equal(Machine(ROOMY).run(program, {}, check=check)["y"], want)
 
 
 def product(act: int = 0, acc: int = 0, **more: Any) -> tuple[Opcode, dict[str, Any]]:
