@@ -3,16 +3,20 @@
 import json
 import sqlite3
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from campaign_helpers import query, systola
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from spec import Image, preset
 from spec.isa import Instruction, Opcode, encode_program
 from sw.runtime.campaign.measure import Bench, carry_out
 from sw.runtime.campaign.plan import load_suite, suite_names
+from sw.runtime.campaign.progress import Bar, Lines
 from sw.runtime.campaign.store import Store
 from sw.runtime.campaign.summary import complaints, count, exit_code, repeat_command, verdict
 from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status, Task
@@ -400,3 +404,37 @@ def test_bad_input_is_one_message_and_exit_code_2(
     place = [] if "--db" in arguments else ["--db", str(tmp_path / "r.sqlite")]
     code, text = systola("regress", *arguments, *place)
     assert code == 2 and message in text and "Traceback" not in text
+
+
+def test_on_a_terminal_a_bar_goes_on_and_only_what_is_bad_is_a_line() -> None:
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, width=200, highlight=False)
+    with Progress(TextColumn("{task.description}"), MofNCompleteColumn(), console=console) as rich:
+        bar = Bar(rich)
+        bar.begin(3, 9)
+        bar.tick([(task(0, device="rtl"), 2.0), (task(1), 0.4)])
+        bar.end(task(0), Outcome(status=Status.PASSED, cycles=1234), 0.5)
+        bar.end(task(1), Outcome(status=Status.FAILED, message="wrong [0, 1]\nmore"), 1.5)
+        rich.refresh()
+    text = out.getvalue()
+    assert "matmul tiny rtl 2 s, matmul tiny golden 0 s" in text
+    assert "5/9" in text and "1 bad" not in text  # the next tick says so
+    assert "failed   matmul:3x5x7 tiny golden seed 1  1.5 s  wrong [0, 1]" in text
+    assert "passed" not in text and "more" not in text
+
+
+def test_elsewhere_every_run_is_a_line_and_silence_is_broken(monkeypatch) -> None:
+    out = StringIO()
+    lines = Lines(out)
+    lines.begin(1, 3)
+    lines.tick([(task(0), 2.0)])  # something was said a moment ago
+    lines.end(task(0), Outcome(status=Status.PASSED, cycles=1234), 0.5)
+    lines.end(task(1), Outcome(status=Status.BLOCKED, message="did not run: x error"), 0.0)
+    monkeypatch.setattr("sw.runtime.campaign.progress._SILENCE_S", -1.0)
+    lines.tick([(task(2), 61.2)])
+    assert out.getvalue().splitlines() == [
+        "1 of 3 are there from before",
+        "[2/3] passed   matmul:3x5x7 tiny golden seed 0  1,234 cycles  0.5 s",
+        "[3/3] blocked  matmul:3x5x7 tiny golden seed 1  did not run: x error",
+        "running: matmul:3x5x7 tiny golden seed 2 (61 s)",
+    ]
