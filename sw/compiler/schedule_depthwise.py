@@ -19,8 +19,6 @@ from sw.compiler.layers import DepthwiseLayer, Residual
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_depthwise import DepthwisePlan, boxes
 
-ALL_BANKS, SHARED_BANKS = (0, 1, 2, 3), (1, 3)
-
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
@@ -80,14 +78,16 @@ class DepthwiseScheduler(LayerEmitter):
             self._finish(pending)
 
     def _units(self, box: Box) -> list[_Unit]:
-        room = self.config.acc_bank
-        banks = SHARED_BANKS if self.plan.shared else ALL_BANKS
+        plan, config = self.plan, self.config
+        # A product beside has every other bank, from the first on.
+        starts = range(plan.lane if plan.shared else 0, config.acc_vectors, plan.lane)
+        places = starts[:: 2 if plan.shared else 1]
         # Tensors come from the layer before channel by channel.
-        pieces = list(units(box, self.config.cols, room, channels_first=self.plan.held_in))
+        pieces = list(units(box, config.cols, plan.lane, channels_first=plan.held_in))
         out = []
         for i, piece in enumerate(pieces):
-            bank = banks[self.turn % len(banks)]
-            out.append(_Unit(box, piece, bank * room, i == len(pieces) - 1))
+            acc = places[self.turn % len(places)]
+            out.append(_Unit(box, piece, acc, i == len(pieces) - 1))
             self.turn += 1
         return out
 

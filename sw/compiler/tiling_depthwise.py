@@ -25,8 +25,14 @@ UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
 UNIT_CYCLES = 8
 """Cycles that the pipelines lose per unit."""
 
+SHARE = 4
+"""Part of the scratchpad (1/SHARE) that a layer may fill without regard to the next one."""
+
 RAMPS = (1, 2, 4)
 """Rows of the first and of the last tile that are tried."""
+
+LONG = 24
+"""Units from which on a layer is long: larger ones then cost less than their instructions."""
 
 MAX_TILES = 400
 """Plans of more tiles are not looked at unless nothing else fits."""
@@ -37,12 +43,14 @@ class DepthwisePlan:
     """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
 
     Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
-    `held_in`, `held_out`: the input lies, or the result stays, on chip.
+    `lane`: accumulator vectors that a unit may take, which is all that its turn has. `held_in`,
+    `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs beside.
     """
 
     th: int
     tw: int
     tc: int
+    lane: int
     ahead: int
     held_in: bool
     held_out: bool
@@ -124,8 +132,12 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, room: Room) -> Dept
             hint="use a configuration with a larger scratchpad, or a smaller kernel",
         )
     plans += [ramped for p in _within(plans, 1.15) for ramped in search.ramped(p)]
-    # Bytes held are bytes that the next layer cannot load ahead.
-    return min(_within(plans, 1.01), key=lambda p: (p.traffic + p.spad_bytes, p.cycles))
+
+    def rank(plan: DepthwisePlan) -> tuple[int, int]:
+        # What is held beyond a fair share is missing where the next layer would load ahead.
+        return plan.traffic + max(0, plan.spad_bytes - config.spad_bytes // SHARE), plan.cycles
+
+    return min(_within(plans, 1.01), key=rank)
 
 
 def _within(plans: Sequence[DepthwisePlan], factor: float) -> list[DepthwisePlan]:
@@ -142,6 +154,10 @@ class _Search:
         self.passes = passes(layer, config.taps)
         self.held_in = layer.input.tensor in room.held
         self.held_out = layer.output.tensor in room.held
+        self.lane = config.acc_bank
+        pixels = math.prod(layer.output.shape[:3])
+        if not room.beside and pixels * -(-layer.output.shape[3] // config.cols) > LONG * self.lane:
+            self.lane = config.acc_half
         residual = None if layer.residual is None else layer.residual.operand.view
         self.added = None if residual is None or residual.tensor in room.held else residual
 
@@ -156,7 +172,7 @@ class _Search:
                 return
         found = False
         for tw in halvings(ow, 1):
-            if tw > self.config.acc_bank:
+            if tw > self.lane:
                 continue
             for tc in halvings(c, self.config.cols):
                 for th in _heights_tried(oh):
@@ -205,6 +221,7 @@ class _Search:
                 th=th,
                 tw=tw,
                 tc=tc,
+                lane=self.lane,
                 ahead=ahead,
                 held_in=self.held_in,
                 held_out=self.held_out,
@@ -260,10 +277,10 @@ class _Search:
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
         last = ramped[-1] * ow * min(plan.tc, c)
-        tail = min(last / config.cols, config.acc_bank)
+        tail = min(last / config.cols, plan.lane)
         tail += HANDOVER if self.held_out else last * item / bus + 3 * LATENCY
         cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
-        return replace(plan, cycles=math.ceil(cycles), traffic=act + once + out)
+        return replace(plan, cycles=math.ceil(cycles), traffic=act + once + out + fetch)
 
     def _row_cycles(self, x0: int, x1: int) -> int:
         """Cycles of the engine for outputs x0…x1 of a row of one channel block.
@@ -287,7 +304,7 @@ class _Search:
 
     def _units(self, th: int, tw: int, tc: int) -> int:
         box = Box(batch=0, y0=0, y1=th, x0=0, x1=tw, c0=0, c1=tc)
-        return len(self.passes) * len(list(units(box, self.config.cols, self.config.acc_bank)))
+        return len(self.passes) * len(list(units(box, self.config.cols, self.lane)))
 
     def _run_cycles(self, plan: DepthwisePlan, rows: int, whole: bool, tiles: int) -> float:
         """Bus cycles lost to runs of less than whole bus words: one each where runs are short."""
