@@ -111,7 +111,7 @@ class Npu(wiring.Component):
         connect(m, flipped(self.control), regs.axil)
         self._accumulator(m, matrix, vector, acc)
         self._control(m, regs, tracker, fetch, load, store, matrix, vector, *depthwise)
-        self._events(m, regs, posts)
+        self._events(m, regs, posts, load)
         m.d.comb += [
             regs.overflow.eq(sems.overflow),
             regs.overflow_index.eq(sems.overflow_index),
@@ -136,17 +136,21 @@ class Npu(wiring.Component):
             acc.w_data.eq(vector.acc_w_data),
         ]
 
-    def _events(self, m: Module, regs, posts) -> None:
+    def _events(self, m: Module, regs, posts, load) -> None:
         """Wires for rtl/event_trace.sv, which reads them by name; without it they cost nothing."""
         slots = 16
         assert len(Engine) <= slots // 2 and len(posts) <= slots
         event_run = Signal()
+        event_read = Signal()
         event_stall = Signal(4 * slots // 2)
         event_index = Signal(20 * slots // 2)
         event_post = Signal(slots)
         event_post_engine = Signal(4 * slots)
         event_post_index = Signal(20 * slots)
-        m.d.comb += event_run.eq(regs.running)
+        m.d.comb += [
+            event_run.eq(regs.running),
+            event_read.eq(load.axi.rvalid & load.axi.rready),
+        ]
         for e in Engine:
             status = regs.engines[e]
             m.d.comb += [

@@ -33,7 +33,8 @@ module systola_sim #(
 
     // Wires inside the NPU that no port leads out: see Npu._events in hw_gen/top.py.
     event_trace events (
-        .clk, .run(tb.dut.event_run), .stall(tb.dut.event_stall), .index(tb.dut.event_index),
+        .clk, .run(tb.dut.event_run), .read(tb.dut.event_read),
+        .stall(tb.dut.event_stall), .index(tb.dut.event_index),
         .post(tb.dut.event_post), .post_engine(tb.dut.event_post_engine),
         .post_index(tb.dut.event_post_index)
     );

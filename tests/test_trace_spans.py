@@ -6,7 +6,7 @@ from trace_helpers import recording, word
 
 from spec.isa import Engine, Instruction, Opcode
 from spec.memmap import Stall
-from sw.runtime.profile import bound_by, moved_bytes, runs
+from sw.runtime.profile import bound_by, runs, written_bytes
 from sw.runtime.simulator.errors import SimulationError
 from sw.runtime.trace_records import LAST, parse_recording, read_recording
 from sw.runtime.trace_spans import closings, engine_spans, state_sums
@@ -113,12 +113,25 @@ def test_runs_of_a_loop_nest(loops, count):
     assert runs([{"count": c, "last": last} for c, last in loops]) == count
 
 
-def test_bytes_that_an_instruction_moves():
+def test_bytes_that_an_instruction_writes():
     loop = [{"count": 3, "mem": 100}]
-    assert moved_bytes(Instruction(Opcode.LOAD, {"run": 10, "loop": loop})) == (30, 0)
-    assert moved_bytes(Instruction(Opcode.STORE, {"run": 10, "loop": loop})) == (0, 30)
-    assert moved_bytes(Instruction(Opcode.LOAD, {"run": 10, "fill": 1})) == (0, 0)
-    assert moved_bytes(BEGIN) == (0, 0)
+    assert written_bytes(Instruction(Opcode.STORE, {"run": 10, "loop": loop})) == 30
+    assert written_bytes(Instruction(Opcode.LOAD, {"run": 10, "loop": loop})) == 0
+    assert written_bytes(BEGIN) == 0
+
+
+def test_bus_words_are_those_of_the_load_that_posts():
+    states = {Engine.LOAD: [(0, BUSY, 1)]}
+    posts = [
+        (10, Engine.LOAD, 1),
+        (12, Engine.STORE, 9),
+        (20, Engine.LOAD, 1),
+        (30, Engine.LOAD, 2),
+    ]
+    # The one at 25 lies in no post's cycle: it is told because the count is full.
+    reads = [(10, 5), (20, 6), (25, 1 << 19), (30, 7), (39, 2)]
+    assert recording(40, states, posts, reads).words == {1: 11, 2: (1 << 19) + 9}
+    assert recording(40, states, [], [(39, 2)]).words == {0: 2}
 
 
 def test_a_layer_is_bound_by_the_engine_that_works_most():
@@ -129,3 +142,5 @@ def test_a_layer_is_bound_by_the_engine_that_works_most():
     assert bound_by(states, 100) == "load"
     assert bound_by(states, 110) == "latency"
     assert bound_by(states, 0) == "latency"
+    states["fetch"] = {"busy": 1, "bank": 0, "pipeline": 99, "memory": 0}
+    assert bound_by(states, 100) == "load"

@@ -58,6 +58,11 @@ def progress() -> Iterator[Say]:
         yield say
 
 
+def wide_console() -> Console:
+    """As `console`; tables of layers are wide."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
 @app.command()
 def bench(
     files: Annotated[
@@ -129,7 +134,7 @@ def profile(
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
     found = profile_target(target, shape, npu, options, inputs or (), calibration or ())
-    found.print(console())
+    found.print(wide_console())
     if trace is not None:
         typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
     if json_file is not None:
@@ -181,7 +186,7 @@ def diff(
         inputs=inputs or (),
         calibration=calibration or (),
     )
-    found.print(console())
+    found.print(wide_console())
     if json_file is not None:
         write_json(found.to_json(), json_file)
     if found.first is not None:

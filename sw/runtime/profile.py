@@ -38,8 +38,8 @@ _WORK = (Stall.BUSY, Stall.BANK, Stall.PIPELINE)
 class LayerProfile:
     """One layer. module, source: of the user's model. cycles: charged to it.
 
-    states: engine -> state -> cycles; each engine's sum to the layer's. read_bytes, write_bytes:
-    what its LOADs and STOREs move. bound: see `bound_by`.
+    states: engine -> state -> cycles; each engine's sum to the layer's. read_bytes: bus words that
+    its LOADs read; write_bytes: what its STOREs write. bound: see `bound_by`.
     """
 
     name: str
@@ -110,8 +110,9 @@ def analyse(image: Image, result: RunResult, recording: Recording) -> Profile:
     layers = image.info["layers"]
     states = _layer_states(recording, closed, owners, len(layers))
     moved = np.zeros((len(layers), 2), np.int64)
-    for owner, instruction in zip(owners, program, strict=True):
-        moved[owner] += moved_bytes(instruction)
+    for i, (owner, instruction) in enumerate(zip(owners, program, strict=True)):
+        read = recording.words.get(i, 0) * image.config.bus_bytes
+        moved[owner] += (read, written_bytes(instruction))
     made = [
         _layer(layer, states[i], (int(moved[i][0]), int(moved[i][1])))
         for i, layer in enumerate(layers)
@@ -133,14 +134,11 @@ def instruction_owners(image: Image) -> list[int]:
     return [inner[0], *inner, inner[-1]] if inner else [0, 0]
 
 
-def moved_bytes(instruction: Instruction) -> tuple[int, int]:
-    """(bytes read from memory, bytes written to it)."""
-    if instruction.opcode not in (Opcode.LOAD, Opcode.STORE):
-        return 0, 0
-    if instruction.opcode is Opcode.LOAD and instruction["fill"]:
-        return 0, 0
-    size = instruction["run"] * runs(instruction["loop"])
-    return (size, 0) if instruction.opcode is Opcode.LOAD else (0, size)
+def written_bytes(instruction: Instruction) -> int:
+    """Bytes that an instruction writes to memory."""
+    if instruction.opcode is not Opcode.STORE:
+        return 0
+    return instruction["run"] * runs(instruction["loop"])
 
 
 def runs(loops: Sequence[Mapping[str, int]]) -> int:
@@ -155,13 +153,17 @@ def runs(loops: Sequence[Mapping[str, int]]) -> int:
 
 
 def bound_by(states: Mapping[str, Mapping[str, int]], cycles: int) -> str:
-    """The engine that works (busy, bank or pipeline) in most of the cycles; `latency` if none does
-    in more than half of them: then engines wait for memory and for each other.
+    """The engine that works (busy, bank or pipeline; fetch: busy) in most of the cycles; `latency`
+    if none does in more than half of them: then engines wait for memory and for each other.
     """
     if not cycles:
         return LATENCY
     names = [state.name.lower() for state in _WORK]
     work = {engine: sum(row[n] for n in names) for engine, row in states.items()}
+    # A full queue counts as its pipeline: the engine behind it has the real reason.
+    fetch = Engine.FETCH.name.lower()
+    if fetch in work:
+        work[fetch] = states[fetch][Stall.BUSY.name.lower()]
     best = max(work, key=lambda engine: work[engine])
     return best if work[best] > MIN_ACTIVITY * cycles else LATENCY
 

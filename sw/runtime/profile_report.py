@@ -84,8 +84,8 @@ def layer_table(profile: Profile) -> Table:
         )
     total = report_macs(profile) / (profile.image.config.pes * profile.cycles)
     table.add_section()
-    size = profile.image.program.size
-    table.add_row("(the program)", *[""] * 5, f"{size:,}")
+    loaded = sum(layer.read_bytes for layer in profile.layers)
+    table.add_row("(the program)", *[""] * 5, f"{profile.result.read_bytes - loaded:,}")
     table.add_row(
         "all",
         f"{sum(layer.cycles for layer in profile.layers):,}",
@@ -93,7 +93,7 @@ def layer_table(profile: Profile) -> Table:
         f"{total:.1%}",
         f"{profile.predicted_cycles:,}",
         f"{profile.predicted_cycles / profile.cycles:.2f}",
-        f"{size + sum(layer.read_bytes for layer in profile.layers):,}",
+        f"{profile.result.read_bytes:,}",
         f"{sum(layer.write_bytes for layer in profile.layers):,}",
     )
     return table
@@ -118,9 +118,12 @@ def state_table(profile: Profile) -> Table:
     return table
 
 
+_SHORT = {"semaphore": "sem", "memory": "mem", "pipeline": "pipe"}
+
+
 def _states(row: Mapping[str, int], cycles: int) -> str:
     if not cycles:
         return ""
     busy = Stall.BUSY.name.lower()
     other = max((n for n in row if n != busy), key=lambda n: row[n])
-    return f"{row[busy] / cycles:.0%}, {other} {row[other] / cycles:.0%}"
+    return f"{row[busy] / cycles:.0%} {_SHORT.get(other, other)} {row[other] / cycles:.0%}"

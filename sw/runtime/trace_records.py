@@ -1,7 +1,8 @@
 """What rtl/event_trace.sv wrote: the state of every engine in every cycle of a run, and its posts.
 
 A record is a 64-bit word: cycle (36 bits), instruction index (20), engine (4), kind (4): a `Stall`
-from that cycle on, or one of two marks.
+from that cycle on, or a mark. READ has, in place of the index, the bus words that LOAD has read
+since the last such record; it stands behind the post of the instruction that they were for.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from spec.isa import Engine
 from spec.memmap import Stall
 from sw.runtime.simulator.errors import SimulationError
 
-POST, LAST = 15, 14
+POST, LAST, READ = 15, 14, 13
 Cycles = NDArray[np.int64]
 
 
@@ -41,12 +42,15 @@ class Track:
 class Recording:
     """One run of `cycles` cycles.
 
-    posts: engine -> instruction index -> cycle of the instruction's last semaphore post.
+    posts: engine -> instruction index -> cycle of the instruction's last semaphore post. words:
+    instruction index of LOAD -> bus words that it read (with those of LOADs before it that never
+    post).
     """
 
     cycles: int
     tracks: Mapping[Engine, Track]
     posts: Mapping[Engine, Mapping[int, int]]
+    words: Mapping[int, int]
 
 
 def read_recording(path: Path) -> Recording:
@@ -69,9 +73,27 @@ def parse_recording(words: NDArray[np.uint64]) -> Recording:
         made = (engine == e) & (kind == POST)
         # Later posts of an instruction overwrite earlier ones.
         posts[e] = dict(zip(index[made].tolist(), cycle[made].tolist(), strict=True))
-        mine = np.flatnonzero((engine == e) & (kind < LAST))
+        mine = np.flatnonzero((engine == e) & (kind < READ))
         start = cycle[mine]
         tracks[e] = Track(
             start=start, stop=np.append(start[1:], total), index=index[mine], stall=kind[mine]
         )
-    return Recording(cycles=total, tracks=tracks, posts=posts)
+    reads = np.flatnonzero(kind == READ)
+    loads = np.flatnonzero((engine == Engine.LOAD) & (kind == POST))
+    return Recording(
+        cycles=total, tracks=tracks, posts=posts, words=_words(index, cycle, reads, loads)
+    )
+
+
+def _words(index: Cycles, cycle: Cycles, reads: Cycles, posts: Cycles) -> dict[int, int]:
+    """Bus words by instruction: those of a READ in a post's cycle are that post's, others (a long
+    way from any post) the next one's, or the last one's.
+    """
+    out: dict[int, int] = {}
+    for at, after in zip(reads.tolist(), np.searchsorted(posts, reads).tolist(), strict=True):
+        before = after - 1
+        own = before >= 0 and (cycle[posts[before]] == cycle[at] or after == len(posts))
+        place = before if own else after
+        owner = int(index[posts[place]]) if place < len(posts) else 0
+        out[owner] = out.get(owner, 0) + int(index[at])
+    return out
