@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from golden_model.access import Context
 from golden_model.clocks import poster, waiter
@@ -31,7 +32,7 @@ NOWHERE = 1 << 62
 """The position of a sequencer without an instruction: after all others."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Queue:
     """An engine's instruction queue. `active`: instructions taken but not completed."""
 
@@ -54,7 +55,7 @@ class Queue:
             return self.active.index
         return self.waiting[0].index if self.waiting else NOWHERE
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.engine.name.lower()
 

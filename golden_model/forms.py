@@ -92,29 +92,25 @@ class Forms:
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
-        self._known: dict[tuple[Opcode, int, int], Form] = {}
+        self._known: dict[tuple[Opcode, int], list[Form]] = {}
 
     def of(self, instruction: Instruction, word: int) -> list[Form]:
-        """The instruction's form, then those in larger chunks, the largest first.
+        """The instruction's form, then the same in larger chunks, the largest first.
 
-        word: the encoded instruction. Chunks may be merged up to the level of any slot of the
-        weight sequencer, which has a pace of its own.
+        word: the encoded instruction.
         """
-        level = self._level(instruction)
-        if self._strict:
-            return [self._find(instruction, word, level)]
-        slots = (*instruction.waits, *instruction.posts)
-        least = max((s.level for s in slots if s.point is Point.WEIGHTS), default=0)
-        levels = [level, *range(least, level)]
-        return [self._find(instruction, word, i) for i in levels]
-
-    def _find(self, instruction: Instruction, word: int, level: int) -> Form:
-        key = (instruction.opcode, word & _MASKS[instruction.opcode], level)
+        key = (instruction.opcode, word & _MASKS[instruction.opcode])
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Form(instruction, level)
+            levels = self._levels(instruction)
+            found = self._known[key] = [Form(instruction, level) for level in levels]
         return found
 
-    def _level(self, instruction: Instruction) -> int:
-        posts = [s for s in instruction.posts if self._strict or s.point is Point.WEIGHTS]
-        return max((s.level for s in (*instruction.waits, *posts)), default=0)
+    def _levels(self, instruction: Instruction) -> list[int]:
+        slots = (*instruction.waits, *instruction.posts)
+        if self._strict:
+            return [max((s.level for s in slots), default=0)]
+        # The weight sequencer has a pace of its own: chunks end wherever one of its slots acts.
+        least = max((s.level for s in slots if s.point is Point.WEIGHTS), default=0)
+        level = max((least, *(s.level for s in instruction.waits)))
+        return [level, *range(least, level)]

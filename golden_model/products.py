@@ -29,12 +29,11 @@ _EXACT = 1 << 24
 class Weights:
     """One weight chunk: values [folds, rows, cols] minus zero point, zero outside R and C.
 
-    rows: [folds] R; read: what the weight sequencer had seen when it had read them. product: the
-    values are as it wants them.
+    read: what the weight sequencer had seen when it had read them. product: the values are as it
+    wants them.
     """
 
     values: Floats
-    rows: Ints
     read: Clock | None = None
     product: Product | None = None
 
@@ -43,14 +42,14 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     """Gather the weights of weight chunk `chunk`."""
     v, config = plan.v, context.config
     folds = folds_of(plan)
-    rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
     base = v["wgt_base"] + folds.chunks.offset("wgt", chunk)
     if product := product_of(folds, chunk, config.cols):
         right = product.read_weights(context.state, base)
         if right is not None:
             context.reads("spad", product.wgt_region, signed24(base), Timeline.WEIGHTS, plan.index)
-            return Weights(right, rows, _published(context), product)
+            return Weights(right, _published(context), product)
     steps = folds.steps(chunk)
+    rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
     cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
     row = np.arange(config.rows)
     address = (base + steps.offset("wgt")[:, None] + row * v["wgt_row"]) & CHIP_MASK
@@ -64,7 +63,7 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     operands(context, address, config.cols, v, "wgt", values)
     if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
         values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
-    return Weights(values, rows, _published(context))
+    return Weights(values, _published(context))
 
 
 def _published(context: Context) -> Clock | None:
@@ -78,6 +77,7 @@ class Stream:
         self, context: Context, plan: Plan, chunk: int, weight_chunk: int, weights: Weights
     ) -> None:
         self.context, self.plan, self.chunk, self.weights = context, plan, chunk, weights
+        self.weight_chunk = weight_chunk
         self.folds = folds_of(plan)
         self.steps = self.folds.steps(weight_chunk)
 
@@ -89,7 +89,7 @@ class Stream:
                 self._regular(product, init)
                 return
             values = product.unpacked(self.weights.values, self.context.config.rows)
-            self.weights = Weights(values, self.weights.rows)
+            self.weights = Weights(values)
         bundles = self.folds.bundles(self.chunk, self.steps, init)
         if self.context.hazards is not None or bundles is None or not bundles.complete:
             self._check_reads()
@@ -129,8 +129,10 @@ class Stream:
 
     def _check_reads(self) -> None:
         """Every activation byte of the chunk: within the scratchpad, written, and ordered."""
-        for n in np.unique(self.weights.rows):
-            chosen = np.flatnonzero(self.weights.rows == n)
+        v = self.plan.v
+        rows = self.folds.extent(self.weight_chunk, v["row_loop"], v["rows"], v["rows_last"])
+        for n in np.unique(rows):
+            chosen = np.flatnonzero(rows == n)
             parts = []
             for group in self._by_vectors(chosen):
                 vectors = self.vectors(int(group[0]))

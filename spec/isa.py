@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from spec.codec import ROWS, Bits, Elements, unpack
@@ -135,11 +135,13 @@ class Instruction:
 
 
 def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:
-    return tuple(
-        Sync(sem=s["sem"], level=s["level"], point=Point(s["point"]), amount=s["amount"])
-        for s in slots
-        if s["amount"]
-    )
+    return tuple(_slot(*s.values()) for s in slots if s["amount"])
+
+
+@lru_cache(maxsize=1 << 12)
+def _slot(sem: int, level: int, point: int, amount: int) -> Sync:
+    """Programs repeat their slots."""
+    return Sync(sem=sem, level=level, point=Point(point), amount=amount)
 
 
 def _check(where: str, bits: Bits, value: object) -> int:
