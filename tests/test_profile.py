@@ -157,12 +157,17 @@ def test_profile_refuses_what_it_cannot_do(tmp_path):
 def test_a_record_that_contradicts_the_counters_is_refused():
     work = kernel("matmul", {"m": 2, "k": 3, "n": 4})
     image = compile_graph(work.graph, TINY, name="matmul")
-    made = recording(10, {})
+    last = len(image.instructions()) - 1
+    made = recording(10, {Engine.FETCH: [(0, Stall.BUSY, 0), (5, Stall.BUSY, last)]})
     counters = {e.name.lower(): made.tracks[e].counters() for e in Engine}
     assert analyse(image, RunResult(cycles=10, counters=counters), made).cycles == 10
     counters["load"] = {**counters["load"], "busy": 1, "idle": 9}
     with pytest.raises(SimulationError, match="the NPU counted 10 and"):
         analyse(image, RunResult(cycles=10, counters=counters), made)
+    short = recording(10, {Engine.FETCH: [(0, Stall.BUSY, last - 1)]})
+    counters = {e.name.lower(): short.tracks[e].counters() for e in Engine}
+    with pytest.raises(SimulationError, match=f"ends at instruction {last - 1} of {last + 1}"):
+        analyse(image, RunResult(cycles=10, counters=counters), short)
 
 
 @pytest.mark.rtl

@@ -104,6 +104,12 @@ def analyse(image: Image, result: RunResult, recording: Recording) -> Profile:
             f"{result.cycles} and {result.counters}"
         )
     program = image.instructions()
+    last = int(recording.tracks[Engine.FETCH].index.max(initial=0))
+    if last != len(program) - 1:
+        raise SimulationError(
+            f"the record of the run ends at instruction {last} of {len(program)}: it is of another "
+            "program, or of one that is longer than the hardware's instruction index"
+        )
     owners = instruction_owners(image)
     spans = engine_spans(recording, program)
     closed = closings(spans, len(program), recording.cycles)

@@ -55,7 +55,7 @@ def trace_events(profile: Profile, notes: Sequence[str]) -> Iterator[Event]:
         thread = engine + 1
         yield _name("thread_name", thread, engine.name.lower())
         busy = 0
-        track = profile.recording.tracks[engine]
+        track = _long_waits(profile.recording.tracks[engine], shortest)
         for owner, group in groupby(spans, lambda s: profile.owners[s.index]):
             mine = list(group)
             layer = profile.layers[owner]
@@ -67,6 +67,17 @@ def trace_events(profile: Profile, notes: Sequence[str]) -> Iterator[Event]:
                 yield _instruction(span, thread, notes[span.index], busy)
                 busy += span.states[Stall.BUSY]
                 yield from _waits(span, thread, track, shortest)
+
+
+def _long_waits(track: Track, shortest: int) -> Track:
+    """The intervals of `track` that are waits of `shortest` cycles or more."""
+    keep = (track.stall != Stall.BUSY) & (track.stop - track.start >= shortest)
+    return Track(
+        start=track.start[keep],
+        stop=track.stop[keep],
+        index=track.index[keep],
+        stall=track.stall[keep],
+    )
 
 
 def _charged(profile: Profile) -> Iterator[Event]:
@@ -90,12 +101,12 @@ def _instruction(span: Span, thread: int, note: str, busy: int) -> Event:
 
 
 def _waits(span: Span, thread: int, track: Track, shortest: int) -> Iterator[Event]:
-    """Waits inside an instruction that are long enough to be seen."""
+    """Waits (the intervals of `track`) inside an instruction that are long enough to be seen."""
     first = int(np.searchsorted(track.stop, span.start, side="right"))
     last = int(np.searchsorted(track.start, span.stop, side="left"))
     for k in range(first, last):
         start, stop = max(int(track.start[k]), span.start), min(int(track.stop[k]), span.stop)
-        if track.stall[k] != Stall.BUSY and stop - start >= shortest:
+        if stop - start >= shortest:
             name = f"waits: {Stall(int(track.stall[k])).name.lower()}"
             yield _event(name, "wait", thread, start, stop, {})
 

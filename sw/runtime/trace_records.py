@@ -18,6 +18,7 @@ from sw.runtime.simulator.errors import SimulationError
 
 POST, LAST, READ = 15, 14, 13
 Cycles = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Track:
     start: Cycles
     stop: Cycles
     index: Cycles
-    stall: Cycles
+    stall: NDArray[np.uint8]
 
     def counters(self) -> dict[str, int]:
         """Cycles in each state."""
@@ -58,42 +59,52 @@ def read_recording(path: Path) -> Recording:
     return parse_recording(np.fromfile(path, "<u8"))
 
 
-def parse_recording(words: NDArray[np.uint64]) -> Recording:
+def parse_recording(words: Words) -> Recording:
     """The run that `words` record, in the order in which they were written."""
-    records = words.view(np.int64)
-    kind = (words >> np.uint64(60)).astype(np.int64)
+    # A run of a large network has tens of millions of records: small types where there are all.
+    kind = (words >> np.uint64(60)).astype(np.uint8)
     if not len(words) or kind[-1] != LAST or (kind == LAST).sum() != 1:
         raise SimulationError("the record of the run is cut off: it has no end")
-    cycle = records & ((1 << 36) - 1)
-    index = (records >> 36) & ((1 << 20) - 1)
-    engine = (records >> 56) & 15
-    total = int(cycle[-1])
+    engine = (words >> np.uint64(56)).astype(np.uint8) & 15
+    total = int(_cycle(words[-1:])[0])
     tracks, posts = {}, {}
     for e in Engine:
-        made = (engine == e) & (kind == POST)
+        made = words[(engine == e) & (kind == POST)]
         # Later posts of an instruction overwrite earlier ones.
-        posts[e] = dict(zip(index[made].tolist(), cycle[made].tolist(), strict=True))
-        mine = np.flatnonzero((engine == e) & (kind < READ))
-        start = cycle[mine]
+        posts[e] = dict(zip(_index(made).tolist(), _cycle(made).tolist(), strict=True))
+        mine = (engine == e) & (kind < READ)
+        start = _cycle(words[mine])
         tracks[e] = Track(
-            start=start, stop=np.append(start[1:], total), index=index[mine], stall=kind[mine]
+            start=start,
+            stop=np.append(start[1:], total),
+            index=_index(words[mine]),
+            stall=kind[mine],
         )
     reads = np.flatnonzero(kind == READ)
     loads = np.flatnonzero((engine == Engine.LOAD) & (kind == POST))
-    return Recording(
-        cycles=total, tracks=tracks, posts=posts, words=_words(index, cycle, reads, loads)
-    )
+    return Recording(cycles=total, tracks=tracks, posts=posts, words=_words(words, reads, loads))
 
 
-def _words(index: Cycles, cycle: Cycles, reads: Cycles, posts: Cycles) -> dict[int, int]:
+def _cycle(words: Words) -> Cycles:
+    return words.view(np.int64) & ((1 << 36) - 1)
+
+
+def _index(words: Words) -> Cycles:
+    return (words.view(np.int64) >> 36) & ((1 << 20) - 1)
+
+
+def _words(words: Words, reads: Cycles, posts: Cycles) -> dict[int, int]:
     """Bus words by instruction: those of a READ in a post's cycle are that post's, others (a long
     way from any post) the next one's, or the last one's.
     """
     out: dict[int, int] = {}
-    for at, after in zip(reads.tolist(), np.searchsorted(posts, reads).tolist(), strict=True):
+    counts, cycles = _index(words[reads]).tolist(), _cycle(words[reads]).tolist()
+    owners, made = _index(words[posts]).tolist(), _cycle(words[posts]).tolist()
+    places = np.searchsorted(posts, reads).tolist()
+    for count, cycle, after in zip(counts, cycles, places, strict=True):
         before = after - 1
-        own = before >= 0 and (cycle[posts[before]] == cycle[at] or after == len(posts))
+        own = before >= 0 and (made[before] == cycle or after == len(made))
         place = before if own else after
-        owner = int(index[posts[place]]) if place < len(posts) else 0
-        out[owner] = out.get(owner, 0) + int(index[at])
+        owner = owners[place] if place < len(owners) else 0
+        out[owner] = out.get(owner, 0) + count
     return out

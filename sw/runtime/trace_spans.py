@@ -69,10 +69,12 @@ def _spans(engine: Engine, track: Track, mine: list[int], recording: Recording) 
 def _visits(track: Track) -> tuple[dict[int, int], dict[int, int]]:
     """(first cycle, cycle after the last one that was not idle) of each instruction."""
     active = track.stall != Stall.IDLE
-    index = track.index[active].tolist()
-    left = dict(zip(index, track.stop[active].tolist(), strict=True))
-    issued = dict(zip(index[::-1], track.start[active].tolist()[::-1], strict=True))
-    return issued, left
+    index, start, stop = track.index[active], track.start[active], track.stop[active]
+    changes = np.flatnonzero(np.diff(index)) + 1
+    first = np.append(0, changes)[: len(index)]
+    last = np.append(changes, len(index))[: len(index)] - 1
+    issued = dict(zip(index[first].tolist(), start[first].tolist(), strict=True))
+    return issued, dict(zip(index[last].tolist(), stop[last].tolist(), strict=True))
 
 
 def state_sums(track: Track, starts: Cycles, stops: Cycles) -> NDArray[np.int64]:
