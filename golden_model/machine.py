@@ -44,8 +44,9 @@ class Machine:
         """Outputs by name. inputs: one array per input port, of its shape and dtype.
 
         With `check`, reads of bytes never written and accesses that no semaphore orders raise
-        `HazardError`. Raises `MachineFault` where the hardware would fault, `DeadlockError` where
-        it would hang, `TensorError` for wrong inputs.
+        `HazardError`; without, programs that have such may give anything. Raises `MachineFault`
+        where the hardware would fault, `DeadlockError` where it would hang, `TensorError` for
+        wrong inputs.
         """
         self.load(image)
         fill_inputs(self.memory[REGION_INPUT], image.inputs, inputs)

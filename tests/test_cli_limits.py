@@ -63,7 +63,14 @@ def test_limits_count_what_the_kernel_is(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "command",
-    [["sim", "matmul"], ["run", "digits"], ["verify", "add"], ["simspeed"], ["exec", "none"]],
+    [
+        ["sim", "matmul"],
+        ["run", "digits"],
+        ["verify", "add"],
+        ["simspeed"],
+        ["goldenspeed", "digits"],
+        ["exec", "none"],
+    ],
 )
 def test_report_that_cannot_be_written_is_refused_before_the_run(command, tmp_path):
     assert refused(*command, "--json", tmp_path) == (

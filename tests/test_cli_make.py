@@ -62,6 +62,7 @@ def test_rtl_leaves_the_folder_to_the_generator():
         (["rtl", "SET=rows=8 cols=8"], "-m hw_gen --config default --set 'rows=8' --set 'cols=8'"),
         (["rtl", "OUT=my rtl"], "-m hw_gen --config default --out 'my rtl'"),
         (["simspeed"], "-m systola simspeed --config default"),
+        (["goldenspeed", "MODEL=vww"], "-m systola goldenspeed vww --config default"),
         (["docs"], "-m sw.runtime.docgen"),
         (["regress", "JOBS=3"], "-m systola regress smoke --jobs 3"),
         (

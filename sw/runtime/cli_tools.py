@@ -171,6 +171,22 @@ def simspeed(config: ConfigOption = "default", json_file: JsonOption = None) -> 
     measure.main(chosen_config(config, None), json_file)
 
 
+@app.command("goldenspeed")
+def golden_speed(
+    targets: Annotated[list[str], typer.Argument(metavar="KERNEL|MODEL…", help="what to run")],
+    shape: ShapeOption = None,
+    config: ConfigOption = "default",
+    settings: SetOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure the golden model: processor seconds with and without hazard checks."""
+    from sw.runtime import goldenspeed
+
+    check_json(json_file)
+    npu = chosen_config(config, settings)
+    console().print(goldenspeed.main(targets, shape, npu, json_file))
+
+
 @app.command()
 def doctor() -> None:
     """Check the environment; every failed line says how to mend it."""
