@@ -32,7 +32,19 @@ _COMPILER = (
     "tosa.py",
     "tosa_ops.py",
 )
-"""Files of the compiler, beside the folder aten/, that decide what a model is quantized to."""
+"""Files of the compiler, beside the folder aten/, that decide a network's integers."""
+
+
+_NETWORKS = (
+    "build.py",
+    "photographs.py",
+    "prepared.py",
+    "sounds.py",
+    "tiny.py",
+    "vision.py",
+    "weights.py",
+)
+"""Files beside this one that do."""
 
 
 def load_network(
@@ -78,7 +90,7 @@ def _sources() -> list[Path]:
     return [
         *(compiler / name for name in _COMPILER),
         *sorted((compiler / "aten").glob("*.py")),
-        *sorted(networks.glob("*.py")),
+        *(networks / name for name in _NETWORKS),
         networks.parent / "digits.py",
         Path(spec.numerics.__file__),
     ]
