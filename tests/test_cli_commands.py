@@ -83,7 +83,7 @@ def test_disasm_prints_ports_and_instructions(image_file):
         "; input x: int8[64] at 0x0",
         "; output y: int8[64] at 0x0",
         "; constants 0 bytes, temporary 0 bytes",
-        f"    0  begin isa_digest={0x7769F9BD94EB05B5 & 0xFFFFFFFF} "
+        f"    0  begin isa_digest={ISA_DIGEST & 0xFFFFFFFF} "
         f"config_digest={preset('tiny').digest()}",
         "    1  load post(s0x1@0:DONE) region=1 run=64",
         "    2  store wait(s0x1@0:DONE) region=2 run=64",

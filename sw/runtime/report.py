@@ -170,8 +170,6 @@ class Report:
             )
         for key, value in self.extra.items():
             rows.append((key, f"{value:.4f}" if isinstance(value, float) else str(value)))
-        if self.waves is not None:
-            rows.append(("waves", str(self.waves)))
         return rows
 
     def verdict(self) -> list[str]:
@@ -183,6 +181,8 @@ class Report:
         lines = [_claim(text, c) for text, c in claims if c is not None]
         if not lines:
             lines = [f"DONE on {self.device} alone: nothing was compared (--verify compares it)"]
+        if self.waves is not None:
+            lines.append(f"waves in {self.waves}")  # whole: a table would cut a long path
         return lines
 
 
