@@ -8,6 +8,7 @@ import pytest
 from cli_helpers import copy_image, image_with_bytes, systola
 
 from spec.config import PRESETS, preset
+from spec.isa import ISA_DIGEST
 
 
 def refused(*arguments, code=2, **kwargs):
