@@ -78,6 +78,7 @@ def _layer(shape: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, i
     st.tuples(*[st.sampled_from([1, 2, 3])] * 2),
     st.sampled_from([1, 2, 3, 5]),
     st.sampled_from([frozenset(), frozenset("x"), frozenset("xy")]),
+    st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_every_output_and_tap_is_computed_once(
@@ -87,13 +88,16 @@ def test_every_output_and_tap_is_computed_once(
     stride: tuple[int, int],
     taps: int,
     held: frozenset[str],
+    rowwise: bool,
 ) -> None:
     config = replace(preset(name), taps=taps)
     layer = _layer(shape, kernel, stride)
-    room = Room(config.spad_bytes, held)
+    room = Room(config.spad_bytes, held, rowwise=rowwise)
     plan = plan_depthwise(layer, config, room)
     assert plan.spad_bytes <= room.spad_bytes
     done = np.zeros(layer.output.shape, np.int64)
+    rows = [(box.batch, box.y0) for box in boxes(layer, plan)]
+    assert not rowwise or rows == sorted(rows)
     for box in boxes(layer, plan):
         assert box.elements <= plan.out_bytes or "y" in held
         assert inputs_of(layer, box).elements <= plan.act_bytes or "x" in held

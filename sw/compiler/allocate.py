@@ -6,6 +6,7 @@ DRAM, temporaries share bytes when their lifetimes (first writing layer to last 
 not overlap.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
@@ -13,7 +14,10 @@ from spec.program import ALIGN, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.draft import Buffer, Draft, Place
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import LayerProgram
-from sw.compiler.residency import Residency
+from sw.compiler.residency import Residency, Room
+
+FOLLOWERS = 2
+"""Layers that begin before one that flows has ended: they must not overwrite what it reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +92,12 @@ def allocate_dram(
     buffers: dict[str, Buffer],
     graph_inputs: list[str],
     *,
+    rooms: Sequence[Room],
     share: bool = True,
 ) -> int:
     """Offsets of inputs, outputs and temporaries; returns the bytes of the temporary region.
 
-    `share`: temporaries may lie where others lay that nobody reads any more.
+    `rooms`: of the layers. `share`: temporaries may lie where others lay that are read no more.
     """
     storage = program.storage
     for region, names in (
@@ -104,12 +109,13 @@ def allocate_dram(
             if storage.region[name] == region:
                 buffers[name].address = at
                 at += align(buffers[name].size, ALIGN)
+    follow = [FOLLOWERS if room.parts > 1 else 0 for room in rooms]
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
     for i, layer in enumerate(program.layers):
         born.setdefault(layer.output.tensor, i)
         for view in (*layer.inputs, layer.output):
-            dies[view.tensor] = i if share else len(program.layers)
+            dies[view.tensor] = i + follow[i] if share else len(program.layers)
     temps = [
         r
         for r, b in buffers.items()

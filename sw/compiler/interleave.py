@@ -3,8 +3,8 @@
 The schedules write one layer after the other, but the engines need not wait for a layer to end: a
 depthwise layer can follow the channels of the convolution before it. Engines take instructions in
 program order, so the order is made by playing the program on a simple model of the engines: nodes
-start when their engine is free and what they depend on has ended. Load, store, matrix and depthwise
-keep their own order; the vector engine takes the layers' epilogues as they become ready.
+start when their engine is free and what they depend on has ended. On each engine the nodes of a
+layer keep their order; those of different layers mix as they become ready, earlier layers first.
 """
 
 import heapq
@@ -33,7 +33,7 @@ def interleave(draft: Draft, config: NpuConfig) -> None:
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
     for i, node in enumerate(nodes):
-        key = (node.engine, node.layer if node.engine is Engine.VECTOR else -1)
+        key = (node.engine, node.layer)
         if key in latest:
             after[latest[key]].append(i)
             missing[i] += 1

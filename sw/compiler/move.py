@@ -44,7 +44,7 @@ class MovePlan:
 def plan_move(layer: MoveLayer, config: NpuConfig, room: Room) -> MovePlan:
     """The largest tiles that fit twice, in about four pieces if the tensor is large."""
     word = config.word_bytes
-    limit = room.spad_bytes // 2
+    limit = room.buffer_bytes // 2
     size = math.prod(layer.output.shape) * layer.output.item
     cycles = size // config.bus_bytes + 3 * LATENCY
     shape = layer.output.shape

@@ -22,6 +22,7 @@ from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer, Draft, Node
 from sw.compiler.emit import emit
 from sw.compiler.errors import CompileError, LegalityError
+from sw.compiler.flow import let_flow
 from sw.compiler.image import build_image, check_program
 from sw.compiler.interleave import interleave
 from sw.compiler.layers import LayerProgram
@@ -91,6 +92,7 @@ def _residency(c: Compilation) -> None:
     c.planner = Planner(c.config)
     if c.on_chip and not c.keep_all:
         c.residency = choose(c.layers, c.config, c.planner.cost)
+        let_flow(c.layers, c.residency, c.planner.cost)
     else:
         c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
 
@@ -117,7 +119,8 @@ def _schedule(c: Compilation) -> None:
 
 
 def _allocate(c: Compilation) -> None:
-    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, share=not c.keep_all)
+    rooms = c.residency.rooms
+    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, rooms=rooms, share=not c.keep_all)
     spad, params = allocate_on_chip(c.draft, c.residency, c.config)
     c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 

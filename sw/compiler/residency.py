@@ -33,13 +33,22 @@ class Room:
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
     `beside`: a product next to a depthwise layer, or the reverse: they take turns in the banks of
-    the accumulator, the product in the first and third.
+    the accumulator, the product in the first and third. `parts`: into how many the scratchpad is
+    cut, so that neighbours that run at the same time lie side by side. `rowwise`: the layer follows
+    the one before it row by row (see `flow`).
     """
 
     spad_bytes: int
     held: frozenset[str] = frozenset()
     channelwise: frozenset[str] = frozenset()
     beside: bool = False
+    parts: int = 1
+    rowwise: bool = False
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that the buffers of the layer may take."""
+        return self.spad_bytes // self.parts
 
     @staticmethod
     def whole(config: NpuConfig) -> "Room":

@@ -33,7 +33,7 @@ class Planner:
         """The best plan of `layer` in `room`; `CompileError` if none fits."""
         views = (*layer.inputs, layer.output)
         held = tuple((v.tensor in room.held, room.streams(v, self.config)) for v in views)
-        key = (_signature(layer), room.spad_bytes, room.beside, held)
+        key = (_signature(layer), room.buffer_bytes, room.beside, room.rowwise, held)
         if key not in self._known:
             try:
                 self._known[key] = _plan(layer, self.config, room)
@@ -91,9 +91,9 @@ def check_plans(
 ) -> None:
     """Every plan fits in scratchpad and accumulator."""
     for layer, plan, room in zip(layers, plans, rooms, strict=True):
-        if plan.spad_bytes > room.spad_bytes:
+        if plan.spad_bytes > room.buffer_bytes:
             raise LegalityError(
-                f"tiles need {plan.spad_bytes} of {room.spad_bytes} scratchpad bytes",
+                f"tiles need {plan.spad_bytes} of {room.buffer_bytes} scratchpad bytes",
                 node=layer.name,
             )
         if isinstance(plan, ConvPlan) and plan.th * plan.tw > config.acc_half:

@@ -208,7 +208,7 @@ class _Search:
         wgt_keys = -(-self.blocks // group) * len(parts) * images
         for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
             for wgt_slots in sorted({wgt_keys, min(2, wgt_keys), 1}):
-                free = self.room.spad_bytes - act_slots * act - wgt_slots * wgt
+                free = self.room.buffer_bytes - act_slots * act - wgt_slots * wgt
                 turns = min(3, free // (out + res)) if out + res else 0
                 if free < 0 or (turns < 1 and out + res):
                     continue
@@ -274,7 +274,7 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
     ]
     if not plans:
         raise CompileError(
-            f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad and "
+            f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad and "
             f"{config.acc_kib} KiB of accumulator",
             node=layer.name,
             source=layer.source,

@@ -55,6 +55,7 @@ class DepthwisePlan:
     held_in: bool
     held_out: bool
     shared: bool
+    rowwise: bool
     act_slots: int
     wgt_slots: int
     out_slots: int
@@ -76,7 +77,8 @@ class DepthwisePlan:
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}"
-            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}"
+            f"{' rowwise' if self.rowwise else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
             f"out {self.out_slots}x{self.out_bytes}"
             f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
@@ -85,28 +87,40 @@ class DepthwisePlan:
 
 
 def boxes(layer: DepthwiseLayer, plan: DepthwisePlan) -> list[Box]:
-    """Output boxes in execution order; channels outermost, so that weights stay."""
+    """Output boxes in execution order: rowwise, or channels outermost, so that weights stay."""
     n, h, w, c = layer.output.shape
-    out = []
-    for c0 in range(0, c, plan.tc):
-        for batch in range(n):
-            first, last = c0 == batch == 0, batch == n - 1 and c0 + plan.tc >= c
-            y0 = 0
-            for rows in _heights(h, plan.th, plan.ramp, first, last):
-                out += [
-                    Box(
-                        batch=batch,
-                        y0=y0,
-                        y1=y0 + rows,
-                        x0=x0,
-                        x1=min(x0 + plan.tw, w),
-                        c0=c0,
-                        c1=min(c0 + plan.tc, c),
-                    )
-                    for x0 in range(0, w, plan.tw)
-                ]
-                y0 += rows
-    return out
+    groups = range(0, c, plan.tc)
+    if plan.rowwise:
+        return [
+            box
+            for batch in range(n)
+            for y0, y1 in _rows(h, plan, batch == 0, batch == n - 1)
+            for c0 in groups
+            for box in _row_of_boxes(w, c, plan, (batch, y0, y1, c0))
+        ]
+    return [
+        box
+        for c0 in groups
+        for batch in range(n)
+        for y0, y1 in _rows(h, plan, c0 == batch == 0, batch == n - 1 and c0 + plan.tc >= c)
+        for box in _row_of_boxes(w, c, plan, (batch, y0, y1, c0))
+    ]
+
+
+def _row_of_boxes(
+    w: int, c: int, plan: DepthwisePlan, place: tuple[int, int, int, int]
+) -> Iterator[Box]:
+    batch, y0, y1, c0 = place
+    c1 = min(c0 + plan.tc, c)
+    for x0 in range(0, w, plan.tw):
+        yield Box(batch=batch, y0=y0, y1=y1, x0=x0, x1=min(x0 + plan.tw, w), c0=c0, c1=c1)
+
+
+def _rows(h: int, plan: DepthwisePlan, first: bool, last: bool) -> Iterator[tuple[int, int]]:
+    y0 = 0
+    for rows in _heights(h, plan.th, plan.ramp, first, last):
+        yield y0, y0 + rows
+        y0 += rows
 
 
 def _heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator[int]:
@@ -126,7 +140,7 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, room: Room) -> Dept
     plans = list(search.plans())
     if not plans:
         raise CompileError(
-            f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
+            f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad",
             node=layer.name,
             source=layer.source,
             hint="use a configuration with a larger scratchpad, or a smaller kernel",
@@ -213,9 +227,10 @@ class _Search:
         turns = tiles + (th > 1)
         for ahead in range(min(3, turns), 0, -1):
             act_slots = 0 if self.held_in else ahead
-            wgt_slots = min(groups, ahead + 1)
+            wgt_slots = groups if self.room.rowwise else min(groups, ahead + 1)
             entries = -(-tc // config.cols) * wgt_slots
-            if layer.epilogue.uses_params and entries > config.param_entries:
+            most = config.param_entries // (2 if self.room.rowwise else 1)
+            if layer.epilogue.uses_params and entries > most:
                 continue
             plan = DepthwisePlan(
                 th=th,
@@ -226,6 +241,7 @@ class _Search:
                 held_in=self.held_in,
                 held_out=self.held_out,
                 shared=self.room.beside,
+                rowwise=self.room.rowwise,
                 act_slots=act_slots,
                 wgt_slots=wgt_slots,
                 out_slots=0 if self.held_out else min(2, turns),
@@ -235,7 +251,7 @@ class _Search:
                 res_slots=ahead + 1 if res else 0,
                 res_bytes=res,
             )
-            if plan.spad_bytes <= self.room.spad_bytes:
+            if plan.spad_bytes <= self.room.buffer_bytes:
                 return self._costed(plan)
         return None
 

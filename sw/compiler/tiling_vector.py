@@ -4,6 +4,7 @@ A tile is a box of output pixels and channels. Elementwise layers over dense ten
 per-channel values are cut as one flat row of elements, whatever their shape.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -29,8 +30,8 @@ OVERLAP = 6
 class VectorPlan:
     """Tiles of th x tw pixels and tc channels; bytes of each operand's and the result's slots.
 
-    `flat`: the layer's tensors are taken as one row of elements. Operands and results that lie on
-    chip have no slots. `cycles`, `traffic`: estimates, the latter in bytes.
+    `flat`: the layer's tensors are taken as one row of elements. `rowwise`: see `boxes`. Operands
+    and results that lie on chip have no slots. `cycles`, `traffic`: estimates, the latter in bytes.
     """
 
     th: int
@@ -40,6 +41,7 @@ class VectorPlan:
     slots: int
     in_bytes: tuple[int, ...]
     out_bytes: int
+    rowwise: bool = False
     cycles: int = 0
     traffic: int = 0
 
@@ -78,21 +80,25 @@ def views(layer: VectorLayer, flat: bool) -> tuple[tuple[View, ...], View]:
 
 
 def boxes(layer: VectorLayer, plan: VectorPlan) -> Iterator[Box]:
-    """Output boxes in execution order; channels outermost, so that parameters stay."""
+    """Output boxes in execution order: rowwise, or channels outermost, so that parameters stay."""
     n, h, w, c = views(layer, plan.flat)[1].shape
-    for c0 in range(0, c, plan.tc):
-        for b in range(n):
-            for y0 in range(0, h, plan.th):
-                for x0 in range(0, w, plan.tw):
-                    yield Box(
-                        batch=b,
-                        y0=y0,
-                        y1=min(y0 + plan.th, h),
-                        x0=x0,
-                        x1=min(x0 + plan.tw, w),
-                        c0=c0,
-                        c1=min(c0 + plan.tc, c),
-                    )
+    corners = itertools.product(range(0, c, plan.tc), range(n), range(0, h, plan.th))
+    for c0, b, y0 in sorted(corners, key=_rows_first) if plan.rowwise else corners:
+        for x0 in range(0, w, plan.tw):
+            yield Box(
+                batch=b,
+                y0=y0,
+                y1=min(y0 + plan.th, h),
+                x0=x0,
+                x1=min(x0 + plan.tw, w),
+                c0=c0,
+                c1=min(c0 + plan.tc, c),
+            )
+
+
+def _rows_first(corner: tuple[int, int, int]) -> tuple[int, int]:
+    _, batch, y0 = corner
+    return batch, y0
 
 
 def input_box(layer: VectorLayer, box: Box, plan: VectorPlan) -> Box:
@@ -127,7 +133,9 @@ def plan_vector(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan
         plans += _pool_plans(layer, config, room)
     costs = [_cost(layer, config, room, p) for p in plans]
     (cycles, traffic), plan = min(zip(costs, plans, strict=True), key=lambda pair: pair[0])
-    return replace(plan, cycles=cycles, traffic=traffic)
+    # Parameters change with the channels: such layers keep their order.
+    rowwise = room.rowwise and layer.epilogue.scale is not Scale.CHANNEL
+    return replace(plan, cycles=cycles, traffic=traffic, rowwise=rowwise)
 
 
 def _pool_plans(layer: PoolLayer, config: NpuConfig, room: Room) -> Iterator[VectorPlan]:
@@ -136,7 +144,7 @@ def _pool_plans(layer: PoolLayer, config: NpuConfig, room: Room) -> Iterator[Vec
     for tc in halvings(c, config.cols):
         for th in halvings(h, 1):
             plan = _sized(layer, config, room, (th, w, tc), False, 2)
-            if plan.spad_bytes <= room.spad_bytes:
+            if plan.spad_bytes <= room.buffer_bytes:
                 yield plan
 
 
@@ -210,7 +218,7 @@ def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
             for tw in halvings(w, config.cols if flat else 1):
                 for th in range(h, 0, -1) if tw == w else [1]:
                     plan = _sized(layer, config, room, (th, tw, tc), flat, slots)
-                    if plan.spad_bytes > room.spad_bytes:
+                    if plan.spad_bytes > room.buffer_bytes:
                         continue
                     fallback = plan
                     if th * tw * tc <= target:
@@ -220,7 +228,7 @@ def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
         if fallback is not None:
             return fallback
     raise CompileError(
-        f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
+        f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad",
         node=layer.name,
         source=layer.source,
         hint="use a configuration with a larger scratchpad, or a smaller window",
