@@ -29,6 +29,11 @@ class Walk:
                 out += (np.arange(n) * stride).reshape(-1, *[1] * (len(self.shape) - axis - 1))
         return out
 
+    def compact(self) -> Ints:
+        """The same, of size 1 in dimensions that do not step."""
+        shape = tuple(n if s else 1 for n, s in zip(self.shape, self.strides, strict=True))
+        return strided(shape, self.strides, self.offset).grid()
+
     def then(self, count: int, stride: int) -> "Walk":
         """With one more dimension, the last."""
         return strided((*self.shape, count), (*self.strides, stride), self.offset)

@@ -78,6 +78,7 @@ class Machine:
 
 def execute_program(state: State, program: Program, check: bool = True) -> None:
     """Run a decoded program on a state as it is, from START to END."""
+    state.forget()
     context = Context(state, program, check)
     if check:
         _one_waiter_each(program)

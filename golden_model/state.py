@@ -86,5 +86,8 @@ class State:
         """On-chip memories to zero, as before a run (memory regions are set by the run)."""
         for part in (self.guarded, self.acc, self.param, self.table):
             part.fill(0)
+
+    def forget(self) -> None:
+        """Before a run: whatever was kept may have been changed from outside."""
         self.parameters.clear()
         self.lefts.clear()

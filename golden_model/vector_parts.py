@@ -105,7 +105,7 @@ class Part:
         self.o_bytes = units["o"] if self.in_acc["o"] else self.bytes["o"]
         entries = box.walk("param", state.config.param_entry_bytes)
         self.entries = {"a": entries, "o": self._of_results(entries)}
-        self.y, self.x = (box.walk(stride).grid() for stride in ("dy", "dx"))
+        self.y, self.x = (box.walk(stride).compact() for stride in ("dy", "dx"))
         self.regions: dict[str, Region] = {}
         self._inside: dict[tuple[int, int], Inside] = {}
 
@@ -129,6 +129,7 @@ class Part:
         steps = (rows >= 0) & (rows < v["height"]) & (columns >= 0) & (columns < v["width"])
         if steps.all():
             return Inside(None, (self.a.low, self.a.high), (self.b.low, self.b.high))
+        steps = np.broadcast_to(steps, self.box.shape)
         address = [walk.grid()[steps] for walk in (self.a, self.b)]
         first, second = [(int(a.min()), int(a.max())) if a.size else (0, 0) for a in address]
         return Inside(steps, first, second)

@@ -32,7 +32,7 @@ class Windows:
         """used: [dimensions of `walk` that it broadcasts to] bytes of each run that are needed."""
         self._v, self.walk, self._used = v, walk, used
         self._regions: dict[tuple[int, int], Region] = {}
-        self._y, self._x = y.grid(), x.grid()
+        self._y, self._x = y.compact(), x.compact()
         self._outside: dict[tuple[int, int], Outside | None] = {}
 
     def outside(self, y: int, x: int) -> Outside | None:
@@ -43,6 +43,7 @@ class Windows:
             inside = (rows >= 0) & (rows < v["height"]) & (columns >= 0) & (columns < v["width"])
             self._outside[y, x] = None
             if not inside.all():
+                inside = np.broadcast_to(inside, self.walk.shape[:-1])
                 used = self.walk.grid()[inside]
                 low, high = (int(used.min()), int(used.max())) if used.size else (0, 0)
                 self._outside[y, x] = Outside(np.flatnonzero(~inside), low, high)

@@ -58,6 +58,22 @@ def test_sim_target_compares_memory_and_fails_where_it_differs(tmp_path: Path) -
     code, text, found = simulate(tmp_path)
     assert code == 1 and f"y: byte 7 is {expected[7] ^ 1}, expected {expected[7]}" in text
     assert "FAIL  1 of 245 bytes differ" in text and not found["passed"]
+    # FuseSoC makes the files anew for each run, and passes on how the simulator ends.
+    program = tmp_path / "Vsystola_tb"
+    program.rename(tmp_path / "simulator")
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(fusesoc.ROOT), "run"]
+    done = subprocess.run(
+        [*command, "--run", "--target", "sim_tiny", "--work-root", str(tmp_path), "systola"],
+        cwd=tmp_path,
+        env=fusesoc.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "exited with an error: 1" in done.stderr
+    (tmp_path / "simulator").rename(program)
+
     (tmp_path / "expected.bin").write_bytes(expected[:100])
     assert simulate(tmp_path)[:2] == (
         2,

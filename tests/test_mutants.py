@@ -70,7 +70,12 @@ TESTS = {
         (["good", "bad"], False, Status.FAILED, "bad fails unchanged"),
         (["good", "empty"], False, Status.ERROR, "empty: no test ran"),
         (["good", "skipped"], True, Status.ERROR, "skipped: no test ran"),
-        (["good", "bad"], True, Status.PASSED, "caught by test_bad.py::test_wrong"),
+        (
+            ["good", "bad"],
+            True,
+            Status.PASSED,
+            "caught by test_bad.py::test_wrong\nE       assert 1",
+        ),
         (["good"], True, Status.FAILED, "it survives: 1 tests pass although "),
         (["good", "broken"], False, Status.FAILED, "broken fails unchanged"),
     ],

@@ -59,11 +59,11 @@ class Mutation:
 CHECKS: Mapping[str, tuple[str, ...]] = {
     "kernels": ("tests/test_rtl_kernels.py", "-k", "tiny"),
     "random programs": ("tests/test_random_rtl.py", "-m", "rtl"),
-    "faults": ("tests/test_rtl_faults.py",),
     "blocks": (
         *("tests/test_hw_load.py", "tests/test_hw_store.py", "tests/test_hw_sequencer.py"),
         *("tests/test_hw_memories.py", "tests/test_hw_vector_lanes.py", "tests/test_hw_fetch.py"),
     ),
+    "faults": ("tests/test_rtl_faults.py", "-k", "tiny"),
 }
 """Parts of `make test`, each by the arguments of pytest, in the order in which they are tried."""
 
@@ -162,7 +162,8 @@ def _try_checks(tree: Path, mutation: Mutation | None) -> Outcome:
         if failed:
             seconds = round(time.monotonic() - start, 1)
             figures = {"caught_by": name, "test": failed, "seconds": seconds}
-            return Outcome(status=Status.PASSED, message=f"caught by {failed}", figures=figures)
+            message = f"caught by {failed}\n{_why(tail)}"
+            return Outcome(status=Status.PASSED, message=message, figures=figures)
     if mutation is None:
         return Outcome(status=Status.PASSED, figures={"tests": ran})
     return Outcome(
@@ -188,6 +189,11 @@ def _check(tree: Path, arguments: Sequence[str]) -> tuple[int, str, str]:
             where = case.get("classname", "").replace(".", "/")
             return len(ran), f"{where}.py::{case.get('name')}", tail
     return len(ran) if done.returncode == 0 else 0, "", tail
+
+
+def _why(tail: str) -> str:
+    """The lines of pytest's output that say what was wrong: a time-out is seen to be one."""
+    return "\n".join(line for line in tail.splitlines() if line.startswith(("E  ", "FAILED")))
 
 
 def _run(tree: Path, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
