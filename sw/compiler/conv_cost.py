@@ -48,16 +48,51 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What the cost of a plan depends on; names as in `ConvPlan`."""
+    """How a layer is cut, whatever its buffers; names as in `ConvPlan`."""
 
     ys: Axis
     xs: Axis
     group: int
     span: int
     parts: tuple[Part, ...]
-    ramp: tuple[int, ...]
-    tiles_outer: bool
-    slots: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCost:
+    """What a cut costs with buffers enough: bytes, and cycles of the engines.
+
+    `act`, `wgt`: bytes of loading activations and weights once; `act_load`: its cycles. `other`:
+    cycles of all other loads. `busy`: of the busiest other engine. `around`: that nothing hides.
+    """
+
+    cut: Cut
+    tiles: int
+    groups: int
+    fold: int
+    act: int
+    act_load: float
+    wgt: int
+    out: int
+    added: int
+    other: float
+    busy: float
+    around: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What is loaded again, and what stops loading: all that the number of buffers decides.
+
+    `act`, `wgt`: how often all is loaded. `act_stops`, `wgt_stops`: loading does not overlap
+    computing; `out_stops`: storing neither.
+    """
+
+    act: int
+    wgt: int
+    act_stops: bool
+    wgt_stops: bool
+    out_stops: bool
 
 
 class ConvCost:
@@ -87,6 +122,8 @@ class ConvCost:
     def _rows_of(self, th: int, parts: tuple[Part, ...]) -> Axis:
         """The output rows in steps of `th`."""
         geo = self.geo
+        if geo.layer.is_pointwise:
+            return _axis(geo.oh, th, [[th]] * len(parts), [geo.oh] * len(parts))
         cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
         stored = [[_span(geo.input_rows(*cut, p)) for cut in cuts] for p in parts]
         inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in parts]
@@ -95,15 +132,16 @@ class ConvCost:
     def _cols_of(self, tw: int) -> Axis:
         """The output columns in steps of `tw`."""
         geo = self.geo
+        if geo.layer.is_pointwise:
+            return _axis(geo.ow, tw, [[tw]], [geo.ow])
         cuts = [(x, min(x + tw, geo.ow)) for x in range(0, geo.ow, tw)]
         stored = [_span(geo.input_cols(*cut)) for cut in cuts]
         inside = sum(_span(geo.memory_cols(*cut)) for cut in cuts)
         return _axis(geo.ow, tw, [stored], [inside])
 
-    def of(self, cut: Cut) -> tuple[int, int]:
-        """(cycles, bytes moved)."""
+    def of(self, cut: Cut) -> CutCost:
+        """The cost of a cut before its buffers are chosen."""
         geo, config, ys, xs = self.geo, self.config, cut.ys, cut.xs
-        act_slots, wgt_slots, out_slots = cut.slots
         groups, many, kw = -(-self.blocks // cut.group), len(cut.parts), geo.kernel[1]
         tiles = geo.n * ys.tiles * xs.tiles
         folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.parts)
@@ -112,34 +150,59 @@ class ConvCost:
         )
         act, act_load = self._act(ys, xs, cut.parts)
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
-        keep_act = self.held_in or act_slots >= tiles * many or (cut.tiles_outer and many == 1)
-        keep_wgt = wgt_slots >= groups * many * self.images or (not cut.tiles_outer and many == 1)
-        again = 1 if keep_act else groups
-        wgt *= 1 if keep_wgt else tiles // self.images
-        out = 0 if self.held_out else geo.n * geo.oh * geo.ow * geo.oc * geo.output.item
-        bus = config.bus_bytes
+        pixels, bus = geo.n * geo.oh * geo.ow, config.bus_bytes
+        out = 0 if self.held_out else pixels * geo.oc * geo.output.item
+        added = 0 if self.added is None else pixels * geo.oc * self.added.item
         units = tiles * many * groups * -(-cut.group // cut.span)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES
-        added = 0
-        if self.added is not None:
-            added = geo.n * geo.oh * geo.ow * geo.oc * self.added.item
-        load = act_load * again + (wgt + fetch + added) / bus
-        load += SPLIT_RUN * self._output_runs(xs, groups) if added else 0
-        store = 0 if self.held_out else out / bus + SPLIT_RUN * self._output_runs(xs, groups)
-        vector = geo.n * geo.oh * geo.ow * self.blocks
-        # With one slot, loading stops while the matrix engine computes.
-        serial = (act_load * again if act_slots == 1 and tiles * many > 1 else 0) + (
-            wgt / bus if wgt_slots == 1 and groups * many * self.images > 1 else 0
-        )
-        start = self._start(cut, act_load / tiles, fold // tiles)
+        runs = SPLIT_RUN * self._output_runs(xs, groups)
+        other = (fetch + added) / bus + (runs if added else 0)
+        store = 0 if self.held_out else out / bus + runs
+        busy = max(fold * folds * self.blocks, store, pixels * self.blocks)
         last = ys.counts[-1][0] * xs.counts[-1][0]
         tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
-        cycles = max(fold * folds * self.blocks, load, store, vector) + serial
-        cycles += start + tail + UNIT_CYCLES * units
-        if out_slots == 1:
-            cycles += out / bus
-        return math.ceil(cycles), act * again + wgt + out + added
+        around = tail + UNIT_CYCLES * units
+        return CutCost(
+            cut=cut,
+            tiles=tiles,
+            groups=groups,
+            fold=fold,
+            act=act,
+            act_load=act_load,
+            wgt=wgt,
+            out=out,
+            added=added,
+            other=other,
+            busy=busy,
+            around=around,
+            least=max(busy, act_load + wgt / bus + other) + around,
+        )
+
+    def reuse(self, cost: CutCost, tiles_outer: bool, slots: tuple[int, int, int]) -> Reuse:
+        """What `slots` buffers for activations, weights and results come to."""
+        act_slots, wgt_slots, out_slots = slots
+        many, groups, tiles = len(cost.cut.parts), cost.groups, cost.tiles
+        loads = groups * many * self.images
+        keep_act = self.held_in or act_slots >= tiles * many or (tiles_outer and many == 1)
+        keep_wgt = wgt_slots >= loads or (not tiles_outer and many == 1)
+        return Reuse(
+            act=1 if keep_act else groups,
+            wgt=1 if keep_wgt else tiles // self.images,
+            act_stops=act_slots == 1 and tiles * many > 1,
+            wgt_stops=wgt_slots == 1 and loads > 1,
+            out_stops=out_slots == 1,
+        )
+
+    def buffered(self, cost: CutCost, reuse: Reuse, start: float) -> tuple[int, int]:
+        """(cycles, bytes moved) of a cut with its buffers, and what its start adds."""
+        bus = self.config.bus_bytes
+        act_load, wgt = cost.act_load * reuse.act, cost.wgt * reuse.wgt
+        cycles = max(cost.busy, act_load + wgt / bus + cost.other) + cost.around + start
+        cycles += act_load if reuse.act_stops else 0
+        cycles += wgt / bus if reuse.wgt_stops else 0
+        cycles += cost.out / bus if reuse.out_stops else 0
+        return math.ceil(cycles), cost.act * reuse.act + wgt + cost.out + cost.added
 
     def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
         """(bytes, cycles of the load engine) of loading all activations once."""
@@ -181,21 +244,17 @@ class ConvCost:
             return 0
         return geo.n * geo.oh * (xs.tiles if groups == 1 else geo.ow * groups)
 
-    def _start(self, cut: Cut, act: float, fold: int) -> float:
+    def start(self, cost: CutCost, ramp: Sequence[int]) -> float:
         """Cycles that the first tile adds to its computing: the first piece, or all its loads.
 
-        act: cycles of loading a tile's activations; fold: of computing one. Where those are on
-        chip, the weights come while the layer before is computed.
+        Where activations are on chip, the weights come while the layer before is computed.
         """
+        cut, fold, act = cost.cut, cost.fold // cost.tiles, cost.act_load / cost.tiles
         if self.held_in:
             return 0.0
-        bus, part, ramp = self.config.bus_bytes, cut.parts[0], cut.ramp
-        taps, channels, rows = (
-            part.kernel_rows * self.geo.kernel[1],
-            part.channels,
-            self.config.rows,
-        )
-        if self.geo.packing is not Packing.WINDOWS and not self.held_in:
+        bus, rows, part = self.config.bus_bytes, self.config.rows, cut.parts[0]
+        taps, channels = part.kernel_rows * self.geo.kernel[1], part.channels
+        if self.geo.packing is not Packing.WINDOWS:
             act = cut.ys.first * cut.xs.first * self.geo.stored(part) / bus
         first = ramp[0] * rows if ramp else channels
         act_piece = act * (rows / channels if self.blocked else 1)

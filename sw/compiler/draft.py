@@ -90,7 +90,10 @@ ENGINE_OF = {
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One instruction to be: `values[f]` of a based field f is relative to `bases[f]`."""
+    """One instruction to be: `values[f]` of a based field f is relative to `bases[f]`.
+
+    `engine`: the one that runs it.
+    """
 
     opcode: Opcode
     values: Values
@@ -100,10 +103,10 @@ class Node:
     note: str = ""
     waits: list[Any] = field(default_factory=list)
     posts: list[Any] = field(default_factory=list)
+    engine: Engine = field(init=False)
 
-    @property
-    def engine(self) -> Engine:
-        return ENGINE_OF[self.opcode]
+    def __post_init__(self) -> None:
+        self.engine = ENGINE_OF[self.opcode]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

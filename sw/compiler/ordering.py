@@ -4,8 +4,9 @@ A need says that a node (or one iteration of it) must come after a point of an e
 that follow from earlier waits (directly, or through what the producer had waited for) are dropped.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.isa import Engine, Opcode, Point
@@ -65,30 +66,56 @@ class Order:
     weights: dict[int, Clock] = field(default_factory=dict)
 
 
+_NAMES = {engine: engine.name for engine in Engine}
+
+
 def sequencer(node: Node, access: Access | None = None) -> str:
     """The sequencer that a wait for `access` holds back."""
-    return "WEIGHTS" if access is not None and access.weights else node.engine.name
+    return "WEIGHTS" if access is not None and access.weights else _NAMES[node.engine]
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """The accesses of a buffer that still count; how many were writes, and were made in all."""
+    """The accesses of a buffer that still count, by `start`; how many were writes, and all ever.
+
+    `starts`: of each access. `longest`: bytes of the longest one yet.
+    """
 
     accesses: list[_Seen] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    longest: int = 0
     writes: int = 0
     total: int = 0
 
+    def between(self, start: int, stop: int) -> tuple[int, int]:
+        """Bounds of the only accesses that can overlap `start`…`stop`."""
+        low = bisect_right(self.starts, start - self.longest)
+        return low, bisect_left(self.starts, stop, low)
+
+    def file(self, seen: _Seen) -> None:
+        """Keep an access."""
+        at = bisect_right(self.starts, seen.start)
+        self.accesses.insert(at, seen)
+        self.starts.insert(at, seen.start)
+        self.longest = max(self.longest, seen.stop - seen.start)
+
     def hide(self, access: Access, node: Node, start: int, stop: int) -> None:
         """Forget what `access` of `node` makes superfluous."""
-        kept: list[_Seen] = []
-        for seen in self.accesses:
-            if seen.stop <= start or stop <= seen.start or not _hides(access, node, seen):
-                kept.append(seen)
-            elif access.write:
-                kept += _outside(seen, start, stop)
-            elif seen.start < start or stop < seen.stop:
-                kept.append(seen)
-        self.accesses = kept
+        if access.level and not access.write:
+            return
+        low, high = self.between(start, stop)
+        pieces: list[_Seen] = []
+        for at in reversed(range(low, high)):
+            seen = self.accesses[at]
+            if seen.stop <= start or not _hides(access, node, seen):
+                continue
+            whole = start <= seen.start and seen.stop <= stop
+            if access.write or whole:
+                del self.accesses[at], self.starts[at]
+            if access.write and not whole:
+                pieces += _outside(seen, start, stop)
+        for piece in pieces:
+            self.file(piece)
 
 
 class _Tracker:
@@ -126,7 +153,7 @@ class _Tracker:
         last, self.read[key] = self.read.get(key), version
         return last == version
 
-    def conflicts(self, access: Access, by: Hashable) -> Iterable[_Seen]:
+    def conflicts(self, access: Access, by: Hashable) -> Iterator[_Seen]:
         """Earlier accesses to the same bytes, unless both only read.
 
         `by`: who accesses, one after another. What it has come after before is not repeated where
@@ -137,6 +164,7 @@ class _Tracker:
             return
         mine, *others = self._lists(access.buffer)
         yield from _meeting(access, *_span(access), mine)
+        others = [known for known in others if known.accesses]
         if not access.pitch:
             for known in others:
                 yield from _meeting(access, *_span(access), known)
@@ -163,19 +191,18 @@ class _Tracker:
             near = self._lists(buffer)
             # Some channels of a tensor never cover what another buffer held in their place.
             for known in near if access.write and not access.pitch else near[:1]:
-                known.hide(access, node, start, stop)
-            near[0].accesses.append(_Seen(node, index, access, start, stop))
+                if known.accesses:
+                    known.hide(access, node, start, stop)
+            near[0].file(_Seen(node, index, access, start, stop))
             near[0].writes += access.write
             near[0].total += 1
 
 
-def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterable[_Seen]:
+def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterator[_Seen]:
     """Those of `known` between addresses `start` and `stop` that conflict with `access`."""
     write = access.write
-    for seen in known.accesses:
-        if seen.start >= stop or start >= seen.stop:
-            continue
-        if (write or seen.access.write) and not seen.access.misses(access):
+    for seen in known.accesses[slice(*known.between(start, stop))]:
+        if start < seen.stop and (write or seen.access.write) and not seen.access.misses(access):
             yield seen
 
 
@@ -225,16 +252,16 @@ def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
     return access.write or not seen.access.write
 
 
-def _implied(point: Point) -> tuple[Point, ...]:
-    return {
-        Point.DONE: (Point.DONE, Point.READ, Point.WEIGHTS),
-        Point.READ: (Point.READ, Point.WEIGHTS),
-        Point.WEIGHTS: (Point.WEIGHTS,),
-    }[point]
+_IMPLIED = {
+    Point.DONE: (Point.DONE, Point.READ, Point.WEIGHTS),
+    Point.READ: (Point.READ, Point.WEIGHTS),
+    Point.WEIGHTS: (Point.WEIGHTS,),
+}
+"""The points of a node that are over when a point of it is."""
 
 
 def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: Clock) -> None:
-    for implied in _implied(point):
+    for implied in _IMPLIED[point]:
         source = (engine, implied)
         clock[source] = max(clock.get(source, NEVER), position)
     for source, value in of.items():
@@ -244,19 +271,20 @@ def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: C
 def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, int], Need]]:
     needs: dict[Channel, dict[tuple[int, int], Need]] = defaultdict(dict)
     for access in node.accesses:
-        for seen in tracker.conflicts(access, sequencer(node, access)):
+        waiting = sequencer(node, access)
+        key = (access.level, access.iteration)
+        for seen in tracker.conflicts(access, waiting):
             if _ordered_by_engine(seen, node, access):
                 continue
-            point = _point(seen, node)
-            channel = (seen.node.engine, point, sequencer(node, access))
+            by_key = needs[seen.node.engine, _point(seen, node), waiting]
+            old = by_key.get(key)
+            if old is not None and old.index > seen.index:
+                continue
             level, iteration = seen.access.level, float(seen.access.iteration)
             if level == 0 or iteration == iterations(seen.node.values["loop"], level) - 1:
                 level, iteration = 0, END
-            key = (access.level, access.iteration)
-            need = Need(*key, seen.node, seen.index, level, iteration)
-            old = needs[channel].get(key)
             if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
-                needs[channel][key] = need
+                by_key[key] = Need(*key, seen.node, seen.index, level, iteration)
     return needs
 
 

@@ -1,5 +1,6 @@
 """Stage `tiling`: a plan for every layer."""
 
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from spec.config import NpuConfig
@@ -27,19 +28,23 @@ class Planner:
 
     def __init__(self, config: NpuConfig) -> None:
         self.config = config
-        self._known: dict[Hashable, Plan | CompileError] = {}
+        self._known: dict[Hashable, list[tuple[int, Plan | CompileError]]] = defaultdict(list)
 
     def plan(self, layer: Layer, room: Room) -> Plan:
-        """The best plan of `layer` in `room`; `CompileError` if none fits."""
+        """The best plan of `layer` in `room`; `CompileError` if none fits.
+
+        The best plan of a larger room, where it fits, is the best of the smaller one.
+        """
         views = (*layer.inputs, layer.output)
         held = tuple((v.tensor in room.held, room.streams(v, self.config)) for v in views)
-        key = (_signature(layer), room.buffer_bytes, room.beside, room.rowwise, held)
-        if key not in self._known:
-            try:
-                self._known[key] = _plan(layer, self.config, room)
-            except CompileError as error:
-                self._known[key] = error
-        found = self._known[key]
+        size = room.buffer_bytes
+        known = self._known[_signature(layer), room.beside, room.rowwise, held]
+        for searched, found in known:
+            if size == searched or (size < searched and _serves(found, size)):
+                break
+        else:
+            found = _attempt(layer, self.config, room)
+            known.append((size, found))
         if isinstance(found, CompileError):
             raise found
         return found
@@ -50,6 +55,18 @@ class Planner:
             return self.plan(layer, room).cycles
         except CompileError:
             return None
+
+
+def _attempt(layer: Layer, config: NpuConfig, room: Room) -> Plan | CompileError:
+    try:
+        return _plan(layer, config, room)
+    except CompileError as error:
+        return error
+
+
+def _serves(found: Plan | CompileError, size: int) -> bool:
+    """Whether the result of a search in more than `size` bytes holds for `size`."""
+    return isinstance(found, CompileError) or found.spad_bytes <= size
 
 
 def _signature(layer: Layer) -> Hashable:

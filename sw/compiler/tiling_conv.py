@@ -4,16 +4,20 @@ Plans within 1% of the fastest are ranked by bytes moved.
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from sw.compiler.conv_cost import ConvCost, Cut
+from sw.compiler.conv_cost import ConvCost, Cut, Reuse
 from sw.compiler.errors import CompileError
 from sw.compiler.geometry import ConvGeometry, Packing, Part, geometry, packings
 from sw.compiler.layers import ConvLayer
 from sw.compiler.places import Places, together
 from sw.compiler.residency import Room
+
+CLOSE = 1.01
+"""Plans that take up to so many times the cycles of the fastest are ranked by bytes moved."""
 
 LEAST_SLOTS = 16
 """Results of an instruction are at most a 16th of the scratchpad."""
@@ -88,13 +92,18 @@ class ConvPlan:
 
 
 class _Search:
-    """The candidates of one layer."""
+    """The candidates of one layer that take at most `limit` cycles.
 
-    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
+    `limit` falls with every candidate, so that most others need not be looked at closely.
+    `fits`: whether any fits in the room.
+    """
+
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room, limit: float) -> None:
         self.geo, self.config, self.room = geo, config, room
         self.cost = ConvCost(geo, config, room)
         self.shared, self.whole = room.beside, room.streams(geo.output, config)
         self.blocks = self.cost.blocks
+        self.limit, self.fits = limit, False
 
     def plans(self) -> Iterator[ConvPlan]:
         """Candidates with as few parts of the reduction as fit at all."""
@@ -107,9 +116,9 @@ class _Search:
             # for windows, whose columns share nothing.
             cut = len(widths) if self.geo.packing is Packing.WINDOWS else 3
             for some in (widths[:cut], widths[cut:]):
-                found = [p for tw in some for p in self._with_width(tw, parts)]
-                if found:
-                    yield from found
+                for tw in some:
+                    yield from self._with_width(tw, parts)
+                if self.fits:
                     return
 
     def _uniform(self) -> Iterator[tuple[Part, ...]]:
@@ -203,19 +212,34 @@ class _Search:
         act, wgt, out, res = (-(-b // word) * word for b in sizes)
         held_in, held_out = self.cost.held_in, self.cost.held_out
         act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
-        ramps = self._ramps(parts, group, th * tw)
+        if (not held_in) * act + wgt + out + res > self.room.buffer_bytes:
+            return
+        self.fits = True
+        cost = self.cost.of(Cut(ys, xs, group, span, parts))
+        if cost.least > self.limit:
+            return
+        starts = [(r, self.cost.start(cost, r)) for r in self._ramps(parts, group, th * tw)]
         act_keys = tiles * len(parts)
         wgt_keys = -(-self.blocks // group) * len(parts) * images
+        seen: set[Reuse] = set()
         for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
-            for wgt_slots in sorted({wgt_keys, min(2, wgt_keys), 1}):
+            for wgt_slots, tiles_outer in itertools.product(
+                sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
+            ):
                 free = self.room.buffer_bytes - act_slots * act - wgt_slots * wgt
                 turns = min(3, free // (out + res)) if out + res else 0
                 if free < 0 or (turns < 1 and out + res):
                     continue
-                for tiles_outer, ramp in itertools.product((True, False), ramps):
-                    slots = (act_slots, wgt_slots, turns)
-                    cut = Cut(ys, xs, group, span, parts, ramp, tiles_outer, slots)
-                    cycles, traffic = self.cost.of(cut)
+                # More buffers that save nothing are not worth a look.
+                reuse = self.cost.reuse(cost, tiles_outer, (act_slots, wgt_slots, turns))
+                if reuse in seen:
+                    continue
+                seen.add(reuse)
+                for ramp, start in starts:
+                    cycles, traffic = self.cost.buffered(cost, reuse, start)
+                    if cycles > self.limit:
+                        continue
+                    self.limit = min(self.limit, CLOSE * cycles)
                     yield ConvPlan(
                         th=th,
                         tw=tw,
@@ -267,11 +291,12 @@ def _groups(blocks: int) -> list[int]:
 def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
     """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
     held = layer.input.tensor in room.held
-    plans = [
-        plan
-        for packing in ([Packing.NONE] if held else packings(layer, config.rows))
-        for plan in _Search(geometry(layer, packing), config, room).plans()
-    ]
+    plans: list[ConvPlan] = []
+    limit = math.inf
+    for packing in [Packing.NONE] if held else packings(layer, config.rows):
+        search = _Search(geometry(layer, packing), config, room, limit)
+        plans += search.plans()
+        limit = search.limit
     if not plans:
         raise CompileError(
             f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad and "
@@ -281,5 +306,5 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
             hint="use a configuration with more memory",
         )
     fastest = min(p.cycles for p in plans)
-    close = [p for p in plans if p.cycles <= fastest * 1.01]
+    close = [p for p in plans if p.cycles <= fastest * CLOSE]
     return min(close, key=lambda p: (p.traffic, p.cycles))
