@@ -17,7 +17,6 @@ from sw.compiler.draft import Buffer, Node, Place
 from sw.compiler.errors import LegalityError
 from sw.compiler.layers import Layer, LayerProgram
 from sw.compiler.macs import graph_macs, op_macs
-from sw.compiler.tiling import Plan
 from sw.compiler.tosa import Graph, Tensor
 
 
@@ -33,12 +32,12 @@ def _port(tensor: Tensor, buffer: Buffer) -> Port:
 
 
 def _layer(
-    layer: Layer, plan: Plan, macs: int, module: str, tensors: dict[str, Buffer]
+    layer: Layer, predicted: int, macs: int, module: str, tensors: dict[str, Buffer]
 ) -> dict[str, Any]:
     """What `info` says of a layer.
 
     `module`, `source`: submodule and line of the user's model. `macs`: of its products.
-    `predicted_cycles`: by the cost model. `output`: where its result lies, strides in bytes;
+    `predicted_cycles`: see `timeline`. `output`: where its result lies, strides in bytes;
     `region` is None where it stays on chip: `offset` then is its scratchpad address.
     """
     view = layer.output
@@ -49,7 +48,7 @@ def _layer(
         "module": module,
         "source": layer.source,
         "macs": macs,
-        "predicted_cycles": plan.cycles,
+        "predicted_cycles": predicted,
         "output": {
             "region": buffer.region if buffer.place is Place.DRAM else None,
             "offset": buffer.address + view.offset,
@@ -70,7 +69,7 @@ def build_image(
     nodes: Sequence[Node],
     graph: Graph,
     program: LayerProgram,
-    plans: Sequence[Plan],
+    predicted: Sequence[int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
     peaks: Peaks,
@@ -92,8 +91,8 @@ def build_image(
             "name": name,
             "macs": graph_macs(graph),
             "layers": [
-                _layer(x, plan, macs.get(x.name, 0), graph.modules.get(x.name, ""), tensors)
-                for x, plan in zip(program.layers, plans, strict=True)
+                _layer(x, cycles, macs.get(x.name, 0), graph.modules.get(x.name, ""), tensors)
+                for x, cycles in zip(program.layers, predicted, strict=True)
             ],
             "instruction_layers": layer_runs(nodes),
             "instructions": dict(kinds),

@@ -4,25 +4,27 @@ The schedules write one layer after the other, but the engines need not wait for
 depthwise layer can follow the channels of the convolution before it. Engines take instructions in
 program order, so the order is made by playing the program on a simple model of the engines: nodes
 start when their engine is free and what they depend on has ended. On each engine the nodes of a
-layer keep their order; those of different layers mix as they become ready, earlier layers first.
+layer keep their order; those of layers that run at the same time mix as they become ready, earlier
+layers first. Other layers mix on the vector engine only.
 """
 
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from spec.config import NpuConfig
 from spec.isa import Engine, Opcode
 from sw.compiler.draft import Draft, Node, iterations
 from sw.compiler.ordering import dependencies
+from sw.compiler.residency import Room
 
 LATENCY = {Engine.LOAD: 100, Engine.STORE: 100, Engine.MATRIX: 40}
 """Cycles from the end of an engine's work to the moment at which others can use it."""
 
 
-def interleave(draft: Draft, config: NpuConfig) -> None:
-    """Put the nodes of `draft` in the order of their start."""
+def interleave(draft: Draft, rooms: Sequence[Room], config: NpuConfig) -> None:
+    """Put the nodes of `draft` in the order of their start. `rooms`: of the layers."""
     nodes = draft.nodes
     before = dependencies(draft)
     after: dict[int, list[int]] = defaultdict(list)
@@ -33,7 +35,8 @@ def interleave(draft: Draft, config: NpuConfig) -> None:
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
     for i, node in enumerate(nodes):
-        key = (node.engine, node.layer)
+        mixes = node.engine is Engine.VECTOR or rooms[node.layer].concurrent
+        key = (node.engine, node.layer if mixes else -1)
         if key in latest:
             after[latest[key]].append(i)
             missing[i] += 1

@@ -27,12 +27,13 @@ from sw.compiler.image import build_image, check_program
 from sw.compiler.interleave import interleave
 from sw.compiler.layers import LayerProgram
 from sw.compiler.lower import lower
-from sw.compiler.ordering import Channel
+from sw.compiler.ordering import Channel, Order
 from sw.compiler.passes import run_passes
 from sw.compiler.residency import Residency, Room, check_residency, choose
 from sw.compiler.schedule import schedule
 from sw.compiler.sync import synchronise
 from sw.compiler.tiling import Plan, Planner, check_plans
+from sw.compiler.timeline import layer_cycles
 from sw.compiler.tosa import Graph
 
 
@@ -55,6 +56,8 @@ class Compilation:
     written: list[Node] = field(init=False)
     peaks: Peaks = field(init=False)
     semaphores: dict[Channel, int] = field(init=False)
+    order: Order = field(init=False)
+    predicted: list[int] = field(init=False)
     instructions: list[Instruction] = field(init=False)
     image: Image = field(init=False)
 
@@ -127,16 +130,25 @@ def _allocate(c: Compilation) -> None:
 
 def _interleave(c: Compilation) -> None:
     c.written = list(c.draft.nodes)
-    interleave(c.draft, c.config)
+    interleave(c.draft, c.residency.rooms, c.config)
 
 
 def _synchronise(c: Compilation) -> None:
     try:
-        c.semaphores = synchronise(c.draft, c.config)
+        c.semaphores, c.order = synchronise(c.draft, c.config)
     except LegalityError:
         # Loads that run far ahead can post more than a counter holds: layer by layer they cannot.
         c.draft.nodes[:] = c.written
-        c.semaphores = synchronise(c.draft, c.config)
+        c.semaphores, c.order = synchronise(c.draft, c.config)
+
+
+def _predict(c: Compilation) -> None:
+    c.predicted = layer_cycles(c.order, len(c.plans), c.config)
+
+
+def _dump_predicted(c: Compilation) -> str:
+    rows = zip(c.layers.layers, c.predicted, c.plans, strict=True)
+    return "".join(f"{x.name}: {n} cycles, {p.cycles} by itself\n" for x, n, p in rows)
 
 
 def _emit(c: Compilation) -> None:
@@ -149,7 +161,7 @@ def _image(c: Compilation) -> None:
         c.draft.nodes,
         c.graph,
         c.layers,
-        c.plans,
+        c.predicted,
         c.tensors,
         c.constants,
         c.peaks,
@@ -205,6 +217,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(name="interleave", run=_interleave, check=_nothing, dump=_dump_draft),
     Stage(name="synchronise", run=_synchronise, check=_nothing, dump=_dump_sync),
+    Stage(name="predict", run=_predict, check=_nothing, dump=_dump_predicted),
     Stage(
         name="emit",
         run=_emit,

@@ -50,6 +50,11 @@ class Room:
         """Bytes that the buffers of the layer may take."""
         return self.spad_bytes // self.parts
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether the layer runs at the same time as its neighbours, on another engine."""
+        return self.beside or self.parts > 1
+
     @staticmethod
     def whole(config: NpuConfig) -> "Room":
         """All of the scratchpad, nothing on chip."""

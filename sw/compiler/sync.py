@@ -21,8 +21,8 @@ ROUNDS = 8
 """How often waits against overflow are added before giving up."""
 
 
-def synchronise(draft: Draft, config: NpuConfig) -> dict[Channel, int]:
-    """Fill in waits and posts of every node; returns the semaphore of each channel.
+def synchronise(draft: Draft, config: NpuConfig) -> tuple[dict[Channel, int], Order]:
+    """Fill in waits and posts of every node; returns each channel's semaphore, and the needs met.
 
     `LegalityError` if the configuration has too few semaphores or a node too few slots.
     """
@@ -31,7 +31,7 @@ def synchronise(draft: Draft, config: NpuConfig) -> dict[Channel, int]:
         assignment = _Assignment(order(draft, extra), config)
         late = assignment.run()
         if not late:
-            return assignment.semaphores
+            return assignment.semaphores, assignment.found
         for node, other in late:
             extra.setdefault(id(node), []).append(other)
     raise LegalityError("semaphores overflow however often their producers wait")

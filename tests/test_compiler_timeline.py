@@ -1,0 +1,67 @@
+"""The cost model of a whole program: layers that overlap, slices, and what a layer is charged."""
+
+import pytest
+from compiler_graphs import inverted_residuals
+
+from spec import preset
+from spec.isa import Engine, Opcode, Point
+from sw.compiler.draft import Node
+from sw.compiler.ordering import END, Need, Order
+from sw.compiler.pipeline import run_stages
+from sw.compiler.timeline import BEGIN, layer_cycles
+
+DEFAULT = preset("default")
+
+
+def load(layer: int, words: int) -> Node:
+    """A LOAD of so many bus words, one a step."""
+    loops = [{"count": words}]
+    values = {"loop": loops, "run": DEFAULT.bus_bytes}
+    return Node(opcode=Opcode.LOAD, values=values, bases={}, accesses=[], layer=layer)
+
+
+def vector(layer: int, steps: int) -> Node:
+    """A VECTOR of so many steps."""
+    values = {"loop": [{"count": steps}]}
+    return Node(opcode=Opcode.VECTOR, values=values, bases={}, accesses=[], layer=layer)
+
+
+def need(level: int, iteration: int, of: Node, until: float) -> Need:
+    """Iteration of a node needs another one up to an iteration of its loop (END: all of it)."""
+    return Need(level, iteration, of, 0, 0 if until == END else 1, until)
+
+
+CHANNEL = (Engine.LOAD, Point.DONE, "VECTOR")
+
+
+def charged(*nodes: tuple[Node, list[Need]]) -> list[int]:
+    """Cycles of two layers whose program is `nodes`."""
+    order = Order(needs=[(node, {CHANNEL: found} if found else {}) for node, found in nodes])
+    return layer_cycles(order, 2, DEFAULT)
+
+
+def test_work_on_another_engine_is_free_where_an_older_layer_lasts_longer():
+    alone, after = charged((vector(0, 1000), []), (load(1, 100), []))
+    assert alone == pytest.approx(BEGIN + 1000, abs=30) and after == 0
+
+
+def test_a_layer_waits_for_all_that_it_needs_at_its_start():
+    first = load(0, 1000)
+    loads, steps = charged((first, []), (vector(1, 1000), [need(0, 0, first, END)]))
+    assert loads == pytest.approx(BEGIN + 1000 + 100, abs=60)
+    assert steps == pytest.approx(1000, abs=30)
+
+
+def test_a_layer_that_follows_slice_by_slice_ends_a_slice_after_what_it_follows():
+    first = load(0, 1000)
+    slices = [need(1, i, first, i) for i in range(1000)]
+    _, steps = charged((first, []), (vector(1, 1000), slices))
+    assert steps < 60
+
+
+def test_a_network_of_depthwise_layers_is_predicted_below_the_sum_of_its_layers():
+    compiled = run_stages(inverted_residuals(28, 32, 192, 3), DEFAULT)
+    assert len(compiled.predicted) == len(compiled.layers.layers)
+    assert sum(compiled.predicted) < sum(plan.cycles for plan in compiled.plans)
+    facts = compiled.image.info["layers"]
+    assert [x["predicted_cycles"] for x in facts] == compiled.predicted
