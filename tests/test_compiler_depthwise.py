@@ -101,8 +101,8 @@ def test_every_output_and_tap_is_computed_once(
     for box in boxes(layer, plan):
         assert box.elements <= plan.out_bytes or "y" in held
         assert inputs_of(layer, box).elements <= plan.act_bytes or "x" in held
-        for piece in units(box, config.cols, plan.lane):
-            assert piece.vectors * -(-piece.channels // config.cols) <= plan.lane
+        for piece in units(box, config.cols, config.acc_bank):
+            assert piece.vectors * -(-piece.channels // config.cols) <= config.acc_bank
             done[
                 piece.batch,
                 piece.y0 : piece.y1,

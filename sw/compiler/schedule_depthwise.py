@@ -80,10 +80,11 @@ class DepthwiseScheduler(LayerEmitter):
     def _units(self, box: Box) -> list[_Unit]:
         plan, config = self.plan, self.config
         # A product beside has every other bank, from the first on.
-        starts = range(plan.lane if plan.shared else 0, config.acc_vectors, plan.lane)
+        bank = config.acc_bank
+        starts = range(bank if plan.shared else 0, config.acc_vectors, bank)
         places = starts[:: 2 if plan.shared else 1]
         # Tensors come from the layer before channel by channel.
-        pieces = list(units(box, config.cols, plan.lane, channels_first=plan.held_in))
+        pieces = list(units(box, config.cols, bank, channels_first=plan.held_in))
         out = []
         for i, piece in enumerate(pieces):
             acc = places[self.turn % len(places)]

@@ -31,9 +31,6 @@ SHARE = 4
 RAMPS = (1, 2, 4)
 """Rows of the first and of the last tile that are tried."""
 
-LONG = 24
-"""Units from which on a layer is long: larger ones then cost less than their instructions."""
-
 MAX_TILES = 400
 """Plans of more tiles are not looked at unless nothing else fits."""
 
@@ -43,14 +40,13 @@ class DepthwisePlan:
     """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
 
     Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
-    `lane`: accumulator vectors that a unit may take, which is all that its turn has. `held_in`,
-    `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs beside.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs
+    beside.
     """
 
     th: int
     tw: int
     tc: int
-    lane: int
     ahead: int
     held_in: bool
     held_out: bool
@@ -168,10 +164,6 @@ class _Search:
         self.passes = passes(layer, config.taps)
         self.held_in = layer.input.tensor in room.held
         self.held_out = layer.output.tensor in room.held
-        self.lane = config.acc_bank
-        pixels = math.prod(layer.output.shape[:3])
-        if not room.beside and pixels * -(-layer.output.shape[3] // config.cols) > LONG * self.lane:
-            self.lane = config.acc_half
         residual = None if layer.residual is None else layer.residual.operand.view
         self.added = None if residual is None or residual.tensor in room.held else residual
 
@@ -186,7 +178,7 @@ class _Search:
                 return
         found = False
         for tw in halvings(ow, 1):
-            if tw > self.lane:
+            if tw > self.config.acc_bank:
                 continue
             for tc in halvings(c, self.config.cols):
                 for th in _heights_tried(oh):
@@ -236,7 +228,6 @@ class _Search:
                 th=th,
                 tw=tw,
                 tc=tc,
-                lane=self.lane,
                 ahead=ahead,
                 held_in=self.held_in,
                 held_out=self.held_out,
@@ -293,7 +284,7 @@ class _Search:
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
         last = ramped[-1] * ow * min(plan.tc, c)
-        tail = min(last / config.cols, plan.lane)
+        tail = min(last / config.cols, self.config.acc_bank)
         tail += HANDOVER if self.held_out else last * item / bus + 3 * LATENCY
         cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
         return replace(plan, cycles=math.ceil(cycles), traffic=act + once + out + fetch)
@@ -320,7 +311,7 @@ class _Search:
 
     def _units(self, th: int, tw: int, tc: int) -> int:
         box = Box(batch=0, y0=0, y1=th, x0=0, x1=tw, c0=0, c1=tc)
-        return len(self.passes) * len(list(units(box, self.config.cols, self.lane)))
+        return len(self.passes) * len(list(units(box, self.config.cols, self.config.acc_bank)))
 
     def _run_cycles(self, plan: DepthwisePlan, rows: int, whole: bool, tiles: int) -> float:
         """Bus cycles lost to runs of less than whole bus words: one each where runs are short."""
