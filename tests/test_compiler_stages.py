@@ -1,5 +1,6 @@
 """Stages one by one: fusion into layers, allocation, semaphores, dumps, errors; one golden text."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -236,3 +237,11 @@ def test_producers_wait_where_a_counter_could_overflow(monkeypatch: pytest.Monke
     assert waits[1] > waits[0]
     got = Machine(preset("tiny")).run(careful.image, work.inputs, check=True)
     np.testing.assert_array_equal(got["y"], run_graph(work.graph, work.inputs)["y"])
+
+
+def test_the_collector_runs_again_after_a_compilation_that_failed() -> None:
+    g = Graph()
+    g.add_input("x", (1, 4, 4, 4))
+    with pytest.raises(CompileError, match="no outputs"):
+        run_stages(g, preset("tiny"))
+    assert gc.isenabled()
