@@ -84,47 +84,53 @@ def _add_shape(ts: ModuleType, block: Any, tensor: Tensor) -> None:
 def _attribute(ts: ModuleType, graph: Graph, op: Op) -> Any:
     """The operator's attribute record; operators without attributes have an empty one."""
     a, out = op.attributes, ts.TosaSerializerAttribute()
+    propagate = ts.NanPropagationMode.PROPAGATE
+    arguments: tuple[Any, ...] = ()
     if op.kind in _CONVOLUTIONS:
         acc = _dtype(ts, a["acc_type"])
-        write = getattr(out, _CONVOLUTIONS[op.kind])
-        write(list(a["pad"]), list(a["stride"]), list(a["dilation"]), False, acc)
-    elif op.kind == "MAX_POOL2D":
-        mode = ts.NanPropagationMode.PROPAGATE
-        out.MaxPool2dAttribute(list(a["kernel"]), list(a["stride"]), list(a["pad"]), mode)
-    elif op.kind == "AVG_POOL2D":
-        acc = _dtype(ts, a["acc_type"])
-        out.AvgPool2dAttribute(list(a["kernel"]), list(a["stride"]), list(a["pad"]), acc)
+        arguments = (list(a["pad"]), list(a["stride"]), list(a["dilation"]), False, acc)
+    elif op.kind == "TRANSPOSE_CONV2D":
+        arguments = (list(a["out_pad"]), list(a["stride"]), False, _dtype(ts, a["acc_type"]))
+    elif op.kind in ("MAX_POOL2D", "AVG_POOL2D"):
+        last = propagate if op.kind == "MAX_POOL2D" else _dtype(ts, a["acc_type"])
+        arguments = (list(a["kernel"]), list(a["stride"]), list(a["pad"]), last)
     elif op.kind == "RESCALE":
         mode = getattr(ts.RoundingMode, a["rounding_mode"])
-        out.RescaleAttribute(
-            a["scale32"], mode, a["per_channel"], a["input_unsigned"], a["output_unsigned"]
-        )
+        flags = (a["per_channel"], a["input_unsigned"], a["output_unsigned"])
+        arguments = (a["scale32"], mode, *flags)
     elif op.kind == "CLAMP":
         kind = DTYPES[graph.tensors[op.inputs[0]].dtype]
         limits = [_little_endian(np.array(a[key], kind)) for key in ("min_val", "max_val")]
-        out.ClampAttribute(*limits, ts.NanPropagationMode.PROPAGATE)
+        arguments = (*limits, propagate)
     elif op.kind == "TRANSPOSE":
-        out.TransposeAttribute(list(a["perms"]))
-    elif op.kind in ("MAXIMUM", "MINIMUM"):
-        getattr(out, f"{op.kind.title()}Attribute")(ts.NanPropagationMode.PROPAGATE)
-    elif op.kind in _PLAIN:
-        getattr(out, f"{_PLAIN[op.kind]}Attribute")()
-    else:
-        raise GraphError(f"{op.kind} has no flatbuffer form here", node=op.name, source=op.source)
+        arguments = (list(a["perms"]),)
+    elif op.kind == "RESIZE":
+        arguments = (getattr(ts.ResizeMode, a["mode"]),)
+    elif op.kind == "ARITHMETIC_RIGHT_SHIFT":
+        arguments = (a["round"],)
+    elif "axis" in a:
+        arguments = (a["axis"],)
+    if op.kind in _NAN_MODE:
+        arguments = (*arguments, propagate)
+    getattr(out, f"{_record(op.kind)}Attribute")(*arguments)
     return out
 
 
-_CONVOLUTIONS = {
-    "CONV2D": "Conv2dAttribute",
-    "DEPTHWISE_CONV2D": "DepthwiseConv2dAttribute",
-}
-_PLAIN = {
+def _record(kind: str) -> str:
+    """The schema's name of an operator's record: `MaxPool2d` for MAX_POOL2D."""
+    return _IRREGULAR.get(kind) or "".join(word.title() for word in kind.split("_"))
+
+
+_CONVOLUTIONS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")
+_NAN_MODE = ("MAXIMUM", "MINIMUM", "ARGMAX", "REDUCE_MAX", "REDUCE_MIN")
+_IRREGULAR = {
+    "ARGMAX": "ArgMax",
+    "AVG_POOL2D": "AvgPool2d",
+    "CONV2D": "Conv2d",
+    "CONV3D": "Conv3d",
+    "DEPTHWISE_CONV2D": "DepthwiseConv2d",
+    "INTDIV": "IntDiv",
     "MATMUL": "MatMul",
-    "ADD": "Add",
-    "SUB": "Sub",
-    "TABLE": "Table",
-    "RESHAPE": "Reshape",
-    "PAD": "Pad",
-    "SLICE": "Slice",
-    "IDENTITY": "Identity",
+    "MAX_POOL2D": "MaxPool2d",
+    "TRANSPOSE_CONV2D": "TransposeConv2d",
 }

@@ -2,9 +2,10 @@
 
 Layout is TOSA's: activations NHWC, CONV2D weights OHWI, DEPTHWISE_CONV2D weights HWCM (output
 channel c·M + m reads input channel c). A constant is a tensor with `data`;
-the CONST and CONST_SHAPE operators of the specification are implied by it, so a graph holds no such
-operators. Operands that TOSA 1.0 types as `shape` (of RESHAPE, PAD, SLICE) are constants of dtype
-`shape` (int64 data). Zero points, multipliers and shifts are operands as in the specification.
+the CONST and CONST_SHAPE operators of the specification are implied by it, so a graph holds no
+such operators. Operands that TOSA 1.0 types as `shape` (of RESHAPE, PAD, SLICE, TILE, RESIZE) are
+constants of dtype `shape` (int64 data). Zero points, multipliers and shifts are operands as in the
+specification.
 
     g = Graph(name="net")
     x = g.add_input("x", (1, 8, 8, 3), "int8", scale=0.1, zero_point=-3)
@@ -25,12 +26,13 @@ from numpy.typing import ArrayLike, NDArray
 from sw.compiler.errors import GraphError
 
 DTYPES: dict[str, type[np.generic]] = {
+    "bool": np.bool_,
     "int8": np.int8,
     "int16": np.int16,
     "int32": np.int32,
     "shape": np.int64,
 }
-"""Element types of tensors: TOSA's i8_t, i16_t, i32_t and shape_t."""
+"""Element types of tensors: TOSA's bool_t (a byte, 0 or 1), i8_t, i16_t, i32_t and shape_t."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
