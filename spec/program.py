@@ -35,7 +35,7 @@ ALIGN = 64
 
 MAX_REGION_BYTES = 1 << 32
 """Largest region that a port or `temp_bytes` may span."""
-PORT_DTYPES = ("int8", "uint8", "int16", "uint16", "int32")
+PORT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32")
 
 _MAX_HEADER = 64 << 20
 

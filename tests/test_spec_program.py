@@ -227,11 +227,11 @@ def test_offsets_that_are_no_span_are_refused(saved, offsets):
         ({"name": "../x"}, "port name '../x': must be a file's name, without / and \\"),
         (
             {"dtype": "foo"},
-            "port x: dtype 'foo': must be one of int8, uint8, int16, uint16, int32",
+            "port x: dtype 'foo': must be one of bool, int8, uint8, int16, uint16, int32",
         ),
         (
             {"dtype": "float32"},
-            "port x: dtype 'float32': must be one of int8, uint8, int16, uint16, int32",
+            "port x: dtype 'float32': must be one of bool, int8, uint8, int16, uint16, int32",
         ),
         ({"shape": [4]}, "port x: shape [4]: must be a tuple of whole numbers above 0"),
         ({"shape": (-1, 4)}, "port x: shape (-1, 4): must be a tuple of whole numbers above 0"),

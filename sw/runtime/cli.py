@@ -45,7 +45,9 @@ VerifyOption = Annotated[
 ]
 InputOption = Annotated[
     list[Path] | None,
-    typer.Option("--input", help="samples as .npy; repeat it for each argument of the model"),
+    typer.Option(
+        "--input", help="samples as .npy; repeat it for each argument (of a .tosa: NAME=file too)"
+    ),
 ]
 CalibOption = Annotated[
     list[Path] | None,
@@ -115,7 +117,10 @@ def sim(
 @app.command()
 def run(
     model: Annotated[
-        str, typer.Argument(help="a network, FILE of quantize, path.py:function, program.pt2")
+        str,
+        typer.Argument(
+            help="a network, FILE of quantize, path.py:function, program.pt2, graph.tosa"
+        ),
     ],
     config: ConfigOption = "default",
     settings: SetOption = None,
@@ -138,10 +143,15 @@ def run(
     from sw.runtime.model_runs import chosen_count, float_outputs, run_model, verify_model
     from sw.runtime.models import get_model
     from sw.runtime.session import open_device, save_outputs
+    from sw.runtime.tosa_runs import is_tosa, refuse_options, run_tosa
 
     check_json(json_file)
     npu = chosen_config(config, settings)
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
+    if is_tosa(model):
+        refuse_options(model, limit=limit, calib=calibration)
+        finish(run_tosa(Path(model), inputs or (), npu, options, verify, out), json_file)
+        return
     network = get_model(model, inputs or (), calibration or ())
     count = chosen_count(network, limit)
     outputs: list[Arrays] = []

@@ -131,7 +131,9 @@ def _input_files(items: list[str] | None) -> dict[str, Path]:
 
 @app.command("compile")
 def compile_program(
-    target: Annotated[str, typer.Argument(metavar="KERNEL|MODEL", help="what to compile")],
+    target: Annotated[
+        str, typer.Argument(metavar="KERNEL|MODEL|FILE.tosa", help="what to compile")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="image file")] = None,
     shape: ShapeOption = None,
     config: ConfigOption = "default",

@@ -118,6 +118,9 @@ def random_inputs(image: Image, seed: int) -> Arrays:
     rng = np.random.default_rng(seed)
     arrays = {}
     for port in image.inputs:
+        if port.dtype == "bool":
+            arrays[port.name] = rng.integers(0, 2, size=port.shape).astype(np.bool_)
+            continue
         limits = np.iinfo(port.dtype)
         arrays[port.name] = rng.integers(
             limits.min, limits.max, size=port.shape, dtype=np.dtype(port.dtype), endpoint=True

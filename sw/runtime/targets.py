@@ -63,7 +63,11 @@ def compile_target(
 ) -> Image:
     """The program image of a kernel or a model; stages in `dump_after` are printed."""
     from sw.compiler import compile_graph
+    from sw.runtime.tosa_runs import compile_tosa, is_tosa, refuse_options
 
+    if is_tosa(name):
+        refuse_options(name, shape=shape, input=data[0], calib=data[1])
+        return compile_tosa(Path(name), config, dump_after=dump_after)
     if is_model(name, shape):
         from sw.runtime.models import compile_model, get_model
 
