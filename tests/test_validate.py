@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_helpers import ROOT
 
 from spec import preset
 from sw.runtime.cli import main
+from sw.runtime.models import model_names
 from sw.runtime.report import ReportError
 from sw.runtime.validate import MIN_PCC, disagreements, problems, validate
-from sw.runtime.validate_page import page, write_page
+from sw.runtime.validate_page import page, read_rows, write_page
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,14 @@ def test_the_page_has_every_figure(row: dict[str, Any]) -> None:
     assert "| `ds_cnn` | DEPTHWISE_CONV2D | 4 | 32,000 |" in text
     assert "| `ds_cnn` | True | 12 |" in text
     assert row["config_digest"] in text
+
+
+def test_the_published_page_is_made_of_the_published_records() -> None:
+    rows = read_rows(ROOT / "docs" / "data" / "validation.json")
+    assert [r["name"] for r in rows] == model_names()
+    assert [problems(r) for r in rows] == [[]] * len(rows)
+    assert all(r["samples"] >= 32 for r in rows)
+    assert (ROOT / "docs" / "validation.md").read_text() == page(rows)
 
 
 def test_the_command_renders_records(row: dict[str, Any], tmp_path: Path) -> None:
