@@ -18,12 +18,16 @@ from spec.program import REGION_CONST, REGION_INPUT
 
 
 class Context:
-    """What the engines of one run share: the state, the semaphores, and the checks."""
+    """What the engines of one run share: the state, the semaphores, and the checks.
+
+    indices: the index of LOAD's and of STORE's iteration of loop 0, by their issue timelines.
+    """
 
     def __init__(self, state: State, program: Program, check: bool) -> None:
         self.state = state
         self.program = program
         self.config = state.config
+        self.indices: dict[Timeline, int] = {}
         self.clocks = Clocks() if check else None
         self.semaphores = Semaphores(state.config, self.clocks)
         self.hazards: Hazards | None = None
@@ -37,7 +41,7 @@ class Context:
         self.spad = Shadow("spad", config.spad_bytes)
         self.acc = Shadow("acc", config.acc_vectors)
         self.param = Shadow("param", config.param_bytes)
-        self.table = Shadow("table", config.table_entries)
+        self.table = Shadow("table", config.table_bytes)
         self.memory: list[Shadow | None] = [None] * REGIONS
         for region in range(REGIONS):
             given = region in (REGION_CONST, REGION_INPUT)
@@ -132,7 +136,7 @@ class Context:
             "spad": self.config.spad_bytes,
             "acc": self.config.acc_vectors,
             "param": self.config.param_bytes,
-            "table": self.config.table_entries,
+            "table": self.config.table_bytes,
         }[space]
 
     def bounds(self, space: str, address: Ints, run: int, timeline: Timeline, index: int) -> None:

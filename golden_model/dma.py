@@ -8,6 +8,7 @@ import numpy as np
 from golden_model.access import Context
 from golden_model.boxes import Walk, boxes, disjoint, view
 from golden_model.clocks import Timeline
+from golden_model.hazards import Span
 from golden_model.loops import Ints
 from golden_model.program import Plan
 from golden_model.regions import Region, region
@@ -28,12 +29,18 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
     state.lefts.clear()
     run, space = v["run"], Space(v["space"])
     chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
+    indices: list[Span] = []
     if not v["fill"]:
         number = v["region"]
         source = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
+        if v["indexed"]:
+            source, indices = _indexed(context, plan, chunk, source, Timeline.LOAD_ISSUE)
         context.memory_read(number, source, run, plan.index)
     context.reads_done(Timeline.LOAD_ISSUE, Timeline.LOAD_DONE)
     context.write(space.name.lower(), chip, run, Timeline.LOAD_DONE, plan.index)
+    if indices:
+        written = [Span("spad", np.arange(chip.size), chip, run)]
+        context.in_place(indices, written, Timeline.LOAD_DONE, plan.index)
     target = state.bytes_of(space)
     if v["fill"]:
         mark(target, chip, run, v["fill_value"])
@@ -50,6 +57,8 @@ def store(context: Context, plan: Plan, chunk: int) -> None:
     chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
     context.read("spad", chip, run, Timeline.STORE_ISSUE, plan.index)
     target = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
+    if v["indexed"]:
+        target, _ = _indexed(context, plan, chunk, target, Timeline.STORE_ISSUE)
     context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
     context.memory_write(v["region"], target, run, plan.index)
     _copy(state.spad, chip, state.memory[v["region"]], target, run)
@@ -62,6 +71,24 @@ def _addresses(plan: Plan, chunk: int, base: str, stride: str, mask: int) -> Int
     chunks = plan.chunks
     inner = plan.nest.steps(chunks.outer_last[chunk]).offset(stride)
     return (inner + (plan.v[base] + chunks.offset(stride, chunk))) & mask
+
+
+def _indexed(
+    context: Context, plan: Plan, chunk: int, address: Ints, timeline: Timeline
+) -> tuple[Ints, list[Span]]:
+    """Memory addresses with their indices added; the reads of indices that took."""
+    if plan.level and plan.chunks.starts[chunk] > 1:
+        # Amidst an iteration of loop 0: its index has been read, and may have changed since.
+        return (address + context.indices[timeline]) & _MEMORY_MASK, []
+    inner = plan.nest.steps(plan.chunks.outer_last[chunk])
+    number = np.zeros(inner.size, np.int64)
+    number += plan.chunks.steps.index[0, chunk] if plan.level else inner.index[0]
+    at = (plan.v["index_base"] + 4 * number) & _CHIP_MASK
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    context.read("spad", at[first], 4, timeline, plan.index)
+    offset = gather(context.state.spad, at, 4).view("<i4")[:, 0].astype(np.int64)
+    context.indices[timeline] = int(offset[-1])
+    return (address + offset) & _MEMORY_MASK, [Span("spad", first, at[first], 4)]
 
 
 def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:
@@ -114,6 +141,8 @@ def _moves(plan: Plan, outer_last: bool) -> _Moves:
 def _strided(context: Context, plan: Plan, chunk: int, load: bool) -> bool:
     """Move a chunk's runs by strided views; False, and nothing done, where that cannot be."""
     v, chunks, state = plan.v, plan.chunks, context.state
+    if v["indexed"]:
+        return False
     moves, run = _moves(plan, chunks.outer_last[chunk]), v["run"]
     space, fill = (Space(v["space"]), v["fill"]) if load else (Space.SPAD, 0)
     memory, chip = state.memory[v["region"]], state.bytes_of(space)

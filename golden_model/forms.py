@@ -11,7 +11,7 @@ from spec.codec import ROWS, Bits
 from spec.isa import Instruction, Opcode, Point, Sync
 
 _BASES = ("mem_base", "chip_base", "act_base", "wgt_base", "acc_base", "a_base", "b_base", "o_base")
-_PLACES = frozenset((*_BASES, "param_base", "region", "fill_value", "y0", "x0"))
+_PLACES = frozenset((*_BASES, "param_base", "region", "fill_value", "index_base", "y0", "x0"))
 
 
 def _mask(opcode: Opcode) -> int:

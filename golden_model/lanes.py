@@ -1,12 +1,14 @@
 """The arithmetic of VECTOR on arrays of lanes, int32 with wrap; the last dimension is lanes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golden_model.loops import Ints
-from spec.isa import Alu, Reduce
+from spec.isa import Alu, Reduce, Table
+from spec.numerics import interpolate, leading_zeros, multiply
 
 Lanes = NDArray[np.int32]
 Fields = dict[str, Any]
@@ -17,12 +19,54 @@ COMBINE: dict[Reduce, np.ufunc] = {
     Reduce.MAX: np.maximum,
     Reduce.MIN: np.minimum,
 }
-ALU: dict[Alu, np.ufunc] = {
+
+
+def _amount(b: Lanes) -> Lanes:
+    """How far to shift."""
+    return b & np.int32(31)
+
+
+def _round_right(a: Lanes, b: Lanes) -> Lanes:
+    by = _amount(b)
+    half = (a >> np.maximum(by - 1, 0)) & np.minimum(by, 1)
+    out: Lanes = (a >> by) + half
+    return out
+
+
+def _logical_right(a: Lanes, b: Lanes) -> Lanes:
+    return (a.view(np.uint32) >> _amount(b).view(np.uint32)).view(np.int32)
+
+
+ALU: dict[Alu, Callable[[Lanes, Lanes], Lanes]] = {
     Alu.ADD: np.add,
     Alu.SUB: np.subtract,
     Alu.MIN: np.minimum,
     Alu.MAX: np.maximum,
+    Alu.ASR: lambda a, b: a >> _amount(b),
+    Alu.ASR_ROUND: _round_right,
+    Alu.LSL: lambda a, b: a << _amount(b),
+    Alu.LSR: _logical_right,
+    Alu.AND: np.bitwise_and,
+    Alu.OR: np.bitwise_or,
+    Alu.XOR: np.bitwise_xor,
+    Alu.EQ: lambda a, b: (a == b).astype(np.int32),
+    Alu.GT: lambda a, b: (a > b).astype(np.int32),
+    Alu.GE: lambda a, b: (a >= b).astype(np.int32),
 }
+
+
+def alu(kind: Alu, a: Lanes, b: Lanes | None) -> Lanes:
+    """v of A and B; B is None where it has no part."""
+    if kind is Alu.CLZ:
+        return leading_zeros(a).astype(np.int32)
+    if kind is Alu.ABS:
+        return np.abs(a)
+    return a if kind is Alu.PASS or b is None else ALU[kind](a, b)
+
+
+def times(value: Lanes, operand: Lanes, shift: int) -> Lanes:
+    """A scaled by operand B."""
+    return multiply(value, operand, shift).astype(np.int32)
 
 
 def rescale(value: Lanes, multiplier: Ints | int, shift: Ints | int) -> Lanes:
@@ -41,11 +85,18 @@ def clamp_and_shift(v: Fields, value: Lanes) -> Lanes:
     return value << np.int32(v["a_shl"]) if v["a_shl"] else value
 
 
+def table_bytes(v: Fields, size: int) -> int:
+    """How much of a TABLE of `size` bytes is looked at."""
+    return size if v["table"] == Table.I16 else 256
+
+
 def finish(v: Fields, value: Lanes, table: NDArray[np.uint8]) -> Lanes:
     """Zero point, clamp, table."""
     if v["o_zp"]:
         value = value + np.int32(v["o_zp"])
     value = np.minimum(np.maximum(value, np.int32(v["o_min"])), np.int32(v["o_max"]))
-    if v["table"]:
+    if v["table"] == Table.I8:
         value = table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32)
+    elif v["table"] == Table.I16:
+        value = interpolate(table.view("<i2"), value).astype(np.int32)
     return value

@@ -1,5 +1,6 @@
 """Where a VECTOR's steps read and write: addresses, lanes in use, inside or not."""
 
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,6 +43,12 @@ class Shape:
             self.lanes[final] = v["lanes_last"]
         self.counts: list[int] = np.unique(self.lanes).tolist()
 
+    def single(self) -> "Shape":
+        """The same steps with one lane each."""
+        out = copy(self)
+        out.lanes, out.counts, out.width = np.ones_like(self.lanes), [1], 1
+        return out
+
     def classes(self, select: Select) -> list[tuple[int, Select]]:
         """The selected steps by their number of lanes."""
         if len(self.counts) == 1:
@@ -71,19 +78,24 @@ def shape_of(plan: Plan, chunk: int) -> Shape:
 
 @dataclass(slots=True)
 class Work:
-    """One chunk of a VECTOR in execution. reads: what it has read so far (with checks on)."""
+    """One chunk of a VECTOR in execution.
+
+    shape, results: the lanes of its operands and of its results; reads: what it has read so far
+    (with checks on).
+    """
 
     context: Context
     plan: Plan
     chunk: int
     shape: Shape
+    results: Shape
     inside: Select
     reads: list[Span] = field(default_factory=list)
 
     @classmethod
     def begin(cls, context: Context, plan: Plan, chunk: int) -> "Work":
-        work = cls(context, plan, chunk, shape_of(plan, chunk), ALL)
-        v = plan.v
+        v, shape = plan.v, shape_of(plan, chunk)
+        work = cls(context, plan, chunk, shape, shape.single() if v["reduce_lanes"] else shape, ALL)
         y = signed16(work.offset("dy") + v["y0"])
         x = signed16(work.offset("dx") + v["x0"])
         inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
@@ -114,12 +126,18 @@ class Work:
         size = dtype.bytes
         address = self.addresses(operand)
         out = self.zeros()
-        for n, chosen in self.shape.classes(self.inside):
+        one = self.plan.v[f"{operand}_one"]
+        for n, chosen in [(1, self.inside)] if one else self.shape.classes(self.inside):
             at = address[chosen]
             context.read("spad", at, n * size, Timeline.VECTOR_ISSUE, self.plan.index)
             self._note("spad", chosen, at, n * size)
-            out[chosen, :n] = gather(context.state.spad, at, n * size).view(NUMPY[dtype])
+            values = gather(context.state.spad, at, n * size).view(NUMPY[dtype])
+            out[chosen, : self.shape.width if one else n] = values
         return out
+
+    def read_b(self) -> Lanes:
+        """B; 0 where not inside, or if there is none."""
+        return self.zeros() if self.plan.v["b_none"] else self.read_spad("b")
 
     def read_acc(self) -> Lanes:
         """A from the accumulator; 0 where not inside."""
@@ -127,23 +145,24 @@ class Work:
         self.context.read("acc", vectors, 1, Timeline.VECTOR_ISSUE, self.plan.index)
         self._note("acc", self.inside, vectors, 1)
         out = self.zeros()
-        out[self.inside] = self.context.state.acc[vectors, : self.shape.width]
+        width = 1 if self.plan.v["a_one"] else self.shape.width
+        out[self.inside] = self.context.state.acc[vectors, :width]
         return out
 
-    def read_param(self, table: NDArray[np.generic], at: int, select: Select) -> Ints:
-        """[selected steps or 1, width]: a part of the parameter entries, as int64.
+    def read_param(self, table: NDArray[np.generic], at: int, select: Select, shape: Shape) -> Ints:
+        """[selected steps or 1, width of `shape`]: a part of the parameter entries, as int64.
 
         table: [entries, cols] the part; at: its byte offset in an entry.
         """
         context = self.context
         size = table.itemsize
         entries = self.entries()
-        for n, chosen in self.shape.classes(select):
+        for n, chosen in shape.classes(select):
             address = entries[chosen] * context.config.param_entry_bytes + at
             context.read_late("param", address, n * size, self.plan.index)
         entries = entries[select]
         low, high = int(entries.min()), int(entries.max())
-        rows = table[low : high + 1, : self.shape.width].astype(np.int64)
+        rows = table[low : high + 1, : shape.width].astype(np.int64)
         return rows if low == high else rows[entries - low]
 
     def _note(self, space: str, select: Select, address: Ints, run: int) -> None:
@@ -156,7 +175,7 @@ class Work:
         """Write [selected steps, width], each step its lanes."""
         v, state = self.plan.v, self.context.state
         address = self.addresses("o")
-        used = self.shape.used(select)
+        used = self.results.used(select)
         if v["o_space"] == Space.ACC:
             self._check_writes("acc", address, [(1, select)])
             vectors = np.zeros((value.shape[0], self.context.config.cols), np.int32)
@@ -166,7 +185,7 @@ class Work:
         state.lefts.clear()
         dtype = DType(v["o_type"])
         data = value.astype(NUMPY[dtype]).view(np.uint8)
-        classes = [(n * dtype.bytes, part) for n, part in self.shape.classes(select)]
+        classes = [(n * dtype.bytes, part) for n, part in self.results.classes(select)]
         self._check_writes("spad", address, classes)
         address = address[select]
         if used is None or len(classes) == 1:

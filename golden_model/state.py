@@ -60,7 +60,7 @@ class State:
         self.acc = np.zeros((config.acc_vectors, config.cols), np.int32)
         self.acc_bytes = self.acc.reshape(-1).view(np.uint8)
         self.param = np.zeros(config.param_bytes, np.uint8)
-        self.table = np.zeros(config.table_entries, np.uint8)
+        self.table = np.zeros(config.table_bytes, np.uint8)
         self.parameters: dict[object, Any] = {}
         self.lefts = Lefts()
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]

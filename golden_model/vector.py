@@ -6,11 +6,21 @@ from golden_model import vector_boxes
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
-from golden_model.lanes import ALU, COMBINE, IDENTITY, Lanes, clamp_and_shift, finish, rescale
+from golden_model.lanes import (
+    COMBINE,
+    IDENTITY,
+    Lanes,
+    alu,
+    clamp_and_shift,
+    finish,
+    rescale,
+    table_bytes,
+    times,
+)
 from golden_model.loops import Bools
 from golden_model.operands import ALL, Select, Work
 from golden_model.program import Plan
-from spec.isa import LOOPS, Alu, Reduce, Scale, Space
+from spec.isa import LOOPS, Alu, Reduce, Scale, Space, uses_b
 from spec.numerics import SHIFT_MAX, SHIFT_MIN
 
 
@@ -26,9 +36,9 @@ class VectorEngine:
             return
         v = plan.v
         work = Work.begin(context, plan, chunk)
-        value = _operand_a(work)
-        if v["alu"] != Alu.PASS:
-            value = ALU[Alu(v["alu"])](value, _operand_b(work))
+        a = work.read_acc() if v["a_space"] == Space.ACC else work.read_spad("a")
+        b = work.read_b() if uses_b(v) else None
+        value = _combine(work, a, b)
         select: Select = ALL
         if v["reduce"] != Reduce.NONE:
             value, select = self._reduce(work, value)
@@ -36,7 +46,9 @@ class VectorEngine:
             value = _scale(work, value, "o", select)
             if v["table"]:
                 whole = np.zeros(1, np.int64)
-                context.read_late("table", whole, context.state.table.size, plan.index)
+                context.read_late(
+                    "table", whole, table_bytes(v, context.config.table_bytes), plan.index
+                )
             value = finish(v, value, context.state.table)
         context.reads_done(Timeline.VECTOR_ISSUE, Timeline.VECTOR_DONE)
         if value.shape[0]:
@@ -50,6 +62,9 @@ class VectorEngine:
             inside = np.zeros(work.shape.size, np.bool_)
             inside[work.inside] = True
             value = np.where(inside[:, None], value, identity)
+        across = work.plan.v["reduce_lanes"]
+        if across and (used := work.shape.used(ALL)) is not None:
+            value = np.where(used, value, identity)
         first, last = _group_ends(work)
         begins = np.flatnonzero(first)
         if not first[0]:
@@ -59,7 +74,10 @@ class VectorEngine:
             groups[0] = combine(groups[0], self._partial)
         writes = np.flatnonzero(last)
         self._partial = None if last[-1] else groups[-1].copy()
-        return groups[: writes.size], writes
+        results = groups[: writes.size]
+        if across:
+            results = combine.reduce(results, axis=1, dtype=np.int32, keepdims=True)
+        return results, writes
 
 
 def _group_ends(work: Work) -> tuple[Bools, Bools]:
@@ -78,20 +96,21 @@ def _group_ends(work: Work) -> tuple[Bools, Bools]:
     return first, last
 
 
-def _operand_a(work: Work) -> Lanes:
+def _combine(work: Work, a: Lanes, b: Lanes | None) -> Lanes:
+    """v of the operands as they were read."""
     v = work.plan.v
-    value = work.read_acc() if v["a_space"] == Space.ACC else work.read_spad("a")
-    _subtract(work, value, v["a_zp"])
+    _subtract(work, a, v["a_zp"])
     if v["bias"]:
-        value += work.read_param(work.context.state.bias, 0, ALL).astype(np.int32)
-    value = _scale(work, value, "a", ALL)
-    return clamp_and_shift(v, value)
-
-
-def _operand_b(work: Work) -> Lanes:
-    value = work.read_spad("b")
-    _subtract(work, value, work.plan.v["b_zp"])
-    return _scale(work, value, "b", ALL)
+        a += work.read_param(work.context.state.bias, 0, ALL, work.shape).astype(np.int32)
+    if b is not None:
+        _subtract(work, b, v["b_zp"])
+    if v["a_scale"] == Scale.OPERAND and b is not None:
+        a = times(a, b, v["a_shift"])
+    else:
+        a = _scale(work, a, "a", ALL)
+    if b is not None and not Alu(v["alu"]).unary:
+        b = _scale(work, b, "b", ALL)
+    return alu(Alu(v["alu"]), clamp_and_shift(v, a), b)
 
 
 def _subtract(work: Work, value: Lanes, zero_point: int) -> None:
@@ -109,11 +128,12 @@ def _scale(work: Work, value: Lanes, operand: str, select: Select) -> Lanes:
     if kind == Scale.TENSOR:
         return rescale(value, v[f"{operand}_mult"], v[f"{operand}_shift"])
     cols = work.context.config.cols
-    multiplier = work.read_param(state.multiplier, 4 * cols, select)
-    shift = work.read_param(state.shift, 8 * cols, select)
+    shape = work.results if operand == "o" else work.shape
+    multiplier = work.read_param(state.multiplier, 4 * cols, select, shape)
+    shift = work.read_param(state.shift, 8 * cols, select, shape)
     illegal = (shift < SHIFT_MIN) | (shift > SHIFT_MAX)
     if illegal.any():
-        used = work.shape.used(select)
+        used = shape.used(select)
         bad = np.argwhere(illegal if used is None else illegal & used)
         if bad.size:
             step, lane = bad[0].tolist()

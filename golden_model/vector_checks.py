@@ -6,10 +6,11 @@ from functools import reduce
 from golden_model.access import Context
 from golden_model.boxes import Walk
 from golden_model.clocks import Timeline
+from golden_model.lanes import table_bytes
 from golden_model.program import Plan
 from golden_model.regions import Piece, Region, region, region_at
 from golden_model.vector_parts import Part, Place
-from spec.isa import Alu, Scale
+from spec.isa import Scale, reads_b
 
 _ISSUE, _DONE = Timeline.VECTOR_ISSUE, Timeline.VECTOR_DONE
 
@@ -20,7 +21,7 @@ def may_meet(parts: list[Part], place: Place) -> bool:
 
 
 def _near(reader: Part, writer: Part, place: Place) -> bool:
-    names = ["a"] if reader.v["alu"] == Alu.PASS else ["a", "b"]
+    names = ["a", "b"] if reads_b(reader.v) else ["a"]
     out, run = writer.o, writer.o_bytes
     start = place.o * (4 * writer.cols if writer.in_acc["o"] else 1)
     for name in names:
@@ -42,15 +43,15 @@ def check(context: Context, plan: Plan, parts: list[Part], place: Place) -> None
     """Every access of a chunk, in the order of the engine's timelines."""
     v, index = plan.v, plan.index
     _source(context, index, parts, "a", place)
+    if reads_b(v):
+        _source(context, index, parts, "b", place)
     for name in ["bias"] * v["bias"] + ["multiplier", "shift"] * (v["a_scale"] == Scale.CHANNEL):
         _late(context, index, parts, "a", name, place)
-    if v["alu"] != Alu.PASS:
-        _source(context, index, parts, "b", place)
     for name in ["multiplier", "shift"] * (v["o_scale"] == Scale.CHANNEL):
         _late(context, index, parts, "o", name, place)
     if v["table"]:
         context.reads_done(_ISSUE, _DONE)
-        whole = Region([Piece(0, [], context.state.table.size)])
+        whole = Region([Piece(0, [], table_bytes(v, context.state.table.size))])
         context.reads("table", whole, 0, _DONE, index)
     context.reads_done(_ISSUE, _DONE)
     acc = parts[0].in_acc["o"]
@@ -105,13 +106,14 @@ def _units(part: Part, name: str) -> tuple[Walk, int]:
     walk = {"a": part.a, "b": part.b, "o": part.o}[name]
     if part.in_acc.get(name, False):
         return walk.divided(4 * part.cols), 1
-    return walk, part.bytes[name]
+    return walk, part.o_bytes if name == "o" else part.bytes[name]
 
 
 def _parameters(part: Part, operand: str, name: str) -> Region:
     key = f"{operand} {name}"
     if key not in part.regions:
         at, size = {"bias": (0, 4), "multiplier": (4, 4), "shift": (8, 1)}[name]
-        found = region(part.entries[operand], size * part.lanes)
+        lanes = part.result_lanes if operand == "o" else part.lanes
+        found = region(part.entries[operand], size * lanes)
         part.regions[key] = found.moved(at * part.cols)
     return part.regions[key]

@@ -7,12 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden_model.boxes import Box, Walk, apart, boxes, strided, view
-from golden_model.lanes import ALU, COMBINE, IDENTITY, Lanes, clamp_and_shift, finish, rescale
+from golden_model.lanes import (
+    COMBINE,
+    IDENTITY,
+    Lanes,
+    alu,
+    clamp_and_shift,
+    finish,
+    rescale,
+    times,
+)
 from golden_model.loops import Bools, Ints, signed16
 from golden_model.program import Plan
 from golden_model.regions import Region
 from golden_model.state import GUARD, State
-from spec.isa import LOOPS, Alu, DType, Reduce, Scale, Space
+from spec.isa import LOOPS, Alu, DType, Reduce, Scale, Space, reads_b, uses_b
 from spec.numerics import NUMPY, SHIFT_MAX, SHIFT_MIN
 
 
@@ -96,7 +105,10 @@ class Part:
         self.v, self.box, self.lanes, self.cols = v, box, lanes, cols
         self.in_acc = {name: v[f"{name}_space"] == Space.ACC for name in "ao"}
         units = {name: 4 * cols if acc else 1 for name, acc in self.in_acc.items()}
-        self.bytes = {name: lanes * DType(v[f"{name}_type"]).bytes for name in "abo"}
+        self.result_lanes = 1 if v["reduce_lanes"] else lanes
+        read = {name: 1 if v[f"{name}_one"] else lanes for name in "ab"}
+        read["o"] = self.result_lanes
+        self.bytes = {name: n * DType(v[f"{name}_type"]).bytes for name, n in read.items()}
         mask = v["reduce_loops"] >> plan.level if v["reduce"] != Reduce.NONE else 0
         self.kept = sum(not mask >> i & 1 for i in box.dimensions)
         self.a_bytes = units["a"] if self.in_acc["a"] else self.bytes["a"]
@@ -139,7 +151,7 @@ class Part:
         v, found = self.v, self.inside(place)
         if not self._source_fits(state, "a", place.a, self.a, found.steps, found.a):
             return False
-        binary = v["alu"] != Alu.PASS
+        binary = reads_b(v)
         if binary and not self._source_fits(state, "b", place.b, self.b, found.steps, found.b):
             return False
         if self.in_acc["o"]:
@@ -185,13 +197,15 @@ class Part:
         key = (self, name, place.entry)
         found: Channels | None = state.parameters.get(key)
         if found is None:
-            found = state.parameters[key] = self._read_channels(state, self.entries[name], place)
+            found = state.parameters[key] = self._read_channels(state, name, place)
         return found
 
-    def _read_channels(self, state: State, walk: Walk, place: Place) -> Channels:
+    def _read_channels(self, state: State, name: str, place: Place) -> Channels:
+        walk = self.entries[name]
         base = place.entry * state.config.param_entry_bytes + walk.offset
         steps = zip(walk.shape, walk.strides, strict=True)
-        shape = (*(n if stride else 1 for n, stride in steps), self.lanes)
+        lanes = self.result_lanes if name == "o" else self.lanes
+        shape = (*(n if stride else 1 for n, stride in steps), lanes)
 
         def part(at: int, dtype: str) -> NDArray[Any]:
             item = np.dtype(dtype).itemsize
@@ -210,10 +224,14 @@ class Part:
         value = self._source(state, "a", place.a, self.a, steps)
         if v["bias"]:
             value += self.channels(state, "a", place).bias
-        value = clamp_and_shift(v, self._scale(state, "a", value, place))
-        if v["alu"] != Alu.PASS:
-            second = self._source(state, "b", place.b, self.b, steps)
-            value = ALU[Alu(v["alu"])](value, self._scale(state, "b", second, place))
+        second = self._source(state, "b", place.b, self.b, steps) if uses_b(v) else None
+        if v["a_scale"] == Scale.OPERAND and second is not None:
+            value = times(value, second, v["a_shift"])
+        else:
+            value = self._scale(state, "a", value, place)
+        if second is not None and not Alu(v["alu"]).unary:
+            second = self._scale(state, "b", second, place)
+        value = alu(Alu(v["alu"]), clamp_and_shift(v, value), second)
         if v["reduce"] != Reduce.NONE:
             value = self._reduce(value, steps)
         return finish(v, self._scale(state, "o", value, place), state.table)
@@ -222,7 +240,11 @@ class Part:
         shape = (*self.box.shape, self.lanes)
         if steps is not None and not steps.any():
             return np.zeros(shape, np.int32)
-        if name == "a" and self.in_acc["a"]:
+        one = self.v[f"{name}_one"]
+        lanes, shape = shape, (*self.box.shape, 1 if one else self.lanes)
+        if name == "b" and self.v["b_none"]:
+            value = np.zeros(shape, np.int32)
+        elif name == "a" and self.in_acc["a"]:
             start = base * 4 * self.cols + walk.offset
             value = view(state.acc_bytes, start, shape, (*walk.strides, 4), np.int32).copy()
         else:
@@ -234,7 +256,7 @@ class Part:
             value -= np.int32(self.v[f"{name}_zp"])
         if steps is not None:
             value[~steps] = 0
-        return value
+        return np.broadcast_to(value, lanes).copy() if one else value
 
     def _scale(self, state: State, name: str, value: Lanes, place: Place) -> Lanes:
         kind = self.v[f"{name}_scale"]
@@ -251,6 +273,8 @@ class Part:
             value[~steps] = IDENTITY[kind]
         value = value.reshape(*self.box.shape[: self.kept], -1, self.lanes)
         out: Lanes = COMBINE[kind].reduce(value, axis=-2, dtype=np.int32)
+        if self.v["reduce_lanes"]:
+            out = COMBINE[kind].reduce(out, axis=-1, dtype=np.int32, keepdims=True)
         return out
 
     def write(self, state: State, place: Place, value: Lanes) -> None:
@@ -259,8 +283,8 @@ class Part:
             start = place.o * 4 * self.cols + self.o.offset
             shape, strides = (*value.shape[:-1], self.cols), (*self.o.strides, 4)
             out = view(state.acc_bytes, start, shape, strides, np.int32)
-            out[..., : self.lanes] = value
-            out[..., self.lanes :] = 0
+            out[..., : self.result_lanes] = value
+            out[..., self.result_lanes :] = 0
         else:
             dtype = NUMPY[DType(self.v["o_type"])]
             strides = (*self.o.strides, np.dtype(dtype).itemsize)

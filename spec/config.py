@@ -53,7 +53,7 @@ class NpuConfig:
     bus_bytes: int = 16
     banks: int = 8
     param_entries: int = 64
-    table_entries: int = 256
+    table_entries: int = 513
     semaphores: int = 32
     sem_bits: int = 8
     queue_depth: int = 8
@@ -157,6 +157,11 @@ class NpuConfig:
         return self.param_entries * self.param_entry_bytes
 
     @property
+    def table_bytes(self) -> int:
+        """Bytes of TABLE: `table_entries` int16 (512 steps and the end of the last one)."""
+        return 2 * self.table_entries
+
+    @property
     def spad_addr_bits(self) -> int:
         return _bits_for(self.spad_bytes)
 
@@ -237,7 +242,7 @@ _RANGES = (
     ("bus_bytes", 8, 64),
     ("banks", 4, 16),
     ("param_entries", 4, 4096),
-    ("table_entries", 256, 256),
+    ("table_entries", 513, 513),
     ("semaphores", 32, 64),
     ("sem_bits", 8, 16),
     ("queue_depth", 2, 32),

@@ -31,6 +31,7 @@ from spec.isa_table import (
     Reduce,
     Scale,
     Space,
+    Table,
 )
 
 __all__ = [
@@ -60,10 +61,13 @@ __all__ = [
     "Scale",
     "Space",
     "Sync",
+    "Table",
     "decode",
     "decode_program",
     "disassemble",
     "encode_program",
+    "reads_b",
+    "uses_b",
 ]
 
 
@@ -132,6 +136,16 @@ class Instruction:
 
     def __str__(self) -> str:
         return disassemble(self)
+
+
+def uses_b(v: Mapping[str, Any]) -> bool:
+    """Whether operand B has a part in what a VECTOR with the fields `v` computes."""
+    return not Alu(v["alu"]).unary or bool(v["a_scale"] == Scale.OPERAND)
+
+
+def reads_b(v: Mapping[str, Any]) -> bool:
+    """Whether a VECTOR with the fields `v` reads operand B from the scratchpad."""
+    return uses_b(v) and not v["b_none"]
 
 
 def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:

@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-ISA_VERSION = (1, 0)
+ISA_VERSION = (1, 1)
 """Major: an old program may not run. Minor: additions that no old program can see."""
 
 GRANULE_BITS = 128
@@ -81,6 +81,7 @@ class Scale(enum.IntEnum):
     OFF = 0
     TENSOR = 1
     CHANNEL = 2
+    OPERAND = 3
 
 
 class Alu(enum.IntEnum):
@@ -89,6 +90,31 @@ class Alu(enum.IntEnum):
     SUB = 2
     MIN = 3
     MAX = 4
+    ASR = 5
+    ASR_ROUND = 6
+    LSL = 7
+    LSR = 8
+    AND = 9
+    OR = 10
+    XOR = 11
+    EQ = 12
+    GT = 13
+    GE = 14
+    CLZ = 15
+    ABS = 16
+
+    @property
+    def unary(self) -> bool:
+        """B has no part in it."""
+        return self in (Alu.PASS, Alu.CLZ, Alu.ABS)
+
+
+class Table(enum.IntEnum):
+    """How VECTOR looks its results up: int8 entries, or int16 entries with interpolation."""
+
+    OFF = 0
+    I8 = 1
+    I16 = 2
 
 
 class Reduce(enum.IntEnum):
@@ -210,6 +236,10 @@ _MEMORY = (
     Field("region", 3, "base register that `mem_base` is relative to"),
     Field("mem_base", 40, "byte offset in the region"),
 )
+_INDEX = (
+    Field("indexed", 1, "add a signed int32 from the scratchpad to the memory address"),
+    Field("index_base", 24, "byte address of loop 0's first index; 4 bytes each"),
+)
 
 TABLE: tuple[Format, ...] = (
     Format(
@@ -236,6 +266,7 @@ TABLE: tuple[Format, ...] = (
             Field("fill_value", 8, "the byte that a fill writes"),
             Field("chip_base", 24, "byte address on chip"),
             Field("run", 24, "bytes per iteration", low=1),
+            *_INDEX,
             _dma_loops(),
         ),
     ),
@@ -249,6 +280,7 @@ TABLE: tuple[Format, ...] = (
             *_MEMORY,
             Field("chip_base", 24, "byte address in the scratchpad"),
             Field("run", 24, "bytes per iteration", low=1),
+            *_INDEX,
             _dma_loops(),
         ),
     ),
@@ -362,11 +394,12 @@ TABLE: tuple[Format, ...] = (
             Field("a_space", 2, "SPAD or ACC", kind=Space, high=1),
             Field("a_type", 3, "element type of A (ACC: I32)", kind=DType),
             Field("a_base", 24, "byte address, or accumulator vector"),
+            Field("a_one", 1, "A is one element (ACC: lane 0), repeated in all lanes"),
             Field("a_zp", 18, "subtracted from A", signed=True),
             Field("bias", 1, "add the parameter entry's bias"),
             Field("a_scale", 2, "RESCALE of A", kind=Scale),
             Field("a_mult", 32, "tensor multiplier", signed=True),
-            Field("a_shift", 6, "tensor shift", high=62),
+            Field("a_shift", 6, "tensor shift; OPERAND: 0 takes the product's low 32 bits"),
             Field("a_clamp", 1, "clamp A to a_min…a_max"),
             Field("a_min", 18, "lower bound", signed=True),
             Field("a_max", 18, "upper bound", signed=True),
@@ -374,21 +407,23 @@ TABLE: tuple[Format, ...] = (
             Field("alu", 5, "v = alu(A, B)", kind=Alu),
             Field("b_type", 3, "element type of B", kind=DType),
             Field("b_base", 24, "byte address of B in the scratchpad"),
+            Field("b_one", 1, "B is one element, repeated in all lanes"),
+            Field("b_none", 1, "B is not read: it is 0, before b_zp is subtracted"),
             Field("b_zp", 18, "subtracted from B", signed=True),
             Field("b_scale", 2, "RESCALE of B", kind=Scale, high=1),
             Field("b_mult", 32, "tensor multiplier", signed=True),
             Field("b_shift", 6, "tensor shift", high=62),
             Field("reduce", 3, "how the reduction loops combine", kind=Reduce),
             Field("reduce_loops", 6, "bit l: loop l is reduced"),
-            Field("reduce_lanes", 1, "reduce across lanes too", reserved=True),
+            Field("reduce_lanes", 1, "then across the lanes: one element is the result"),
             Field("reduce_late", 1, "reduce after the clamp", reserved=True),
-            Field("o_scale", 2, "RESCALE of the result", kind=Scale),
+            Field("o_scale", 2, "RESCALE of the result", kind=Scale, high=Scale.CHANNEL),
             Field("o_mult", 32, "tensor multiplier", signed=True),
             Field("o_shift", 6, "tensor shift", high=62),
             Field("o_zp", 18, "added before the clamp", signed=True),
             Field("o_min", 32, "lower clamp bound", signed=True),
             Field("o_max", 32, "upper clamp bound", signed=True),
-            Field("table", 1, "look the clamped int8 up in TABLE"),
+            Field("table", 2, "look the clamped int8 or int16 up in TABLE", kind=Table),
             Field("o_space", 2, "SPAD or ACC", kind=Space, high=1),
             Field("o_type", 3, "element type of the result (ACC: I32)", kind=DType),
             Field("o_base", 24, "byte address, or accumulator vector"),

@@ -17,7 +17,9 @@ from spec.isa import (
     Reduce,
     Scale,
     Space,
+    Table,
 )
+from spec.numerics import SHIFT_MAX, SHIFT_MIN
 
 
 class LegalityError(IsaError):
@@ -82,6 +84,11 @@ def _load(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     space = Space(instruction["space"])
     if space is Space.ACC:
         yield "space: ACC: LOAD writes SPAD, PARAM or TABLE; use VECTOR to write the accumulator"
+    if instruction["indexed"] and (space is not Space.SPAD or instruction["fill"]):
+        yield (
+            f"indexed: value 1: space is {space.name} and fill {instruction['fill']}; only a copy "
+            "to SPAD takes indices"
+        )
     if space in (Space.PARAM, Space.TABLE) and not instruction["fill"]:
         bus = config.bus_bytes
         for name, mem, chip in (
@@ -160,7 +167,7 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
             yield f"{operand}_type: {kind.name}: must be I32 where {operand}_space is ACC"
     for operand in ("a", "b", "o"):
         scaled = instruction[f"{operand}_scale"] == Scale.TENSOR
-        if scaled and instruction[f"{operand}_shift"] < 2:
+        if scaled and not SHIFT_MIN <= instruction[f"{operand}_shift"] <= SHIFT_MAX:
             yield (
                 f"{operand}_shift: value {instruction[f'{operand}_shift']}: a RESCALE's shift lies "
                 "in 2…62"
@@ -169,17 +176,26 @@ def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
         yield f"a_min: value {instruction['a_min']} exceeds a_max={instruction['a_max']}"
     if instruction["o_min"] > instruction["o_max"]:
         yield f"o_min: value {instruction['o_min']} exceeds o_max={instruction['o_max']}"
+    if instruction["table"] == Table.I16:
+        for name in ("o_min", "o_max"):
+            if not -(1 << 15) <= instruction[name] < 1 << 15:
+                yield (
+                    f"{name}: value {instruction[name]}: with table=I16 it must lie in -32768…32767"
+                )
     if instruction["reduce"] != Reduce.NONE:
         yield from _reduction(instruction)
+    elif instruction["reduce_lanes"]:
+        yield "reduce_lanes: value 1: needs a reduction (reduce is NONE)"
 
 
 def _reduction(instruction: Instruction) -> Iterator[str]:
     mask = instruction["reduce_loops"]
     first = (mask & -mask).bit_length() - 1
     lane_loop = instruction["lane_loop"]
-    if mask >> lane_loop & 1:
+    if mask >> lane_loop & 1 and not instruction["reduce_lanes"]:
         yield (
             f"lane_loop: value {lane_loop}: must not be a reduction loop (reduce_loops={mask:#08b})"
+            " unless reduce_lanes is set"
         )
     for i, loop in enumerate(instruction["loop"]):
         if mask and i > first and not mask >> i & 1 and max(loop["count"], loop["last"]) > 1:

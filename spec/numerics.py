@@ -4,6 +4,7 @@ Arrays in, arrays out; everything is computed in int64 and is exact.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from spec.isa import DType
 
 Int = NDArray[np.int64]
+AnyInt = NDArray[np.signedinteger[Any]]
 
 RANGES: dict[DType, tuple[int, int]] = {
     DType.I8: (-128, 127),
@@ -43,6 +45,30 @@ def apply_scale(value: Int, multiplier: Int | int, shift: Int | int) -> Int:
     s = np.asarray(shift, np.int64)
     product = np.asarray(value, np.int64) * np.asarray(multiplier, np.int64)
     return wrap32((product + (np.int64(1) << (s - 1))) >> s)
+
+
+def multiply(a: AnyInt, b: AnyInt, shift: int) -> Int:
+    """TOSA MUL: (a·b + 2^(shift−1)) >> shift of int32, 0 <= shift <= 63; its low 32 bits."""
+    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    # Halves first: the sum of the formula may have 65 bits.
+    return wrap32(((product >> (shift - 1)) + 1) >> 1 if shift else product)
+
+
+def leading_zeros(x: AnyInt) -> Int:
+    """TOSA CLZ: zero bits above the highest one of 32."""
+    _, bits = np.frexp((np.asarray(x, np.int64) & 0xFFFF_FFFF).astype(np.float64))
+    return 32 - bits.astype(np.int64)
+
+
+def interpolate(table: AnyInt, x: AnyInt) -> Int:
+    """TOSA TABLE of int16: 513 entries, 128 values between two; results have 23 bits.
+
+    `x` in -32768...32767.
+    """
+    wide = np.asarray(x, np.int64)
+    index, fraction = (wide + 32768) >> 7, wide & 127
+    base = table[index].astype(np.int64)
+    return (base << 7) + (table[index + 1].astype(np.int64) - base) * fraction
 
 
 def rescale(

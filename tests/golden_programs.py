@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from golden_reference import Reference, walk
+from golden_reference import INDEX_REACH, INDICES, Reference, walk
 
 from golden_model import depthwise_boxes, dma, products, vector_boxes
 from golden_model.program import Program
 from golden_model.state import State
 from spec import Image, Instruction, NpuConfig, Opcode, Port, preset
-from spec.isa import ISA_DIGEST, DType, Point, Sync, encode_program
+from spec.isa import ISA_DIGEST, Alu, DType, Point, Scale, Sync, Table, encode_program
 
 ROOMY = dataclasses.replace(preset("tiny"), sem_bits=16)
 """`tiny` with semaphores that random posts do not overflow."""
@@ -140,7 +140,7 @@ def random_dma(rng: np.random.Generator, config: NpuConfig, memory_bytes: int) -
     load = bool(rng.random() < 0.6)
     run = int(rng.integers(1, 40))
     space = int(rng.choice([0, 2, 3])) if load else 0
-    size = {0: config.spad_bytes, 2: config.param_bytes, 3: 256}[space]
+    size = {0: config.spad_bytes, 2: config.param_bytes, 3: config.table_bytes}[space]
     step = config.bus_bytes if space else 1
     values = {
         "region": int(rng.choice([0, 1, 3])) if load else int(rng.choice([2, 3])),
@@ -154,6 +154,25 @@ def random_dma(rng: np.random.Generator, config: NpuConfig, memory_bytes: int) -
     if load:
         values |= {"space": space, "fill": int(rng.random() < 0.2), "fill_value": 0xA5}
     return Instruction(Opcode.LOAD if load else Opcode.STORE, values)
+
+
+def random_indexed(rng: np.random.Generator, config: NpuConfig, memory_bytes: int) -> Instruction:
+    """A LOAD or STORE through the indices at the beginning of the scratchpad."""
+    values = random_dma(rng, config, memory_bytes).values
+    while values.get("space") or values.get("fill"):
+        values = random_dma(rng, config, memory_bytes).values
+    nest, run = values["loop"], values["run"]
+    opcode = Opcode(values["opcode"])
+    count = nest[0]["count"]
+    low, high = INDEX_REACH, memory_bytes - INDEX_REACH
+    values = {
+        **values,
+        "mem_base": add_strides(rng, nest, "mem", high, run, low=low),
+        "chip_base": add_strides(rng, nest, "chip", config.spad_bytes, run, low=4 * INDICES),
+        "indexed": 1,
+        "index_base": 4 * int(rng.integers(0, INDICES - count + 1)),
+    }
+    return Instruction(opcode, values)
 
 
 def position(rng: np.random.Generator, nest: list[dict[str, int]]) -> dict[str, int]:
@@ -324,6 +343,28 @@ def random_fused(rng: np.random.Generator, config: NpuConfig) -> Instruction:
     low, high = sorted(int(n) for n in rng.integers(-(1 << 17), 1 << 17, 2))
     clamp = {"a_clamp": 1, "a_min": low, "a_max": high} if rng.random() < 0.7 else {}
     return Instruction(Opcode.VECTOR, {**values, **clamp, "a_shl": int(rng.integers(0, 32))})
+
+
+def random_operator(rng: np.random.Generator, config: NpuConfig) -> Instruction:
+    """A random VECTOR of any function, operands of one element or none, lanes combined."""
+    values = random_fused(rng, config).values
+    if rng.random() < 0.5:
+        values |= {"a_clamp": 0, "a_shl": 0}
+    values["alu"] = int(rng.choice(Alu))
+    for name in ("a_one", "b_one", "b_none"):
+        values[name] = int(rng.random() < 0.3)
+    if rng.random() < 0.4:
+        values |= {"a_scale": Scale.OPERAND, "a_shift": int(rng.choice([0, rng.integers(64)]))}
+    if rng.random() < 0.4:
+        values |= {"b_type": DType.I8, "b_zp": int(rng.integers(-20, 20)), "b_scale": Scale.OFF}
+    if values["reduce"] and rng.random() < 0.6:
+        loops = values["reduce_loops"] if rng.random() < 0.8 else 0
+        lane_loop = int(rng.choice([7, *range(6)]))
+        values |= {"reduce_lanes": 1, "reduce_loops": loops, "lane_loop": lane_loop}
+    if values["table"] and rng.random() < 0.6:
+        low, high = sorted(int(n) for n in rng.integers(-(1 << 15), 1 << 15, 2))
+        values |= {"table": Table.I16, "o_min": low, "o_max": high}
+    return Instruction(Opcode.VECTOR, values)
 
 
 def random_vector(rng: np.random.Generator, config: NpuConfig) -> Instruction:

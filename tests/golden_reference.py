@@ -8,10 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from spec import Instruction, NpuConfig, Opcode
-from spec.isa import Alu, DType, Reduce, Scale, Space
+from spec.isa import Alu, DType, Reduce, Scale, Space, Table
 
 SIZES = {DType.I8: 1, DType.U8: 1, DType.I16: 2, DType.U16: 2, DType.I32: 4}
 SIGNED = {DType.I8, DType.I16, DType.I32}
+
+
+INDICES, INDEX_REACH = 64, 300
+"""Indices at the beginning of a random scratchpad, and how far they reach."""
 
 
 def wrap(value: int) -> int:
@@ -48,7 +52,7 @@ class Reference:
         self.spad = bytearray(config.spad_bytes)
         self.acc = [[0] * config.cols for _ in range(config.acc_vectors)]
         self.param = bytearray(config.param_bytes)
-        self.table = bytearray(256)
+        self.table = bytearray(1026)
         self.memory = [bytearray() for _ in range(8)]
 
     def execute(self, instruction: Instruction) -> None:
@@ -64,7 +68,7 @@ class Reference:
         target = {0: self.spad, 2: self.param, 3: self.table}[v["space"]]
         for index, _ in walk(v["loop"]):
             chip = (v["chip_base"] + dot(index, v["loop"], "chip")) % (1 << 24)
-            at = (v["mem_base"] + dot(index, v["loop"], "mem")) % (1 << 40)
+            at = self._memory_address(v, index)
             for i in range(v["run"]):
                 byte = v["fill_value"] if v["fill"] else self.memory[v["region"]][at + i]
                 target[chip + i] = byte
@@ -72,9 +76,15 @@ class Reference:
     def _store(self, v) -> None:
         for index, _ in walk(v["loop"]):
             chip = (v["chip_base"] + dot(index, v["loop"], "chip")) % (1 << 24)
-            at = (v["mem_base"] + dot(index, v["loop"], "mem")) % (1 << 40)
+            at = self._memory_address(v, index)
             for i in range(v["run"]):
                 self.memory[v["region"]][at + i] = self.spad[chip + i]
+
+    def _memory_address(self, v, index) -> int:
+        at = v["mem_base"] + dot(index, v["loop"], "mem")
+        if v["indexed"]:
+            at += self.load((v["index_base"] + 4 * index[0]) % (1 << 24), DType.I32)
+        return at % (1 << 40)
 
     def _matrix(self, v) -> None:
         loops, folds = v["loop"], v["fold_loops"]
@@ -154,6 +164,11 @@ class Reference:
             if v["reduce"] != Reduce.NONE:
                 if all(index[i] == 0 for i in reduced):
                     partial = {}
+                if v["reduce_lanes"]:
+                    # One result, from whatever lanes are in use in each step.
+                    for value in values if inside else ():
+                        partial[0] = combine(v["reduce"], partial.get(0), value)
+                    inside, n = False, 1
                 if inside:
                     for lane in range(n):
                         partial[lane] = combine(v["reduce"], partial.get(lane), values[lane])
@@ -167,11 +182,18 @@ class Reference:
         loops = v["loop"]
         at = (v["a_base"] + dot(index, loops, "a")) % (1 << 24)
         a = b = 0
+        a_lane, b_lane = 0 if v["a_one"] else lane, 0 if v["b_one"] else lane
         if inside and v["a_space"] == Space.ACC:
-            a = wrap(self.acc[at][lane] - v["a_zp"])
+            a = wrap(self.acc[at][a_lane] - v["a_zp"])
         elif inside:
             kind = DType(v["a_type"])
-            a = wrap(self.load(at + lane * SIZES[kind], kind) - v["a_zp"])
+            a = wrap(self.load(at + a_lane * SIZES[kind], kind) - v["a_zp"])
+        unary = v["alu"] in (Alu.PASS, Alu.CLZ, Alu.ABS)
+        if inside and (not unary or v["a_scale"] == Scale.OPERAND):
+            kind = DType(v["b_type"])
+            at = (v["b_base"] + dot(index, loops, "b")) % (1 << 24)
+            b = 0 if v["b_none"] else self.load(at + b_lane * SIZES[kind], kind)
+            b = wrap(b - v["b_zp"])
         entry = (v["param_base"] + dot(index, loops, "param")) % (1 << 16)
         if v["bias"]:
             a = wrap(a + self.parameter(entry, lane)[0])
@@ -179,22 +201,32 @@ class Reference:
             a = apply_scale(a, v["a_mult"], v["a_shift"])
         elif v["a_scale"] == Scale.CHANNEL:
             a = apply_scale(a, *self.parameter(entry, lane)[1:])
+        elif v["a_scale"] == Scale.OPERAND:
+            a = apply_scale(a, b, v["a_shift"]) if v["a_shift"] else wrap(a * b)
         if v["a_clamp"]:
             a = min(max(a, v["a_min"]), v["a_max"])
         a = wrap(a << v["a_shl"])
-        if v["alu"] == Alu.PASS:
-            return a
-        if inside:
-            kind = DType(v["b_type"])
-            at = (v["b_base"] + dot(index, loops, "b")) % (1 << 24)
-            b = wrap(self.load(at + lane * SIZES[kind], kind) - v["b_zp"])
-        if v["b_scale"]:
+        if v["b_scale"] and not unary:
             b = apply_scale(b, v["b_mult"], v["b_shift"])
+        by = b % 32
         return {
+            Alu.PASS: a,
             Alu.ADD: wrap(a + b),
             Alu.SUB: wrap(a - b),
             Alu.MIN: min(a, b),
             Alu.MAX: max(a, b),
+            Alu.ASR: a >> by,
+            Alu.ASR_ROUND: (a >> by) + (a >> (by - 1) & 1 if by else 0),
+            Alu.LSL: wrap(a << by),
+            Alu.LSR: wrap((a % (1 << 32)) >> by),
+            Alu.AND: a & b,
+            Alu.OR: a | b,
+            Alu.XOR: a ^ b,
+            Alu.EQ: int(a == b),
+            Alu.GT: int(a > b),
+            Alu.GE: int(a >= b),
+            Alu.CLZ: 32 - (a % (1 << 32)).bit_length(),
+            Alu.ABS: wrap(abs(a)),
         }[v["alu"]]
 
     def _finish(self, v, index, lane: int, value: int) -> int:
@@ -204,9 +236,15 @@ class Reference:
         elif v["o_scale"] == Scale.CHANNEL:
             value = apply_scale(value, *self.parameter(entry, lane)[1:])
         value = min(max(wrap(value + v["o_zp"]), v["o_min"]), v["o_max"])
-        if v["table"]:
+        if v["table"] == Table.I8:
             at = (value + 128) % 256
             value = int.from_bytes(self.table[at : at + 1], "little", signed=True)
+        elif v["table"] == Table.I16:
+            entry, rest = divmod(value + 32768, 128)
+            at = 2 * entry
+            base = int.from_bytes(self.table[at : at + 2], "little", signed=True)
+            following = int.from_bytes(self.table[at + 2 : at + 4], "little", signed=True)
+            value = base * 128 + (following - base) * rest
         return value
 
     def _write(self, v, index, values: list[int]) -> None:
@@ -241,6 +279,9 @@ def randomize(reference: Reference, rng: np.random.Generator) -> None:
         at = entry * config.param_entry_bytes + 8 * config.cols
         shifts = rng.integers(2, 63, config.cols, dtype=np.uint8)
         reference.param[at : at + config.cols] = shifts.tobytes()
+    # The first words of the scratchpad are indices that random transfers can use.
+    offsets = rng.integers(-INDEX_REACH, INDEX_REACH + 1, INDICES, dtype=np.int32)
+    reference.spad[: 4 * INDICES] = offsets.tobytes()
     big = rng.integers(-(1 << 31), 1 << 31, (config.acc_vectors, config.cols))
     small = rng.integers(-(1 << 12), 1 << 12, big.shape)
     reference.acc = np.where(rng.random(big.shape) < 0.5, big, small).tolist()

@@ -133,7 +133,7 @@ class LoadBench(DmaBench):
         self.dut = LoadEngine(config)
         self.post_ports = [self.dut.post]
         self.param, self._param_writes = table_model(config, config.param_bytes)
-        self.table, self._table_writes = table_model(config, config.table_entries)
+        self.table, self._table_writes = table_model(config, config.table_bytes)
 
     def tasks(self):
         return [

@@ -13,7 +13,9 @@ from golden_programs import (
     random_depthwise,
     random_dma,
     random_fused,
+    random_indexed,
     random_matrix,
+    random_operator,
     random_vector,
     state_of,
 )
@@ -72,6 +74,18 @@ def test_vector_computes_what_the_reference_computes(seed: int) -> None:
 @given(SEEDS)
 def test_vector_clamps_and_shifts_its_a_as_the_reference_does(seed: int) -> None:
     check(seed, random_fused)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS)
+def test_vector_has_the_functions_that_the_reference_has(seed: int) -> None:
+    check(seed, random_operator)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_load_and_store_go_where_their_indices_say(seed: int) -> None:
+    check(seed, lambda rng, config: random_indexed(rng, config, MEMORY_BYTES))
 
 
 @settings(max_examples=20, deadline=None)

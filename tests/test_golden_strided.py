@@ -18,6 +18,7 @@ from golden_programs import (
     random_dma,
     random_fused,
     random_matrix,
+    random_operator,
     random_vector,
     serial,
     state_of,
@@ -41,6 +42,8 @@ MAKERS: tuple[Callable[[np.random.Generator, NpuConfig], Instruction], ...] = (
     random_matrix,
     random_vector,
     random_fused,
+    random_operator,
+    random_operator,
     random_depthwise,
 )
 

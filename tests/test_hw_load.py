@@ -51,7 +51,7 @@ def test_parameters_and_table(bus):
     config = small(bus_bytes=bus)
     rng = random.Random(bus)
     program = []
-    for space, size in ((Space.PARAM, config.param_bytes), (Space.TABLE, config.table_entries)):
+    for space, size in ((Space.PARAM, config.param_bytes), (Space.TABLE, config.table_bytes)):
         chip = rng.randrange(1, size // 2)
         mem = 1024 + chip % bus
         run = rng.randint(1, size - chip)

@@ -46,7 +46,7 @@ def schedule(
         constants=constants,
         tensors=tensors,
         acc=Buffer(name="acc", place=Place.ACC, size=config.acc_vectors, address=0),
-        table=Buffer(name="table", place=Place.TABLE, size=config.table_entries, address=0),
+        table=Buffer(name="table", place=Place.TABLE, size=config.table_bytes, address=0),
     )
     for index, (layer, plan) in enumerate(zip(program.layers, plans, strict=True)):
         if isinstance(layer, ConvLayer) and isinstance(plan, ConvPlan):

@@ -45,7 +45,7 @@ class PointResult:
         """On-chip memory: scratchpad, accumulator, parameters, table; KiB."""
         if self.config is None:
             return None
-        small = self.config.param_bytes + self.config.table_entries
+        small = self.config.param_bytes + self.config.table_bytes
         return self.config.spad_kib + self.config.acc_kib + small / 1024
 
 
