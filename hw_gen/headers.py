@@ -25,6 +25,7 @@ from spec.isa import (
     Reduce,
     Scale,
     Space,
+    Table,
 )
 from spec.memmap import ADDR_BITS, ID_VALUE, OFFSETS, Control, Fault, Stall, Status
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
@@ -40,6 +41,7 @@ _DERIVED = (
     "acc_bank",
     "param_entry_bytes",
     "param_bytes",
+    "table_bytes",
 )
 _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     Opcode,
@@ -54,6 +56,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     Scale,
     Alu,
     Reduce,
+    Table,
 )
 _REGIONS = {
     "CONST": REGION_CONST,

@@ -43,9 +43,9 @@ LAST = TINY.spad_bytes - 1
         (LOAD, {"fill": 1, "chip_base": LAST, "run": 2}, "load", "spad 16383…16384 lies outside"),
         (
             LOAD,
-            {"fill": 1, "space": Space.TABLE, "chip_base": 250, "run": 7},
+            {"fill": 1, "space": Space.TABLE, "chip_base": 1020, "run": 7},
             "load",
-            "table 250…256",
+            "table 1020…1026",
         ),
         (
             LOAD,

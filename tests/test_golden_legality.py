@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spec import ConfigError, Instruction, IsaError, NpuConfig, Opcode, preset
-from spec.isa import DType, Point, Reduce, Scale, Space, Sync
+from spec.isa import DType, Point, Reduce, Scale, Space, Sync, Table
 from spec.legality import LegalityError, check_instruction
 
 TINY = preset("tiny")
@@ -199,7 +199,51 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         VECTOR,
         {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 3},
         {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 2},
-        "VECTOR.lane_loop: value 3: must not be a reduction loop (reduce_loops=0b111000)",
+        "VECTOR.lane_loop: value 3: must not be a reduction loop (reduce_loops=0b111000) unless "
+        "reduce_lanes is set",
+    ),
+    (
+        VECTOR,
+        {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 4},
+        {"reduce": Reduce.SUM, "reduce_loops": 0b111000, "lane_loop": 4, "reduce_lanes": 1},
+        "VECTOR.lane_loop: value 4: must not be a reduction loop (reduce_loops=0b111000) unless "
+        "reduce_lanes is set",
+    ),
+    (
+        VECTOR,
+        {"reduce_lanes": 1},
+        {"reduce_lanes": 1, "reduce": Reduce.MAX},
+        "VECTOR.reduce_lanes: value 1: needs a reduction (reduce is NONE)",
+    ),
+    (
+        VECTOR,
+        {"a_scale": Scale.TENSOR, "a_shift": 63},
+        {"a_scale": Scale.OPERAND, "a_shift": 63},
+        "VECTOR.a_shift: value 63: a RESCALE's shift lies in 2…62",
+    ),
+    (
+        VECTOR,
+        {"table": Table.I16, "o_min": -32769},
+        {"table": Table.I16, "o_min": -32768},
+        "VECTOR.o_min: value -32769: with table=I16 it must lie in -32768…32767",
+    ),
+    (
+        VECTOR,
+        {"table": Table.I16, "o_max": 32768},
+        {"table": Table.I8, "o_max": 32768},
+        "VECTOR.o_max: value 32768: with table=I16 it must lie in -32768…32767",
+    ),
+    (
+        LOAD,
+        {"indexed": 1, "space": Space.TABLE},
+        {"indexed": 1, "space": Space.SPAD},
+        "LOAD.indexed: value 1: space is TABLE and fill 0; only a copy to SPAD takes indices",
+    ),
+    (
+        LOAD,
+        {"indexed": 1, "fill": 1},
+        {"indexed": 0, "fill": 1},
+        "LOAD.indexed: value 1: space is SPAD and fill 1; only a copy to SPAD takes indices",
     ),
     (
         VECTOR,

@@ -77,7 +77,7 @@ def tame(rng, opcode, config, values):
         values["lanes"] = rng.randint(1, config.cols)
         values["lanes_last"] = rng.randint(1, config.cols)
         values["lane_loop"] = rng.choice([7, rng.randrange(LOOPS)])
-        values["reduce"] = 0
+        values |= {"reduce": 0, "reduce_lanes": 0, "table": rng.randint(0, 1)}
         for name in ("a", "b", "o"):
             values[f"{name}_shift"] = rng.randint(2, 62)
     return values

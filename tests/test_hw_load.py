@@ -229,7 +229,7 @@ def test_stalls_name_their_reason():
 
 @pytest.mark.parametrize(
     ("space", "chip"),
-    [(Space.SPAD, 16384 - 39), (Space.PARAM, 64 * 40 - 24), (Space.TABLE, 224), (Space.ACC, 0)],
+    [(Space.SPAD, 16384 - 39), (Space.PARAM, 64 * 40 - 24), (Space.TABLE, 992), (Space.ACC, 0)],
 )
 def test_address_outside_the_memory_faults_before_it_is_written(space, chip):
     config = small()

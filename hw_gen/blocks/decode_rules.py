@@ -18,8 +18,10 @@ from spec.isa import (
     Reduce,
     Scale,
     Space,
+    Table,
 )
 from spec.isa import Format as InstructionFormat
+from spec.numerics import SHIFT_MAX, SHIFT_MIN
 
 _NO_LOOP = 7
 _HEADER = ("opcode", "granules")
@@ -93,6 +95,7 @@ def _sync(config: NpuConfig, opcode: Opcode, view) -> Iterator[Value]:
 
 def _load(config: NpuConfig, view) -> Iterator[Value]:
     yield view.space == Space.ACC
+    yield view.indexed & ((view.space != Space.SPAD) | view.fill)
     lanes = (config.bus_bytes - 1).bit_length()
     skewed = view.mem_base[:lanes] != view.chip_base[:lanes]
     for i in range(DMA_LOOPS):
@@ -149,13 +152,20 @@ def _vector(config: NpuConfig, view) -> Iterator[Value]:
         yield (view[f"{operand}_space"] == Space.ACC) & narrow
     for operand in ("a", "b", "o"):
         tensor = view[f"{operand}_scale"] == Scale.TENSOR
-        yield tensor & (view[f"{operand}_shift"] < 2)
+        shift = view[f"{operand}_shift"]
+        yield tensor & ((shift < SHIFT_MIN) | (shift > SHIFT_MAX))
+    for bound in (view.o_min, view.o_max):
+        # An int16 has as many copies of its sign as are above it.
+        yield (view.table == Table.I16) & bound[15:].any() & ~bound[15:].all()
+    yield view.reduce_lanes & (view.reduce == Reduce.NONE)
     inside = Const(0, 1)
     broken = Const(0, 1)
     for i in range(LOOPS):
         loop = view.loop[i]
         mine = view.reduce_loops[i]
         runs = (loop["count"] > 1) | (loop.last > 1)
-        broken = broken | (inside & ~mine & runs) | (mine & (view.lane_loop == i))
+        broken = (
+            broken | (inside & ~mine & runs) | (mine & ~view.reduce_lanes & (view.lane_loop == i))
+        )
         inside = inside | mine
     yield (view.reduce != Reduce.NONE) & broken

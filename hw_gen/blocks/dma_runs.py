@@ -102,7 +102,7 @@ class RunStage(wiring.Component):
         sizes = {
             Space.SPAD: config.spad_bytes,
             Space.PARAM: config.param_bytes,
-            Space.TABLE: config.table_entries,
+            Space.TABLE: config.table_bytes,
         }
         if self._opcode is Opcode.STORE:
             return run.chip + run.bytes > config.spad_bytes

@@ -260,7 +260,7 @@ class VectorLanes(wiring.Component):
         picks = [Signal(8, name=f"pick_{c}") for c in range(cfg.cols)]
         for c, value in enumerate(values):
             m.submodules[f"table_{c}"] = ram = Sram(
-                depth=cfg.table_entries // bus, width=8 * bus, granularity=8
+                depth=-(-cfg.table_bytes // bus), width=8 * bus, granularity=8
             )
             m.d.comb += [
                 picks[c].eq(value[:8] ^ 0x80),

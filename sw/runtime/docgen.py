@@ -9,7 +9,7 @@ from spec.isa import TABLE, Field, Format, Group
 from spec.memmap import REGISTERS, Register
 
 _NOTE = "<!-- Generated from spec/ by sw/runtime/docgen.py (make docs); do not edit. -->"
-_FIELD_ENUMS = (isa.Point, isa.Space, isa.DType, isa.Scale, isa.Alu, isa.Reduce)
+_FIELD_ENUMS = (isa.Point, isa.Space, isa.DType, isa.Scale, isa.Alu, isa.Reduce, isa.Table)
 
 
 def isa_page() -> str:
