@@ -17,12 +17,16 @@ from sw.compiler.tosa import Graph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPort:
-    """A model's input or output: real = scale · (int8 − zero_point), stored as `layout` says."""
+    """A model's input or output: real = scale · (integer − zero_point), stored as `layout` says.
+
+    `dtype`: int8, int16 or int32. Scale 0: the integers themselves, indices for example.
+    """
 
     name: str
     layout: Layout
     scale: float
     zero_point: int
+    dtype: str = "int8"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,11 +49,14 @@ class Imported:
     quantized: Mapping[str, ModelPort] = field(default_factory=dict)
 
 
-def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
-    """A float array of the model's shape as the int8 port, in memory order (NHWC for images).
+def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:
+    """A float array of the model's shape as the port's integers, in memory order (NHWC for images).
 
-    Rounds half to even in float32, as PT2E does. `CompileError` on another shape or NaN.
+    Rounds half to even in float32, as PT2E does. `CompileError` on another shape, NaN, or integers
+    that do not fit.
     """
+    if port.scale == 0:
+        return _integers(port, np.asarray(value))
     array = np.asarray(value, np.float32)
     if array.shape != port.shape:
         raise CompileError(
@@ -60,11 +67,31 @@ def quantize_input(port: ModelPort, value: Any) -> NDArray[np.int8]:
     if np.isnan(array).any():
         raise CompileError(f"input {port.name!r} has {int(np.isnan(array).sum())} NaN values")
     steps = np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
-    return port.layout.to_memory(np.clip(steps, -128, 127).astype(np.int8))
+    limits = np.iinfo(port.dtype)
+    return port.layout.to_memory(np.clip(steps, limits.min, limits.max).astype(port.dtype))
+
+
+def _integers(port: ModelPort, array: NDArray[Any]) -> NDArray[Any]:
+    good = np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    if array.shape != port.shape or not good:
+        raise CompileError(
+            f"input {port.name!r} is {array.dtype}{list(array.shape)}, the program takes integers "
+            f"of shape {list(port.shape)}",
+            hint="compile again with example inputs of that shape and type",
+        )
+    limits = np.iinfo(port.dtype)
+    if array.min() < limits.min or array.max() > limits.max:
+        raise CompileError(
+            f"input {port.name!r} has values {array.min()}…{array.max()}, which {port.dtype} does "
+            "not hold"
+        )
+    return port.layout.to_memory(array.astype(port.dtype))
 
 
 def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[np.float32]:
-    """An int8 port as the float array of the model's shape."""
+    """A port's integers as the float array of the model's shape."""
+    if port.scale == 0:
+        return np.asarray(port.layout.to_logical(value), np.float32)
     centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
     return np.asarray(centred * np.float32(port.scale), np.float32)
 

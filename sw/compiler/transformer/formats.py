@@ -1,0 +1,158 @@
+"""Which integers stand for a value: decided by who reads it.
+
+- int8, a scale per channel: only linear layers read it (activation and weights smoothed);
+- int8, one scale: only products of activations and convolutions read it, maybe moved about;
+- int32, the scale of a product: only a softmax reads it;
+- int16, one scale: everything else, the residual stream among it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import Node
+
+from sw.compiler.transformer.plan import MOVES, Planner, aten, linear_weight
+from sw.compiler.transformer.ranges import Ranges
+
+Scale = float | NDArray[np.float64]
+
+_CAT = aten.cat.default
+_CONVOLUTIONS = (
+    aten.conv2d.default,
+    aten.conv1d.default,
+    aten.conv2d.padding,
+    aten.convolution.default,
+)
+_MATRICES = (aten.matmul.default, aten.bmm.default)
+_SOFTMAX = (aten.softmax.int, aten._softmax.default)
+_SUMS = ("aten.add.Tensor", "aten.sub.Tensor")
+HEADROOM = 1.1
+"""int16 reaches this many times the largest value of the calibration; int8 saturates there."""
+
+_TINY = 2.0**-40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """Real value = scale · (integer − zero_point). `scale` may be per channel (last axis)."""
+
+    dtype: str
+    scale: Scale
+    zero_point: int = 0
+
+
+class Formats:
+    """Formats of the values of one graph.
+
+    `alpha`: how much of a channel's magnitude moves from the activation into the weights.
+    """
+
+    def __init__(self, planner: Planner, ranges: Ranges, alpha: float = 0.5) -> None:
+        self.planner, self.ranges, self.alpha = planner, ranges, alpha
+        self._made: dict[Node, Format] = {}
+
+    def readers(self, node: Node, moved: Node | None = None) -> Iterator[tuple[Node, Node, bool]]:
+        """(reader, the operand that it reads, whether moves or scalings lie between)."""
+        start = node if moved is None else moved
+        for reader in self.planner.readers.get(start, ()):
+            plan = self.planner.plans.get(reader)
+            if plan is not None and (plan.rule in ("same", "scale") or reader.target in MOVES):
+                yield from self._behind(reader, plan.rule == "same")
+            else:
+                yield reader, start, False
+
+    def _behind(self, reader: Node, same: bool) -> Iterator[tuple[Node, Node, bool]]:
+        for last, operand, moved in self.readers(reader):
+            yield last, operand, moved or not same
+
+    def of(self, node: Node) -> Format:
+        """The format of the value that `node` makes."""
+        if node not in self._made:
+            self._made[node] = self._choose(node)
+        return self._made[node]
+
+    def _choose(self, node: Node) -> Format:
+        kinds = {self._kind(*found) for found in self.readers(node)}
+        if kinds == {"linear"}:
+            return self.smoothed(node)
+        if kinds == {"product"}:
+            return Format(dtype="int8", scale=self.magnitude(self._joined(node)) / 127)
+        if kinds == {"softmax"}:
+            return Format(dtype="int32", scale=0.0)
+        return self.wide(node)
+
+    def _kind(self, reader: Node, operand: Node, moved: bool) -> str:
+        plan = self.planner.plans.get(reader)
+        if plan is None:
+            return "output"
+        if plan.rule == "linear":
+            return "wide" if moved else "linear"
+        if reader.target in _CONVOLUTIONS or reader.target in _MATRICES:
+            return "product"
+        if reader.target is aten.baddbmm.default:
+            return "wide" if operand is reader.args[0] else "product"
+        if reader.target is aten.scaled_dot_product_attention.default:
+            return "product" if operand in reader.args[:3] else "wide"
+        if reader.target in _SOFTMAX:
+            return "softmax"
+        if plan.rule in _SUMS and self.of(reader).dtype == "int32":
+            return "softmax"
+        return "wide"
+
+    def _joined(self, node: Node) -> Node:
+        """The concatenation that a value becomes part of: its parts share its scale."""
+        seen, at = {node}, node
+        while True:
+            nearest = [r for r in self.planner.readers.get(at, ()) if r in self.planner.plans]
+            if len(nearest) != 1 or nearest[0] in seen:
+                return node
+            at = nearest[0]
+            seen.add(at)
+            if at.target is _CAT:
+                return at
+            if self.planner.plans[at].rule != "same" and at.target not in MOVES:
+                return node
+
+    def magnitude(self, node: Node) -> float:
+        """Largest magnitude of a value in calibration (or of a constant)."""
+        constant = self.planner.fixed.get(node)
+        if constant is not None:
+            return max(float(constant.abs().max()), _TINY)
+        return max(self.ranges.largest.get(node, 0.0), _TINY)
+
+    def wide(self, node: Node) -> Format:
+        """int16 with one scale."""
+        return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
+
+    def smoothed(self, node: Node) -> Format:
+        """int8 with a scale per channel, for the linear layers that read `node`.
+
+        After Xiao et al., SmoothQuant (2022): s_c = max|x_c|^α / max|W_c|^(1−α).
+        """
+        x = np.maximum(self.ranges.channels[node], _TINY)
+        weights = [self._columns(r) for r, _, _ in self.readers(node) if self._is_linear(r)]
+        w = np.maximum(np.max(weights, axis=0), _TINY)
+        x = np.maximum(x, x.max() * 2.0**-10)
+        w = np.maximum(w, w.max() * 2.0**-10)
+        smooth = x**self.alpha / w ** (1 - self.alpha)
+        return Format(dtype="int8", scale=smooth * (x / smooth).max() / 127)
+
+    def _is_linear(self, reader: Node) -> bool:
+        plan = self.planner.plans.get(reader)
+        return plan is not None and plan.rule == "linear"
+
+    def _columns(self, reader: Node) -> NDArray[np.float64]:
+        """Largest magnitude of a linear layer's weights by input channel."""
+        weight = matrix(reader, self.planner.fixed)
+        return np.asarray(weight.abs().amax(0).double().numpy(), np.float64)
+
+
+def matrix(node: Node, constants: Mapping[Node, torch.Tensor]) -> torch.Tensor:
+    """The weights [out, in] of a linear layer."""
+    operand = linear_weight(node)
+    assert operand is not None
+    weight = constants[operand]
+    return weight if node.target is aten.linear.default else weight.t()

@@ -1,0 +1,37 @@
+"""`import_float`: a float module to a TOSA graph with a wide residual stream."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from sw.compiler.capture import capture
+from sw.compiler.module import one_thread
+from sw.compiler.ports import Imported
+from sw.compiler.transformer import elementwise, moves, products
+from sw.compiler.transformer.formats import Formats
+from sw.compiler.transformer.importer import Importer
+from sw.compiler.transformer.plan import Planner
+from sw.compiler.transformer.ranges import calibrate
+
+RULES = {**products.RULES, **elementwise.RULES, **moves.RULES}
+
+
+def import_float(
+    module: torch.nn.Module,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    calibration: Iterable[Sequence[torch.Tensor]] | None = None,
+    alpha: float = 0.5,
+    name: str = "",
+) -> Imported:
+    """The TOSA graph of a float `module` for inputs shaped like `example_inputs`.
+
+    `calibration` yields the arguments of calls (default: the example inputs); `alpha` is
+    SmoothQuant's exponent. Outputs are int16. `CompileError` names the first node that cannot be
+    imported.
+    """
+    with one_thread():
+        graph = capture(module, example_inputs)
+        ranges = calibrate(graph, [tuple(example_inputs)] if calibration is None else calibration)
+        formats = Formats(Planner(graph, ranges.constants), ranges, alpha)
+        return Importer(graph, name or type(module).__name__, ranges, formats).run(RULES)

@@ -1,0 +1,181 @@
+"""Views, permutations, parts and concatenations: layouts where they suffice, else moves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch.fx import Node
+
+from sw.compiler.layout import Layout
+from sw.compiler.transformer.importer import Importer, Value, equal_ranks
+from sw.compiler.transformer.plan import Plan, aten
+
+
+def _movable(im: Importer, node: Node, source: Node) -> Value:
+    """An operand with one scale."""
+    value = im.value(source)
+    if value.channelwise:
+        value = im.wide(source)
+    return value
+
+
+def view(im: Importer, node: Node, plan: Plan) -> Value:
+    """To the node's own shape."""
+    value = _movable(im, node, plan.reads[0])
+    shape = tuple(node.meta["val"].shape)
+    layout = value.layout.reshape(shape)
+    if layout is None:
+        value = im.ordered(value)
+        layout = value.layout.reshape(shape)
+        assert layout is not None
+    return replace(value, layout=layout)
+
+
+def permute(im: Importer, node: Node, plan: Plan) -> Value:
+    value = _movable(im, node, plan.reads[0])
+    axes = list(range(len(value.shape)))
+    if node.target is aten.permute.default:
+        axes = [a % len(axes) for a in node.args[1]]
+    else:
+        a, b = node.args[1:3] if node.target is aten.transpose.int else (0, 1)
+        axes[a], axes[b] = axes[b], axes[a]
+    return replace(value, layout=value.layout.permute(axes))
+
+
+def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: int) -> Value:
+    """`size` elements from `start` along `axis`."""
+    axis %= len(value.shape)
+    if (start, size) == (0, value.shape[axis]):
+        return value
+    value = im.ordered(value)
+    begin, extent = [0] * len(value.shape), list(value.shape)
+    begin[axis], extent[axis] = start, size
+    operands = [
+        value.tensor,
+        im.graph.add_constant(f"{node.name}_start", begin, "shape"),
+        im.graph.add_constant(f"{node.name}_size", extent, "shape"),
+    ]
+    out = im.op(node, "SLICE", operands)
+    return replace(value, tensor=out, layout=Layout.of(extent))
+
+
+def slice_(im: Importer, node: Node, plan: Plan) -> Value:
+    value = _movable(im, node, plan.reads[0])
+    axis, start, end, step = (*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1 :])
+    size = value.shape[axis]
+    im.require(step == 1, node, f"slice with step {step}: only 1")
+    start, end, _ = slice(start, end).indices(size)
+    return part(im, node, value, axis, start, end - start)
+
+
+def select(im: Importer, node: Node, plan: Plan) -> Value:
+    value = _movable(im, node, plan.reads[0])
+    axis, index = node.args[1:3]
+    return _dropped(im, part(im, node, value, axis, index % value.shape[axis], 1), axis)
+
+
+def _dropped(im: Importer, value: Value, axis: int) -> Value:
+    value = im.ordered(value)
+    axis %= len(value.shape)
+    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
+    return replace(value, tensor=im.reshaped(value.tensor, shape), layout=Layout.of(shape))
+
+
+def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
+    """split, chunk: parts along an axis, as the node's own results say."""
+    value = _movable(im, node, plan.reads[0])
+    axis = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
+    parts, start = [], 0
+    for piece in node.meta["val"]:
+        size = piece.shape[axis]
+        parts.append(part(im, node, value, axis, start, size))
+        start += size
+    return tuple(parts)
+
+
+def unbind(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
+    value = _movable(im, node, plan.reads[0])
+    axis = node.args[1] if len(node.args) > 1 else 0
+    parts = (part(im, node, value, axis, i, 1) for i in range(value.shape[axis]))
+    return tuple(_dropped(im, p, axis) for p in parts)
+
+
+def getitem(im: Importer, node: Node, plan: Plan) -> Any:
+    return im.env[plan.reads[0]][node.args[1]]
+
+
+def cat(im: Importer, node: Node, plan: Plan) -> Value:
+    """CONCAT of parts in one format."""
+    want = im.formats.of(node)
+    if want.dtype == "int32" or not isinstance(want.scale, float):
+        want = im.formats.wide(node)
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    parts = [im.ordered(im.get(o, want)) for o in node.args[0] if _size(o)]
+    shape = tuple(node.meta["val"].shape)
+    out = parts[0].tensor
+    if len(parts) > 1:
+        out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": axis % len(shape)})
+    return Value(tensor=out, layout=Layout.of(shape), scale=want.scale)
+
+
+def _size(node: Node) -> int:
+    size: int = node.meta["val"].numel()
+    return size
+
+
+def expand(im: Importer, node: Node, plan: Plan) -> Value:
+    """TILE of the dimensions that grow; none of them for sums and products, which broadcast."""
+    value = _movable(im, node, plan.reads[0])
+    shape = tuple(node.meta["val"].shape)
+    if shape == value.shape:
+        return value
+    value = im.ordered(value)
+    padded = equal_ranks(value.shape, len(shape))
+    return tiled(im, node, value, padded, [a // b for a, b in zip(shape, padded, strict=True)])
+
+
+def repeat(im: Importer, node: Node, plan: Plan) -> Value:
+    value = im.ordered(_movable(im, node, plan.reads[0]))
+    times = list(node.args[1])
+    return tiled(im, node, value, equal_ranks(value.shape, len(times)), times)
+
+
+def tiled(
+    im: Importer, node: Node, value: Value, shape: Sequence[int], times: Sequence[int]
+) -> Value:
+    tensor = im.reshaped(value.tensor, shape)
+    if any(t != 1 for t in times):
+        multiples = im.graph.add_constant(f"{node.name}_multiples", list(times), "shape")
+        tensor = im.op(node, "TILE", [tensor, multiples])
+    layout = Layout.of([s * t for s, t in zip(shape, times, strict=True)])
+    return replace(value, tensor=tensor, layout=layout)
+
+
+RULES = {
+    **{
+        f"aten.{name}": view
+        for name in (
+            "view.default",
+            "reshape.default",
+            "_unsafe_view.default",
+            "flatten.using_ints",
+            "unsqueeze.default",
+            "squeeze.default",
+            "squeeze.dim",
+            "squeeze.dims",
+        )
+    },
+    "aten.permute.default": permute,
+    "aten.transpose.int": permute,
+    "aten.t.default": permute,
+    "aten.slice.Tensor": slice_,
+    "aten.select.int": select,
+    "aten.split.Tensor": split,
+    "aten.split_with_sizes.default": split,
+    "aten.chunk.default": split,
+    "aten.unbind.int": unbind,
+    "getitem": getitem,
+    "aten.cat.default": cat,
+    "aten.expand.default": expand,
+    "aten.repeat.default": repeat,
+}

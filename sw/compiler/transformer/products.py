@@ -1,0 +1,313 @@
+"""Linear layers, convolutions, products of activations, attention, embeddings."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.fx import Node
+
+from spec.sequences import softmax as softmax_of
+from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
+from sw.compiler.layout import Layout
+from sw.compiler.transformer.formats import Format, matrix
+from sw.compiler.transformer.importer import Importer, Value, element_count, equal_ranks
+from sw.compiler.transformer.plan import Plan, aten
+
+Float = NDArray[np.float64]
+
+_ANY_INT32 = Format(dtype="int32", scale=0.0)
+_BIAS_LIMIT = (1 << 31) - 1
+
+
+def _weights(columns: Float) -> tuple[Float, Float]:
+    """(int8 integers, scale by output channel) of a matrix [out, …], symmetric."""
+    rows = np.abs(columns).reshape(len(columns), -1).max(axis=1)
+    scale = np.maximum(rows, max(float(rows.max()), 2.0**-40) * 2.0**-12) / 127
+    shaped = scale.reshape(-1, *[1] * (columns.ndim - 1))
+    return np.clip(np.rint(columns / shaped), -127, 127), scale
+
+
+def _conv(
+    im: Importer, node: Node, tensor: str, weight: Float, scale: Float, bias: Float | None,
+    attributes: dict[str, Any],
+) -> str:  # fmt: skip
+    """CONV2D of an int8 tensor of zero point 0; `scale`: of the accumulator, by channel."""
+    steps = np.zeros(len(weight)) if bias is None else np.rint(bias / scale)
+    im.require(
+        bool(np.abs(steps).max() <= _BIAS_LIMIT), node, "the bias does not fit in the accumulator"
+    )
+    operands = [
+        tensor,
+        im.graph.add_constant(f"{node.name}_weight", weight, "int8"),
+        im.graph.add_constant(f"{node.name}_bias", steps, "int32"),
+        im.scalar(0, "int8"),
+        im.scalar(0, "int8"),
+    ]
+    return im.op(node, "CONV2D", operands, attributes)
+
+
+def linear(im: Importer, node: Node, plan: Plan) -> Value:
+    """A 1×1 CONV2D over rows, its input int8 with smoothed channels."""
+    (source,) = plan.reads
+    x = im.ordered(im.convert(im.value(source), im.formats.smoothed(_shared(im, source))))
+    real = matrix(node, im.planner.fixed).double().numpy() * np.asarray(x.scale)
+    integers, scale = _weights(real)
+    bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
+        node.target is aten.addmm.default or len(node.args) > 2
+    ) else None  # fmt: skip
+    channels, features = integers.shape
+    flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
+    out = _conv(im, node, flat, integers.reshape(channels, 1, 1, features), scale, bias, {})
+    layout = Layout.of((*x.shape[:-1], channels))
+    out = im.reshaped(out, layout.shape)
+    return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
+
+
+def _shared(im: Importer, node: Node) -> Node:
+    """The node whose linear readers share one smoothed operand: behind those that change nothing."""
+    while node in im.planner.plans and im.planner.plans[node].rule == "same":
+        (node,) = im.planner.plans[node].reads
+    return node
+
+
+def convolution(im: Importer, node: Node, _: Plan) -> Value:
+    """conv1d and conv2d without groups; memory is NHWC."""
+    one = node.target is aten.conv1d.default
+    x = im.get(node.args[0], Format(dtype="int8", scale=im.formats.magnitude(node.args[0]) / 127))
+    weight = im.constant(node.args[1])
+    im.require(weight is not None, node, "weights must be constants")
+    assert weight is not None
+    bias = im.constant(node.args[2]) if len(node.args) > 2 and node.args[2] is not None else None
+    groups = node.args[6] if len(node.args) > 6 else 1
+    im.require(groups == 1, node, f"groups={groups}: only 1")
+    stride, padding, dilation = (
+        _pair(node.args[i] if len(node.args) > i else default, one)
+        for i, default in ((3, 1), (4, 0), (5, 1))
+    )
+    axes = (0, 2, 1) if one else (0, 2, 3, 1)
+    x = im.ordered(x, axes)
+    n, c, *space = x.shape
+    height, width = (1, space[0]) if one else (space[0], space[1])
+    kernel = weight[:, :, None, :] if one else weight
+    kh, kw = kernel.shape[2:]
+    assert isinstance(x.scale, float)
+    integers, scale = _weights(kernel.transpose(0, 2, 3, 1) * x.scale)
+    pad, tensor = [], im.reshaped(x.tensor, (n, height, width, c))
+    sizes: list[int] = []
+    for size, k, s, p, d in zip(
+        (height, width), (kh, kw), stride, padding, dilation, strict=True
+    ):
+        reach = (k - 1) * d + 1
+        steps = (size + 2 * p - reach) // s
+        # TOSA wants exact sizes: what the last window leaves over is cut from the padding, then
+        # from the input.
+        end = steps * s + reach - size - p
+        pad += [p, max(end, 0)]
+        sizes.append(size + min(end, 0))
+    if sizes != [height, width]:
+        start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
+        size = im.graph.add_constant(f"{node.name}_size", [n, *sizes, c], "shape")
+        tensor = im.op(node, "SLICE", [tensor, start, size], name=f"{node.name}_cut")
+    attributes = {"pad": pad, "stride": stride, "dilation": dilation}
+    out = _conv(im, node, tensor, integers, scale, bias, attributes)
+    want = im.formats.of(node)
+    assert isinstance(want.scale, float)
+    out = im.rescale(out, scale / want.scale, want.dtype, name=f"{node.name}_{want.dtype}")
+    shape = tuple(node.meta["val"].shape)
+    out = im.reshaped(out, tuple(shape[a] for a in axes))
+    return Value(tensor=out, layout=Layout.of(shape, axes), scale=want.scale)
+
+
+def _pair(value: Any, one: bool) -> tuple[int, int]:
+    """(rows, columns) of an attribute; conv1d has columns only, and a row of everything else."""
+    pair = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
+    if one:
+        return (0 if pair[0] == 0 else 1, pair[-1]) if pair[0] != 0 else (0, 0)
+    return (pair[0], pair[-1])
+
+
+def product(
+    im: Importer, node: Node, a: Value, b: Value, shape: tuple[int, ...]
+) -> Value:  # fmt: skip
+    """MATMUL of row-major [B, M, K] and [B, K, N] operands: an int32 value of `shape`."""
+    operands = [a.tensor, b.tensor, *(im.scalar(v.zero_point, "int8") for v in (a, b))]
+    out = im.op(node, "MATMUL", operands)
+    assert isinstance(a.scale, float) and isinstance(b.scale, float)
+    return Value(
+        tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale
+    )
+
+
+def _int8(im: Importer, node: Node) -> Value:
+    """An operand of a product: int8 with one scale."""
+    if im.constant(node) is None:
+        value = im.value(node)
+        if im.dtype(value) == "int8" and not value.channelwise:
+            return value
+    return im.get(node, Format(dtype="int8", scale=im.formats.magnitude(node) / 127))
+
+
+def _flat(im: Importer, value: Value) -> Value:
+    """Row-major, with the leading dimensions as one."""
+    value = im.ordered(value)
+    *lead, m, k = value.shape
+    shape = (element_count(lead), m, k)
+    return replace(value, tensor=im.reshaped(value.tensor, shape), layout=Layout.of(shape))
+
+
+def matmul(im: Importer, node: Node, _: Plan) -> Value:
+    a, b = (_int8(im, operand) for operand in node.args[:2])
+    im.require(
+        len(a.shape) == len(b.shape) >= 2 and a.shape[:-2] == b.shape[:-2],
+        node,
+        f"matrix product of {list(a.shape)} and {list(b.shape)}: equal leading dimensions needed",
+        "expand the smaller operand, or use a linear layer for constant weights",
+    )
+    shape = (*a.shape[:-1], b.shape[-1])
+    return im.finish(node, product(im, node, _flat(im, a), _flat(im, b), shape))
+
+
+def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
+    """β·input + α·(a @ b), its input a constant (a bias of the scores)."""
+    beta, alpha = (node.kwargs.get(k, 1.0) for k in ("beta", "alpha"))
+    out = matmul_of(im, node, node.args[1], node.args[2])
+    assert isinstance(out.scale, float)
+    out = replace(out, scale=out.scale * float(alpha))
+    offset = im.constant(node.args[0])
+    im.require(offset is not None, node, "the added operand must be a constant")
+    assert offset is not None and isinstance(out.scale, float)
+    if beta and np.any(offset):
+        out = added_constant(im, node, out, offset * beta)
+    return im.convert(out, im.formats.of(node), node.name)
+
+
+def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
+    left, right = _int8(im, a), _int8(im, b)
+    shape = (*left.shape[:-1], right.shape[-1])
+    return product(im, node, _flat(im, left), _flat(im, right), shape)
+
+
+def added_constant(im: Importer, node: Node, value: Value, real: Float) -> Value:
+    """An int32 value of one scale plus a constant; what masks becomes as low as need be."""
+    value = im.ordered(value)
+    assert isinstance(value.scale, float)
+    low = mask_value(value.scale, value.shape[-1])
+    steps = np.rint(np.clip(real / value.scale, low, -low))
+    shape = equal_ranks(steps.shape, len(value.shape))
+    constant = im.graph.add_constant(f"{node.name}_offset", steps.reshape(shape), "int32")
+    return replace(value, tensor=im.op(node, "ADD", [value.tensor, constant]))
+
+
+def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: str = "") -> Value:
+    """Softmax along the last axis; int8 has its own scale, which spans 0…1."""
+    scores = im.ordered(scores)
+    assert isinstance(scores.scale, float) and scores.zero_point == 0
+    narrow = want.dtype == "int8"
+    scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
+    operators = softmax_of(
+        scores.shape,
+        scores.scale,
+        in_dtype=im.dtype(scores),
+        out_dtype="int8" if narrow else "int16",
+        out_scale=scale,
+        out_zp=zero_point,
+        mask=bool(mask),
+    )
+    inputs = [scores.tensor, mask] if mask else [scores.tensor]
+    (out,) = im.sequence(node, operators, *inputs)
+    return Value(
+        tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point
+    )
+
+
+def softmax(im: Importer, node: Node, plan: Plan) -> Value:
+    axis, rank = node.args[1], len(node.meta["val"].shape)
+    im.require(axis in (-1, rank - 1), node, f"softmax along axis {axis}: only the last one")
+    (source,) = plan.reads
+    value = im.value(source)
+    if value.channelwise:
+        value = im.wide(source)
+    want = im.formats.of(node)
+    narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
+    return probabilities(im, node, value, want if narrow else Format(dtype="int16", scale=1.0))
+
+
+def attention(im: Importer, node: Node, plan: Plan) -> Value:
+    """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
+    q, k, v = (_int8(im, operand) for operand in node.args[:3])
+    mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+    causal = bool(node.args[5] if len(node.args) > 5 else node.kwargs.get("is_causal", False))
+    scale = node.kwargs.get("scale") or 1 / math.sqrt(q.shape[-1])
+    batch, heads, rows, size = q.shape
+    groups, keys = k.shape[1], k.shape[2]
+    im.require(heads % groups == 0, node, f"{heads} heads and {groups} heads of keys")
+    q = im.ordered(q)
+    shape = (batch * groups, heads // groups * rows, size)
+    q = replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
+    transposed = replace(k, layout=k.layout.permute((0, 1, 3, 2)))
+    scores = product(im, node, q, _flat(im, transposed), (batch, heads, rows, keys))
+    assert isinstance(scores.scale, float)
+    scores = replace(scores, scale=scores.scale * float(scale))
+    p = probabilities(
+        im, node, scores, Format(dtype="int8", scale=1.0), _mask(im, node, mask, causal, scores)
+    )
+    shape = (batch * groups, heads // groups * rows, keys)
+    p = replace(p, tensor=im.reshaped(p.tensor, shape), layout=Layout.of(shape))
+    out = product(im, node, p, _flat(im, v), (batch, heads, rows, v.shape[-1]))
+    return im.finish(node, out)
+
+
+def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:
+    """The int32 tensor that is added to the scores, '' if none is needed."""
+    *_, rows, keys = scores.shape
+    assert isinstance(scores.scale, float)
+    low = mask_value(scores.scale, keys)
+    if isinstance(mask, Node) and im.constant(mask) is None:
+        value = im.ordered(im.value(mask))
+        if im.dtype(value) != "int32" or value.scale != scores.scale:
+            value = im.convert(value, Format(dtype="int32", scale=scores.scale), f"{mask.name}")
+        return im.reshaped(value.tensor, equal_ranks(value.shape, 4))
+    steps = np.zeros((1, 1, 1, 1))
+    if isinstance(mask, Node):
+        real = im.planner.fixed[mask]
+        if real.is_floating_point():
+            steps = np.clip(real.double().numpy() / scores.scale, low, -low)
+        else:
+            steps = np.where(real.numpy(), 0.0, low)
+    if causal:
+        steps = steps + np.triu(np.full((rows, keys), low), 1)
+    if not steps.any():
+        return ""
+    return im.graph.add_constant(
+        f"{node.name}_mask", np.rint(steps).reshape(equal_ranks(steps.shape, 4)), "int32"
+    )
+
+
+def embedding(im: Importer, node: Node, plan: Plan) -> Value:
+    """GATHER of int16 rows."""
+    table, indices = im.constant(node.args[0]), im.value(node.args[1])
+    im.require(table is not None, node, "the table must be a constant")
+    assert table is not None
+    rows, width = table.shape
+    weight = im.quantized(node.name, table, im.formats.wide(node.args[0]))
+    values = im.reshaped(weight.tensor, (1, rows, width))
+    flat = im.reshaped(im.ordered(indices).tensor, (1, element_count(indices.shape)))
+    out = im.op(node, "GATHER", [values, flat])
+    layout = Layout.of((*indices.shape, width))
+    return Value(tensor=im.reshaped(out, layout.shape), layout=layout, scale=weight.scale)
+
+
+RULES = {
+    "linear": linear,
+    "aten.matmul.default": matmul,
+    "aten.bmm.default": matmul,
+    "aten.baddbmm.default": baddbmm,
+    "aten.softmax.int": softmax,
+    "aten._softmax.default": softmax,
+    "aten.scaled_dot_product_attention.default": attention,
+    "aten.embedding.default": embedding,
+    "aten.conv1d.default": convolution,
+    "aten.conv2d.default": convolution,
+}

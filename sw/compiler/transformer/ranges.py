@@ -1,0 +1,76 @@
+"""Calibration of a float graph: how large each value gets, and which values never change."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import GraphModule, Interpreter, Node
+
+from sw.compiler.errors import CompileError
+
+Float = NDArray[np.float64]
+
+
+@dataclass(slots=True, kw_only=True)
+class Ranges:
+    """By node: largest magnitude, the same by channel (last axis), values that are constant."""
+
+    largest: dict[Node, float] = field(default_factory=dict)
+    channels: dict[Node, Float] = field(default_factory=dict)
+    constants: dict[Node, torch.Tensor] = field(default_factory=dict)
+
+
+def fixed_nodes(module: GraphModule) -> set[Node]:
+    """Nodes that no input of the model reaches: parameters, positions, masks of fixed shape."""
+    fixed: set[Node] = set()
+    for node in module.graph.nodes:
+        if node.op not in ("placeholder", "output") and all(
+            n in fixed for n in node.all_input_nodes
+        ):
+            fixed.add(node)
+    return fixed
+
+
+class _Recorder(Interpreter):
+    def __init__(self, module: GraphModule, ranges: Ranges, fixed: set[Node]) -> None:
+        super().__init__(module)
+        self.ranges, self.fixed = ranges, fixed
+
+    def run_node(self, n: Node) -> Any:
+        if n in self.ranges.constants:
+            return self.ranges.constants[n]
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            if n in self.fixed:
+                self.ranges.constants[n] = result.detach()
+            elif result.is_floating_point() and result.numel():
+                self._record(n, result.detach())
+        return result
+
+    def _record(self, node: Node, value: torch.Tensor) -> None:
+        magnitude = value.abs()
+        last = magnitude.reshape(-1, magnitude.shape[-1]) if magnitude.dim() else magnitude[None]
+        by_channel = last.amax(0).double().numpy()
+        seen = self.ranges.channels.get(node)
+        same = seen is not None and seen.shape == by_channel.shape
+        self.ranges.channels[node] = np.maximum(seen, by_channel) if same else by_channel
+        self.ranges.largest[node] = float(self.ranges.channels[node].max())
+
+
+def calibrate(module: GraphModule, samples: Iterable[Sequence[torch.Tensor]]) -> Ranges:
+    """Run `module` on every sample (the arguments of one call); `CompileError` without any."""
+    ranges = Ranges()
+    recorder = _Recorder(module, ranges, fixed_nodes(module))
+    count = 0
+    with torch.no_grad():
+        for sample in samples:
+            recorder.run(*sample)
+            count += 1
+    if not count:
+        raise CompileError(
+            "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
+        )
+    return ranges
