@@ -5,9 +5,10 @@
 
 Then y = γ·n + β: one pass, or none where γ and β go into the weights of the layer that follows.
 
-Largest error of n against float64, for rows whose standard deviation is at least 64 steps of the
-input: 2 % of 1 + 2^−11 · |n|… see `tests/test_spec_sequences.py`; it falls with the deviation, from
-1/2 a step of the mean.
+Largest error against float64 of y for |γ| ≤ 2, relative to 1 + max|y| / 8, by the row's standard
+deviation in steps of the input: 0.02 at 128 steps, 0.004 at 1000, 0.002 at 6000. What remains
+comes from the mean, which is rounded to a step, and from squares that lose their low bits where the
+deviation is small. Differences from the mean saturate at int16.
 """
 
 import math
@@ -65,16 +66,18 @@ def affine(
     largest: float,
 ) -> str:
     """γ·n + β in `out_dtype`. `largest`: of |n|; `out_scale` may be per channel."""
-    size = 1 if gamma is None else gamma.size
     scales = np.asarray(out_scale, np.float64)
-    weights = (np.ones(size) if gamma is None else np.asarray(gamma, np.float64)) / scales
+    weights = np.asarray(1.0 if gamma is None else gamma, np.float64) / scales
+
+    def ratio(factor: float) -> float | Float:
+        return factor * weights if weights.ndim else factor * float(weights)
+
     if beta is None and (weights >= 0).all():
-        ratio = step * weights
-        return s.rescale(n, ratio if ratio.size > 1 else float(ratio.reshape(-1)[0]), out_dtype)
+        return s.rescale(n, ratio(step), out_dtype)
     narrow = largest / 32767
     n16 = s.rescale(n, step / narrow, "int16")
     if (weights >= 0).all():
-        scaled = s.rescale(n16, narrow * _FINE * weights, "int32")
+        scaled = s.rescale(n16, ratio(narrow * _FINE), "int32")
     else:  # multipliers of RESCALE have no sign
         top = float(np.abs(weights).max())
         signed = s.constant(np.rint(weights / top * 32767).reshape((1,) * (rank - 1) + (-1,)),

@@ -61,7 +61,7 @@ def softmax(
     peak, reach = exponent_range(keys)
     top = s.op("REDUCE_MAX", x, axis=rank - 1)
     below = s.rescale(s.op("SUB", x, top), in_scale * 32768 / reach, "int16")
-    entries, step = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
+    entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
     e = s.table16(below, entries)
     total = s.op("REDUCE_SUM", e, axis=rank - 1)
     rows, packed = shape_of_rows(shape)

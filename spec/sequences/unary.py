@@ -56,9 +56,9 @@ FUNCTIONS: dict[str, tuple[Callable[[Float], Float], float]] = {
 """Name: (function, largest magnitude of its second derivative)."""
 
 
-def entries16(f: Callable[[Float], Float], in_scale: float, peak: int = 32767) -> tuple[
-    list[int], float
-]:
+def entries16(
+    f: Callable[[Float], Float], in_scale: float, peak: int = 32767
+) -> tuple[list[int], float]:
     """(513 entries of f over the int16 range, real value of one step of them).
 
     ValueError where f is nowhere different from zero, or not finite.

@@ -125,14 +125,15 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     want = im.formats.of(node)
     if want.dtype == "int32":
         want = im.formats.wide(node)
-    assert isinstance(value.scale, float)
+    in_scale = value.scale
+    assert isinstance(in_scale, float)
     if isinstance(want.scale, np.ndarray):
         value = im.ordered(value)
         operators = tabled(
-            f, value.scale, 1.0, in_dtype="int16", out_dtype=want.dtype, channels=want.scale
+            f, in_scale, 1.0, in_dtype="int16", out_dtype=want.dtype, channels=want.scale
         )
     else:
-        operators = tabled(f, value.scale, want.scale, in_dtype="int16", out_dtype=want.dtype)
+        operators = tabled(f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
     return replace(value, tensor=out, scale=want.scale)
 
@@ -158,9 +159,7 @@ def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
     eps = float(node.args[4]) if len(node.args) > 4 else 1e-5
     want = _norm_format(im, node)
     assert isinstance(value.scale, float)
-    operators = layer_norm_of(
-        value.shape, value.scale, eps, gamma, beta, want.scale, want.dtype
-    )
+    operators = layer_norm_of(value.shape, value.scale, eps, gamma, beta, want.scale, want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
     return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
 

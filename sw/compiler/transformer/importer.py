@@ -274,9 +274,7 @@ class Importer:
         prune(self.graph)
         self.graph.verify()
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
-        return Imported(
-            graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive
-        )
+        return Imported(graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive)
 
     def _note(self, node: Node) -> None:
         """Remember which tensor holds a float value of the model, for comparisons by layer."""

@@ -61,11 +61,15 @@ def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: in
 
 def slice_(im: Importer, node: Node, plan: Plan) -> Value:
     value = _movable(im, node, plan.reads[0])
-    axis, start, end, step = (*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1 :])
-    size = value.shape[axis]
+    axis, begin, end, step = (argument(node, i + 1, d) for i, d in enumerate((0, None, None, 1)))
     im.require(step == 1, node, f"slice with step {step}: only 1")
-    start, end, _ = slice(start, end).indices(size)
-    return part(im, node, value, axis, start, end - start)
+    start, stop, _ = slice(begin, end).indices(value.shape[axis])
+    return part(im, node, value, axis, start, stop - start)
+
+
+def argument(node: Node, index: int, default: Any) -> Any:
+    """An operand by position."""
+    return node.args[index] if len(node.args) > index else default
 
 
 def select(im: Importer, node: Node, plan: Plan) -> Value:

@@ -189,7 +189,7 @@ class Planner:
                         values[n] = of(n.args[0])
                     else:
                         args = [of(a) for a in n.args]
-                        values[n] = n.target(*args, **n.kwargs)  # type: ignore[operator]
+                        values[n] = n.target(*args, **n.kwargs)
                 return values[n]
 
             return torch.as_tensor(of(node))

@@ -66,7 +66,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def _shared(im: Importer, node: Node) -> Node:
-    """The node whose linear readers share one smoothed operand: behind those that change nothing."""
+    """The node whose linear readers share one smoothed operand: behind what changes nothing."""
     while node in im.planner.plans and im.planner.plans[node].rule == "same":
         (node,) = im.planner.plans[node].reads
     return node
@@ -96,9 +96,7 @@ def convolution(im: Importer, node: Node, _: Plan) -> Value:
     integers, scale = _weights(kernel.transpose(0, 2, 3, 1) * x.scale)
     pad, tensor = [], im.reshaped(x.tensor, (n, height, width, c))
     sizes: list[int] = []
-    for size, k, s, p, d in zip(
-        (height, width), (kh, kw), stride, padding, dilation, strict=True
-    ):
+    for size, k, s, p, d in zip((height, width), (kh, kw), stride, padding, dilation, strict=True):
         reach = (k - 1) * d + 1
         steps = (size + 2 * p - reach) // s
         # TOSA wants exact sizes: what the last window leaves over is cut from the padding, then
@@ -108,8 +106,8 @@ def convolution(im: Importer, node: Node, _: Plan) -> Value:
         sizes.append(size + min(end, 0))
     if sizes != [height, width]:
         start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
-        size = im.graph.add_constant(f"{node.name}_size", [n, *sizes, c], "shape")
-        tensor = im.op(node, "SLICE", [tensor, start, size], name=f"{node.name}_cut")
+        extent = im.graph.add_constant(f"{node.name}_size", [n, *sizes, c], "shape")
+        tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_cut")
     attributes = {"pad": pad, "stride": stride, "dilation": dilation}
     out = _conv(im, node, tensor, integers, scale, bias, attributes)
     want = im.formats.of(node)
@@ -135,9 +133,7 @@ def product(
     operands = [a.tensor, b.tensor, *(im.scalar(v.zero_point, "int8") for v in (a, b))]
     out = im.op(node, "MATMUL", operands)
     assert isinstance(a.scale, float) and isinstance(b.scale, float)
-    return Value(
-        tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale
-    )
+    return Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale)
 
 
 def _int8(im: Importer, node: Node) -> Value:
@@ -217,9 +213,7 @@ def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: s
     )
     inputs = [scores.tensor, mask] if mask else [scores.tensor]
     (out,) = im.sequence(node, operators, *inputs)
-    return Value(
-        tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point
-    )
+    return Value(tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point)
 
 
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:

@@ -55,8 +55,9 @@ class _Recorder(Interpreter):
         last = magnitude.reshape(-1, magnitude.shape[-1]) if magnitude.dim() else magnitude[None]
         by_channel = last.amax(0).double().numpy()
         seen = self.ranges.channels.get(node)
-        same = seen is not None and seen.shape == by_channel.shape
-        self.ranges.channels[node] = np.maximum(seen, by_channel) if same else by_channel
+        if seen is not None and seen.shape == by_channel.shape:
+            by_channel = np.maximum(seen, by_channel)
+        self.ranges.channels[node] = by_channel
         self.ranges.largest[node] = float(self.ranges.channels[node].max())
 
 

@@ -1,0 +1,188 @@
+"""Softmax, norms and functions of one value, run operator by operator, against float64."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from spec.sequences import (
+    FUNCTIONS,
+    Sequence,
+    error_bound,
+    layer_norm,
+    quantize_rows,
+    reciprocal,
+    rms_norm,
+    rsqrt,
+    softmax,
+    unary,
+)
+from spec.sequences.softmax import mask_value
+from sw.compiler.interpreter import run_graph
+from sw.compiler.sequences import emit
+from sw.compiler.tosa import Graph
+
+Int = NDArray[np.int64]
+
+
+def run(sequence: Sequence, *inputs: Int) -> list[Int]:
+    """The sequence as a verified TOSA graph, in the interpreter."""
+    graph = Graph(name="sequence")
+    arrays = {}
+    for name, array in zip(sequence.inputs, inputs, strict=True):
+        dtype = sequence.dtypes[name]
+        graph.add_input(name, array.shape, dtype)
+        arrays[name] = array.astype(dtype)
+    graph.outputs = emit(graph, sequence, list(sequence.inputs), name="s")
+    graph.verify()
+    values = run_graph(graph, arrays)
+    return [values[name].astype(np.int64) for name in graph.outputs]
+
+
+@pytest.mark.parametrize("reach", [8.0, 30.0])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_int16_input_of_a_function_stays_within_its_stated_error(
+    name: str, reach: float
+) -> None:
+    x = np.arange(-32768, 32768)
+    in_scale = reach / 32768
+    exact = FUNCTIONS[name][0](x * in_scale)
+    for dtype, limit in (("int8", 127), ("int16", 32767)):
+        out_scale = reach / limit
+        (y,) = run(unary(name, in_scale, out_scale, out_dtype=dtype), x)
+        inside = np.abs(exact) < limit * out_scale
+        error = np.abs(y * out_scale - exact)[inside].max()
+        assert error <= error_bound(name, in_scale, out_scale)
+        assert error > 0.4 * out_scale  # the bound says something
+
+
+def test_an_int8_function_is_correctly_rounded() -> None:
+    x = np.arange(-128, 128)
+    (y,) = run(unary("gelu", 0.05, 0.03, in_dtype="int8", in_zp=3, out_zp=-100), x)
+    exact = FUNCTIONS["gelu"][0]((x - 3) * 0.05) / 0.03 - 100
+    assert np.abs(y - np.clip(exact, -128, 127)).max() <= 0.5
+
+
+def test_an_int8_output_may_have_a_scale_for_each_channel() -> None:
+    x = np.arange(-32768, 32768).reshape(-1, 4)
+    channels = np.array([0.5, 1.0, 2.0, 4.0])
+    (y,) = run(unary("gelu", 8 / 32768, 0.05, channels=channels), x)
+    exact = np.clip(FUNCTIONS["gelu"][0](x * 8 / 32768) / (0.05 * channels), -128, 127)
+    assert np.abs(y - exact).max() <= 0.52
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 32768), (1 << 22, 1 << 29), (5, 5), (1, 200)])
+def test_reciprocals_are_good_to_14_bits(low: int, high: int) -> None:
+    s = Sequence()
+    name, factor = reciprocal(s, s.input("v", "int32"), 1, low, high)
+    s.outputs = [name]
+    v = np.unique(np.append(np.geomspace(low, high, 100_001).astype(np.int64), [low, high]))
+    (r,) = run(s, v)
+    bound = 2.0**-14 + (high / low > 256) * (high / low) * 2.0**-30
+    assert np.abs(r * factor * v - 1).max() <= bound
+
+
+def test_reciprocal_square_roots_are_good_to_13_bits() -> None:
+    s = Sequence()
+    name, factor = rsqrt(s, s.input("v", "int32"), 1)
+    s.outputs = [name]
+    dense = np.geomspace(1, (1 << 31) - 1, 200_001).astype(np.int64)
+    v = np.unique(np.concatenate([dense, np.arange(1, 4096)]))
+    (r,) = run(s, v)
+    assert np.abs(r * factor * np.sqrt(v) - 1).max() <= 2.0**-13
+    assert r.min() >= 1 << 14 and r.max() <= 1 << 30
+    (zero,) = run(s, np.zeros(1, np.int64))
+    assert zero[0] * factor == pytest.approx(math.sqrt(2), rel=1e-4)
+
+
+def _softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(e / e.sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("keys", [7, 128, 512, 2048])
+def test_softmax_stays_within_its_stated_error(keys: int) -> None:
+    rng = np.random.default_rng(keys)
+    steps = 0.6 if keys <= 512 else 1.5
+    for spread in (1.0, 4.0, 20.0):
+        x = np.rint(rng.normal(size=(2, 40, keys)) * spread / 1e-3).astype(np.int64)
+        exact = _softmax(x * 1e-3)
+        (p,) = run(softmax(x.shape, 1e-3), x)
+        assert np.abs((p + 128) - np.minimum(exact * 256, 255)).max() <= steps
+        (wide,) = run(softmax(x.shape, 1e-3, out_dtype="int16", out_scale=1 / 32767, out_zp=0), x)
+        assert np.abs(wide / 32767 - exact).max() <= (steps - 0.5) / 100 + 0.0005 * (keys > 128)
+
+
+def test_masked_scores_have_probability_zero_and_the_others_sum_to_one() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.integers(-30_000, 30_000, size=(2, 3, 32, 32))
+    hidden = np.triu(np.ones((1, 1, 32, 32), bool), 1)
+    mask = np.where(hidden, mask_value(1e-3, 32), 0)
+    (p,) = run(softmax(x.shape, 1e-3, mask=True), x, mask)
+    assert (p[np.broadcast_to(hidden, x.shape)] == -128).all()
+    exact = _softmax(np.where(hidden, -np.inf, x * 1e-3))
+    assert np.abs((p + 128) - np.minimum(exact * 256, 255)).max() <= 0.6
+
+
+def _norm(
+    x: NDArray[np.float64], gamma: NDArray[np.float64], eps: float, *, centre: bool
+) -> NDArray[np.float64]:
+    d = x - x.mean(-1, keepdims=True) if centre else x
+    return np.asarray(d / np.sqrt((d * d).mean(-1, keepdims=True) + eps) * gamma)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("size", [16, 384, 768, 1000])
+def test_norms_stay_within_their_stated_error(size: int, negative: bool) -> None:
+    rng = np.random.default_rng(size)
+    gamma = rng.uniform(0.2, 2.0, size)
+    if negative:
+        gamma[::5] *= -1
+    beta = rng.normal(size=size)
+    out_scale, in_scale = 40 / 32767, 1e-3
+    for deviation, bound in ((128, 2e-2), (1000, 4e-3), (6000, 2e-3)):
+        x = np.clip(rng.normal(size=(3, 20, size)) * deviation + deviation / 3, -24000, 24000)
+        x[..., 3] = np.clip(x[..., 3] * 20, -24000, 24000)  # an outlier channel
+        steps = np.rint(x).astype(np.int64)
+        exact = _norm(steps * in_scale, gamma, 1e-12, centre=True) + beta
+        (y,) = run(layer_norm(x.shape, in_scale, 1e-12, gamma, beta, out_scale), steps)
+        assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)
+        exact = _norm(steps * in_scale, gamma, 1e-6, centre=False)
+        (y,) = run(rms_norm(x.shape, in_scale, 1e-6, gamma, out_scale), steps)
+        assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)
+
+
+def test_norms_of_constant_rows_are_beta() -> None:
+    beta = np.linspace(-1, 1, 64)
+    x = np.stack([np.zeros(64), np.full(64, 32767), np.full(64, -32768)])[None].astype(np.int64)
+    (y,) = run(layer_norm(x.shape, 1e-3, 1e-5, None, beta, 1e-3), x)
+    assert np.array_equal(y, np.broadcast_to(np.rint(beta / 1e-3), x.shape))
+
+
+def test_rows_are_quantized_by_their_own_magnitude() -> None:
+    rng = np.random.default_rng(5)
+    x = np.rint(rng.normal(size=(1, 50, 64)) * np.exp(rng.uniform(3, 9, size=(1, 50, 1))))
+    steps = np.clip(x, -32768, 32767).astype(np.int64)
+    steps[0, 0] = 0
+    q, m = run(quantize_rows(steps.shape), steps)
+    assert np.array_equal(m[0, :, 0], np.maximum(np.abs(steps).max(-1)[0], 1))
+    assert np.abs(q - steps * 127 / m).max() <= 0.5 + 127 * 2.0**-13
+    ratios = rng.uniform(0.3, 1.0, 64)
+    q, m = run(quantize_rows(steps.shape, ratios), steps)
+    large = m[0, :, 0] > 1000
+    assert np.abs(q - steps * ratios * 127 / m)[0, large].max() <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: softmax((1, 1 << 19), 1.0), "softmax over 524288 values: at most 262143"),
+        (lambda: reciprocal(Sequence(), "v", 1, 0, 9), "reciprocal of 0…9"),
+        (lambda: unary("gelu", 0.1, 0.1, in_dtype="int8", out_dtype="int16"), "gives int8"),
+        (lambda: layer_norm((1, 8), 1e-9, 1.0, None, None, 1.0), "eps 1.0 is too large"),
+    ],
+)
+def test_impossible_sequences_are_refused(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
