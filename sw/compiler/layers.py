@@ -15,8 +15,8 @@ from spec.isa import Alu, DType, Scale
 if TYPE_CHECKING:
     from sw.compiler.storage import Storage
 
-ITEM = {"int8": 1, "int16": 2, "int32": 4}
-DTYPE = {"int8": DType.I8, "int16": DType.I16, "int32": DType.I32}
+ITEM = {"bool": 1, "int8": 1, "int16": 2, "int32": 4}
+DTYPE = {"bool": DType.I8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32}
 UNSIGNED = {"int8": DType.U8, "int16": DType.U16, "int32": DType.I32}
 
 
@@ -298,39 +298,57 @@ class ElementwiseLayer(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveLayer(Layer):
-    """PAD, TRANSPOSE or a copy: output i is source element i − `before`, or `value` outside.
+    """PAD, TRANSPOSE or a copy: element i is source element i − `before`, or `value` outside.
 
-    The source is `tensor` at `offset` bytes, with `source_shape` and byte strides per dimension of
-    the output.
+    The source is `tensor` at `offset` bytes, with `source_shape` and byte strides (of any sign)
+    per dimension. The result has as many dimensions; where `shape` is given, it is that piece of
+    the output's tensor, at `target_offset` with `target_strides`, and otherwise the output itself.
     """
 
     tensor: str
     offset: int
-    source_shape: tuple[int, int, int, int]
-    source_strides: tuple[int, int, int, int]
-    before: tuple[int, int, int, int] = (0, 0, 0, 0)
+    source_shape: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    before: tuple[int, ...] = (0, 0, 0, 0)
     value: int = 0
+    shape: tuple[int, ...] = ()
+    target_offset: int = 0
+    target_strides: tuple[int, ...] = ()
 
     @property
     def dtype(self) -> DType:
         return DTYPE[self.output.dtype]
 
     @property
+    def target(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """(offset, shape, strides) of the result in the output's tensor, bytes."""
+        if self.shape:
+            return self.target_offset, self.shape, self.target_strides
+        view = self.output
+        return view.offset, view.shape, (*view.strides, view.item)
+
+    @property
     def inputs(self) -> tuple[View, ...]:
-        n, h, w, _ = self.source_strides
+        (n, h, w), shape = (0, 0, 0), (1, 1, 1, 1)
+        if len(self.source_shape) == 4:
+            n, h, w, _ = self.source_strides
+            a, b, c, d = self.source_shape
+            shape = (a, b, c, d)
         return (
             View(
                 tensor=self.tensor,
                 dtype=self.output.dtype,
-                shape=self.source_shape,
+                shape=shape,
                 strides=(n, h, w),
                 offset=self.offset,
             ),
         )
 
     def __str__(self) -> str:
+        offset, shape, strides = self.target
+        where = f"+{offset}{list(shape)}@{list(strides)}" if self.shape else ""
         return (
-            f"move {self.name}: {self.output} = %{self.tensor}+{self.offset}"
+            f"move {self.name}: {self.output}{where} = %{self.tensor}+{self.offset}"
             f"{list(self.source_shape)}@{list(self.source_strides)} before={list(self.before)} "
             f"value={self.value}"
         )

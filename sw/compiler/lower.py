@@ -19,17 +19,17 @@ from sw.compiler.layers import (
     ElementwiseLayer,
     Epilogue,
     LayerProgram,
-    MoveLayer,
     Operand,
     PoolLayer,
     dense,
 )
+from sw.compiler.lower_moves import MoveLowering
 from sw.compiler.lower_products import ProductLowering
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ProductLowering):
+class Lowering(ProductLowering, MoveLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -52,11 +52,14 @@ class Lowering(ProductLowering):
             "RESCALE": self._rescale,
             "CLAMP": self._unary,
             "TABLE": self._unary,
-            "RESHAPE": self._view,
-            "IDENTITY": self._view,
-            "SLICE": self._view,
-            "TRANSPOSE": self._transpose,
-            "PAD": self._pad,
+            "RESHAPE": self.alias,
+            "IDENTITY": self.alias,
+            "SLICE": self.alias,
+            "TRANSPOSE": self.transpose,
+            "PAD": self.pad,
+            "CONCAT": self.concat,
+            "TILE": self.tile,
+            "REVERSE": self.reverse,
             **dict.fromkeys(ALU, self._binary),
         }
         if op.kind not in handlers:
@@ -68,74 +71,10 @@ class Lowering(ProductLowering):
             )
         return handlers[op.kind]
 
-    # Views ------------------------------------------------------------------------------------
-
-    def _view(self, op: Op) -> None:
-        if not self.storage.alias(op):
-            # A reshape of a strided piece: its elements must be made contiguous first.
-            self._copy(op.inputs[0], op)
-            self.storage.alias(op)
-
-    def _copy(self, name: str, op: Op) -> None:
-        copied = self.storage.add_copy(name)
-        self._move(name, copied, f"{op.name}.copy", op.source)
-        self.storage.redirect(name, copied)
-
-    def _move(
-        self, name: str, root: str, label: str, source: str, perms: tuple[int, ...] = ()
-    ) -> None:
-        """A layer that writes tensor `name`, its dimensions permuted, densely to `root`."""
-        offset, shape, strides, tensor = self.storage.four(name, perms)
-        self.layers.append(
-            MoveLayer(
-                name=label,
-                output=dense(root, self.graph.tensors[name].dtype, shape),
-                ops=("TRANSPOSE" if perms else "IDENTITY",),
-                source=source,
-                tensor=tensor,
-                offset=offset,
-                source_shape=shape,
-                source_strides=strides,
-            )
-        )
-
-    def _transpose(self, op: Op) -> None:
-        root = self.storage.add(op.outputs[0])
-        self._move(op.inputs[0], root, op.name, op.source, tuple(op.attributes["perms"]))
-
-    def _pad(self, op: Op) -> None:
-        tensor = self.graph.tensors[op.inputs[0]]
-        if len(tensor.shape) > 4:
-            raise CompileError(
-                f"PAD of rank {len(tensor.shape)} is not implemented on the device",
-                node=op.name,
-                source=op.source,
-                hint="pad a tensor of rank 4 or less",
-            )
-        pads = [int(v) for v in self.graph.constant(op.inputs[1])]
-        befores = [0] * (4 - len(tensor.shape)) + pads[0::2]
-        view = self.storage.view(op.inputs[0], to_nhwc(tensor.shape))
-        out = op.outputs[0]
-        self.layers.append(
-            MoveLayer(
-                name=op.name,
-                output=self.output(out, to_nhwc(self.graph.tensors[out].shape)),
-                ops=("PAD",),
-                source=op.source,
-                tensor=view.tensor,
-                offset=view.offset,
-                source_shape=view.shape,
-                source_strides=(*view.strides, view.item),
-                before=(befores[0], befores[1], befores[2], befores[3]),
-                value=self.fusion.integer(op.inputs[2]),
-            )
-        )
-
     def _own_output(self, name: str) -> None:
         """Give graph output `name` its own place in the output region, by a copy if need be."""
-        if self.storage.claim_output(name):
-            return
-        self._move(name, self.storage.add_output(name), f"{name}.output", "")
+        if not self.storage.claim_output(name):
+            self.move(name, self.storage.add_output(name), f"{name}.output", "")
 
     # Layers -----------------------------------------------------------------------------------
 
@@ -206,7 +145,7 @@ class Lowering(ProductLowering):
         epilogue = Epilogue(**self.fusion.rescale_values(op))
         out, epilogue = self.fusion.clamps(op.outputs[0], epilogue, names)
         a = Operand(
-            view=self.storage.view(op.inputs[0], shape),
+            view=self.view(op.inputs[0], shape),
             dtype=kind,
             zero_point=self.fusion.zero_point(op.inputs[3], unsigned),
         )
@@ -230,7 +169,7 @@ class Lowering(ProductLowering):
         else:
             epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
             out = self.fusion.absorb(op, names)
-        a = Operand(view=self.storage.view(op.inputs[0], to_nhwc(tensor.shape)), dtype=kind)
+        a = Operand(view=self.view(op.inputs[0], to_nhwc(tensor.shape)), dtype=kind)
         self._append_unary(op, names, a, out, epilogue)
 
     def _append_unary(

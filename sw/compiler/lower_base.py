@@ -2,8 +2,8 @@
 
 from spec.config import NpuConfig
 from sw.compiler.fusion import Fusion
-from sw.compiler.layers import DTYPE, UNSIGNED, Layer, Operand, View, dense
-from sw.compiler.storage import Storage
+from sw.compiler.layers import DTYPE, ITEM, UNSIGNED, Layer, MoveLayer, Operand, View, dense
+from sw.compiler.storage import Shape4, Storage, row_major, to_nhwc
 from sw.compiler.tosa import Graph
 
 
@@ -20,22 +20,56 @@ class LayerBuilder:
         """A new tensor in memory for the result `name`."""
         return dense(self.storage.add(name), self.graph.tensors[name].dtype, shape)
 
+    def view(self, name: str, shape: Shape4) -> View:
+        """Tensor `name` as an NHWC view; a piece that cannot be seen so is copied first."""
+        if not self.storage.fits(name, shape):
+            self.copy(name, f"{name}.copy", "")
+        return self.storage.view(name, shape)
+
+    def copy(self, name: str, label: str, source: str) -> None:
+        """From now on tensor `name` is a dense copy of itself."""
+        copied = self.storage.add_copy(name)
+        self.move(name, copied, label, source)
+        self.storage.redirect(name, copied)
+
+    def move(
+        self, name: str, root: str, label: str, source: str, perms: tuple[int, ...] = ()
+    ) -> None:
+        """A layer that writes tensor `name`, its dimensions permuted, densely to `root`."""
+        offset, shape, strides, tensor = self.storage.merged(name, perms)
+        dtype = self.graph.tensors[name].dtype
+        self.layers.append(
+            MoveLayer(
+                name=label,
+                output=dense(root, dtype, to_nhwc(shape)),
+                ops=("TRANSPOSE" if perms else "IDENTITY",),
+                source=source,
+                tensor=tensor,
+                offset=offset,
+                source_shape=shape,
+                source_strides=strides,
+                before=(0,) * len(shape),
+                shape=shape if len(shape) > 4 else (),
+                target_strides=row_major(shape, ITEM[dtype]) if len(shape) > 4 else (),
+            )
+        )
+
     def image(self, name: str) -> View:
         """NHWC tensor `name`."""
         n, h, w, c = self.graph.tensors[name].shape
-        return self.storage.view(name, (n, h, w, c))
+        return self.view(name, (n, h, w, c))
 
     def operand(self, name: str, shape: tuple[int, int, int, int]) -> Operand:
         """Operand `name` of an elementwise operator, with the RESCALE before it."""
         source = self.fusion.operand_rescales.get(name)
         if source is None:
             kind = DTYPE[self.graph.tensors[name].dtype]
-            return Operand(view=self.storage.view(name, shape), dtype=kind)
+            return Operand(view=self.view(name, shape), dtype=kind)
         unsigned = source.attributes["input_unsigned"]
         inner = source.inputs[0]
         kind = (UNSIGNED if unsigned else DTYPE)[self.graph.tensors[inner].dtype]
         return Operand(
-            view=self.storage.view(inner, shape),
+            view=self.view(inner, shape),
             dtype=kind,
             zero_point=self.fusion.zero_point(source.inputs[3], unsigned),
             multiplier=int(self.graph.constant(source.inputs[1])[0]),

@@ -162,11 +162,11 @@ class ProductLowering(LayerBuilder):
                 output=target,
                 ops=tuple(names),
                 source=op.source,
-                input=self.storage.view(a, (n, h, 1, k)),
+                input=self.view(a, (n, h, 1, k)),
                 epilogue=epilogue,
                 input_zp=self.fusion.integer(a_zp),
                 weight_zp=self.fusion.integer(b_zp),
-                weight_view=self.storage.view(b, (n, k, 1, w)),
+                weight_view=self.view(b, (n, k, 1, w)),
                 residual=residual,
             )
         )

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from spec.isa import DMA_LOOPS, Opcode, Space
+from spec.isa import Opcode, Space
 from sw.compiler.conv_cost import LATENCY
-from sw.compiler.dma import bounding, load_box, store_box
+from sw.compiler.dma import copies
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.errors import CompileError
@@ -45,9 +45,9 @@ def plan_move(layer: MoveLayer, config: NpuConfig, room: Room) -> MovePlan:
     """The largest tiles that fit twice, in about four pieces if the tensor is large."""
     word = config.word_bytes
     limit = room.buffer_bytes // 2
-    size = math.prod(layer.output.shape) * layer.output.item
+    _, shape, _ = layer.target
+    size = math.prod(shape) * layer.output.item
     cycles = size // config.bus_bytes + 3 * LATENCY
-    shape = layer.output.shape
     for axis, length in enumerate(shape):
         inner = layer.output.item
         for s in shape[axis + 1 :]:
@@ -64,8 +64,8 @@ def plan_move(layer: MoveLayer, config: NpuConfig, room: Room) -> MovePlan:
 
 
 def move_tiles(layer: MoveLayer, plan: MovePlan) -> Iterator[Ranges]:
-    """Ranges (start, stop) of each of the four output dimensions."""
-    shape = layer.output.shape
+    """Ranges (start, stop) of each dimension of the result."""
+    _, shape, _ = layer.target
     axes = [range(size) for size in shape[: plan.axis]]
     for fixed in itertools.product(*axes):
         for at in range(0, shape[plan.axis], plan.step):
@@ -121,48 +121,79 @@ class MoveScheduler(LayerEmitter):
         box = [
             (b - a, s, c) for (a, b), s, c in zip(inner, layer.source_strides, chip, strict=True)
         ]
-        run, loops = load_box(box, item)
-        assert len(loops) <= DMA_LOOPS
         source = self.res.tensors[layer.tensor]
-        span = bounding(loops, "mem", run)
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": base, "chip_base": at, "run": run, "space": Space.SPAD, "loop": loops},
-            {"mem_base": source, "chip_base": slot},
-            [
-                Access(buffer=source, start=base, stop=base + span, write=False),
-                Access(buffer=slot, start=0, stop=size, write=True),
-            ],
-            f"in {tile}",
-        )
-
-    def _fill(self, size: int, slot: Buffer) -> None:
-        """Fill the tile with the pad value, byte by byte of an element."""
-        item = self.layer.output.item
-        value = (self.layer.value % (1 << (8 * item))).to_bytes(item, "little")
-        for i, byte in enumerate(value if len(set(value)) > 1 else value[:1]):
-            whole = len(set(value)) == 1
-            loops = [] if whole else [{"count": size // item, "chip": item}]
+        for copy in copies(box, item):
+            start, stop = copy.span("mem")
             self.node(
                 Opcode.LOAD,
                 {
-                    "chip_base": i,
-                    "run": size if whole else 1,
+                    "mem_base": base + copy.mem,
+                    "chip_base": at + copy.chip,
+                    "run": copy.run,
                     "space": Space.SPAD,
-                    "fill": 1,
-                    "fill_value": byte,
-                    "loop": loops,
+                    "loop": copy.loops,
                 },
-                {"chip_base": slot},
-                [Access(buffer=slot, start=0, stop=size, write=True)],
-                "fill",
+                {"mem_base": source, "chip_base": slot},
+                [
+                    Access(buffer=source, start=base + start, stop=base + stop, write=False),
+                    Access(buffer=slot, start=0, stop=size, write=True),
+                ],
+                f"in {tile}",
             )
 
+    def _fill(self, size: int, slot: Buffer) -> None:
+        """Fill the tile with the pad value: its commonest byte everywhere, then the others."""
+        item = self.layer.output.item
+        value = (self.layer.value % (1 << (8 * item))).to_bytes(item, "little")
+        common = max(value, key=value.count)
+        self._fill_bytes(slot, size, 0, common, [], size)
+        for i, byte in enumerate(value):
+            if byte != common:
+                for copy in copies([(size // item, 0, item)], 1):
+                    self._fill_bytes(slot, size, i + copy.chip, byte, copy.loops, copy.run)
+
+    def _fill_bytes(
+        self, slot: Buffer, size: int, at: int, byte: int, loops: list[dict[str, int]], run: int
+    ) -> None:
+        self.node(
+            Opcode.LOAD,
+            {
+                "chip_base": at,
+                "run": run,
+                "space": Space.SPAD,
+                "fill": 1,
+                "fill_value": byte,
+                "loop": loops,
+            },
+            {"chip_base": slot},
+            [Access(buffer=slot, start=0, stop=size, write=True)],
+            "fill",
+        )
+
     def _store(self, tile: Ranges, slot: Buffer) -> None:
-        view = self.layer.output
-        strides = (*view.strides, view.item)
+        offset, _, strides = self.layer.target
+        item = self.layer.output.item
         chip = self._chip_strides(tile)
-        mem = view.offset + sum(a * s for (a, _), s in zip(tile, strides, strict=True))
+        mem = offset + sum(a * s for (a, _), s in zip(tile, strides, strict=True))
         box = [(b - a, s, c) for (a, b), s, c in zip(tile, strides, chip, strict=True)]
-        target = self.res.tensors[view.tensor]
-        self.append(store_box(target, mem, slot, box, view.item), f"store {tile}")
+        target = self.res.tensors[self.layer.output.tensor]
+        for copy in copies(box, item):
+            start, stop = copy.span("mem")
+            self.node(
+                Opcode.STORE,
+                {
+                    "mem_base": mem + copy.mem,
+                    "chip_base": copy.chip,
+                    "run": copy.run,
+                    "loop": copy.loops,
+                },
+                {"mem_base": target, "chip_base": slot},
+                [
+                    Access(
+                        buffer=slot, start=copy.span("chip")[0], stop=copy.span("chip")[1],
+                        write=False,
+                    ),
+                    Access(buffer=target, start=mem + start, stop=mem + stop, write=True),
+                ],
+                f"store {tile}",
+            )

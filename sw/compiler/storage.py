@@ -35,12 +35,13 @@ class Placed:
         return all(
             size == 1 or stride == wanted
             for size, stride, wanted in zip(
-                self.shape, self.strides, _row_major(self.shape, self.item), strict=True
+                self.shape, self.strides, row_major(self.shape, self.item), strict=True
             )
         )
 
 
-def _row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Byte strides of a dense tensor."""
     out: list[int] = []
     step = item
     for size in reversed(shape):
@@ -68,13 +69,19 @@ class Storage:
         if tensor not in self.placed:
             item = ITEM[t.dtype]
             self.placed[tensor] = Placed(
-                root=root, shape=t.shape, strides=_row_major(t.shape, item), offset=0, item=item
+                root=root, shape=t.shape, strides=row_major(t.shape, item), offset=0, item=item
             )
         return root
 
     def add(self, name: str) -> str:
         """A new root for the tensor that a layer writes."""
         return self._root(name, name, REGION_TEMP)
+
+    def add_temp(self, root: str, nbytes: int) -> str:
+        """A new root of the temporary region for bytes that are no tensor of the graph."""
+        self.nbytes[root] = nbytes
+        self.region[root] = REGION_TEMP
+        return root
 
     def add_copy(self, name: str) -> str:
         """A new root for a contiguous copy of tensor `name`."""
@@ -90,14 +97,14 @@ class Storage:
         self.placed[name] = Placed(
             root=root,
             shape=tensor.shape,
-            strides=_row_major(tensor.shape, item),
+            strides=row_major(tensor.shape, item),
             offset=0,
             item=item,
         )
 
     def claim_output(self, name: str) -> bool:
         """Turn the root of graph output `name` into an output; False if it needs a copy."""
-        placed = self._get(name)
+        placed = self.get(name)
         whole = placed.is_dense and placed.offset == 0
         whole = whole and self.nbytes[placed.root] == self.graph.tensors[name].nbytes
         if not whole or self.region[placed.root] != REGION_TEMP:
@@ -116,7 +123,7 @@ class Storage:
 
     def alias(self, op: Op) -> bool:
         """Place the output of RESHAPE, IDENTITY or SLICE; False if a reshape needs a copy."""
-        source = self._get(op.inputs[0])
+        source = self.get(op.inputs[0])
         out = op.outputs[0]
         shape = self.graph.tensors[out].shape
         if op.kind == "SLICE":
@@ -130,28 +137,33 @@ class Storage:
                 item=source.item,
             )
             return True
-        if op.kind == "RESHAPE" and not source.is_dense:
+        strides: tuple[int, ...] | None = source.strides
+        if op.kind == "RESHAPE":
+            strides = _reshaped(source, shape)
+        if strides is None:
             return False
-        strides = source.strides if op.kind == "IDENTITY" else _row_major(shape, source.item)
         self.placed[out] = Placed(
             root=source.root, shape=shape, strides=strides, offset=source.offset, item=source.item
         )
         return True
 
-    def _get(self, name: str) -> Placed:
+    def get(self, name: str) -> Placed:
+        """Where tensor `name` lies; constants get a place when they are first asked for."""
         if name not in self.placed:
             if not self.graph.tensors[name].is_constant:
                 raise CompileError(f"tensor {name!r} has no place in memory: read before written")
             self._root(name, name, REGION_CONST)
         return self.placed[name]
 
-    def four(self, name: str, perms: tuple[int, ...] = ()) -> tuple[int, Shape4, Shape4, str]:
-        """(offset, shape, strides, root) of a tensor as four dimensions, permuted by `perms`.
+    def merged(
+        self, name: str, perms: tuple[int, ...] = ()
+    ) -> tuple[int, tuple[int, ...], tuple[int, ...], str]:
+        """(offset, shape, strides, root) of a tensor, its dimensions permuted by `perms`.
 
-        Dimensions of size 1 and dimensions that lie contiguously in one another are merged;
-        `CompileError` if more than four remain.
+        Dimensions of size 1 and dimensions that lie contiguously in one another are merged; at
+        least four are returned.
         """
-        placed = self._get(name)
+        placed = self.get(name)
         order = perms or tuple(range(len(placed.shape)))
         dims: list[tuple[int, int]] = []
         for axis in order:
@@ -162,22 +174,25 @@ class Storage:
                 dims[-1] = (dims[-1][0] * size, stride)
             else:
                 dims.append((size, stride))
-        if len(dims) > 4:
-            raise CompileError(
-                f"tensor {name!r}: a move over {len(dims)} dimensions is more than the device's 4"
-            )
         dims = [(1, 0)] * (4 - len(dims)) + dims
-        shape = (dims[0][0], dims[1][0], dims[2][0], dims[3][0])
-        return placed.offset, shape, (dims[0][1], dims[1][1], dims[2][1], dims[3][1]), placed.root
+        sizes, strides = zip(*dims, strict=True)
+        return placed.offset, sizes, strides, placed.root
+
+    def fits(self, name: str, shape: Shape4) -> bool:
+        """Whether `view` can show tensor `name` as `shape` without a copy."""
+        placed = self.get(name)
+        return placed.is_dense or _strided(placed, shape) is not None
 
     def view(self, name: str, shape: Shape4) -> View:
         """Tensor `name` as an NHWC view of `shape` (the same elements in the same order)."""
-        placed = self._get(name)
+        placed = self.get(name)
         dtype = self.graph.tensors[name].dtype
-        if placed.is_dense:
-            strides = _row_major(shape, placed.item)
-        else:
-            strides = _strided(name, placed, shape)
+        strides = row_major(shape, placed.item) if placed.is_dense else _strided(placed, shape)
+        if strides is None:
+            raise CompileError(
+                f"tensor {name!r}: a piece of shape {list(placed.shape)} cannot be read as "
+                f"{list(shape)} without a copy"
+            )
         return View(
             tensor=placed.root,
             dtype=dtype,
@@ -187,23 +202,38 @@ class Storage:
         )
 
 
-def _strided(name: str, placed: Placed, shape: Shape4) -> tuple[int, ...]:
-    """Strides of a piece that is not dense; dimensions of size 1 may come and go."""
-    dims = [(s, t) for s, t in zip(placed.shape, placed.strides, strict=True) if s != 1]
+def _strided(placed: Placed, shape: Shape4) -> tuple[int, ...] | None:
+    """Strides of a piece that is not dense under `shape`; None if its channels would not lie
+    next to each other, or it cannot be seen so at all.
+    """
+    strides = _reshaped(placed, shape)
+    if strides is None or (shape[3] > 1 and strides[3] != placed.item):
+        return None
+    n, h, w, _ = (0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
+    return n, h, w, placed.item
+
+
+def _reshaped(placed: Placed, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of the same elements under a new shape; None where they would need a copy."""
+    dims: list[tuple[int, int]] = []  # without size 1, merged where contiguous
+    for size, stride in zip(placed.shape, placed.strides, strict=True):
+        if size == 1:
+            continue
+        if dims and dims[-1][1] == size * stride:
+            dims[-1] = (dims[-1][0] * size, stride)
+        else:
+            dims.append((size, stride))
     strides: list[int] = []
-    at = len(dims)
+    left, step = 1, placed.item
     for size in reversed(shape):
         if size == 1:
-            strides.append(placed.item if not strides else 0)
+            strides.append(step)
             continue
-        at -= 1
-        if at < 0 or dims[at][0] != size:
-            raise CompileError(
-                f"tensor {name!r}: a slice of shape {list(placed.shape)} cannot be read as "
-                f"{list(shape)} without a copy",
-                hint="slice a tensor of rank 4 or less",
-            )
-        strides.append(dims[at][1])
-    if strides[0] != placed.item:
-        raise CompileError(f"tensor {name!r}: its channels are not contiguous in memory")
+        if left == 1:
+            left, step = dims.pop()
+        if left % size:
+            return None
+        strides.append(step)
+        left //= size
+        step *= size
     return tuple(reversed(strides))

@@ -83,7 +83,7 @@ def _signature(layer: Layer) -> Hashable:
     elif isinstance(layer, PoolLayer):
         rest = (layer.kernel, layer.stride, layer.pad, layer.average)
     elif isinstance(layer, MoveLayer):
-        rest = (layer.source_shape, layer.source_strides, layer.before)
+        rest = (layer.source_shape, layer.source_strides, layer.before, layer.target)
     return type(layer), places, kinds, rest
 
 
