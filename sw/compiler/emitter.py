@@ -138,8 +138,11 @@ class LayerEmitter:
     def load_table(self) -> None:
         """Load the layer's TABLE, if it has one."""
         if self.epilogue.table is not None:
-            data = self.epilogue.table.tobytes()
-            self._load_constant(data, Space.TABLE, self.res.table, len(data), "table")
+            self.load_table_bytes(self.epilogue.table.tobytes())
+
+    def load_table_bytes(self, data: bytes) -> None:
+        """Load a TABLE: 256 int8, or 513 int16."""
+        self._load_constant(data, Space.TABLE, self.res.table, len(data), "table")
 
     def table_reads(self) -> list[Access]:
         """The access of a VECTOR to the TABLE, if the layer has one."""

@@ -23,13 +23,14 @@ from sw.compiler.layers import (
     PoolLayer,
     dense,
 )
+from sw.compiler.lower_map import BINARY, STEPS, MapLowering
 from sw.compiler.lower_moves import MoveLowering
 from sw.compiler.lower_products import ProductLowering
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ProductLowering, MoveLowering):
+class Lowering(ProductLowering, MoveLowering, MapLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -51,7 +52,7 @@ class Lowering(ProductLowering, MoveLowering):
             "AVG_POOL2D": self._pool,
             "RESCALE": self._rescale,
             "CLAMP": self._unary,
-            "TABLE": self._unary,
+            "TABLE": self._table,
             "RESHAPE": self.alias,
             "IDENTITY": self.alias,
             "SLICE": self.alias,
@@ -60,7 +61,9 @@ class Lowering(ProductLowering, MoveLowering):
             "CONCAT": self.concat,
             "TILE": self.tile,
             "REVERSE": self.reverse,
+            **dict.fromkeys(BINARY, self.elementwise),
             **dict.fromkeys(ALU, self._binary),
+            **dict.fromkeys(STEPS, self.elementwise),
         }
         if op.kind not in handlers:
             raise CompileError(
@@ -113,13 +116,8 @@ class Lowering(ProductLowering, MoveLowering):
             return
         shapes = [self.graph.tensors[i].shape for i in op.inputs]
         if shapes[0] != shapes[1]:
-            raise CompileError(
-                f"{op.kind} of {list(shapes[0])} and {list(shapes[1])}: broadcasting is not "
-                "implemented on the device",
-                node=op.name,
-                source=op.source,
-                hint="make both operands the same shape",
-            )
+            self.elementwise(op)
+            return
         names = [op.kind]
         shape = to_nhwc(shapes[0])
         a, b = (self.operand(i, shape) for i in op.inputs)
@@ -150,6 +148,12 @@ class Lowering(ProductLowering, MoveLowering):
             zero_point=self.fusion.zero_point(op.inputs[3], unsigned),
         )
         self._append_unary(op, names, a, out, epilogue)
+
+    def _table(self, op: Op) -> None:
+        if self.graph.tensors[op.inputs[0]].dtype == "int16":
+            self.elementwise(op)
+        else:
+            self._unary(op)
 
     def _unary(self, op: Op) -> None:
         """A CLAMP or TABLE that no layer before it could take."""

@@ -17,9 +17,11 @@ from sw.compiler.layers import (
     MoveLayer,
     PoolLayer,
 )
+from sw.compiler.map_layer import MapLayer, MapPlan
 from sw.compiler.move import MovePlan, MoveScheduler
 from sw.compiler.schedule_conv import ConvScheduler
 from sw.compiler.schedule_depthwise import DepthwiseScheduler
+from sw.compiler.schedule_map import MapScheduler
 from sw.compiler.schedule_vector import VectorScheduler
 from sw.compiler.tiling import Plan
 from sw.compiler.tiling_conv import ConvPlan
@@ -57,6 +59,8 @@ def schedule(
             VectorScheduler(layer, plan, config, res, index).run()
         elif isinstance(layer, MoveLayer) and isinstance(plan, MovePlan):
             MoveScheduler(layer, plan, config, res, index).run()
+        elif isinstance(layer, MapLayer) and isinstance(plan, MapPlan):
+            MapScheduler(layer, plan, config, res, index).run()
         else:
             raise LegalityError("no schedule for this layer", node=layer.name)
     return draft

@@ -14,13 +14,14 @@ from sw.compiler.layers import (
     PoolLayer,
     View,
 )
+from sw.compiler.map_layer import MapLayer, MapPlan, plan_map
 from sw.compiler.move import MovePlan, plan_move
 from sw.compiler.residency import Room
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
 from sw.compiler.tiling_depthwise import DepthwisePlan, plan_depthwise
 from sw.compiler.tiling_vector import VectorPlan, plan_vector
 
-Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan
+Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan | MapPlan
 
 
 class Planner:
@@ -84,6 +85,9 @@ def _signature(layer: Layer) -> Hashable:
         rest = (layer.kernel, layer.stride, layer.pad, layer.average)
     elif isinstance(layer, MoveLayer):
         rest = (layer.source_shape, layer.source_strides, layer.before, layer.target)
+    elif isinstance(layer, MapLayer):
+        steps = tuple((s.a, s.b, s.out) for s in layer.steps)
+        rest = (layer.shape, layer.registers, steps, layer.whole)
     return type(layer), places, kinds, rest
 
 
@@ -98,6 +102,8 @@ def _plan(layer: Layer, config: NpuConfig, room: Room) -> Plan:
         return plan_depthwise(layer, config, room)
     if isinstance(layer, MoveLayer):
         return plan_move(layer, config, room)
+    if isinstance(layer, MapLayer):
+        return plan_map(layer, config, room)
     if isinstance(layer, ElementwiseLayer | PoolLayer):
         return plan_vector(layer, config, room)
     raise LegalityError("no tiling for this layer", node=layer.name)
