@@ -23,14 +23,15 @@ from sw.compiler.layers import (
     PoolLayer,
     dense,
 )
-from sw.compiler.lower_map import BINARY, STEPS, MapLowering
+from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_moves import MoveLowering
 from sw.compiler.lower_products import ProductLowering
+from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ProductLowering, MoveLowering, MapLowering):
+class Lowering(ProductLowering, MoveLowering, ReduceLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -63,6 +64,8 @@ class Lowering(ProductLowering, MoveLowering, MapLowering):
             "REVERSE": self.reverse,
             **dict.fromkeys(BINARY, self.elementwise),
             **dict.fromkeys(ALU, self._binary),
+            **dict.fromkeys(REDUCTIONS, self.reduction),
+            "ARGMAX": self.argmax,
             **dict.fromkeys(STEPS, self.elementwise),
         }
         if op.kind not in handlers:
