@@ -114,7 +114,7 @@ class ConvCost:
         self.few = geo.oh * geo.ow < config.rows
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
-        self.images = geo.n if geo.layer.weight_view is not None else 1
+        self.images = geo.n if geo.layer.weights_by_image else 1
         self.width = min(config.cols, geo.oc)
         self.rows_of = lru_cache(maxsize=None)(self._rows_of)
         self.cols_of = lru_cache(maxsize=None)(self._cols_of)

@@ -59,7 +59,7 @@ class ConvLoads(LayerEmitter):
     # Slots ------------------------------------------------------------------------------------
 
     def _wgt_key(self, step: Step) -> tuple[int, int, Part]:
-        batch = step.tile.batch if self.layer.weight_view is not None else 0
+        batch = step.tile.batch if self.layer.weights_by_image else 0
         return batch, step.group, step.part
 
     def weights_of(self, step: Step) -> Buffer:
@@ -138,12 +138,17 @@ class ConvLoads(LayerEmitter):
         else:
             source = self.res.tensors[view.tensor]
             row = view.strides[1]
-            mem = view.offset + step.tile.batch * view.strides[0]
-            mem += piece.c0 * row + blocks[0] * cols
+            mem = view.offset + piece.c0 * row + blocks[0] * cols
+            if self.layer.weights_by_image:
+                mem += step.tile.batch * view.strides[0]
+            mem += piece.kh0 * self.geo.kernel[1] * view.strides[2]
+            taps = piece.kernel_rows * self.geo.kernel[1]
             loops = [
                 {"count": len(blocks), "mem": cols, "chip": whole},
-                {"count": piece.channels, "mem": row, "chip": width},
+                {"count": piece.channels, "mem": row, "chip": taps * width},
             ]
+            if taps > 1:
+                loops.append({"count": taps, "mem": view.strides[2], "chip": width})
             run = width
         accesses = [
             Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)

@@ -98,7 +98,7 @@ def _order(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> Iterator[tup
     # Run-time weights differ from image to image: finish one before the next.
     images: dict[int, list[Tile]] = {}
     for tile in tiles:
-        key = tile.batch if geo.layer.weight_view is not None else 0
+        key = tile.batch if geo.layer.weights_by_image else 0
         images.setdefault(key, []).append(tile)
     for image in images.values():
         yield from ((tile, group) for group in groups for tile in image)

@@ -131,9 +131,30 @@ class LayerEmitter:
 
     def load_params(self, o0: int, o1: int, slot: Buffer) -> None:
         """Load the parameter entries of output channels o0…o1."""
+        if self.epilogue.params is not None:
+            self._load_packed(self.epilogue.params, o0, o1, slot)
+            return
         data = pack_params(self.epilogue, o0, o1, self.config)
         entries = len(data) // self.config.param_entry_bytes
         self._load_constant(data, Space.PARAM, slot, entries, f"params c{o0}")
+
+    def _load_packed(self, view: View, o0: int, o1: int, slot: Buffer) -> None:
+        """The same, of entries that lie in memory."""
+        cols, entry = self.config.cols, self.config.param_entry_bytes
+        assert o0 % cols == 0
+        mem, entries = view.offset + o0 // cols * entry, -(-(o1 - o0) // cols)
+        source = self.res.tensors[view.tensor]
+        run = entries * entry
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.PARAM, "loop": []},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=mem + run, write=False),
+                Access(buffer=slot, start=0, stop=entries, write=True),
+            ],
+            f"params c{o0}",
+        )
 
     def load_table(self) -> None:
         """Load the layer's TABLE, if it has one."""

@@ -15,7 +15,7 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
         "a_space": Space.ACC,
         "a_type": DType.I32,
         "alu": Alu.PASS,
-        "bias": int(epilogue.bias is not None and epilogue.bias.any()),
+        "bias": int(epilogue.has_bias),
         "a_scale": epilogue.scale,
         "o_zp": epilogue.zero_point,
         "o_min": epilogue.low,

@@ -249,7 +249,7 @@ def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
     _, oh, ow, oc = out.shape
     dense = view.is_dense and out.is_dense and (added is None or added.is_dense)
     if layer.is_pointwise and dense:
-        images = 1 if layer.weight_view is None else n
+        images = n if layer.weights_by_image else 1
         pixels = n * h * w // images
         view = _column(view, images, pixels)
         out = _column(out, images, pixels)

@@ -72,6 +72,7 @@ class Epilogue:
 
     bias, multiplier, shift: int32/int32/int8 per channel (length 1: the same for all), or None.
     `low`/`high` bound the value after `zero_point` was added. `table`: 256 int8, or None.
+    `params`: tensor in memory with the parameter entries, where the bias is known at run time only.
     """
 
     dtype: DType
@@ -82,6 +83,11 @@ class Epilogue:
     multiplier: NDArray[Any] | None = None
     shift: NDArray[Any] | None = None
     table: NDArray[np.int8] | None = None
+    params: View | None = None
+
+    @property
+    def has_bias(self) -> bool:
+        return self.params is not None or (self.bias is not None and bool(self.bias.any()))
 
     @property
     def scale(self) -> Scale:
@@ -91,7 +97,7 @@ class Epilogue:
 
     @property
     def uses_params(self) -> bool:
-        return self.scale is Scale.CHANNEL or (self.bias is not None and bool(self.bias.any()))
+        return self.scale is Scale.CHANNEL or self.has_bias
 
     def channels(self, part: slice) -> "Epilogue":
         """The epilogue of some of the channels."""
@@ -177,8 +183,9 @@ def _finish(epilogue: Epilogue, residual: Residual | None) -> str:
 class ConvLayer(Layer):
     """CONV2D, fully connected or MATMUL with its epilogue.
 
-    `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` is a run-time [batch,1,K,N]
-    matrix (1x1 kernel). `pad` is (top, left); the other sides follow from the output's size.
+    `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` has them in memory, as
+    [batch or 1, IC, KH·KW, OC]. `pad` is (top, left); the other sides follow from the output's
+    size.
     """
 
     input: View
@@ -197,7 +204,13 @@ class ConvLayer(Layer):
     def inputs(self) -> tuple[View, ...]:
         weight = () if self.weight_view is None else (self.weight_view,)
         added = () if self.residual is None else (self.residual.operand.view,)
-        return (self.input, *weight, *added)
+        params = () if self.epilogue.params is None else (self.epilogue.params,)
+        return (self.input, *weight, *added, *params)
+
+    @property
+    def weights_by_image(self) -> bool:
+        """Whether every image of the batch has weights of its own."""
+        return self.weight_view is not None and self.weight_view.shape[0] > 1
 
     @property
     def is_pointwise(self) -> bool:
@@ -218,12 +231,14 @@ class ConvLayer(Layer):
 class DepthwiseLayer(Layer):
     """DEPTHWISE_CONV2D with one result per channel, and its epilogue.
 
-    `weights`: [KH,KW,C] int8. `pad` is (top, left); the other sides follow from the output's size.
+    `weights`: [KH,KW,C] int8; or None, and `weight_view` has them in memory, as [1,KH,KW,C] and
+    dense. `pad` is (top, left); the other sides follow from the output's size.
     """
 
     input: View
     epilogue: Epilogue
-    weights: NDArray[np.int8]
+    weights: NDArray[np.int8] | None = None
+    weight_view: View | None = None
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     pad: tuple[int, int] = (0, 0)
@@ -233,12 +248,18 @@ class DepthwiseLayer(Layer):
 
     @property
     def kernel(self) -> tuple[int, int]:
+        if self.weights is None:
+            assert self.weight_view is not None
+            return self.weight_view.shape[1:3]
         kh, kw, _ = self.weights.shape
         return kh, kw
 
     @property
     def inputs(self) -> tuple[View, ...]:
-        return (self.input,) if self.residual is None else (self.input, self.residual.operand.view)
+        weight = () if self.weight_view is None else (self.weight_view,)
+        added = () if self.residual is None else (self.residual.operand.view,)
+        params = () if self.epilogue.params is None else (self.epilogue.params,)
+        return (self.input, *added, *weight, *params)
 
     def __str__(self) -> str:
         kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"

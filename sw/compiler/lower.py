@@ -194,6 +194,10 @@ class Lowering(ProductLowering, MoveLowering, ReduceLowering):
         )
 
 
-def lower(graph: Graph, config: NpuConfig) -> LayerProgram:
-    """Layers of `graph` for `config`; `CompileError` on an operator that the device lacks."""
-    return Lowering(graph, config).run()
+def lower(graph: Graph, config: NpuConfig, fold: bool = True) -> LayerProgram:
+    """Layers of `graph` for `config`; `CompileError` on an operator that the device lacks.
+
+    Without `fold`, weights and biases are read from memory as tensors, constant or not. Constants
+    that lowering needs are added to `graph`.
+    """
+    return Lowering(graph, config, fold).run()

@@ -8,10 +8,10 @@ from sw.compiler.tosa import Graph
 
 
 class LayerBuilder:
-    """Collects the layers of `graph` for `config`."""
+    """Collects the layers of `graph` for `config`; `fold`: constants may be packed beforehand."""
 
-    def __init__(self, graph: Graph, config: NpuConfig) -> None:
-        self.graph, self.config = graph, config
+    def __init__(self, graph: Graph, config: NpuConfig, fold: bool = True) -> None:
+        self.graph, self.config, self.fold = graph, config, fold
         self.fusion = Fusion(graph)
         self.storage = Storage(graph)
         self.layers: list[Layer] = []

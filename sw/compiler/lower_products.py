@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sw.compiler.depthwise import MAX_STEP
-from sw.compiler.errors import CompileError
 from sw.compiler.layers import ConvLayer, DepthwiseLayer, Epilogue, Residual, View
-from sw.compiler.lower_base import LayerBuilder
+from sw.compiler.lower_runtime import RuntimeOperands
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Op
 
 
-class ProductLowering(LayerBuilder):
+class ProductLowering(RuntimeOperands):
     """Handlers that each add the layers of one product."""
 
     def conv2d(self, op: Op) -> None:
@@ -26,6 +25,7 @@ class ProductLowering(LayerBuilder):
         if kernel == (1, 1) and op.attributes["pad"] == (0, 0, 0, 0):
             view, stride = _subsample(view, target, stride), (1, 1)
         top, _, left, _ = op.attributes["pad"]
+        weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
         self.layers.append(
             ConvLayer(
                 name=op.name,
@@ -33,31 +33,36 @@ class ProductLowering(LayerBuilder):
                 ops=tuple(names),
                 source=op.source,
                 input=view,
-                epilogue=epilogue,
+                epilogue=self._biased(op, epilogue),
                 kernel=(kernel[0], kernel[1]),
                 stride=stride,
                 dilation=op.attributes["dilation"],
                 pad=(top, left),
                 input_zp=self.fusion.integer(op.inputs[3]),
                 weight_zp=self.fusion.integer(op.inputs[4]),
-                weights=self.graph.constant(op.inputs[1]),
+                weights=None if later else self.graph.constant(weight),
+                weight_view=self.conv_weights(op, weight) if later else None,
                 residual=residual,
             )
         )
 
     def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | None]:
         """`_product` of a convolution."""
-        _, weight, bias, _, _ = op.inputs
-        if not self.graph.tensors[weight].is_constant or not self.graph.tensors[bias].is_constant:
-            raise CompileError(
-                f"{op.kind} needs constant weights and bias",
-                node=op.name,
-                source=op.source,
-                hint="use MATMUL for a product of two run-time tensors",
-            )
-        shape = self.graph.tensors[op.outputs[0]].shape
+        bias, shape = op.inputs[2], self.graph.tensors[op.outputs[0]].shape
+        if self.is_runtime(bias):
+            return self._product(op, to_nhwc(shape))
         values = np.broadcast_to(self.graph.constant(bias), shape[3:]).astype(np.int32)
         return self._product(op, to_nhwc(shape), bias=values)
+
+    def _biased(
+        self, op: Op, epilogue: Epilogue, outs: tuple[int, int] | None = None
+    ) -> Epilogue:
+        """The epilogue of output channels `outs` with a bias that is known at run time."""
+        if not self.is_runtime(op.inputs[2]):
+            return epilogue
+        start, stop = outs or (0, self.graph.tensors[op.outputs[0]].shape[3])
+        label = f"{op.outputs[0]}.{start}"
+        return self.packed(op, epilogue, op.inputs[2], (start, stop), label)
 
     def _product(
         self, op: Op, shape: tuple[int, int, int, int], **values: Any
@@ -91,7 +96,8 @@ class ProductLowering(LayerBuilder):
         names, target, epilogue, residual = self._weighted(op)
         stride, dilation = op.attributes["stride"], op.attributes["dilation"]
         top, _, left, _ = op.attributes["pad"]
-        weights = self.graph.constant(op.inputs[1])
+        weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
+        kh, kw, c, multiplier = self.graph.tensors[weight].shape
         shared: dict[str, Any] = {
             "ops": tuple(names),
             "source": op.source,
@@ -102,49 +108,55 @@ class ProductLowering(LayerBuilder):
             "weight_zp": self.fusion.integer(op.inputs[4]),
         }
         view = self.image(op.inputs[0])
-        if self.config.depthwise and weights.shape[3] == 1 and max(*stride, *dilation) <= MAX_STEP:
-            self.layers.append(
-                DepthwiseLayer(
-                    name=op.name,
-                    output=target,
-                    input=view,
-                    epilogue=epilogue,
-                    weights=np.ascontiguousarray(weights[..., 0]),
-                    residual=residual,
-                    **shared,
-                )
+        engine = self.config.depthwise and max(*stride, *dilation) <= MAX_STEP
+        if not engine or (multiplier > 1 and not later):
+            self._grouped(op, view, target, epilogue, residual, shared)
+            return
+        if multiplier > 1:
+            view = self.repeated(op, op.inputs[0], multiplier)
+        constant = None if later else self.graph.constant(weight)
+        self.layers.append(
+            DepthwiseLayer(
+                name=op.name,
+                output=target,
+                input=view,
+                epilogue=self._biased(op, epilogue),
+                weights=None if constant is None else np.ascontiguousarray(constant[..., 0]),
+                weight_view=self.view(weight, (1, kh, kw, c * multiplier)) if later else None,
+                residual=residual,
+                **shared,
             )
-        else:
-            self._grouped(op.name, view, target, weights, epilogue, residual, shared)
+        )
 
     def _grouped(
         self,
-        name: str,
+        op: Op,
         view: View,
         target: View,
-        weights: NDArray[np.int8],
         epilogue: Epilogue,
         residual: Residual | None,
         shared: dict[str, Any],
     ) -> None:
         """A depthwise convolution as products: blocks of channels with block-diagonal weights."""
-        kh, kw, c, multiplier = weights.shape
+        weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
+        kh, kw, c, multiplier = self.graph.tensors[weight].shape
+        zero_point = shared["weight_zp"]
         step = max(1, min(self.config.rows, self.config.cols // multiplier))
         for c0 in range(0, c, step):
             c1 = min(c0 + step, c)
-            # Off the diagonal the zero point, which counts as zero.
-            dense = np.full((c1 - c0, multiplier, kh, kw, c1 - c0), shared["weight_zp"], np.int8)
-            own = np.arange(c1 - c0)
-            dense[own, :, :, :, own] = weights[:, :, c0:c1].transpose(2, 3, 0, 1)
             outs = slice(c0 * multiplier, c1 * multiplier)
+            constant = None if later else self.graph.constant(weight)[:, :, c0:c1]
             self.layers.append(
                 ConvLayer(
-                    name=name if step >= c else f"{name}.c{c0}",
+                    name=op.name if step >= c else f"{op.name}.c{c0}",
                     output=target.channels(outs),
                     input=view.channels(slice(c0, c1)),
-                    epilogue=epilogue.channels(outs),
+                    epilogue=self._biased(op, epilogue.channels(outs), (outs.start, outs.stop)),
                     kernel=(kh, kw),
-                    weights=dense.reshape(-1, kh, kw, c1 - c0),
+                    weights=None if constant is None else _diagonal(constant, zero_point),
+                    weight_view=(
+                        self.diagonal_weights(op, weight, c0, c1, zero_point) if later else None
+                    ),
                     residual=residual and residual.channels(outs),
                     **shared,
                 )
@@ -178,3 +190,12 @@ def _subsample(view: View, target: View, stride: tuple[int, int]) -> View:
     _, oh, ow, _ = target.shape
     s0, s1, s2 = view.strides
     return replace(view, shape=(n, oh, ow, c), strides=(s0, s1 * stride[0], s2 * stride[1]))
+
+
+def _diagonal(weights: NDArray[np.int8], zero_point: int) -> NDArray[np.int8]:
+    """[KH,KW,C,M] weights as a product's; off the diagonal the zero point, which counts as zero."""
+    kh, kw, c, multiplier = weights.shape
+    dense = np.full((c, multiplier, kh, kw, c), zero_point, np.int8)
+    own = np.arange(c)
+    dense[own, :, :, :, own] = weights.transpose(2, 3, 0, 1)
+    return dense.reshape(-1, kh, kw, c)

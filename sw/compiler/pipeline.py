@@ -48,6 +48,7 @@ class Compilation:
     name: str
     on_chip: bool = True
     keep_all: bool = False
+    fold: bool = True
     layers: LayerProgram = field(init=False)
     planner: Planner = field(init=False)
     residency: Residency = field(init=False)
@@ -79,11 +80,11 @@ def _verify(c: Compilation) -> None:
 
 
 def _passes(c: Compilation) -> None:
-    c.graph = run_passes(c.graph)
+    c.graph = run_passes(c.graph, fold=c.fold)
 
 
 def _lower(c: Compilation) -> None:
-    c.layers = lower(c.graph, c.config)
+    c.layers = lower(c.graph, c.config, c.fold)
 
 
 def _check_layers(c: Compilation) -> None:
@@ -249,11 +250,14 @@ def run_stages(
     out: TextIO | None = None,
     on_chip: bool = True,
     keep_all: bool = False,
+    fold: bool = True,
 ) -> Compilation:
     """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout).
 
     `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
     `keep_all`: and there it stays to the end, where it can be looked at (`Compilation.tensors`).
+    `fold`: operators of constants are computed beforehand, and weights and biases packed; else the
+    device computes and reads them as if they came with the inputs.
     """
     wanted = set(dump_after)
     unknown = wanted - set(stage_names()) - {"all"}
@@ -262,7 +266,12 @@ def run_stages(
             f"dump_after={sorted(unknown)}: no such stage", hint=f"all, {', '.join(stage_names())}"
         )
     compilation = Compilation(
-        graph=graph, config=config, name=name or graph.name, on_chip=on_chip, keep_all=keep_all
+        graph=graph,
+        config=config,
+        name=name or graph.name,
+        on_chip=on_chip,
+        keep_all=keep_all,
+        fold=fold,
     )
     with _without_collector():
         for stage in STAGES:
@@ -293,13 +302,17 @@ def compile_graph(
     dump_after: Iterable[str] = (),
     info: dict[str, Any] | None = None,
     on_chip: bool = True,
+    fold: bool = True,
 ) -> Image:
     """Compile a TOSA graph to a program image for `config`.
 
     `name` and `info` go into the image's metadata; `on_chip` False puts every layer's result in
-    memory, where it can be looked at. `CompileError` if the graph cannot be compiled.
+    memory, where it can be looked at; `fold` False treats constants as if they came at run time.
+    `CompileError` if the graph cannot be compiled.
     """
-    image = run_stages(graph, config, name=name, dump_after=dump_after, on_chip=on_chip).image
+    image = run_stages(
+        graph, config, name=name, dump_after=dump_after, on_chip=on_chip, fold=fold
+    ).image
     if not info:
         return image
     return Image(

@@ -189,9 +189,10 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
 
 def _barred(layer: Layer) -> set[str]:
     """The tensors of a layer that it needs in memory."""
-    if isinstance(layer, ConvLayer):
-        return set() if layer.weight_view is None else {layer.weight_view.tensor}
-    if isinstance(layer, DepthwiseLayer | PoolLayer | ElementwiseLayer):
+    if isinstance(layer, ConvLayer | DepthwiseLayer):
+        views = (layer.weight_view, layer.epilogue.params)
+        return {view.tensor for view in views if view is not None}
+    if isinstance(layer, PoolLayer | ElementwiseLayer):
         return set()
     return {view.tensor for view in (*layer.inputs, layer.output)}
 

@@ -4,7 +4,7 @@ Units take turns in the four banks of the accumulator, so that VECTOR empties on
 depthwise engine fills another.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spec.config import NpuConfig
@@ -110,6 +110,12 @@ class DepthwiseScheduler(LayerEmitter):
             self._load_residual(self.layer.residual, self.added, box)
 
     def _load_weights(self, box: Box, slot: Buffer) -> None:
+        if self.layer.weight_view is not None:
+            taps = replace(box, batch=0, y0=0, y1=self.layer.kernel[0], x0=0)
+            taps = replace(taps, x1=self.layer.kernel[1])
+            self.load_box(self.layer.weight_view, taps, slot, f"weights c{box.c0}")
+            return
+        assert self.layer.weights is not None
         data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
         source = self.res.constants.buffer
         mem = self.res.constants.add(data)

@@ -265,7 +265,7 @@ class _Search:
         per_tile = self._units(plan.th, plan.tw, plan.tc)
         engine = n * oh * row * blocks + UNIT_CYCLES * tiles * per_tile
         fetch = tiles * (per_tile * UNIT_BYTES + TILE_BYTES) + groups * GROUP_BYTES
-        once = layer.weights.size
+        once = math.prod(layer.kernel) * layer.output.shape[3]
         if layer.epilogue.uses_params:
             once += blocks * config.param_entry_bytes
         act = 0 if self.held_in else in_rows * in_cols * c

@@ -38,10 +38,13 @@ def copy_graph(graph: Graph) -> Graph:
     )
 
 
-def run_passes(graph: Graph) -> Graph:
-    """A rewritten copy of `graph`; each pass's result is verified."""
+def run_passes(graph: Graph, *, fold: bool = True) -> Graph:
+    """A rewritten copy of `graph`; each pass's result is verified.
+
+    `fold`: whether operators of constants may be computed beforehand.
+    """
     graph = copy_graph(graph)
-    for rewrite in PASSES:
+    for rewrite in PASSES if fold else [p for p in PASSES if p is not fold_constants]:
         rewrite(graph)
         graph.verify()
     return graph

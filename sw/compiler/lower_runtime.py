@@ -1,0 +1,124 @@
+"""Weights and biases that are tensors in memory: brought into the order in which they are read."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sw.compiler.constants import pack_params
+from sw.compiler.layers import Epilogue, MoveLayer, View, dense
+from sw.compiler.lower_base import LayerBuilder
+from sw.compiler.storage import Placed
+from sw.compiler.tosa import Op
+
+Rows = list[tuple[int, int, int]]
+"""(size, source stride, target stride) by dimension, bytes."""
+
+
+class RuntimeOperands(LayerBuilder):
+    """Layers that prepare the operands of products."""
+
+    def is_runtime(self, name: str) -> bool:
+        """Whether the values of tensor `name` are only known when the program runs."""
+        return not self.fold or not self.graph.tensors[name].is_constant
+
+    def conv_weights(self, op: Op, name: str) -> View:
+        """[OC,KH,KW,IC] weights as [1, IC, KH·KW, OC]: output channels next to each other."""
+        oc, kh, kw, ic = self.graph.tensors[name].shape
+        root = self.storage.add_temp(f"{op.outputs[0]}.weights", oc * kh * kw * ic)
+        self.move(name, root, f"{op.name}.weights", op.source, (3, 1, 2, 0))
+        return View(
+            tensor=root,
+            dtype="int8",
+            shape=(1, ic, kh * kw, oc),
+            strides=(0, kh * kw * oc, oc),
+        )
+
+    def diagonal_weights(self, op: Op, name: str, c0: int, c1: int, zero_point: int) -> View:
+        """Channels c0…c1 of [KH,KW,C,M] weights as a product's, off the diagonal the zero point."""
+        placed = self.storage.get(name)
+        kh, kw, _, m = placed.shape
+        n, taps = c1 - c0, kh * kw
+        oc = n * m
+        root = self.storage.add_temp(f"{op.outputs[0]}.weights{c0}", n * taps * oc)
+        view = dense(root, "int8", (1, n, taps, oc))
+        label = f"{op.name}.weights"
+        self.layers.append(
+            MoveLayer(
+                name=label,
+                output=view,
+                ops=("PAD",),
+                source=op.source,
+                tensor=placed.root,
+                offset=0,
+                source_shape=(0,),
+                source_strides=(0,),
+                before=(0,),
+                value=zero_point,
+                shape=(n * taps * oc,),
+                target_strides=(1,),
+            )
+        )
+        a = placed.strides
+        rows = [(n, a[2], taps * oc + m), (kh, a[0], kw * oc), (kw, a[1], oc), (m, a[3], 1)]
+        self._scatter(op, placed, view, label, rows, c0 * a[2])
+        return view
+
+    def repeated(self, op: Op, name: str, times: int) -> View:
+        """NHWC tensor `name` with every channel `times` times in a row."""
+        placed = self.storage.get(name)
+        n, h, w, c = placed.shape
+        root = self.storage.add_temp(f"{op.outputs[0]}.repeated", n * h * w * c * times)
+        view = dense(root, "int8", (n, h, w, c * times))
+        steps = (*view.strides, times)
+        rows = list(zip(placed.shape, placed.strides, steps, strict=True))
+        self._scatter(op, placed, view, f"{op.name}.repeated", [*rows, (times, 0, 1)], 0)
+        return view
+
+    def packed(
+        self, op: Op, epilogue: Epilogue, bias: str, outs: tuple[int, int], label: str
+    ) -> Epilogue:
+        """The epilogue with parameter entries of output channels `outs` made when it runs."""
+        start, stop = outs
+        cols, entry = self.config.cols, self.config.param_entry_bytes
+        data = pack_params(replace(epilogue, bias=None), 0, stop - start, self.config)
+        template = self.graph.add_constant(
+            f"{label}.params", np.frombuffer(data, np.int8), "int8"
+        )
+        root = self.storage.add_temp(f"{label}.packed", len(data))
+        self.move(template, root, f"{op.name}.params", op.source)
+        placed = self.storage.get(bias)
+        step = placed.strides[0] if placed.shape[0] > 1 else 0
+        whole, rest = divmod(stop - start, cols)
+        base = start * step
+        view = dense(root, "int32", (1, 1, 1, len(data) // 4))
+        name = f"{op.name}.bias"
+        if whole:
+            rows = [(whole, cols * step, entry), (cols, step, 4)]
+            self._scatter(op, placed, view, name, rows, base)
+        if rest:
+            offset = whole * entry
+            view = replace(view, offset=offset)
+            self._scatter(op, placed, view, name, [(rest, step, 4)], base + whole * cols * step)
+        packed = dense(root, "int8", (1, 1, 1, len(data)))
+        return replace(epilogue, bias=None, params=packed)
+
+    def _scatter(
+        self, op: Op, placed: Placed, view: View, label: str, rows: Rows, offset: int
+    ) -> None:
+        """A layer that copies elements from `placed` + `offset` to `view`."""
+        self.layers.append(
+            MoveLayer(
+                name=label,
+                output=view,
+                ops=("IDENTITY",),
+                source=op.source,
+                tensor=placed.root,
+                offset=placed.offset + offset,
+                source_shape=tuple(r[0] for r in rows),
+                source_strides=tuple(r[1] for r in rows),
+                before=(0,) * len(rows),
+                shape=tuple(r[0] for r in rows),
+                target_offset=view.offset,
+                target_strides=tuple(r[2] for r in rows),
+            )
+        )
