@@ -23,15 +23,16 @@ from sw.compiler.layers import (
     PoolLayer,
     dense,
 )
+from sw.compiler.lower_convs import ConvLowering
+from sw.compiler.lower_gather import GatherLowering
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_moves import MoveLowering
-from sw.compiler.lower_products import ProductLowering
 from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ProductLowering, MoveLowering, ReduceLowering):
+class Lowering(ConvLowering, MoveLowering, ReduceLowering, GatherLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -66,6 +67,11 @@ class Lowering(ProductLowering, MoveLowering, ReduceLowering):
             **dict.fromkeys(ALU, self._binary),
             **dict.fromkeys(REDUCTIONS, self.reduction),
             "ARGMAX": self.argmax,
+            "CONV3D": self.conv3d,
+            "TRANSPOSE_CONV2D": self.transpose_conv2d,
+            "GATHER": self.gather,
+            "SCATTER": self.scatter,
+            "RESIZE": self.resize,
             **dict.fromkeys(STEPS, self.elementwise),
         }
         if op.kind not in handlers:

@@ -51,7 +51,7 @@ class ProductLowering(RuntimeOperands):
         bias, shape = op.inputs[2], self.graph.tensors[op.outputs[0]].shape
         if self.is_runtime(bias):
             return self._product(op, to_nhwc(shape))
-        values = np.broadcast_to(self.graph.constant(bias), shape[3:]).astype(np.int32)
+        values = np.broadcast_to(self.graph.constant(bias), shape[-1:]).astype(np.int32)
         return self._product(op, to_nhwc(shape), bias=values)
 
     def _biased(
@@ -60,7 +60,7 @@ class ProductLowering(RuntimeOperands):
         """The epilogue of output channels `outs` with a bias that is known at run time."""
         if not self.is_runtime(op.inputs[2]):
             return epilogue
-        start, stop = outs or (0, self.graph.tensors[op.outputs[0]].shape[3])
+        start, stop = outs or (0, self.graph.tensors[op.outputs[0]].shape[-1])
         label = f"{op.outputs[0]}.{start}"
         return self.packed(op, epilogue, op.inputs[2], (start, stop), label)
 

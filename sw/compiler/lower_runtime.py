@@ -1,5 +1,6 @@
 """Weights and biases that are tensors in memory: brought into the order in which they are read."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from sw.compiler.constants import pack_params
 from sw.compiler.layers import Epilogue, MoveLayer, View, dense
 from sw.compiler.lower_base import LayerBuilder
-from sw.compiler.storage import Placed
+from sw.compiler.storage import Placed, row_major
 from sw.compiler.tosa import Op
 
 Rows = list[tuple[int, int, int]]
@@ -21,17 +22,34 @@ class RuntimeOperands(LayerBuilder):
         """Whether the values of tensor `name` are only known when the program runs."""
         return not self.fold or not self.graph.tensors[name].is_constant
 
-    def conv_weights(self, op: Op, name: str) -> View:
-        """[OC,KH,KW,IC] weights as [1, IC, KH·KW, OC]: output channels next to each other."""
-        oc, kh, kw, ic = self.graph.tensors[name].shape
-        root = self.storage.add_temp(f"{op.outputs[0]}.weights", oc * kh * kw * ic)
-        self.move(name, root, f"{op.name}.weights", op.source, (3, 1, 2, 0))
-        return View(
+    def conv_weights(
+        self,
+        op: Op,
+        name: str,
+        perms: tuple[int, ...] = (3, 1, 2, 0),
+        turn: tuple[int, ...] = (),
+    ) -> View:
+        """Weights as [1, IC, KH·KW, OC]: output channels next to each other.
+
+        `perms`: their dimensions in that order, the last three KH, KW and OC; `turn`: dimensions
+        that are reversed.
+        """
+        placed = self.storage.get(name)
+        sizes = [placed.shape[p] for p in perms]
+        steps = [-placed.strides[p] if p in turn else placed.strides[p] for p in perms]
+        start = sum((placed.shape[p] - 1) * placed.strides[p] for p in turn)
+        kh, kw, oc = sizes[-3:]
+        ic = math.prod(sizes[:-3])
+        root = self.storage.add_temp(f"{op.outputs[0]}.weights", math.prod(sizes))
+        view = View(
             tensor=root,
             dtype="int8",
             shape=(1, ic, kh * kw, oc),
             strides=(0, kh * kw * oc, oc),
         )
+        rows = list(zip(sizes, steps, row_major(tuple(sizes), 1), strict=True))
+        self._scatter(op, placed, view, f"{op.name}.weights", rows, start)
+        return view
 
     def diagonal_weights(self, op: Op, name: str, c0: int, c1: int, zero_point: int) -> View:
         """Channels c0…c1 of [KH,KW,C,M] weights as a product's, off the diagonal the zero point."""

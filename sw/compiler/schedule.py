@@ -8,6 +8,7 @@ from sw.compiler.constants import ConstantPool
 from sw.compiler.draft import Buffer, Draft, Place
 from sw.compiler.emitter import Resources
 from sw.compiler.errors import LegalityError
+from sw.compiler.gather import GatherLayer, GatherPlan, GatherScheduler
 from sw.compiler.geometry import geometry
 from sw.compiler.layers import (
     ConvLayer,
@@ -61,6 +62,8 @@ def schedule(
             MoveScheduler(layer, plan, config, res, index).run()
         elif isinstance(layer, MapLayer) and isinstance(plan, MapPlan):
             MapScheduler(layer, plan, config, res, index).run()
+        elif isinstance(layer, GatherLayer) and isinstance(plan, GatherPlan):
+            GatherScheduler(layer, plan, config, res, index).run()
         else:
             raise LegalityError("no schedule for this layer", node=layer.name)
     return draft

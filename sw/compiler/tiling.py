@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
+from sw.compiler.gather import GatherLayer, GatherPlan, plan_gather
 from sw.compiler.layers import (
     ConvLayer,
     DepthwiseLayer,
@@ -21,7 +22,7 @@ from sw.compiler.tiling_conv import ConvPlan, plan_conv
 from sw.compiler.tiling_depthwise import DepthwisePlan, plan_depthwise
 from sw.compiler.tiling_vector import VectorPlan, plan_vector
 
-Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan | MapPlan
+Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan | MapPlan | GatherPlan
 
 
 class Planner:
@@ -85,6 +86,8 @@ def _signature(layer: Layer) -> Hashable:
         rest = (layer.kernel, layer.stride, layer.pad, layer.average)
     elif isinstance(layer, MoveLayer):
         rest = (layer.source_shape, layer.source_strides, layer.before, layer.target)
+    elif isinstance(layer, GatherLayer):
+        rest = (layer.batch, layer.rows, layer.row_bytes)
     elif isinstance(layer, MapLayer):
         steps = tuple((s.a, s.b, s.out) for s in layer.steps)
         rest = (layer.shape, layer.registers, steps, layer.whole)
@@ -102,6 +105,8 @@ def _plan(layer: Layer, config: NpuConfig, room: Room) -> Plan:
         return plan_depthwise(layer, config, room)
     if isinstance(layer, MoveLayer):
         return plan_move(layer, config, room)
+    if isinstance(layer, GatherLayer):
+        return plan_gather(layer, config, room)
     if isinstance(layer, MapLayer):
         return plan_map(layer, config, room)
     if isinstance(layer, ElementwiseLayer | PoolLayer):

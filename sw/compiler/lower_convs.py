@@ -1,0 +1,161 @@
+"""Lowering of CONV3D and TRANSPOSE_CONV2D: a rearranged input, and a CONV2D over it."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.layers import ConvLayer, MoveLayer, View, dense
+from sw.compiler.lower_products import ProductLowering
+from sw.compiler.storage import row_major
+from sw.compiler.tosa import Op
+
+Rows = list[tuple[int, int, int, int, int]]
+"""(size, source size, elements before it, source and target stride) by dimension, bytes."""
+
+
+class ConvLowering(ProductLowering):
+    """Handlers that each add the layers of one convolution."""
+
+    def conv3d(self, op: Op) -> None:
+        """CONV3D: the kernel's planes lie next to each other as channels."""
+        oc, kd, kh, kw, c = self.graph.tensors[op.inputs[1]].shape
+        stride, dilation, pad = (op.attributes[k] for k in ("stride", "dilation", "pad"))
+        view = self._planes(op, kd, stride[0], dilation[0], pad[0])
+
+        def planes(weights: NDArray[Any]) -> NDArray[Any]:
+            return weights.transpose(0, 2, 3, 1, 4).reshape(oc, kh, kw, kd * c)
+
+        self._product_of(
+            op,
+            view,
+            (kh, kw),
+            planes,
+            (1, 4, 2, 3, 0),
+            stride=(stride[1], stride[2]),
+            dilation=(dilation[1], dilation[2]),
+            pad=(pad[2], pad[4]),
+        )
+
+    def transpose_conv2d(self, op: Op) -> None:
+        """TRANSPOSE_CONV2D: zero points between the pixels, and the kernel turned around."""
+        oc, kh, kw, c = self.graph.tensors[op.inputs[1]].shape
+        top, _, left, _ = op.attributes["out_pad"]
+        view = self._spread(op, op.attributes["stride"])
+
+        def turned(weights: NDArray[Any]) -> NDArray[Any]:
+            return np.ascontiguousarray(weights[:, ::-1, ::-1])
+
+        pad = (kh - 1 + top, kw - 1 + left)
+        self._product_of(op, view, (kh, kw), turned, (3, 1, 2, 0), turn=(1, 2), pad=pad)
+
+    def _product_of(
+        self,
+        op: Op,
+        view: View,
+        kernel: tuple[int, int],
+        arranged: Any,
+        perms: tuple[int, ...],
+        turn: tuple[int, ...] = (),
+        **values: Any,
+    ) -> None:
+        """The ConvLayer of `op` over `view`.
+
+        `arranged`: the constant weights as OHWI. Those of run time are brought into the order
+        `perms`, with the axes `turn` reversed.
+        """
+        names, target, epilogue, residual = self._weighted(op)
+        weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
+        constant = None if later else arranged(self.graph.constant(weight))
+        self.layers.append(
+            ConvLayer(
+                name=op.name,
+                output=target,
+                ops=tuple(names),
+                source=op.source,
+                input=view,
+                epilogue=self._biased(op, epilogue),
+                kernel=kernel,
+                input_zp=self.fusion.integer(op.inputs[3]),
+                weight_zp=self.fusion.integer(op.inputs[4]),
+                weights=constant,
+                weight_view=self.conv_weights(op, weight, perms, turn) if later else None,
+                residual=residual,
+                **values,
+            )
+        )
+
+    # Inputs -----------------------------------------------------------------------------------
+
+    def _planes(self, op: Op, kd: int, stride: int, dilation: int, before: int) -> View:
+        """[N·OD, H, W, KD·C]: for every output plane the input planes under its kernel."""
+        placed = self.storage.get(op.inputs[0])
+        n, d, h, w, c = placed.shape
+        od = self.graph.tensors[op.outputs[0]].shape[1]
+        reach = (od - 1) * stride + (kd - 1) * dilation + 1
+        if kd == 1 and stride == 1 and reach == d and not before and placed.is_dense:
+            return self.view(op.inputs[0], (n * d, h, w, c))
+        root, offset, steps = placed.root, placed.offset, placed.strides
+        if before or reach > d:
+            shape = (n, reach, h, w, c)
+            inside = max(0, min(d, reach - before))
+            root = self.storage.add_temp(f"{op.outputs[0]}.padded", math.prod(shape))
+            target = row_major(shape, 1)
+            sizes = zip(shape, (n, inside, h, w, c), (0, before, 0, 0, 0), strict=True)
+            rows = [(*s, a, b) for s, a, b in zip(sizes, steps, target, strict=True)]
+            output = dense(root, "int8", (1, 1, 1, math.prod(shape)))
+            self._arrange(op, placed.root, offset, output, rows)
+            offset, steps = 0, target
+        result = (n * od, h, w, kd * c)
+        made = self.storage.add_temp(f"{op.outputs[0]}.planes", math.prod(result))
+        view = dense(made, "int8", result)
+        image = od * view.strides[0]
+        counts = (n, od, h, w, kd, c)
+        source = (steps[0], stride * steps[1], steps[2], steps[3], dilation * steps[1], steps[4])
+        target = (image, *view.strides, c, 1)
+        rows = [
+            (size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)
+        ]
+        self._arrange(op, root, offset, view, rows)
+        return view
+
+    def _spread(self, op: Op, stride: tuple[int, int]) -> View:
+        """The input with stride − 1 zero points between neighbouring pixels."""
+        if stride == (1, 1):
+            return self.image(op.inputs[0])
+        placed = self.storage.get(op.inputs[0])
+        n, h, w, c = placed.shape
+        sy, sx = stride
+        shape = (n, (h - 1) * sy + 1, (w - 1) * sx + 1, c)
+        root = self.storage.add_temp(f"{op.outputs[0]}.spread", math.prod(shape))
+        view = dense(root, "int8", shape)
+        flat = dense(root, "int8", (1, 1, 1, math.prod(shape)))
+        self._arrange(op, placed.root, 0, flat, [(math.prod(shape), 0, 0, 0, 1)])
+        image, row, pixel = view.strides
+        target = (image, sy * row, sx * pixel, 1)
+        rows = [
+            (size, size, 0, a, b)
+            for size, a, b in zip(placed.shape, placed.strides, target, strict=True)
+        ]
+        self._arrange(op, placed.root, placed.offset, view, rows)
+        return view
+
+    def _arrange(self, op: Op, tensor: str, offset: int, output: View, rows: Rows) -> None:
+        """A layer that copies into `output`; outside the source is the zero point."""
+        self.layers.append(
+            MoveLayer(
+                name=f"{op.name}.input",
+                output=output,
+                ops=("PAD",),
+                source=op.source,
+                tensor=tensor,
+                offset=offset,
+                source_shape=tuple(r[1] for r in rows),
+                source_strides=tuple(r[3] for r in rows),
+                before=tuple(r[2] for r in rows),
+                value=self.fusion.integer(op.inputs[3]),
+                shape=tuple(r[0] for r in rows),
+                target_strides=tuple(r[4] for r in rows),
+            )
+        )
