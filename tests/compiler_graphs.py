@@ -133,6 +133,9 @@ def random_inputs(g: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
     rng = np.random.default_rng(seed)
     out = {}
     for name in g.inputs:
+        if g.tensors[name].dtype == "bool":
+            out[name] = rng.integers(0, 2, g.tensors[name].shape).astype(np.bool_)
+            continue
         info = np.iinfo(g.tensors[name].dtype)
         low, high = (-(1 << 20), 1 << 20) if info.bits == 32 else (info.min, info.max + 1)
         out[name] = rng.integers(low, high, g.tensors[name].shape).astype(info.dtype)
@@ -140,13 +143,18 @@ def random_inputs(g: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
 
 
 def assert_compiles_exactly(
-    g: Graph, config: NpuConfig, inputs: Mapping[str, NDArray[Any]], *, on_chip: bool = True
+    g: Graph,
+    config: NpuConfig,
+    inputs: Mapping[str, NDArray[Any]],
+    *,
+    on_chip: bool = True,
+    fold: bool = True,
 ) -> int:
     """Compile, run on the golden model with its checks and without, compare with the interpreter.
 
     Returns the number of elements compared.
     """
-    image = compile_graph(g, config, on_chip=on_chip)
+    image = compile_graph(g, config, on_chip=on_chip, fold=fold)
     machine = Machine(config)
     got = machine.run(image, dict(inputs), check=True)
     quick = machine.run(image, dict(inputs), check=False)

@@ -139,4 +139,3 @@ def _counted(dim: tuple[int, int, int]) -> list[tuple[int, int]]:
     """(start, count) of pieces of a dimension that a loop can count."""
     count = dim[0]
     return [(at, min(_MAX_COUNT, count - at)) for at in range(0, count, _MAX_COUNT)]
-

@@ -175,7 +175,5 @@ class GatherScheduler(LayerEmitter):
         if index is not None:
             values |= {"indexed": 1, "index_base": 0}
             bases["index_base"] = index
-            accesses.append(
-                Access(buffer=index, start=0, stop=OFFSET_BYTES * rows, write=False)
-            )
+            accesses.append(Access(buffer=index, start=0, stop=OFFSET_BYTES * rows, write=False))
         self.node(opcode, values, bases, accesses, f"rows {where}")

@@ -21,7 +21,6 @@ from sw.compiler.layers import (
     LayerProgram,
     Operand,
     PoolLayer,
-    dense,
 )
 from sw.compiler.lower_convs import ConvLowering
 from sw.compiler.lower_gather import GatherLowering

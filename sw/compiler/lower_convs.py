@@ -40,7 +40,7 @@ class ConvLowering(ProductLowering):
 
     def transpose_conv2d(self, op: Op) -> None:
         """TRANSPOSE_CONV2D: zero points between the pixels, and the kernel turned around."""
-        oc, kh, kw, c = self.graph.tensors[op.inputs[1]].shape
+        _, kh, kw, _ = self.graph.tensors[op.inputs[1]].shape
         top, _, left, _ = op.attributes["out_pad"]
         view = self._spread(op, op.attributes["stride"])
 
@@ -114,9 +114,7 @@ class ConvLowering(ProductLowering):
         counts = (n, od, h, w, kd, c)
         source = (steps[0], stride * steps[1], steps[2], steps[3], dilation * steps[1], steps[4])
         target = (image, *view.strides, c, 1)
-        rows = [
-            (size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)
-        ]
+        rows = [(size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)]
         self._arrange(op, root, offset, view, rows)
         return view
 

@@ -86,12 +86,10 @@ class GatherLowering(MapLowering):
             for j, at in enumerate(cols[:2]):
                 name = f"{out}.corner{i}{j}"
                 shape = (n, y.size, at.size, c)
-                self.storage.add_temp(name, math.prod(shape))
+                name = self.storage.add_temp(name, math.prod(shape))
                 picked(name, y, at)
                 corners.append(
-                    Placed(
-                        root=name, shape=shape, strides=row_major(shape, 1), offset=0, item=1
-                    )
+                    Placed(root=name, shape=shape, strides=row_major(shape, 1), offset=0, item=1)
                 )
         self._weighted_sum(op, corners, (int(scale[0]), rows[2]), (int(scale[2]), cols[2]))
 
@@ -113,9 +111,7 @@ class GatherLowering(MapLowering):
                 name = self.graph.add_constant(f"{op.name}.weights", values, "int32")
                 placed = self.storage.get(name)
                 strides = tuple(4 if d == axis else 0 for d in range(4))
-                found.append(
-                    builder.source(replace(placed, shape=shape, strides=strides), "int32")
-                )
+                found.append(builder.source(replace(placed, shape=shape, strides=strides), "int32"))
             return found
 
         def times(a: Value, b: Value) -> Value:

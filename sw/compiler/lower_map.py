@@ -5,10 +5,10 @@ from typing import Any
 
 from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import RANGES
+from sw.compiler.epilogue import operand_values
 from sw.compiler.fusion import ALU
 from sw.compiler.layers import DTYPE, ITEM, UNSIGNED, Operand, dense
 from sw.compiler.lower_base import LayerBuilder
-from sw.compiler.epilogue import operand_values
 from sw.compiler.map_builder import MapBuilder, Target, Value
 from sw.compiler.storage import row_major, to_nhwc
 from sw.compiler.tosa import Op
@@ -87,8 +87,8 @@ class MapLowering(LayerBuilder):
         )
 
     def _binary_step(self, builder: MapBuilder, op: Op, kind: DType) -> None:
-        alu, values = BINARY[op.kind], {}
-        operands = []
+        alu, operands = BINARY[op.kind], []
+        values: dict[str, int] = {}
         for stream, name in zip("ab", op.inputs, strict=True):
             rescale = self.fusion.operand_rescales.get(name)
             inner = name if rescale is None else rescale.inputs[0]
@@ -99,7 +99,7 @@ class MapLowering(LayerBuilder):
             values["a_type"] = UNSIGNED[self.graph.tensors[op.inputs[0]].dtype]
         if op.attributes.get("round"):
             alu = Alu.ASR_ROUND
-        builder.step(operands[0], operands[1], kind, alu=alu, **values)
+        builder.step(operands[0], operands[1], kind, values={"alu": alu, **values})
 
     def _operand_values(self, stream: str, rescale: Op) -> dict[str, Any]:
         """Fields of an operand with the RESCALE before it."""

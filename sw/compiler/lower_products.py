@@ -54,9 +54,7 @@ class ProductLowering(RuntimeOperands):
         values = np.broadcast_to(self.graph.constant(bias), shape[-1:]).astype(np.int32)
         return self._product(op, to_nhwc(shape), bias=values)
 
-    def _biased(
-        self, op: Op, epilogue: Epilogue, outs: tuple[int, int] | None = None
-    ) -> Epilogue:
+    def _biased(self, op: Op, epilogue: Epilogue, outs: tuple[int, int] | None = None) -> Epilogue:
         """The epilogue of output channels `outs` with a bias that is known at run time."""
         if not self.is_runtime(op.inputs[2]):
             return epilogue

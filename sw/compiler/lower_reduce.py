@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from spec.isa import Alu, DType, Reduce, Scale
-from sw.compiler.errors import CompileError
 from sw.compiler.layers import DTYPE, ITEM, dense
 from sw.compiler.lower_map import MapLowering
 from sw.compiler.map_builder import MapBuilder, Target, Value
@@ -25,6 +24,8 @@ REDUCTIONS = {
     "REDUCE_ALL": (Reduce.MIN, Alu.MIN),
     "REDUCE_ANY": (Reduce.MAX, Alu.MAX),
 }
+Combine = tuple[Reduce, Alu]
+_MAX, _MIN = (Reduce.MAX, Alu.MAX), (Reduce.MIN, Alu.MIN)
 _SHARE = 16
 """An axis is cut where it would take more than this part of the scratchpad."""
 
@@ -38,9 +39,12 @@ class ReduceLowering(MapLowering):
         """REDUCE_SUM, MAX, MIN, ALL or ANY."""
         name, out = op.inputs[0], op.outputs[0]
         tensor = self.graph.tensors[name]
-        placed = self._bounded(op, self.storage.get(name), op.attributes["axis"], tensor.dtype)
+        axis, how = op.attributes["axis"], REDUCTIONS[op.kind]
+        placed = self._bounded(op, self.storage.get(name), axis, tensor.dtype, how, f"{out}.part")
         names, builder = [op.kind], MapBuilder()
-        self._steps(builder, op, placed, tensor.dtype)
+        parts = self._parts(placed, axis)
+        values = [builder.source(p, tensor.dtype) for p, _, _ in parts]
+        self._combined(builder, values, parts, how, DTYPE[tensor.dtype])
         out = self._epilogue(builder, out, names)
         self._append(builder, op, out, names, placed)
 
@@ -50,34 +54,67 @@ class ReduceLowering(MapLowering):
         placed, dtype = self.storage.get(name), self.graph.tensors[name].dtype
         size = placed.shape[axis]
         if size > min(_IMMEDIATE, self._longest(placed, axis, ITEM["int32"])):
-            raise CompileError(
-                f"ARGMAX over {size} elements does not fit in the scratchpad",
-                node=op.name,
-                source=op.source,
-                hint="use a configuration with a larger scratchpad",
-            )
+            self._long_argmax(op, placed, axis, dtype)
+            return
         builder = MapBuilder()
         parts = self._parts(placed, axis)
         values = [builder.source(p, dtype) for p, _, _ in parts]
-        places = [self._places(op, p, at, start, size) for p, at, start in parts]
-        most = self._combined(builder, values, parts, Reduce.MAX, Alu.MAX, DTYPE[dtype])
+        most = self._combined(builder, values, parts, _MAX, DTYPE[dtype])
         found = []
-        for value, (_, at, _), place in zip(values, parts, places, strict=True):
+        for value, (part, at, start) in zip(values, parts, strict=True):
             same = builder.step(value, most, alu=Alu.EQ)
-            found.append(
-                builder.step(
-                    same,
-                    builder.source(place, "int32"),
-                    a_scale=Scale.OPERAND,
-                    a_shift=0,
-                    reduce=Reduce.MIN,
-                    axis=at,
-                )
-            )
+            places = builder.source(self._places(op, part, at, start, size), "int32")
+            found.append(_times(builder, same, places, reduce=Reduce.MIN, axis=at))
         if len(found) > 1:
             builder.step(found[0], found[1], alu=Alu.MIN)
         builder.steps[-1].values["o_zp"] = size
         self._append(builder, op, op.outputs[0], [op.kind], placed)
+
+    def _long_argmax(self, op: Op, placed: Placed, axis: int, dtype: str) -> None:
+        """The same, each step through memory."""
+        size, out = placed.shape[axis], op.outputs[0]
+        most = self._bounded(op, placed, axis, dtype, _MAX, f"{out}.most")
+        found = replace(
+            placed,
+            root=self.storage.add_temp(f"{out}.places", 4 * math.prod(placed.shape)),
+            strides=row_major(placed.shape, 4),
+            offset=0,
+            item=4,
+        )
+        peak = self._single(op, most, axis, dtype, f"{out}.peak")
+        builder = MapBuilder()
+        same = builder.step(builder.source(placed, dtype), builder.source(peak, dtype), alu=Alu.EQ)
+        places = self._places(op, placed, axis, 0, size)
+        _times(builder, same, builder.source(places, "int32"))
+        whole = dense(found.root, "int32", (1, 1, 1, math.prod(placed.shape)))
+        target = Target(whole, 0, found.strides)
+        shared = {"name": f"{op.name}.places", "ops": (op.kind,), "source": op.source}
+        self.layers.append(builder.layer(target, **shared))
+        least = self._bounded(op, found, axis, "int32", _MIN, f"{out}.least")
+        builder = MapBuilder()
+        parts = self._parts(least, axis)
+        values = [builder.source(p, "int32") for p, _, _ in parts]
+        lowest = self._combined(builder, values, parts, _MIN, DType.I32)
+        rank = len(lowest.shape)
+        constant = self.storage.get(self.graph.add_constant(f"{op.name}.size", [size], "int32"))
+        constant = replace(constant, shape=(1,) * rank, strides=(4,) * rank)
+        builder.step(lowest, builder.source(constant, "int32"), alu=Alu.ADD)
+        self._append(builder, op, out, [op.kind], least)
+
+    def _single(self, op: Op, placed: Placed, axis: int, dtype: str, root: str) -> Placed:
+        """The maxima along an axis that a tile holds, as a tensor with 1 there."""
+        builder = MapBuilder()
+        parts = self._parts(placed, axis)
+        values = [builder.source(p, dtype) for p, _, _ in parts]
+        self._combined(builder, values, parts, _MAX, DTYPE[dtype])
+        shape = (*placed.shape[:axis], 1, *placed.shape[axis + 1 :])
+        size = math.prod(shape)
+        root = self.storage.add_temp(root, size * placed.item)
+        steps = row_major(shape, placed.item)
+        target = Target(dense(root, dtype, (1, 1, 1, size)), 0, (*steps[: axis + 1], *steps[axis:]))
+        shared = {"name": f"{op.name}.peak", "ops": (op.kind,), "source": op.source}
+        self.layers.append(builder.layer(target, **shared))
+        return replace(placed, root=root, shape=shape, strides=steps, offset=0)
 
     def _places(self, op: Op, placed: Placed, axis: int, start: int, size: int) -> Placed:
         """A constant with k − size along `axis`, which is a part of the real axis from `start`."""
@@ -94,21 +131,16 @@ class ReduceLowering(MapLowering):
 
     # Parts of the axis ------------------------------------------------------------------------
 
-    def _steps(self, builder: MapBuilder, op: Op, placed: Placed, dtype: str) -> None:
-        reduce, alu = REDUCTIONS[op.kind]
-        parts = self._parts(placed, op.attributes["axis"])
-        values = [builder.source(p, dtype) for p, _, _ in parts]
-        self._combined(builder, values, parts, reduce, alu, DTYPE[dtype])
-
     def _combined(
         self,
         builder: MapBuilder,
         values: list[Value],
         parts: list[tuple[Placed, int, int]],
-        reduce: Reduce,
-        alu: Alu,
+        how: Combine,
         kind: DType,
     ) -> Value:
+        """The steps that reduce every part, and bring two together."""
+        reduce, alu = how
         done = [
             builder.step(value, None, kind, reduce=reduce, axis=axis)
             for value, (_, axis, _) in zip(values, parts, strict=True)
@@ -170,22 +202,22 @@ class ReduceLowering(MapLowering):
             most -= most % self.config.cols
         return max(most, self.config.cols)
 
-    def _bounded(self, op: Op, placed: Placed, axis: int, dtype: str) -> Placed:
+    def _bounded(
+        self, op: Op, placed: Placed, axis: int, dtype: str, how: Combine, root: str
+    ) -> Placed:
         """`placed`, or a smaller tensor of the results of pieces of its axis."""
         longest = self._longest(placed, axis, placed.item)
         count = 0
         while (size := placed.shape[axis]) > longest:
             pieces, rest = divmod(size, longest)
             shape = (*placed.shape[:axis], pieces + bool(rest), *placed.shape[axis + 1 :])
-            root = self.storage.add_temp(
-                f"{op.outputs[0]}.part{count}", math.prod(shape) * placed.item
-            )
+            name = self.storage.add_temp(f"{root}{count}", math.prod(shape) * placed.item)
             target = replace(
-                placed, root=root, shape=shape, strides=row_major(shape, placed.item), offset=0
+                placed, root=name, shape=shape, strides=row_major(shape, placed.item), offset=0
             )
-            self._partial(op, placed, target, axis, dtype, longest, pieces, 0)
+            self._partial(op, placed, target, axis, dtype, how, longest, pieces, 0)
             if rest:
-                self._partial(op, placed, target, axis, dtype, rest, 1, pieces)
+                self._partial(op, placed, target, axis, dtype, how, rest, 1, pieces)
             placed, count = target, count + 1
         return placed
 
@@ -196,12 +228,12 @@ class ReduceLowering(MapLowering):
         target: Placed,
         axis: int,
         dtype: str,
+        how: Combine,
         length: int,
         pieces: int,
         done: int,
     ) -> None:
         """Reduce `pieces` pieces of `length`, after `done` pieces of the longest length."""
-        reduce, alu = REDUCTIONS[op.kind]
         stride = placed.strides[axis]
         start = placed.shape[axis] - length if done else 0
         before, after = placed.shape[:axis], placed.shape[axis + 1 :]
@@ -219,7 +251,7 @@ class ReduceLowering(MapLowering):
         builder = MapBuilder()
         parts = self._parts(source, axis + 1)
         values = [builder.source(p, dtype) for p, _, _ in parts]
-        self._combined(builder, values, parts, reduce, alu, DTYPE[dtype])
+        self._combined(builder, values, parts, how, DTYPE[dtype])
         steps = (
             *target.strides[: axis + 1],
             target.strides[axis],
@@ -237,3 +269,9 @@ class ReduceLowering(MapLowering):
                 source=op.source,
             )
         )
+
+
+def _times(
+    builder: MapBuilder, a: Value, b: Value, reduce: Reduce = Reduce.NONE, axis: int = -1
+) -> Value:
+    return builder.step(a, b, reduce=reduce, axis=axis, a_scale=Scale.OPERAND, a_shift=0)

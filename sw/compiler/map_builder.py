@@ -68,19 +68,23 @@ class MapBuilder:
         *,
         reduce: Reduce = Reduce.NONE,
         axis: int = -1,
-        **values: int,
+        values: Mapping[str, int] | None = None,
+        **more: int,
     ) -> Value:
-        """Append a VECTOR and return its result, of the operands' broadcast shape."""
+        """Append a VECTOR and return its result, of the operands' broadcast shape.
+
+        `values` and `more`: fields of the instruction.
+        """
         shape = a.shape if b is None else _broadcast(a.shape, b.shape)
         if axis >= 0:
             shape = (*shape[:axis], 1, *shape[axis + 1 :])
         out = Value(kind, shape)
-        self.steps.append(Draft(a, b, out, dict(values), reduce, axis))
+        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis))
         return out
 
     def immediate(self, a: Value, b: int, kind: DType = DType.I32, **values: int) -> Value:
         """A step whose operand B is an 18-bit constant."""
-        return self.step(a, None, kind, b_none=1, b_zp=-b, **values)
+        return self.step(a, None, kind, values={"b_none": 1, "b_zp": -b, **values})
 
     def layer(self, target: Target, **shared: Any) -> MapLayer:
         """The layer; the last step writes the result to `target`."""
@@ -170,9 +174,7 @@ def _register(value: Value, kept: list[tuple[int, int, int]]) -> Register:
     return Register(kind=value.kind, spans=spans)
 
 
-def _number(
-    step: Draft, number: Mapping[int, int], kept: list[tuple[int, int, int]]
-) -> Step:
+def _number(step: Draft, number: Mapping[int, int], kept: list[tuple[int, int, int]]) -> Step:
     axis = next((i for i, (_, _, last) in enumerate(kept) if last == step.axis), -1)
     return Step(
         a=number[id(step.a)],

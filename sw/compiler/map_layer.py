@@ -148,9 +148,7 @@ def _sized(layer: MapLayer, config: NpuConfig, tile: tuple[int, ...], count: int
     )
 
 
-def _largest(
-    layer: MapLayer, config: NpuConfig, room: int, count: int
-) -> tuple[int, ...] | None:
+def _largest(layer: MapLayer, config: NpuConfig, room: int, count: int) -> tuple[int, ...] | None:
     """A tile that grows from the innermost dimension outwards until the room is full."""
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
     target = max(math.prod(layer.shape) // PIECES, 64 * config.cols)
@@ -170,7 +168,7 @@ def _largest(
             middle = (low + high + 1) // 2
             low, high = (middle, high) if fits(d, middle) else (low, middle - 1)
         enough = -(-target // math.prod(tile))
-        n = min(low, max(enough, 1))
+        n = min(low, max(enough, config.cols if d == len(tile) - 1 else 1))
         if n < layer.shape[d] and n > config.cols:
             n -= n % config.cols
         tile[d] = n

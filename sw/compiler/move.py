@@ -190,7 +190,9 @@ class MoveScheduler(LayerEmitter):
                 {"mem_base": target, "chip_base": slot},
                 [
                     Access(
-                        buffer=slot, start=copy.span("chip")[0], stop=copy.span("chip")[1],
+                        buffer=slot,
+                        start=copy.span("chip")[0],
+                        stop=copy.span("chip")[1],
                         write=False,
                     ),
                     Access(buffer=target, start=mem + start, stop=mem + stop, write=True),

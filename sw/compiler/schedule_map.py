@@ -143,9 +143,8 @@ class MapScheduler(LayerEmitter):
                 continue
             reduced = step.reduce is not Reduce.NONE and d == step.axis
             row = (n, a[d], b[d], 0 if reduced else out[d], reduced)
-            if rows and rows[-1][4] == reduced and n * rows[-1][0] <= MAX_EXTENT:
-                if rows[-1][1:4] == tuple(n * stride for stride in row[1:4]):
-                    row = (n * rows.pop()[0], *row[1:])
+            if rows and rows[-1][0] * n <= MAX_EXTENT and _follow(rows[-1], row):
+                row = (n * rows.pop()[0], *row[1:])
             rows.append(row)
         return rows
 
@@ -156,6 +155,9 @@ class MapScheduler(LayerEmitter):
         rows = self._rows(step, tile)
         kinds = (registers[step.a].kind, registers[step.b or 0].kind, registers[step.out].kind)
         items = tuple(kind.bytes for kind in kinds)
+        if rows and rows[-1][4] and step.axis < len(tile) - 1:
+            # The dimension inside the axis is cut to one element: nothing to combine across lanes.
+            rows.append((1, items[0], items[1], items[2], False))
         n, *inner, across = rows.pop() if rows else (1, *items, False)
         count, lanes = -(-n // cols), min(n, cols)
         block = {"count": count, **_strides([cols * s for s in inner])}
@@ -233,6 +235,12 @@ class MapScheduler(LayerEmitter):
                 ],
                 f"store {tile}",
             )
+
+
+def _follow(outer: Row, inner: Row) -> bool:
+    """Whether both dimensions are one."""
+    same = outer[4] == inner[4]
+    return same and outer[1:4] == tuple(inner[0] * stride for stride in inner[1:4])
 
 
 def _strides(strides: Sequence[int]) -> dict[str, int]:

@@ -78,7 +78,13 @@ class Storage:
         return self._root(name, name, REGION_TEMP)
 
     def add_temp(self, root: str, nbytes: int) -> str:
-        """A new root of the temporary region for bytes that are no tensor of the graph."""
+        """A new root of the temporary region for bytes that are no tensor of the graph.
+
+        Its name is `root` with a mark that sets it apart from the tensors' names.
+        """
+        root += "~"
+        while root in self.nbytes or root in self.graph.tensors:
+            root += "~"
         self.nbytes[root] = nbytes
         self.region[root] = REGION_TEMP
         return root
