@@ -70,6 +70,13 @@ sweep: venv ## Try every configuration of a space: SPACE=spaces/quick.yaml WORKL
 	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) \
 	  $(if $(WORKLOADS),--workloads '$(WORKLOADS)') $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
 
+.PHONY: conformance
+conformance: venv ## Official TOSA integer tests on the NPU, resumable: OPS='add tile' DEVICE=golden|rtl CONFIG=small NEGATIVE=1 RANDOM=100 SEED=11 JOBS= FRESH=1 RETRY=1 DB= JSON=
+	@$(SYSTOLA) conformance $(OPS) --device $(or $(DEVICE),golden) \
+	  --config $(if $(filter-out file,$(origin CONFIG)),$(CONFIG),small) $(campaign_args) \
+	  $(if $(filter-out 0,$(NEGATIVE)),--negative) $(if $(RANDOM),--random $(RANDOM)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json '$(JSON)')
+
 .PHONY: fusesoc
 fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=sim|sim_tiny|lint
 	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim)

@@ -222,6 +222,7 @@ def cold_start_times() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script and of `python -m systola`."""
     import sw.runtime.cli_campaign
+    import sw.runtime.cli_conformance
     import sw.runtime.cli_models
     import sw.runtime.cli_tools
     import sw.runtime.cli_visibility  # noqa: F401 (their commands register themselves)

@@ -49,12 +49,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Where tests run: device, preset, and for how long one test may stand still."""
+    """Where tests run: device, preset, for how long one may stand still, the runner's module."""
 
     device: str
     config: str
     test_type: str = "positive"
     limit_s: float = 1200.0
+    sut: str = SUT
 
 
 def run_chunk(
@@ -71,7 +72,7 @@ def run_chunk(
         journal = _journal(folder)
         result = folder / "result.xml"
         if result.is_file():
-            return verdicts + _verdicts(result, left, journal)
+            return verdicts + _verdicts(result, left, journal, setting.sut)
         begun = [entry["test"] for entry in journal if entry["event"] == "begin"]
         if not begun:
             log = (folder / "runner.log").read_text(errors="replace")
@@ -95,7 +96,8 @@ def _run(tests: Tests, setting: Setting, folder: Path, started: Callable[[Any], 
         tool("tosa_verif_run_tests"), "--test-list", str(folder / "list.txt"), "--binary",
         "--ref-model-path", find_reference_model()[0], "--no-color", "--jobs", "1",
         "--profile", PROFILE, "--extension", "none", "--test-type", setting.test_type,
-        "--sut-module", SUT, "--sut-module-args", *(f"{SUT}:{k}={v}" for k, v in arguments.items()),
+        "--sut-module", setting.sut,
+        "--sut-module-args", *(f"{setting.sut}:{k}={v}" for k, v in arguments.items()),
         "--xunit-file", str(folder / "result.xml"),
     ]  # fmt: skip
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -139,12 +141,14 @@ def _journal(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
 
 
-def _verdicts(result: Path, tests: Tests, journal: list[dict[str, Any]]) -> list[Verdict]:
+def _verdicts(
+    result: Path, tests: Tests, journal: list[dict[str, Any]], module: str
+) -> list[Verdict]:
     """What result.xml says of the NPU; tests that it does not name are missing."""
     figures = {entry["test"]: entry for entry in journal if entry["event"] == "end"}
     cases: dict[str, ET.Element] = {}
     for suite in ET.parse(result).getroot().iter("testsuite"):
-        if suite.get("name") == SUT:
+        if suite.get("name") == module:
             cases.update({Path(case.get("name", "")).name: case for case in suite.iter("testcase")})
     return [_verdict(name, cases.get(name), figures.get(name, {})) for name in tests]
 

@@ -29,9 +29,12 @@ CREATE TABLE verdicts (
 
 
 class Verdicts:
-    """The verdicts of one key in the database at `path`, made if it is not there."""
+    """The verdicts of one key in the database at `path`, made if it is not there.
 
-    def __init__(self, path: Path, key: str, *, fresh: bool = False) -> None:
+    fresh: forget all of them first; retry: those that are not `passed`.
+    """
+
+    def __init__(self, path: Path, key: str, *, fresh: bool = False, retry: bool = False) -> None:
         self._key = key
         self._lock = threading.Lock()
         try:
@@ -45,6 +48,10 @@ class Verdicts:
                 raise ConformanceError(f"{path}: schema {version}, this release has {_VERSION}")
             if fresh:
                 self._db.execute("DELETE FROM verdicts WHERE key = ?", (key,))
+            if retry:
+                self._db.execute(
+                    "DELETE FROM verdicts WHERE key = ? AND status != ?", (key, Status.PASSED)
+                )
             self._db.commit()
         except (OSError, sqlite3.Error) as error:
             raise ConformanceError(f"{path}: {error}; choose another file with DB=") from None

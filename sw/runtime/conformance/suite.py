@@ -4,6 +4,7 @@ The official suite is that of `tosa_verif_conformance_generator` (TOSA 1.0.2, PR
 extensions); random tests come from `tosa_verif_build_tests`.
 """
 
+import os
 import random
 import shutil
 import subprocess
@@ -140,9 +141,12 @@ def tool(name: str) -> str:
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
+    # The tools start each other by name.
+    path = os.pathsep.join((str(Path(command[0]).parent), os.environ.get("PATH", "")))
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
     if done.returncode:
         raise ConformanceError(
             f"{Path(command[0]).name} failed (exit {done.returncode}):\n"
