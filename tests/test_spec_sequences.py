@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from spec.sequences import (
     FUNCTIONS,
     Sequence,
+    attention_weights,
     error_bound,
     layer_norm,
     quantize_rows,
@@ -123,6 +124,20 @@ def test_masked_scores_have_probability_zero_and_the_others_sum_to_one() -> None
     assert (p[np.broadcast_to(hidden, x.shape)] == -128).all()
     exact = _softmax(np.where(hidden, -np.inf, x * 1e-3))
     assert np.abs((p + 128) - np.minimum(exact * 256, 255)).max() <= 0.6
+
+
+@pytest.mark.parametrize("keys", [7, 128, 1024])
+def test_attention_weights_divide_after_the_product(keys: int) -> None:
+    rng = np.random.default_rng(keys)
+    x = np.rint(rng.normal(size=(2, 30, keys)) * 3 / 1e-3).astype(np.int64)
+    values = rng.integers(-127, 128, size=(2, keys, 8))
+    sequence, factor = attention_weights(x.shape, 1e-3)
+    w, r = run(sequence, x)
+    assert (w.max(-1) == 127).all()
+    assert np.abs((w + 128).sum(-1, keepdims=True) * r * factor - 1).max() <= 2.0**-12
+    result = ((w + 128) @ values) * r * factor
+    exact = _softmax(x * 1e-3) @ values
+    assert np.abs(result - exact).max() <= 127 * np.sqrt(keys) / 255
 
 
 def _norm(

@@ -12,6 +12,7 @@ from sw.compiler.errors import CompileError
 from sw.compiler.interpreter import run_graph
 from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
 from sw.compiler.transformer.module import import_float
+from sw.compiler.transformer.smoothing import Rows
 
 
 def pcc(a: Any, b: Any) -> float:
@@ -177,6 +178,40 @@ def test_a_cache_of_keys_and_values_goes_in_and_out() -> None:
     inputs = make()
     for result, exact in zip(outputs(imported, *inputs), module(*inputs), strict=True):
         assert pcc(result, exact.detach().numpy()) >= 0.995
+
+
+class Loud(nn.Module):
+    """Rows of very different size, as special tokens make them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 24), nn.Linear(32, 8, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.first(x), self.second(x)], -1)
+
+
+def _loud() -> tuple[torch.Tensor, ...]:
+    return (torch.randn(1, 16, 32) * torch.logspace(-1.5, 1, 16)[None, :, None],)
+
+
+def _quiet_error(rows: Rows) -> tuple[float, Imported]:
+    """Relative error of the quietest rows."""
+    torch.manual_seed(0)
+    module = Loud().eval()
+    imported = import_float(module, _loud(), calibration=[_loud() for _ in range(4)], rows=rows)
+    x = _loud()
+    (result,), exact = outputs(imported, *x), module(*x).detach().numpy()
+    quiet = (slice(None), slice(0, 4))
+    return float(np.abs(result - exact)[quiet].max() / np.abs(exact)[quiet].max()), imported
+
+
+def test_rows_of_different_size_get_scales_of_their_own() -> None:
+    fixed, _ = _quiet_error("never")
+    dynamic, imported = _quiet_error("auto")
+    assert dynamic < 0.03 < fixed
+    # One row maximum for both layers that read the rows.
+    assert kinds(imported)["REDUCE_MAX"] == 1 and kinds(imported)["CONV2D"] == 2
 
 
 class Chain(nn.Module):

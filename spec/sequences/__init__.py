@@ -9,13 +9,14 @@ from spec.sequences.base import Sequence, Step
 from spec.sequences.norms import layer_norm, rms_norm
 from spec.sequences.quantize import quantize_rows
 from spec.sequences.rows import reciprocal, rsqrt
-from spec.sequences.softmax import softmax
+from spec.sequences.softmax import attention_weights, softmax
 from spec.sequences.unary import FUNCTIONS, error_bound, tabled, unary
 
 __all__ = [
     "FUNCTIONS",
     "Sequence",
     "Step",
+    "attention_weights",
     "error_bound",
     "layer_norm",
     "quantize_rows",

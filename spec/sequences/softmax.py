@@ -38,6 +38,42 @@ def mask_value(in_scale: float, keys: int) -> int:
     return -min(1 << 29, max(1, math.ceil(MASKED / ratio)))
 
 
+def attention_weights(
+    shape: Items[int], in_scale: float, *, in_dtype: str = "int32", mask: bool = False
+) -> tuple[Sequence, float]:
+    """Softmax whose division waits until after the product with the values.
+
+    Results: int8 weights w of zero point −128 in steps of 1/255 of the row's largest (which is
+    255), and int32 r for each row; then softmax · v = (Σ w·v) · r · factor. Four passes over the
+    scores; the weights use all of int8 in every row and sum to one exactly as rounded.
+    """
+    s = Sequence()
+    keys, rank = shape[-1], len(shape)
+    e, peak = _exponentials(s, shape, in_scale, in_dtype, mask)
+    w = s.rescale(e, 255 / (peak * STEP), "int8", output_zp=INT8_ZERO_POINT)
+    centred = s.rescale(w, 1.0, "int32", input_zp=INT8_ZERO_POINT)
+    total = s.op("REDUCE_SUM", centred, axis=rank - 1)
+    rows, packed = shape_of_rows(shape)
+    inverse, factor = reciprocal(s, s.reshape(total, packed), rank, 255, 255 * keys)
+    s.outputs = [w, s.reshape(inverse, rows)]
+    return s, factor
+
+
+def _exponentials(
+    s: Sequence, shape: Items[int], in_scale: float, in_dtype: str, mask: bool
+) -> tuple[str, int]:
+    """(int32 e^(x − max), the table's entry of e^0)."""
+    x = s.cast(s.input("x", in_dtype), "int32")
+    keys, axis = shape[-1], len(shape) - 1
+    if mask:
+        x = s.op("ADD", x, s.input("mask", "int32"))
+    peak, reach = exponent_range(keys)
+    top = s.op("REDUCE_MAX", x, axis=axis)
+    below = s.rescale(s.op("SUB", x, top), in_scale * 32768 / reach, "int16")
+    entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
+    return s.table16(below, entries), peak
+
+
 def softmax(
     shape: Items[int],
     in_scale: float,
@@ -54,15 +90,8 @@ def softmax(
     it broadcasts. int16 output has scale `out_scale` and zero point 0.
     """
     s = Sequence()
-    x = s.cast(s.input("x", in_dtype), "int32")
     keys, rank = shape[-1], len(shape)
-    if mask:
-        x = s.op("ADD", x, s.input("mask", "int32"))
-    peak, reach = exponent_range(keys)
-    top = s.op("REDUCE_MAX", x, axis=rank - 1)
-    below = s.rescale(s.op("SUB", x, top), in_scale * 32768 / reach, "int16")
-    entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
-    e = s.table16(below, entries)
+    e, peak = _exponentials(s, shape, in_scale, in_dtype, mask)
     total = s.op("REDUCE_SUM", e, axis=rank - 1)
     rows, packed = shape_of_rows(shape)
     low = peak * STEP

@@ -1,6 +1,6 @@
 """Which integers stand for a value: decided by who reads it.
 
-- int8, a scale per channel: only linear layers read it (activation and weights smoothed);
+- int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
 - int8, one scale: only products of activations and convolutions read it, maybe moved about;
 - int32, the scale of a product: only a softmax reads it;
 - int16, one scale: everything else, the residual stream among it.
@@ -16,6 +16,7 @@ from torch.fx import Node
 
 from sw.compiler.transformer.plan import MOVES, Planner, aten, linear_weight
 from sw.compiler.transformer.ranges import Ranges
+from sw.compiler.transformer.smoothing import Rows, Smoothing, choose
 
 Scale = float | NDArray[np.float64]
 
@@ -45,14 +46,13 @@ class Format:
 
 
 class Formats:
-    """Formats of the values of one graph.
+    """Formats of the values of one graph. `rows`: see `Rows`."""
 
-    `alpha`: how much of a channel's magnitude moves from the activation into the weights.
-    """
-
-    def __init__(self, planner: Planner, ranges: Ranges, alpha: float = 0.5) -> None:
-        self.planner, self.ranges, self.alpha = planner, ranges, alpha
+    def __init__(self, planner: Planner, ranges: Ranges, rows: Rows = "auto") -> None:
+        self.planner, self.ranges = planner, ranges
+        self.rows: Rows = rows
         self._made: dict[Node, Format] = {}
+        self._smoothings: dict[Node, Smoothing] = {}
 
     def readers(self, node: Node, moved: Node | None = None) -> Iterator[tuple[Node, Node, bool]]:
         """(reader, the operand that it reads, whether moves or scalings lie between)."""
@@ -77,7 +77,7 @@ class Formats:
     def _choose(self, node: Node) -> Format:
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"}:
-            return self.smoothed(node)
+            return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
         if kinds == {"product"}:
             return Format(dtype="int8", scale=self.magnitude(self._joined(node)) / 127)
         if kinds == {"softmax"}:
@@ -127,27 +127,27 @@ class Formats:
         """int16 with one scale."""
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
 
-    def smoothed(self, node: Node) -> Format:
-        """int8 with a scale per channel, for the linear layers that read `node`.
+    def smoothing(self, node: Node) -> Smoothing:
+        """How the linear layers that read `node` quantize it."""
+        if node not in self._smoothings:
+            weights = [
+                np.asarray(matrix(r, self.planner.fixed).double().numpy(), np.float64)
+                for r, _, moved in self.readers(node)
+                if self._is_linear(r) and not moved
+            ]
+            self._smoothings[node] = choose(
+                self.ranges.channels[node], self.ranges.rows.get(node), weights, self.rows
+            )
+        return self._smoothings[node]
 
-        After Xiao et al., SmoothQuant (2022): s_c = max|x_c|^α / max|W_c|^(1−α).
-        """
-        x = np.maximum(self.ranges.channels[node], _TINY)
-        weights = [self._columns(r) for r, _, _ in self.readers(node) if self._is_linear(r)]
-        w = np.maximum(np.max(weights, axis=0), _TINY)
-        x = np.maximum(x, x.max() * 2.0**-10)
-        w = np.maximum(w, w.max() * 2.0**-10)
-        smooth = x**self.alpha / w ** (1 - self.alpha)
-        return Format(dtype="int8", scale=smooth * (x / smooth).max() / 127)
+    def smoothed(self, node: Node) -> Format:
+        """int8 with a fixed scale per channel, for the linear layers that read `node`."""
+        x, smooth = self.ranges.channels[node], self.smoothing(node).channels
+        return Format(dtype="int8", scale=smooth * max((x / smooth).max(), _TINY) / 127)
 
     def _is_linear(self, reader: Node) -> bool:
         plan = self.planner.plans.get(reader)
         return plan is not None and plan.rule == "linear"
-
-    def _columns(self, reader: Node) -> NDArray[np.float64]:
-        """Largest magnitude of a linear layer's weights by input channel."""
-        weight = matrix(reader, self.planner.fixed)
-        return np.asarray(weight.abs().amax(0).double().numpy(), np.float64)
 
 
 def matrix(node: Node, constants: Mapping[Node, torch.Tensor]) -> torch.Tensor:

@@ -57,6 +57,7 @@ class Importer:
         self.env: dict[Node, Any] = {}
         self.ports: dict[Node, ModelPort] = {}
         self.made: dict[Node, ModelPort] = {}
+        self.by_row: dict[tuple[str, bytes], tuple[str, str]] = {}
         self._converted: dict[tuple[str, str, bytes, int], str] = {}
 
     # Operands -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from sw.compiler.transformer.formats import Formats
 from sw.compiler.transformer.importer import Importer
 from sw.compiler.transformer.plan import Planner
 from sw.compiler.transformer.ranges import calibrate
+from sw.compiler.transformer.smoothing import Rows
 
 RULES = {**products.RULES, **elementwise.RULES, **moves.RULES}
 
@@ -21,17 +22,17 @@ def import_float(
     example_inputs: Sequence[torch.Tensor],
     *,
     calibration: Iterable[Sequence[torch.Tensor]] | None = None,
-    alpha: float = 0.5,
+    rows: Rows = "auto",
     name: str = "",
 ) -> Imported:
     """The TOSA graph of a float `module` for inputs shaped like `example_inputs`.
 
-    `calibration` yields the arguments of calls (default: the example inputs); `alpha` is
-    SmoothQuant's exponent. Outputs are int16. `CompileError` names the first node that cannot be
-    imported.
+    `calibration` yields the arguments of calls (default: the example inputs); `rows` says where
+    linear layers scale their input by row (`smoothing.py`). Outputs are int16. `CompileError` names
+    the first node that cannot be imported.
     """
     with one_thread():
         graph = capture(module, example_inputs)
         ranges = calibrate(graph, [tuple(example_inputs)] if calibration is None else calibration)
-        formats = Formats(Planner(graph, ranges.constants), ranges, alpha)
+        formats = Formats(Planner(graph, ranges.constants), ranges, rows)
         return Importer(graph, name or type(module).__name__, ranges, formats).run(RULES)

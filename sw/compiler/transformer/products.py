@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.fx import Node
 
+from spec.sequences import attention_weights, quantize_rows
 from spec.sequences import softmax as softmax_of
+from spec.sequences.rows import shift_for
 from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
 from sw.compiler.layout import Layout
 from sw.compiler.transformer.formats import Format, matrix
@@ -51,18 +53,64 @@ def _conv(
 def linear(im: Importer, node: Node, plan: Plan) -> Value:
     """A 1×1 CONV2D over rows, its input int8 with smoothed channels."""
     (source,) = plan.reads
-    x = im.ordered(im.convert(im.value(source), im.formats.smoothed(_shared(im, source))))
+    shared = _shared(im, source)
+    if im.formats.smoothing(shared).by_row:
+        x, magnitudes = _by_row(im, node, source, im.formats.smoothing(shared).channels)
+    else:
+        x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""
     real = matrix(node, im.planner.fixed).double().numpy() * np.asarray(x.scale)
     integers, scale = _weights(real)
     bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
         node.target is aten.addmm.default or len(node.args) > 2
     ) else None  # fmt: skip
+    bias = _corrected(im, shared, bias, real - integers * scale[:, None], np.asarray(x.scale))
     channels, features = integers.shape
     flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
-    out = _conv(im, node, flat, integers.reshape(channels, 1, 1, features), scale, bias, {})
+    kernel = integers.reshape(channels, 1, 1, features)
+    out = _conv(im, node, flat, kernel, scale, None if magnitudes else bias, {})
     layout = Layout.of((*x.shape[:-1], channels))
     out = im.reshaped(out, layout.shape)
+    if magnitudes:
+        # |sum| ≤ features · 127², the row's magnitude ≤ 2^15: the product keeps 31 bits.
+        shift = shift_for(features * 127.0**2 * 2**15)
+        out = im.op(node, "MUL", [out, magnitudes, im.scalar(shift, "int8")])
+        scale = scale * 2.0**shift
+        if bias is not None:
+            steps = im.quantized(f"{node.name}_bias", bias, Format(dtype="int32", scale=scale))
+            shape = equal_ranks((channels,), len(layout.shape))
+            out = im.op(node, "ADD", [out, im.reshaped(steps.tensor, shape)])
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
+
+
+def _corrected(
+    im: Importer, node: Node, bias: Float | None, lost: Float, unit: Float
+) -> Float | None:
+    """The bias plus what rounding the weights takes from the layer's mean result.
+
+    `lost`: of the weights, for inputs in steps of `unit`; the mean input is the calibration's.
+    """
+    rows = im.ranges.rows.get(node)
+    if rows is None:
+        return bias
+    mean = lost @ (rows.mean(axis=0) / unit)
+    return np.asarray(mean if bias is None else bias + mean, np.float64)
+
+
+def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Value, str]:
+    """(int8 input, int32 magnitudes of its rows): real = scale[c] · input · magnitude."""
+    wide = im.ordered(im.wide(source))
+    if im.dtype(wide) != "int16":
+        wide = im.convert(wide, im.formats.wide(source), node.name)
+    assert isinstance(wide.scale, float)
+    ratios = channels.min() / channels
+    key = (wide.tensor, channels.tobytes())
+    if key not in im.by_row:
+        flat = np.ptp(ratios) < 1e-9
+        operators = quantize_rows(wide.shape, None if flat else ratios)
+        q, m = im.sequence(node, operators, wide.tensor)
+        im.by_row[key] = (q, m)
+    q, m = im.by_row[key]
+    return Value(tensor=q, layout=wide.layout, scale=wide.scale / ratios / 127), m
 
 
 def _shared(im: Importer, node: Node) -> Node:
@@ -244,13 +292,24 @@ def attention(im: Importer, node: Node, plan: Plan) -> Value:
     scores = product(im, node, q, _flat(im, transposed), (batch, heads, rows, keys))
     assert isinstance(scores.scale, float)
     scores = replace(scores, scale=scores.scale * float(scale))
-    p = probabilities(
-        im, node, scores, Format(dtype="int8", scale=1.0), _mask(im, node, mask, causal, scores)
-    )
+    assert isinstance(scores.scale, float)
+    added = _mask(im, node, mask, causal, scores)
+    operators, factor = attention_weights(scores.shape, scores.scale, mask=bool(added))
+    inputs = [scores.tensor, added] if added else [scores.tensor]
+    weights, inverse = im.sequence(node, operators, *inputs)
     shape = (batch * groups, heads // groups * rows, keys)
-    p = replace(p, tensor=im.reshaped(p.tensor, shape), layout=Layout.of(shape))
-    out = product(im, node, p, _flat(im, v), (batch, heads, rows, v.shape[-1]))
-    return im.finish(node, out)
+    w = Value(
+        tensor=im.reshaped(weights, shape),
+        layout=Layout.of(shape),
+        scale=1.0,
+        zero_point=INT8_ZERO_POINT,
+    )
+    out = product(im, node, w, _flat(im, v), (batch, heads, rows, v.shape[-1]))
+    shift = shift_for(1.01 * 128 / factor)
+    tensor = im.op(node, "MUL", [out.tensor, inverse, im.scalar(shift, "int8")])
+    return im.finish(
+        node, replace(out, tensor=tensor, scale=float(np.max(out.scale)) * factor * 2.0**shift)
+    )
 
 
 def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:

@@ -10,17 +10,28 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.errors import CompileError
+from sw.compiler.transformer.plan import LINEAR, SAME, aten
 
 Float = NDArray[np.float64]
 
 
+ROWS = 128
+"""Rows of a value that are kept as samples."""
+
+_PER_CALL = 16
+
+
 @dataclass(slots=True, kw_only=True)
 class Ranges:
-    """By node: largest magnitude, the same by channel (last axis), values that are constant."""
+    """By node: largest magnitude, the same by channel (last axis), values that are constant.
+
+    rows: samples of the rows of what linear layers read, [up to ROWS, channels].
+    """
 
     largest: dict[Node, float] = field(default_factory=dict)
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
+    rows: dict[Node, Float] = field(default_factory=dict)
 
 
 def fixed_nodes(module: GraphModule) -> set[Node]:
@@ -59,6 +70,27 @@ class _Recorder(Interpreter):
             by_channel = np.maximum(seen, by_channel)
         self.ranges.channels[node] = by_channel
         self.ranges.largest[node] = float(self.ranges.channels[node].max())
+        if value.dim() >= 2 and feeds_rows(node):
+            self._sample(node, value.reshape(-1, value.shape[-1]))
+
+    def _sample(self, node: Node, rows: torch.Tensor) -> None:
+        seen = self.ranges.rows.get(node)
+        room = ROWS - (0 if seen is None else len(seen))
+        count = min(room, _PER_CALL, len(rows))
+        if count <= 0:
+            return
+        # Evenly spread over the rows, first and last among them: special tokens stand there.
+        at = np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))
+        picked = rows[torch.from_numpy(at)].double().numpy()
+        self.ranges.rows[node] = picked if seen is None else np.concatenate([seen, picked])
+
+
+def feeds_rows(node: Node) -> bool:
+    """Whether a linear layer reads `node`, or what only renames it."""
+    return any(
+        user.target in (*LINEAR, aten.matmul.default) or (user.target in SAME and feeds_rows(user))
+        for user in node.users
+    )
 
 
 def calibrate(module: GraphModule, samples: Iterable[Sequence[torch.Tensor]]) -> Ranges:

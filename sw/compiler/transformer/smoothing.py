@@ -1,0 +1,77 @@
+"""How a linear layer's input becomes int8: a factor per channel, and fixed or per-row scales.
+
+After Xiao et al., SmoothQuant (2022): s_c = max|x_c|^α / max|W_c|^(1−α) divides the activation and
+multiplies the weights. α is searched, for each group of layers with one input, by the energy of the
+rounding errors in the layers' results: of a step δ, δ²/12. Scales by row follow the largest value
+of each row at run time (`spec.sequences.quantize_rows`, two passes more); they are taken where they
+at least quarter that energy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Rows = Literal["auto", "never", "always"]
+"""Scales by row: where they pay, nowhere, everywhere."""
+
+ALPHAS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+GAIN = 4.0
+"""Scales by row must lower the error's energy by this factor."""
+
+_TINY = 2.0**-40
+_FLOOR = 2.0**-10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smoothing:
+    """x_c / channels[c] is quantized, by row or with one scale.
+
+    `error`: expected energy of the error in a row of the result, relative to the row.
+    """
+
+    channels: Float
+    by_row: bool
+    error: float
+
+
+def choose(
+    largest: Float, samples: Float | None, weights: Sequence[Float], rows: Rows
+) -> Smoothing:
+    """The best smoothing of an input, by largest magnitude per channel and sample rows.
+
+    `weights`: [out, in] of each layer that reads it.
+    """
+    if samples is None:
+        samples = largest[None]
+    x = np.maximum(largest, max(float(largest.max()), _TINY) * _FLOOR)
+    w = np.max([np.abs(m).max(axis=0) for m in weights], axis=0)
+    w = np.maximum(w, max(float(w.max()), _TINY) * _FLOOR)
+    energy = np.sum([np.square(m).sum(axis=0) for m in weights], axis=0)
+    # By row, relative to the row's own result: what a norm makes of it later.
+    signal = np.square(samples) @ energy
+    signal = np.maximum(signal, signal.max() * _FLOOR**2 + _TINY)
+    best: dict[bool, tuple[float, Float]] = {}
+    for alpha in ALPHAS:
+        s = x**alpha / w ** (1 - alpha)
+        s /= s.max()
+        rounded = _weight_error(samples, weights, s)
+        tops = np.abs(samples / s).max(axis=1)
+        for by_row, top in ((False, np.full(len(tops), (x / s).max())), (True, tops)):
+            steps = (top / 127) ** 2 / 12 * float((s**2 * energy).sum())
+            error = float(((steps + rounded) / signal).mean())
+            if by_row not in best or error < best[by_row][0]:
+                best[by_row] = (error, s)
+    by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
+    error, s = best[by_row]
+    return Smoothing(channels=s, by_row=by_row, error=error)
+
+
+def _weight_error(samples: Float, weights: Sequence[Float], s: Float) -> Float:
+    """Energy that rounding the smoothed weights adds to the layers' results, by row."""
+    power = np.square(samples / s).sum(axis=1)
+    steps = sum(float(np.square(np.abs(m * s).max(axis=1) / 127).sum()) for m in weights)
+    return np.asarray(steps / 12 * power, np.float64)
