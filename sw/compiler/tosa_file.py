@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sw.compiler import tosa_schema as schema
+from sw.compiler.double_round import add_double_round
 from sw.compiler.errors import CompileError, GraphError
 from sw.compiler.flatbuffer_tables import FormatError, Table
 from sw.compiler.tosa import DTYPES, Graph, Op, Tensor
@@ -181,7 +182,10 @@ class _Reader:
             if record is not None
         }
         op.attributes = complete_attributes(op, given)
-        self.graph.ops.append(op)
+        if op.attributes.get("rounding_mode") == "DOUBLE_ROUND" and len(inputs) == 5:
+            add_double_round(self.graph, op)
+        else:
+            self.graph.ops.append(op)
 
     def _attribute(self, op: Op, record: Table, index: int, form: str) -> Any:
         if form == "ints":

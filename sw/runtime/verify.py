@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,15 +85,31 @@ def run_reference(
     graph: Graph, inputs: Mapping[str, Array], *, timeout_s: float = 600.0
 ) -> dict[str, Array]:
     """The reference model's outputs by graph output name."""
+    missing = [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise ReferenceModelError(f"verify: no value for graph input {missing[0]!r}")
+    values = {name: inputs[name] for name in graph.inputs}
+    return run_flatbuffer(
+        to_flatbuffer(graph), values, graph.outputs, name=graph.name, timeout_s=timeout_s
+    )
+
+
+def run_flatbuffer(
+    data: bytes,
+    inputs: Mapping[str, Array],
+    outputs: Sequence[str],
+    *,
+    name: str = "graph",
+    timeout_s: float = 600.0,
+) -> dict[str, Array]:
+    """The reference model's `outputs` of the TOSA file `data`, whose inputs are `inputs`."""
     model = find_reference_model()
     with tempfile.TemporaryDirectory(prefix="systola-verify-") as folder:
         directory = Path(folder)
-        (directory / "graph.tosa").write_bytes(to_flatbuffer(graph))
-        description = _description(graph)
-        for name, file in zip(graph.inputs, description["ifm_file"], strict=True):
-            if name not in inputs:
-                raise ReferenceModelError(f"verify: no value for graph input {name!r}")
-            np.save(directory / file, np.ascontiguousarray(inputs[name]))
+        (directory / "graph.tosa").write_bytes(data)
+        description = _description(list(inputs), list(outputs))
+        for array, file in zip(inputs.values(), description["ifm_file"], strict=True):
+            np.save(directory / file, np.asarray(array, order="C"))
         (directory / "desc.json").write_text(json.dumps(description))
         command = [*model, "--test_desc", "desc.json", "--tosa_level", "NONE"]
         try:
@@ -102,15 +118,15 @@ def run_reference(
             )
         except subprocess.TimeoutExpired:
             raise ReferenceModelError(
-                f"tosa_reference_model: not done after {timeout_s:g} s on graph {graph.name!r}"
+                f"tosa_reference_model: not done after {timeout_s:g} s on graph {name!r}"
             ) from None
         files = [directory / f for f in description["ofm_file"]]
         if done.returncode or not all(f.exists() for f in files):
             raise ReferenceModelError(
-                f"tosa_reference_model refused graph {graph.name!r} (exit {done.returncode}): "
+                f"tosa_reference_model refused graph {name!r} (exit {done.returncode}): "
                 f"{_complaint(done.stderr + done.stdout)}"
             )
-        return {n: np.load(f) for n, f in zip(graph.outputs, files, strict=True)}
+        return {n: np.load(f) for n, f in zip(outputs, files, strict=True)}
 
 
 def _complaint(log: str) -> str:
@@ -120,13 +136,13 @@ def _complaint(log: str) -> str:
     return "\n".join(lines[:8]) or log.strip()[-1000:]
 
 
-def _description(graph: Graph) -> dict[str, Any]:
+def _description(inputs: list[str], outputs: list[str]) -> dict[str, Any]:
     return {
         "tosa_file": "graph.tosa",
-        "ifm_name": list(graph.inputs),
-        "ifm_file": [f"input{i}.npy" for i in range(len(graph.inputs))],
-        "ofm_name": list(graph.outputs),
-        "ofm_file": [f"output{i}.npy" for i in range(len(graph.outputs))],
+        "ifm_name": inputs,
+        "ifm_file": [f"input{i}.npy" for i in range(len(inputs))],
+        "ofm_name": outputs,
+        "ofm_file": [f"output{i}.npy" for i in range(len(outputs))],
         "expected_failure": False,
     }
 
