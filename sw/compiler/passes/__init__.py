@@ -9,11 +9,18 @@ from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
+from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.tosa import Graph, Op
 
 Pass = Callable[[Graph], None]
 
-PASSES: tuple[Pass, ...] = (fold_constants, remove_identities, fold_pads, remove_dead_code)
+PASSES: tuple[Pass, ...] = (
+    fold_constants,
+    remove_identities,
+    fold_pads,
+    late_reshapes,
+    remove_dead_code,
+)
 
 
 def copy_graph(graph: Graph) -> Graph:
