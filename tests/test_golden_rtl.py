@@ -14,6 +14,7 @@ from golden_programs import (
     random_convolution,
     random_dma,
     random_matrix,
+    random_operator,
     random_vector,
     serial,
 )
@@ -25,7 +26,12 @@ from spec import Image, Instruction, NpuConfig, Opcode, preset
 from spec.isa import DType, Space
 
 TINY = preset("tiny")
-KINDS = {"matrix": random_matrix, "vector": random_vector, "convolution": random_convolution}
+KINDS = {
+    "matrix": random_matrix,
+    "vector": random_vector,
+    "operator": random_operator,
+    "convolution": random_convolution,
+}
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
 

@@ -7,8 +7,8 @@ import pytest
 
 from hw_gen.blocks.vector_lanes import CONTEXT, VectorLanes
 from spec import preset
-from spec.isa import Alu, Reduce, Scale
-from spec.numerics import apply_scale, wrap32
+from spec.isa import Alu, Reduce, Scale, Table
+from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
 from tests.hw_bench import simulate
 
 CONFIG = preset("tiny")
@@ -20,6 +20,18 @@ ALU = {
     Alu.SUB: lambda a, b: wrap32(a - b),
     Alu.MIN: np.minimum,
     Alu.MAX: np.maximum,
+    Alu.ASR: lambda a, b: a >> (b & 31),
+    Alu.ASR_ROUND: lambda a, b: ((a << 1 >> (b & 31)) + 1) >> 1,
+    Alu.LSL: lambda a, b: wrap32(a << (b & 31)),
+    Alu.LSR: lambda a, b: wrap32((a & 0xFFFFFFFF) >> (b & 31)),
+    Alu.AND: lambda a, b: a & b,
+    Alu.OR: lambda a, b: a | b,
+    Alu.XOR: lambda a, b: a ^ b,
+    Alu.EQ: lambda a, b: np.where(a == b, 1, 0),
+    Alu.GT: lambda a, b: np.where(a > b, 1, 0),
+    Alu.GE: lambda a, b: np.where(a >= b, 1, 0),
+    Alu.CLZ: lambda a, b: leading_zeros(a),
+    Alu.ABS: lambda a, b: wrap32(np.abs(a)),
 }
 REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minimum}
 
@@ -32,7 +44,7 @@ def random_context(rng):
     context.update(
         a_zp=rng.randint(-128, 127),
         bias=rng.randint(0, 1),
-        a_scale=rng.choice(list(Scale)[:3]),
+        a_scale=rng.choice(list(Scale)),
         a_mult=rng.randint(1 << 20, (1 << 31) - 1),
         a_shift=rng.randint(30, 45),
         a_min=a_bound[0],
@@ -51,10 +63,22 @@ def random_context(rng):
         o_zp=rng.randint(-128, 127),
         o_min=bound[0],
         o_max=bound[1],
-        table=rng.random() < 0.3,
+        table=rng.choice([Table.OFF, Table.OFF, Table.I8, Table.I16]),
+        a_one=rng.random() < 0.2,
+        b_one=rng.random() < 0.2,
+        b_none=rng.random() < 0.2,
     )
-    if context["table"]:
+    context["reduce_lanes"] = int(context["reduce"] != Reduce.NONE and rng.random() < 0.5)
+    if context["a_scale"] == Scale.OPERAND:
+        context["a_shift"] = rng.choice([0, 1, 63, rng.randint(0, 12)])
+    if context["alu"] in (Alu.EQ, Alu.GE) and rng.random() < 0.7:
+        context.update(a_zp=0, b_zp=0, bias=0, a_scale=Scale.OFF, b_scale=Scale.OFF, a_shl=0)
+    if context["alu"] > Alu.MAX and rng.random() < 0.7:
+        context.update(o_scale=Scale.OFF, o_min=I32[0], o_max=I32[1], table=Table.OFF)
+    if context["table"] == Table.I8:
         context.update(o_min=-128, o_max=127)
+    if context["table"] == Table.I16:
+        context.update(o_min=-(1 << 15), o_max=(1 << 15) - 1, o_zp=rng.randint(-(1 << 15), 1 << 15))
     return context
 
 
@@ -63,14 +87,20 @@ def reference(context, steps, params, table):
     out, running = [], None
     for step in steps:
         bias, mult, shift = params[step["param"]]
-        a = wrap32(step["a"] - context["a_zp"]) * step["inside"]
-        b = wrap32(step["b"] - context["b_zp"]) * step["inside"]
+        a, b = step["a"], step["b"]
+        a = np.full(LANES, a[0]) if context["a_one"] else a
+        b = np.full(LANES, b[0]) if context["b_one"] else b
+        b = b * 0 if context["b_none"] else b
+        a = wrap32(a - context["a_zp"]) * step["inside"]
+        b = wrap32(b - context["b_zp"]) * step["inside"]
         if context["bias"]:
             a = wrap32(a + bias)
         if context["a_scale"] == Scale.TENSOR:
             a = apply_scale(a, context["a_mult"], context["a_shift"])
         elif context["a_scale"] == Scale.CHANNEL:
             a = apply_scale(a, mult, shift)
+        elif context["a_scale"] == Scale.OPERAND:
+            a = multiply(a, b, context["a_shift"])
         if context["a_clamp"]:
             a = np.clip(a, context["a_min"], context["a_max"])
         a = wrap32(a << context["a_shl"])
@@ -82,31 +112,43 @@ def reference(context, steps, params, table):
                 start = {Reduce.SUM: 0, Reduce.MAX: I32[0], Reduce.MIN: I32[1]}
                 running = np.full(LANES, start[context["reduce"]], np.int64)
             if step["inside"]:
-                running = REDUCE[context["reduce"]](running, v)
+                used = np.arange(LANES) < (step["lanes"] if context["reduce_lanes"] else LANES)
+                running = np.where(used, REDUCE[context["reduce"]](running, v), running)
             v = running
+            if context["reduce_lanes"]:
+                combine = {Reduce.SUM: np.sum, Reduce.MAX: np.max, Reduce.MIN: np.min}
+                v = np.concatenate([[wrap32(combine[context["reduce"]](v))], v[1:]])
         if context["o_scale"] == Scale.TENSOR:
             v = apply_scale(v, context["o_mult"], context["o_shift"])
         elif context["o_scale"] == Scale.CHANNEL:
             v = apply_scale(v, mult, shift)
         v = np.clip(wrap32(v + context["o_zp"]), context["o_min"], context["o_max"])
-        if context["table"]:
-            v = table[v + 128]
+        if context["table"] == Table.I8:
+            v = table.view(np.int8)[v + 128]
+        elif context["table"] == Table.I16:
+            v = interpolate(table, v)
         if context["reduce"] == Reduce.NONE or step["red_last"]:
-            out.append(list(v))
+            out.append(list(v[:1] if context["reduce_lanes"] else v))
     return out
+
+
+def random_values(rng, reach):
+    return np.array([rng.randint(-reach, reach - 1) for _ in range(LANES)])
 
 
 def random_steps(rng):
     group = rng.randint(1, 4)
+    big, small = rng.choice([0, 0, 20]), rng.random() < 0.2
     steps = []
     for _ in range(rng.randint(1, 3)):
         param = rng.randrange(CONFIG.param_entries)
         for i in range(group):
             steps.append(
                 {
-                    "a": np.array([rng.randint(-(1 << 20), 1 << 20) for _ in range(LANES)]),
-                    "b": np.array([rng.randint(-128, 127) for _ in range(LANES)]),
+                    "a": random_values(rng, 2 if small else rng.choice([1 << 20, 1 << 31])),
+                    "b": np.array([rng.randint(-128, 127) for _ in range(LANES)]) << big,
                     "param": param,
+                    "lanes": rng.randint(1, LANES),
                     "inside": int(rng.random() < 0.85),
                     "red_first": int(i == 0),
                     "red_last": int(i == group - 1),
@@ -143,7 +185,7 @@ def test_lanes_equal_the_specification(seed):
         entry = bias.astype("<i4").tobytes() + mult.astype("<i4").tobytes()
         entry += shift.astype("i1").tobytes()
         image += entry.ljust(CONFIG.param_entry_bytes, b"\0")
-    table = np.array([rng.randint(-128, 127) for _ in range(256)])
+    table = np.array([rng.randint(-(1 << 15), (1 << 15) - 1) for _ in range(513)], "<i2")
     program = [(random_context(rng), random_steps(rng)) for _ in range(25)]
     dut = VectorLanes(CONFIG)
     got, expected = [], []
@@ -152,13 +194,13 @@ def test_lanes_equal_the_specification(seed):
 
     async def drive(ctx):
         await write_memory(ctx, dut.param_write, image)
-        await write_memory(ctx, dut.table_write, table.astype("i1").tobytes())
+        await write_memory(ctx, dut.table_write, table.tobytes())
         for context, steps in program:
             for n, step in enumerate(steps):
                 while rng.random() < 0.2:
                     ctx.set(dut.valid, 0)
                     await tick(ctx)
-                flags = ("inside", "red_first", "red_last", "param")
+                flags = ("inside", "red_first", "red_last", "param", "lanes")
                 ctx.set(dut.tag, {"first": n == 0, **{k: step[k] for k in flags}})
                 ctx.set(dut.context, context if n == 0 else random_context(rng))
                 ctx.set(dut.a, pack(step["a"]))
@@ -175,6 +217,7 @@ def test_lanes_equal_the_specification(seed):
             if plain or ctx.get(dut.o_tag.red_last):
                 word = ctx.get(dut.o)
                 lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(LANES)]
+                lanes = lanes[:1] if ctx.get(dut.o_context.reduce_lanes) else lanes
                 got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
         await ctx.tick()
 

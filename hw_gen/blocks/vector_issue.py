@@ -107,11 +107,13 @@ class VectorIssue(wiring.Component):
         n, from_acc = Signal(BYTES_BITS, name="n"), Signal(name="from_acc")
         inside, use_b = Signal(name="inside"), Signal(name="use_b")
         y, x = step.dy.as_signed(), step.dx.as_signed()
+        binary = Cat(instr.alu == kind for kind in Alu if not kind.unary).any()
+        uses_b = binary | (instr.a_scale == Scale.OPERAND)
         m.d.comb += [
             n.eq(last_or(step.at_last, instr.lane_loop, instr.lanes_last, instr.lanes)),
             from_acc.eq(instr.a_space == Space.ACC),
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
-            use_b.eq(inside & (instr.alu != Alu.PASS)),
+            use_b.eq(inside & uses_b & ~instr.b_none),
         ]
         return n, from_acc, inside, use_b
 
@@ -119,8 +121,13 @@ class VectorIssue(wiring.Component):
         """Drives `bad`; returns the bytes of A and of B."""
         cfg, step, instr = self._config, self.step.payload, self.instr
         totals = [Signal(BYTES_BITS, name=f"{x}_bytes") for x in "abo"]
-        for total, dtype in zip(totals, (instr.a_type, instr.b_type, instr.o_type), strict=True):
-            m.d.comb += total.eq(n << type_shift(dtype))
+        for total, dtype, one in zip(
+            totals,
+            (instr.a_type, instr.b_type, instr.o_type),
+            (instr.a_one, instr.b_one, instr.reduce_lanes),
+            strict=True,
+        ):
+            m.d.comb += total.eq(Mux(one, 1, n) << type_shift(dtype))
         a_bytes, b_bytes, o_bytes = totals
         uses_param = (
             instr.bias | (instr.a_scale == Scale.CHANNEL) | (instr.o_scale == Scale.CHANNEL)

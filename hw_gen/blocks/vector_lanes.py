@@ -2,15 +2,17 @@
 
 from amaranth.hdl import *
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.params import ParamMemory
-from hw_gen.blocks.sram import Sram
+from hw_gen.blocks.vector_alu import IDENTITY, across, alu, combine
+from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
-from spec.isa import FORMATS, Alu, Field, Opcode, Reduce, Scale
+from spec.isa import FORMATS, Field, Opcode, Reduce, Scale
 
 CONTEXT = [
+    "a_one",
     "a_zp",
     "bias",
     "a_scale",
@@ -21,11 +23,14 @@ CONTEXT = [
     "a_max",
     "a_shl",
     "alu",
+    "b_one",
+    "b_none",
     "b_zp",
     "b_scale",
     "b_mult",
     "b_shift",
     "reduce",
+    "reduce_lanes",
     "o_scale",
     "o_mult",
     "o_shift",
@@ -77,8 +82,8 @@ def _clamp(value: Value, low: Value, high: Value) -> Value:
 
 
 class VectorLanes(wiring.Component):
-    """A -> zero point, bias, RESCALE, clamp, shift -> ALU with B -> reduce -> RESCALE -> clamp ->
-    TABLE.
+    """A -> zero point, bias, RESCALE, clamp, shift -> ALU with B -> reduce -> across lanes ->
+    RESCALE -> clamp -> TABLE.
 
     Members
     -------
@@ -89,7 +94,7 @@ class VectorLanes(wiring.Component):
     param_write, table_write : from the load engine.
     """
 
-    LATENCY = 9
+    LATENCY = 10
 
     def __init__(self, config: NpuConfig):
         self._config = config
@@ -124,12 +129,22 @@ class VectorLanes(wiring.Component):
         m.d.comb += [
             params.en[0].eq(valid[0]),
             params.addr[0].eq(tag[0].param),
-            params.en[1].eq(valid[5]),
-            params.addr[1].eq(tag[5].param),
+            params.en[1].eq(valid[6]),
+            params.addr[1].eq(tag[6].param),
         ]
-        results = [self._lane(m, c, valid, tag, ctx, params) for c in range(self._config.cols)]
+        lanes = range(self._config.cols)
+        values = [self._operate(m, c, valid, tag, ctx, params) for c in lanes]
+        values = self._across(m, values, valid[6], ctx[6])
+        results = [
+            self._finish(m, c, v, valid, ctx, params) for c, v in zip(lanes, values, strict=True)
+        ]
+        m.submodules.table = table = VectorTable(self._config)
+        connect(m, flipped(self.table_write), table.write)
         m.d.comb += [
-            self.o.eq(Cat(*self._table(m, results, valid, ctx))),
+            table.valid.eq(valid[9]),
+            table.kind.eq(ctx[9].table),
+            table.value.eq(Cat(*results)),
+            self.o.eq(table.o),
             self.o_valid.eq(valid[self.LATENCY]),
             self.o_tag.eq(tag[self.LATENCY]),
             self.o_context.eq(ctx[self.LATENCY]),
@@ -163,8 +178,8 @@ class VectorLanes(wiring.Component):
         shift = memory[64 * cols + 8 * c : 64 * cols + 8 * c + 6]
         return bias, mult, shift
 
-    def _lane(self, m: Module, c: int, valid, tag, ctx, params: ParamMemory) -> Signal:
-        """One lane up to the clamp (stages 1…8)."""
+    def _operate(self, m: Module, c: int, valid, tag, ctx, params: ParamMemory) -> Signal:
+        """One lane up to the reduction over loops (stages 1…6)."""
 
         def reg(name: str, width: int = 32) -> Signal:
             return Signal(signed(width), name=f"{name}_{c}")
@@ -173,14 +188,13 @@ class VectorLanes(wiring.Component):
             with m.If(valid[stage]):
                 m.d.sync += list(statements)
 
-        a1, b1, a2, b2, a4, b4, a5, b5, v6, v7, v8 = (
-            reg(n) for n in ("a1", "b1", "a2", "b2", "a4", "b4", "a5", "b5", "v6", "v7", "v8")
-        )
-        pa, pb, po = reg("pa", 64), reg("pb", 64), reg("po", 64)
-        m2, s2, s3 = reg("m2"), Signal(6, name=f"s2_{c}"), Signal(6, name=f"s3_{c}")
-        m6, s6 = reg("m6"), Signal(6, name=f"s6_{c}")
-        raw_a = self.a[32 * c : 32 * c + 32].as_signed()
-        raw_b = self.b[32 * c : 32 * c + 32].as_signed()
+        a1, b1, a2, b2, a3, b3 = (reg(n) for n in ("a1", "b1", "a2", "b2", "a3", "b3"))
+        a4, b4, a5, b5 = (reg(n) for n in ("a4", "b4", "a5", "b5"))
+        pa, pb, m2 = reg("pa", 64), reg("pb", 64), reg("m2")
+        s2, s3 = Signal(6, name=f"s2_{c}"), Signal(6, name=f"s3_{c}")
+        raw_a = Mux(ctx[0].a_one, self.a[:32], self.a[32 * c : 32 * c + 32]).as_signed()
+        raw_b = Mux(ctx[0].b_one, self.b[:32], self.b[32 * c : 32 * c + 32]).as_signed()
+        raw_b = Mux(ctx[0].b_none, 0, raw_b)
         at(
             0,
             a1.eq(Mux(tag[0].inside, raw_a - ctx[0].a_zp, 0)),
@@ -188,94 +202,80 @@ class VectorLanes(wiring.Component):
         )
         bias, mult, shift = self._param(params.data[0], c)
         channel = ctx[1].a_scale == Scale.CHANNEL
+        tensor = Mux(ctx[1].a_scale == Scale.OPERAND, b1, ctx[1].a_mult.as_signed())
         at(
             1,
             a2.eq(Mux(ctx[1].bias, a1 + bias, a1)),
             b2.eq(b1),
-            m2.eq(Mux(channel, mult, ctx[1].a_mult)),
+            m2.eq(Mux(channel, mult, tensor)),
             s2.eq(Mux(channel, shift, ctx[1].a_shift)),
         )
-        a3, b3 = reg("a3"), reg("b3")
         at(2, pa.eq(a2 * m2), pb.eq(b2 * ctx[2].b_mult), a3.eq(a2), b3.eq(b2), s3.eq(s2))
+        scaled = Signal(signed(32), name=f"scaled_{c}")
+        with m.If(ctx[3].a_scale == Scale.OFF):
+            m.d.comb += scaled.eq(a3)
+        with m.Elif((ctx[3].a_scale == Scale.OPERAND) & (s3 == 0)):
+            m.d.comb += scaled.eq(pa)
+        with m.Else():
+            m.d.comb += scaled.eq(round_shift(pa, s3))
         at(
             3,
-            a4.eq(Mux(ctx[3].a_scale == Scale.OFF, a3, round_shift(pa, s3))),
+            a4.eq(scaled),
             b4.eq(Mux(ctx[3].b_scale == Scale.OFF, b3, round_shift(pb, ctx[3].b_shift))),
         )
         clamped = Mux(ctx[4].a_clamp, _clamp(a4, ctx[4].a_min, ctx[4].a_max), a4)
         at(4, a5.eq((clamped << ctx[4].a_shl)[:32]), b5.eq(b4))
-        self._reduce(m, c, valid[5], tag[5], ctx[5], a5, b5, v6)
-        _, mult, shift = self._param(params.data[1], c)
-        channel = ctx[6].o_scale == Scale.CHANNEL
-        m.d.comb += [
-            m6.eq(Mux(channel, mult, ctx[6].o_mult)),
-            s6.eq(Mux(channel, shift, ctx[6].o_shift)),
-        ]
-        s7 = Signal(6, name=f"s7_{c}")
-        at(6, po.eq(v6 * m6), v7.eq(v6), s7.eq(s6))
-        scaled = Mux(ctx[7].o_scale == Scale.OFF, v7, round_shift(po, s7))
-        moved = reg("moved")
-        m.d.comb += moved.eq(scaled + ctx[7].o_zp)
-        at(7, v8.eq(_clamp(moved, ctx[7].o_min, ctx[7].o_max)))
-        return v8
+        v = alu(m, str(c), ctx[5].alu, a5, b5)
+        return self._reduce(m, c, valid[5], tag[5], ctx[5], v)
 
-    def _reduce(self, m: Module, c: int, valid, tag, ctx, a, b, out: Signal) -> None:
-        """ALU, then combine with the running value of the reduction, which `out` holds."""
-        v = Signal(signed(32), name=f"alu_{c}")
-        with m.Switch(ctx.alu):
-            with m.Case(Alu.ADD):
-                m.d.comb += v.eq(a + b)
-            with m.Case(Alu.SUB):
-                m.d.comb += v.eq(a - b)
-            with m.Case(Alu.MIN):
-                m.d.comb += v.eq(Mux(a < b, a, b))
-            with m.Case(Alu.MAX):
-                m.d.comb += v.eq(Mux(a > b, a, b))
-            with m.Default():
-                m.d.comb += v.eq(a)
+    def _reduce(self, m: Module, c: int, valid, tag, ctx, v: Signal) -> Signal:
+        """Stage 6: the running value of the reduction, which the result holds."""
+        out = Signal(signed(32), name=f"v6_{c}")
         running = Signal(signed(32), name=f"running_{c}")
-        start, merged = Signal.like(running, name=f"start_{c}"), Signal.like(v, name=f"merged_{c}")
+        start, takes = Signal.like(running, name=f"start_{c}"), Signal(name=f"takes_{c}")
         with m.Switch(ctx.reduce):
-            with m.Case(Reduce.SUM):
-                m.d.comb += [start.eq(0), merged.eq(running + v)]
-            with m.Case(Reduce.MAX):
-                m.d.comb += [start.eq(-(1 << 31)), merged.eq(Mux(v > running, v, running))]
-            with m.Case(Reduce.MIN):
-                m.d.comb += [start.eq((1 << 31) - 1), merged.eq(Mux(v < running, v, running))]
-            with m.Default():
-                m.d.comb += merged.eq(v)
-        m.d.comb += running.eq(Mux(tag.red_first, start, out))
+            for kind, identity in IDENTITY.items():
+                with m.Case(kind):
+                    m.d.comb += start.eq(identity)
+        m.d.comb += [
+            running.eq(Mux(tag.red_first, start, out)),
+            # Across lanes, those not in use must not count.
+            takes.eq(tag.inside & (~ctx.reduce_lanes | (c < tag.lanes))),
+        ]
         with m.If(valid):
-            with m.If(tag.inside | (ctx.reduce == Reduce.NONE)):
-                m.d.sync += out.eq(merged)
+            with m.If(ctx.reduce == Reduce.NONE):
+                m.d.sync += out.eq(v)
+            with m.Elif(takes):
+                m.d.sync += out.eq(combine(ctx.reduce, v, running))
             with m.Else():
                 m.d.sync += out.eq(running)
-
-    def _table(self, m: Module, values: list[Signal], valid, ctx) -> list[Value]:
-        """Stage 9: each lane reads a row of TABLE and picks its byte, or passes."""
-        cfg = self._config
-        bus = cfg.bus_bytes
-        row_bits = (bus - 1).bit_length()
-        out: list[Value] = []
-        picks = [Signal(8, name=f"pick_{c}") for c in range(cfg.cols)]
-        for c, value in enumerate(values):
-            m.submodules[f"table_{c}"] = ram = Sram(
-                depth=-(-cfg.table_bytes // bus), width=8 * bus, granularity=8
-            )
-            m.d.comb += [
-                picks[c].eq(value[:8] ^ 0x80),
-                ram.r_en.eq(valid[8] & ctx[8].table),
-                ram.r_addr.eq(picks[c] >> row_bits),
-                ram.w_addr.eq(self.table_write.addr >> row_bits),
-                ram.w_data.eq(self.table_write.data),
-                ram.w_en.eq(Mux(self.table_write.valid, self.table_write.strobe, 0)),
-            ]
-            late = Signal(row_bits, name=f"byte_{c}")
-            passed = Signal(signed(32), name=f"v9_{c}")
-            with m.If(valid[8]):
-                m.d.sync += [late.eq(picks[c]), passed.eq(value)]
-            looked = ram.r_data.word_select(late, 8).as_signed()
-            wide = Signal(signed(32), name=f"out_{c}")
-            m.d.comb += wide.eq(Mux(ctx[9].table, looked, passed))
-            out.append(wide)
         return out
+
+    def _across(self, m: Module, values: list[Signal], valid, ctx) -> list[Signal]:
+        """Stage 7: lane 0 takes what all lanes together are."""
+        out = [Signal(signed(32), name=f"v7_{c}") for c in range(len(values))]
+        with m.If(valid):
+            m.d.sync += [new.eq(old) for new, old in zip(out, values, strict=True)]
+            with m.If(ctx.reduce_lanes):
+                m.d.sync += out[0].eq(across(m, ctx.reduce, values))
+        return out
+
+    def _finish(self, m: Module, c: int, value, valid, ctx, params: ParamMemory) -> Signal:
+        """One lane from the result's RESCALE to the clamp (stages 8 and 9)."""
+        po, v8 = Signal(signed(64), name=f"po_{c}"), Signal(signed(32), name=f"v8_{c}")
+        moved, v9 = Signal(signed(32), name=f"moved_{c}"), Signal(signed(32), name=f"v9_{c}")
+        m7, s7 = Signal(signed(32), name=f"m7_{c}"), Signal(6, name=f"s7_{c}")
+        s8 = Signal(6, name=f"s8_{c}")
+        _, mult, shift = self._param(params.data[1], c)
+        channel = ctx[7].o_scale == Scale.CHANNEL
+        m.d.comb += [
+            m7.eq(Mux(channel, mult, ctx[7].o_mult)),
+            s7.eq(Mux(channel, shift, ctx[7].o_shift)),
+        ]
+        with m.If(valid[7]):
+            m.d.sync += [po.eq(value * m7), v8.eq(value), s8.eq(s7)]
+        scaled = Mux(ctx[8].o_scale == Scale.OFF, v8, round_shift(po, s8))
+        m.d.comb += moved.eq(scaled + ctx[8].o_zp)
+        with m.If(valid[8]):
+            m.d.sync += v9.eq(_clamp(moved, ctx[8].o_min, ctx[8].o_max))
+        return v9

@@ -75,12 +75,13 @@ class VectorWriter(wiring.Component):
         )
         writes = (self.context.reduce == Reduce.NONE) | self.tag.red_last
         needed = writes | self.tag.fires
+        lanes = Mux(self.context.reduce_lanes, 1, self.tag.lanes)
         pop, claimed = Signal(), Signal(range(DEPTH + 1))
         m.d.comb += [
             entry.value.eq(self._packed(m)),
             entry.o.eq(self.tag.o),
-            entry.lanes.eq(self.tag.lanes),
-            entry.bytes.eq(self.tag.lanes << size),
+            entry.lanes.eq(lanes),
+            entry.bytes.eq(lanes << size),
             entry.fires.eq(self.tag.fires),
             entry.write.eq(writes),
             entry.to_acc.eq(self.context.o_space == Space.ACC),
