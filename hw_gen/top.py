@@ -14,6 +14,7 @@ from hw_gen.blocks.matrix import MatrixEngine
 from hw_gen.blocks.registers import Registers
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.semaphores import Semaphores
+from hw_gen.blocks.spad_share import SpadShare
 from hw_gen.blocks.store import StoreEngine
 from hw_gen.blocks.vector import VectorEngine
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
@@ -50,6 +51,7 @@ class Npu(wiring.Component):
         fetch, load, store = Fetch(cfg), LoadEngine(cfg), StoreEngine(cfg)
         matrix, vector = MatrixEngine(cfg), VectorEngine(cfg)
         mux, acc = AxiReadMux(cfg), Accumulator(cfg)
+        share = SpadShare(cfg, 3)
         depthwise = [DepthwiseEngine(cfg)] if cfg.depthwise else []
         waits = [matrix.wait, matrix.wait_weights, vector.wait, load.wait, store.wait]
         waits += [engine.wait for engine in depthwise]
@@ -66,7 +68,7 @@ class Npu(wiring.Component):
             *((Engine.DEPTHWISE, engine.post_read) for engine in depthwise),
         ]
         reads = [matrix.act, matrix.wgt, *(engine.spad for engine in depthwise)]
-        reads += [vector.a, vector.b, store.spad]
+        reads += [vector.a, vector.b, share.o]
         writes = [vector.out]
         sems = Semaphores(cfg, waiters=len(waits), posters=len(posts))
         spad = Scratchpad(cfg, reads=len(reads), writes=len(writes))
@@ -79,6 +81,7 @@ class Npu(wiring.Component):
             ("vector", vector),
             ("read_mux", mux),
             ("accumulator", acc),
+            ("share", share),
             ("scratchpad", spad),
         ):
             m.submodules[name] = reset(block)
@@ -95,6 +98,9 @@ class Npu(wiring.Component):
             (fetch.o_vector, vector.i),
             *zip(waits, sems.wait, strict=True),
             *zip((post for _, post in posts), sems.post, strict=True),
+            (load.index, share.i[0]),
+            (store.index, share.i[1]),
+            (store.spad, share.i[2]),
             *zip(reads, spad.read, strict=True),
             *zip(writes, spad.write, strict=True),
             (load.param, vector.param_write),

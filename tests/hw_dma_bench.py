@@ -19,12 +19,15 @@ def small(**changes):
     return NpuConfig(**{**sizes, **changes})
 
 
-def runs_of(instruction):
-    """(memory offset, chip address) of every step, in order."""
+def runs_of(instruction, spad=b""):
+    """(memory offset, chip address) of every step, in order; spad: where the indices are."""
     loops = instruction["loop"]
     for idx in loop_steps(loops):
         pairs = list(zip(idx, loops, strict=True))
         mem = instruction["mem_base"] + sum(i * loop["mem"] for i, loop in pairs)
+        if instruction["indexed"]:
+            at = instruction["index_base"] + 4 * idx[0]
+            mem += int.from_bytes(spad[at : at + 4], "little", signed=True)
         chip = instruction["chip_base"] + sum(i * loop["chip"] for i, loop in pairs)
         yield mem % (1 << 40), chip % (1 << 24)
 
@@ -78,6 +81,8 @@ class DmaBench:
             config, MEMORY, latency=latency, stall=stall, seed=seed, errors=errors
         )
         self.spad = SpadModel(config, stall=spad_stall, seed=seed)
+        self.indices = SpadModel(config, stall=spad_stall, seed=seed + 1)
+        self.indices.data = self.spad.data
         self.memory_before = bytes(self.memory.data)
         self.spad_before = bytes(self.spad.data)
         rng = random.Random(seed)
@@ -139,6 +144,7 @@ class LoadBench(DmaBench):
         return [
             on(self.memory.reads, self.dut.axi),
             on(self.spad.posted, self.dut.spad),
+            on(self.indices.reads, self.dut.index),
             on(self._param_writes, self.dut.param),
             on(self._table_writes, self.dut.table),
         ]
@@ -153,7 +159,7 @@ class LoadBench(DmaBench):
         }
         for instruction in self.program:
             base, run = self.bases[instruction["region"]], instruction["run"]
-            for mem, chip in runs_of(instruction):
+            for mem, chip in runs_of(instruction, self.spad_before):
                 data = self.memory.data[base + mem : base + mem + run]
                 if instruction["fill"]:
                     data = bytes([instruction["fill_value"]]) * run
@@ -175,6 +181,7 @@ class StoreBench(DmaBench):
         return [
             on(self.memory.writes, self.dut.axi),
             on(self.spad.reads, self.dut.spad),
+            on(self.indices.reads, self.dut.index),
             self._count,
         ]
 
@@ -188,7 +195,7 @@ class StoreBench(DmaBench):
         memory, written = bytearray(self.memory_before), 0
         for instruction in self.program:
             base, run = self.bases[instruction["region"]], instruction["run"]
-            for mem, chip in runs_of(instruction):
+            for mem, chip in runs_of(instruction, self.spad_before):
                 memory[base + mem : base + mem + run] = self.spad_before[chip : chip + run]
                 written += run
         assert self.fault is None

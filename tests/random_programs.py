@@ -8,6 +8,7 @@ are random as far as they still order what must be.
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,9 @@ from golden_programs import (
     random_depthwise,
     random_dma,
     random_fused,
+    random_indexed,
     random_matrix,
+    random_operator,
     random_vector,
 )
 from golden_reference import Reference, randomize, walk
@@ -149,8 +152,10 @@ class Program:
         ]
 
     def _random(self) -> tuple[Opcode, Values]:
-        kinds = (self._transfer, self._transfer, self._parameters)
-        compute = [random_matrix, random_convolution, random_vector, random_vector, random_fused]
+        transfers = (random_dma, random_dma, random_indexed, random_indexed)
+        kinds = (*(partial(self._transfer, make) for make in transfers), self._parameters)
+        compute = [random_matrix, random_convolution, random_vector, random_fused]
+        compute += [random_operator, random_operator, random_operator]
         if self.config.depthwise:
             compute += [random_depthwise, random_depthwise]
         compute = (*compute, *self.more)
@@ -165,13 +170,17 @@ class Program:
     def _moved(self, values: Values, name: str) -> Any:
         """Scratchpad and accumulator addresses move to the window."""
         space = {"wgt_base": Space.SPAD, "act_base": Space.SPAD, "b_base": Space.SPAD}
-        space |= {"acc_base": Space.ACC, "chip_base": values.get("space", Space.SPAD)}
+        space |= {
+            "index_base": Space.SPAD,
+            "acc_base": Space.ACC,
+            "chip_base": values.get("space", Space.SPAD),
+        }
         space |= {f"{operand}_base": values.get(f"{operand}_space") for operand in "ao"}
         shift = {Space.SPAD: self.spad_at, Space.ACC: self.acc_at}
         return values[name] + shift.get(space[name], 0) if name in space else values[name]
 
-    def _transfer(self) -> tuple[Opcode, Values]:
-        made = random_dma(self.rng, self.area, MEMORY_BYTES)
+    def _transfer(self, make: Callable[..., Instruction]) -> tuple[Opcode, Values]:
+        made = make(self.rng, self.area, MEMORY_BYTES)
         values = dict(made.values)
         if made.opcode is Opcode.LOAD and values["region"] == REGION_CONST:
             values["mem_base"] += self._at("more")

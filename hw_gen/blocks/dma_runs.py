@@ -35,8 +35,10 @@ class RunStage(wiring.Component):
     i : ``In(stream)`` of steps of the instruction ``instr`` with index ``index``.
     bases : the base registers.
     o : ``Out(stream)`` of `run_layout` with `tag_layout`. Fills have their chip address as `addr`.
-    fault, fault_index : the run held here does not lie in the memory it is for, or (PARAM, TABLE)
-        has another alignment in memory than on chip; it is never passed on.
+    indexed, fresh, at : the run's address lacks an index; the run is the first of its iteration of
+        loop 0; where the index of that iteration is in the scratchpad.
+    fault, fault_index : the run held here, or its index, does not lie in the memory it is for, or
+        (PARAM, TABLE) it has another alignment in memory than on chip; it is never passed on.
     empty : no run is held.
     """
 
@@ -51,6 +53,9 @@ class RunStage(wiring.Component):
                 "index": In(INDEX_BITS),
                 "bases": In(config.axi_addr_bits).array(REGIONS),
                 "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),
+                "indexed": Out(1),
+                "fresh": Out(1),
+                "at": Out(CHIP_BITS),
                 "fault": Out(1),
                 "fault_index": Out(INDEX_BITS),
                 "empty": Out(1),
@@ -68,7 +73,7 @@ class RunStage(wiring.Component):
                     m.d.comb += base.eq(self.bases[region])
         m.d.comb += [
             self.i.ready.eq(~valid | (self.o.valid & self.o.ready)),
-            bad.eq(self._bad(m, run)),
+            bad.eq(self._bad(m, run) | (self.indexed & (self.at > self._config.spad_bytes - 4))),
             self.o.valid.eq(valid & ~bad),
             self.o.payload.eq(run),
             self.fault.eq(valid & bad),
@@ -78,6 +83,13 @@ class RunStage(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
+                m.d.sync += self.indexed.eq(instr.indexed)
+                with m.If(instr.indexed):
+                    fresh = step.at_first[1:].all()
+                    m.d.sync += [
+                        self.fresh.eq(fresh),
+                        self.at.eq(Mux(step.first, instr.index_base, self.at + (fresh << 2))),
+                    ]
                 m.d.sync += [
                     run.addr.eq(base + step.mem),
                     run.chip.eq(step.chip),

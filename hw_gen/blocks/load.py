@@ -5,13 +5,14 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import lane_bits
+from hw_gen.blocks.dma_index import IndexStage
 from hw_gen.blocks.dma_runs import RunStage
 from hw_gen.blocks.load_requests import LoadRequests
 from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.interfaces import EngineStatus, axi_read, spad_posted, table_write
+from hw_gen.interfaces import EngineStatus, axi_read, spad_posted, spad_read, table_write
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import REGIONS, Opcode
@@ -30,7 +31,7 @@ class LoadEngine(wiring.Component):
     -------
     i : ``In(stream)`` of `queued_layout`. bases : the base registers.
     axi : AR and R channels, id 1.
-    spad, param, table : where the bytes go.
+    spad, param, table : where the bytes go. index : reads of indices.
     wait, post : semaphores.
     halt : a fault happened somewhere: request nothing more, write nothing more, take what was
         requested. Left by reset only. Own faults act like it.
@@ -50,6 +51,7 @@ class LoadEngine(wiring.Component):
                 "axi": Out(axi_read(config)),
                 "bases": In(config.axi_addr_bits).array(REGIONS),
                 "spad": Out(spad_posted(config)),
+                "index": Out(spad_read(config)),
                 "param": Out(table_write(config, TABLE_ADDR_BITS)),
                 "table": Out(table_write(config, TABLE_ADDR_BITS)),
                 "wait": Out(WaitPort),
@@ -66,12 +68,15 @@ class LoadEngine(wiring.Component):
             Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)}
         )
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
+        m.submodules.indices = indices = IndexStage(config, runs.tag)
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
-        connect(m, runs.o, requests.i)
+        connect(m, runs.o, indices.i)
+        connect(m, indices.o, requests.i)
+        connect(m, indices.spad, flipped(self.index))
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
         connect(m, posts.o, flipped(self.post))
@@ -84,12 +89,18 @@ class LoadEngine(wiring.Component):
             posts.fire.eq(writer.fire),
         ]
         halted = self._faults(m, runs, writer)
+        m.d.comb += [
+            indices.indexed.eq(runs.indexed),
+            indices.fresh.eq(runs.fresh),
+            indices.at.eq(runs.at),
+            indices.halt.eq(halted),
+        ]
         self._issue(m, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
         waiting_ar = self.axi.arvalid & ~self.axi.arready
-        empty = runs.empty & requests.empty & ~queued & writer.empty
+        empty = runs.empty & indices.empty & requests.empty & ~queued & writer.empty
         empty = empty & ~self.axi.arvalid
         with m.If(writer.wrote | requested):
             m.d.comb += self.status.stall.eq(Stall.BUSY)

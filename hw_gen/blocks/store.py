@@ -5,6 +5,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
+from hw_gen.blocks.dma_index import IndexStage
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
@@ -26,7 +27,7 @@ class StoreEngine(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `queued_layout`. bases : the base registers.
-    axi : AW, W and B channels, id 0. spad : reads.
+    axi : AW, W and B channels, id 0. spad, index : reads of data and of indices.
     wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
         scratchpad has been read.
     w_bytes : bytes that memory took in this cycle.
@@ -46,6 +47,7 @@ class StoreEngine(wiring.Component):
                 "axi": Out(axi_write(config)),
                 "bases": In(config.axi_addr_bits).array(REGIONS),
                 "spad": Out(spad_read(config)),
+                "index": Out(spad_read(config)),
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),
                 "post_read": Out(PostStream),
@@ -64,13 +66,16 @@ class StoreEngine(wiring.Component):
             post_points=POINTS,
         )
         m.submodules.runs = runs = RunStage(config, Opcode.STORE, seq.step_layout)
+        m.submodules.indices = indices = IndexStage(config, runs.tag)
         m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
         m.submodules.reader = reader = StoreReader(config, runs.tag)
         m.submodules.done = done = PostQueue(config.outstanding)
         m.submodules.read = read = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
-        connect(m, runs.o, split.i)
+        connect(m, runs.o, indices.i)
+        connect(m, indices.o, split.i)
+        connect(m, indices.spad, flipped(self.index))
         connect(m, seq.post[_DONE], done.i)
         connect(m, seq.post[_READ], read.i)
         connect(m, seq.wait, flipped(self.wait))
@@ -88,8 +93,21 @@ class StoreEngine(wiring.Component):
         self._write(m, reader)
         bad, bad_index = self._respond(m, pending, done)
         self._faults(m, runs, bad, bad_index, halted)
-        m.d.comb += reader.halt.eq(halted)
-        empty = runs.empty & split.empty & reader.empty & ~self.axi.awvalid & (pending.level == 0)
+        m.d.comb += [
+            indices.indexed.eq(runs.indexed),
+            indices.fresh.eq(runs.fresh),
+            indices.at.eq(runs.at),
+            indices.halt.eq(halted),
+            reader.halt.eq(halted),
+        ]
+        empty = (
+            runs.empty
+            & indices.empty
+            & split.empty
+            & reader.empty
+            & ~self.axi.awvalid
+            & (pending.level == 0)
+        )
         self._status(m, seq, reader, empty, done.empty & read.empty, pending.level != 0)
         return m
 
