@@ -141,12 +141,16 @@ class ConvLoads(LayerEmitter):
             mem = view.offset + piece.c0 * row + blocks[0] * cols
             if self.layer.weights_by_image:
                 mem += step.tile.batch * view.strides[0]
-            mem += piece.kh0 * self.geo.kernel[1] * view.strides[2]
-            taps = piece.kernel_rows * self.geo.kernel[1]
+            mem += piece.kh0 * self.layer.weight_row
+            taps = self.geo.kernel[1]
             loops = [
                 {"count": len(blocks), "mem": cols, "chip": whole},
-                {"count": piece.channels, "mem": row, "chip": taps * width},
+                {"count": piece.channels, "mem": row, "chip": piece.kernel_rows * taps * width},
             ]
+            if piece.kernel_rows > 1:
+                loops.append(
+                    {"count": piece.kernel_rows, "mem": self.layer.weight_row, "chip": taps * width}
+                )
             if taps > 1:
                 loops.append({"count": taps, "mem": view.strides[2], "chip": width})
             run = width

@@ -184,8 +184,8 @@ class ConvLayer(Layer):
     """CONV2D, fully connected or MATMUL with its epilogue.
 
     `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` has them in memory, as
-    [batch or 1, IC, KH·KW, OC]. `pad` is (top, left); the other sides follow from the output's
-    size.
+    [batch or 1, IC, KH·KW, OC]; `weight_pitch`: bytes between its kernel rows, where it is a part.
+    `pad` is (top, left); the other sides follow from the output's size.
     """
 
     input: View
@@ -198,6 +198,7 @@ class ConvLayer(Layer):
     weight_zp: int = 0
     weights: NDArray[np.int8] | None = None
     weight_view: View | None = None
+    weight_pitch: int = 0
     residual: Residual | None = None
 
     @property
@@ -206,6 +207,12 @@ class ConvLayer(Layer):
         added = () if self.residual is None else (self.residual.operand.view,)
         params = () if self.epilogue.params is None else (self.epilogue.params,)
         return (self.input, *weight, *added, *params)
+
+    @property
+    def weight_row(self) -> int:
+        """Bytes between kernel rows of `weight_view`."""
+        assert self.weight_view is not None
+        return self.weight_pitch or self.kernel[1] * self.weight_view.strides[2]
 
     @property
     def weights_by_image(self) -> bool:

@@ -27,11 +27,13 @@ from sw.compiler.lower_gather import GatherLowering
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_moves import MoveLowering
 from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
+from sw.compiler.lower_transpose_conv import TransposeConvLowering
+from sw.compiler.split import split
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ConvLowering, MoveLowering, ReduceLowering, GatherLowering):
+class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ReduceLowering, GatherLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -42,7 +44,8 @@ class Lowering(ConvLowering, MoveLowering, ReduceLowering, GatherLowering):
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)
-        return LayerProgram(layers=tuple(self.layers), storage=self.storage)
+        layers = tuple(part for layer in self.layers for part in split(layer))
+        return LayerProgram(layers=layers, storage=self.storage)
 
     def _handler(self, op: Op) -> Callable[[Op], None]:
         handlers: dict[str, Callable[[Op], None]] = {

@@ -1,9 +1,8 @@
-"""Lowering of CONV3D and TRANSPOSE_CONV2D: a rearranged input, and a CONV2D over it."""
+"""Lowering of CONV3D: a rearranged input, and a CONV2D over it."""
 
 import math
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sw.compiler.layers import ConvLayer, MoveLayer, View, dense
@@ -37,18 +36,6 @@ class ConvLowering(ProductLowering):
             dilation=(dilation[1], dilation[2]),
             pad=(pad[2], pad[4]),
         )
-
-    def transpose_conv2d(self, op: Op) -> None:
-        """TRANSPOSE_CONV2D: zero points between the pixels, and the kernel turned around."""
-        _, kh, kw, _ = self.graph.tensors[op.inputs[1]].shape
-        top, _, left, _ = op.attributes["out_pad"]
-        view = self._spread(op, op.attributes["stride"])
-
-        def turned(weights: NDArray[Any]) -> NDArray[Any]:
-            return np.ascontiguousarray(weights[:, ::-1, ::-1])
-
-        pad = (kh - 1 + top, kw - 1 + left)
-        self._product_of(op, view, (kh, kw), turned, (3, 1, 2, 0), turn=(1, 2), pad=pad)
 
     def _product_of(
         self,
@@ -116,27 +103,6 @@ class ConvLowering(ProductLowering):
         target = (image, *view.strides, c, 1)
         rows = [(size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)]
         self._arrange(op, root, offset, view, rows)
-        return view
-
-    def _spread(self, op: Op, stride: tuple[int, int]) -> View:
-        """The input with stride − 1 zero points between neighbouring pixels."""
-        if stride == (1, 1):
-            return self.image(op.inputs[0])
-        placed = self.storage.get(op.inputs[0])
-        n, h, w, c = placed.shape
-        sy, sx = stride
-        shape = (n, (h - 1) * sy + 1, (w - 1) * sx + 1, c)
-        root = self.storage.add_temp(f"{op.outputs[0]}.spread", math.prod(shape))
-        view = dense(root, "int8", shape)
-        flat = dense(root, "int8", (1, 1, 1, math.prod(shape)))
-        self._arrange(op, placed.root, 0, flat, [(math.prod(shape), 0, 0, 0, 1)])
-        image, row, pixel = view.strides
-        target = (image, sy * row, sx * pixel, 1)
-        rows = [
-            (size, size, 0, a, b)
-            for size, a, b in zip(placed.shape, placed.strides, target, strict=True)
-        ]
-        self._arrange(op, placed.root, placed.offset, view, rows)
         return view
 
     def _arrange(self, op: Op, tensor: str, offset: int, output: View, rows: Rows) -> None:

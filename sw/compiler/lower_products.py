@@ -60,7 +60,7 @@ class ProductLowering(RuntimeOperands):
             return epilogue
         start, stop = outs or (0, self.graph.tensors[op.outputs[0]].shape[-1])
         label = f"{op.outputs[0]}.{start}"
-        return self.packed(op, epilogue, op.inputs[2], (start, stop), label)
+        return self.packed(op, epilogue, self.storage.get(op.inputs[2]), (start, stop), label)
 
     def _product(
         self, op: Op, shape: tuple[int, int, int, int], **values: Any

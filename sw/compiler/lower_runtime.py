@@ -60,9 +60,17 @@ class RuntimeOperands(LayerBuilder):
         root = self.storage.add_temp(f"{op.outputs[0]}.weights{c0}", n * taps * oc)
         view = dense(root, "int8", (1, n, taps, oc))
         label = f"{op.name}.weights"
+        self.fill(op, placed, dense(root, "int8", (1, 1, 1, n * taps * oc)), zero_point)
+        a = placed.strides
+        rows = [(n, a[2], taps * oc + m), (kh, a[0], kw * oc), (kw, a[1], oc), (m, a[3], 1)]
+        self._scatter(op, placed, view, label, rows, c0 * a[2])
+        return view
+
+    def fill(self, op: Op, placed: Placed, view: View, value: int) -> None:
+        """A layer that fills the row `view` with a value; it reads nothing of `placed`."""
         self.layers.append(
             MoveLayer(
-                name=label,
+                name=f"{op.name}.fill",
                 output=view,
                 ops=("PAD",),
                 source=op.source,
@@ -71,15 +79,11 @@ class RuntimeOperands(LayerBuilder):
                 source_shape=(0,),
                 source_strides=(0,),
                 before=(0,),
-                value=zero_point,
-                shape=(n * taps * oc,),
-                target_strides=(1,),
+                value=value,
+                shape=(view.shape[3],),
+                target_strides=(view.item,),
             )
         )
-        a = placed.strides
-        rows = [(n, a[2], taps * oc + m), (kh, a[0], kw * oc), (kw, a[1], oc), (m, a[3], 1)]
-        self._scatter(op, placed, view, label, rows, c0 * a[2])
-        return view
 
     def repeated(self, op: Op, name: str, times: int) -> View:
         """NHWC tensor `name` with every channel `times` times in a row."""
@@ -93,16 +97,19 @@ class RuntimeOperands(LayerBuilder):
         return view
 
     def packed(
-        self, op: Op, epilogue: Epilogue, bias: str, outs: tuple[int, int], label: str
+        self, op: Op, epilogue: Epilogue, bias: Placed, outs: tuple[int, int], label: str
     ) -> Epilogue:
-        """The epilogue with parameter entries of output channels `outs` made when it runs."""
+        """The epilogue with parameter entries of output channels `outs` made when it runs.
+
+        `bias`: of all channels, or one for all.
+        """
         start, stop = outs
         cols, entry = self.config.cols, self.config.param_entry_bytes
         data = pack_params(replace(epilogue, bias=None), 0, stop - start, self.config)
         template = self.graph.add_constant(f"{label}.params", np.frombuffer(data, np.int8), "int8")
         root = self.storage.add_temp(f"{label}.packed", len(data))
         self.move(template, root, f"{op.name}.params", op.source)
-        placed = self.storage.get(bias)
+        placed = bias
         step = placed.strides[0] if placed.shape[0] > 1 else 0
         whole, rest = divmod(stop - start, cols)
         base = start * step
