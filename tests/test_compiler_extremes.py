@@ -1,0 +1,123 @@
+"""Windows at the limits of TOSA's level 8K: kernels of 8192, images of 65,537 columns."""
+
+from typing import Any
+
+import pytest
+from compiler_graphs import assert_compiles_exactly, random_inputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spec.config import preset
+from sw.compiler.split import Axis, pieces
+from sw.compiler.tosa import Graph
+
+
+def _product(kind: str, shapes: tuple[tuple[int, ...], ...], oc: int, **attributes: Any) -> Graph:
+    g = Graph(name=kind.lower())
+    x, w = (g.add_input(n, s) for n, s in zip("xw", shapes, strict=True))
+    zps = [g.add_constant("zp", [v], "int8") for v in (3, -2)]
+    g.outputs = [g.add_op(kind, [x, w, g.add_input("b", (oc,), "int32"), *zps], attributes)]
+    return g
+
+
+def _pool(kind: str, shape: tuple[int, ...], **attributes: Any) -> Graph:
+    g = Graph(name=kind.lower())
+    operands = [g.add_input("x", shape)]
+    if kind == "AVG_POOL2D":
+        operands += [g.add_constant("zp", [v], "int8") for v in (3, -4)]
+    g.outputs = [g.add_op(kind, operands, attributes)]
+    return g
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "oc", "attributes"),
+    [
+        (
+            "CONV2D",
+            ((1, 3, 3, 2), (3, 8192, 2, 2)),
+            3,
+            {
+                "stride": (8192, 8192),
+                "pad": (8189, 8192, 8189, 4097),
+                "dilation": (1, 4096),
+            },
+        ),
+        (
+            "DEPTHWISE_CONV2D",
+            ((1, 4, 4, 4), (1, 8192, 4, 2)),
+            8,
+            {
+                "stride": (8192, 8192),
+                "pad": (8188, 1, 8188, 8192),
+                "dilation": (8192, 1),
+            },
+        ),
+        (
+            "CONV3D",
+            ((1, 4, 2, 4, 4), (3, 2, 2, 8192, 4)),
+            3,
+            {"stride": (1, 1, 8192), "pad": (1, 0, 1, 0, 8188, 8192)},
+        ),
+        ("CONV2D", ((1, 2, 65_536, 1), (3, 2, 3, 1)), 3, {"stride": (1, 31), "pad": (0, 0, 1, 31)}),
+        (
+            "TRANSPOSE_CONV2D",
+            ((1, 3, 2, 2), (2, 1, 300, 2)),
+            2,
+            {"stride": (1, 300), "out_pad": (0, 0, -299, -290)},
+        ),
+    ],
+)
+def test_products_at_the_limits_are_exact(
+    kind: str, shapes: tuple[tuple[int, ...], ...], oc: int, attributes: dict[str, Any]
+) -> None:
+    g = _product(kind, shapes, oc, **attributes)
+    assert assert_compiles_exactly(g, preset("tiny"), random_inputs(g)) > 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "pad"),
+    [
+        ((1, 5, 6, 3), (8192, 3), (8192, 4), (8191, 8188, 0, 1)),
+        ((1, 3, 65_537, 1), (2, 3), (1, 2), (1, 0, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["AVG_POOL2D", "MAX_POOL2D"])
+def test_pools_at_the_limits_are_exact(
+    kind: str,
+    shape: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, ...],
+) -> None:
+    g = _pool(kind, shape, kernel=kernel, stride=stride, pad=pad)
+    for name in ("tiny", "default"):
+        assert_compiles_exactly(g, preset(name), random_inputs(g))
+
+
+@given(
+    size=st.integers(1, 70_000),
+    kernel=st.sampled_from([1, 3, 257, 8192]),
+    stride=st.sampled_from([1, 2, 100, 8192]),
+    dilation=st.sampled_from([1, 7, 4096]),
+    pad=st.integers(0, 9000),
+    out=st.integers(1, 40),
+)
+@settings(max_examples=60, deadline=None)
+def test_pieces_of_an_axis_read_what_the_whole_reads(
+    size: int, kernel: int, stride: int, dilation: int, pad: int, out: int
+) -> None:
+    axis = Axis(size=size, out=out, kernel=kernel, stride=stride, dilation=dilation, pad=pad)
+    covered = []
+    for part in pieces(axis):
+        covered += range(part.o0, part.o1)
+        for at in range(part.o0, part.o1):
+            first = at * stride - pad
+            whole = {(t, first + t * dilation) for t in range(*axis.taps(at))}
+            start = (at - part.o0) * stride - part.pad
+            inside = {
+                (t + part.t0, start + t * dilation + part.i0)
+                for t in range(part.t1 - part.t0)
+                if 0 <= start + t * dilation < part.i1 - part.i0
+            }
+            assert inside == whole
+    assert covered == list(range(out))
