@@ -22,25 +22,27 @@ from sw.compiler.layers import (
     Operand,
     PoolLayer,
 )
+from sw.compiler.lower_chain import ChainLowering
 from sw.compiler.lower_convs import ConvLowering
 from sw.compiler.lower_gather import GatherLowering
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_moves import MoveLowering
-from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
+from sw.compiler.lower_reduce import REDUCTIONS
 from sw.compiler.lower_transpose_conv import TransposeConvLowering
 from sw.compiler.split import split
 from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ReduceLowering, GatherLowering):
+class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ChainLowering, GatherLowering):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
         """The layers of the whole graph; `CompileError` names the operator that has none."""
         for op in self.graph.ops:
             # A product that a sum follows waits for the sum's other operand.
-            if id(op) not in self.fusion.done and id(op) not in self.fusion.deferred:
+            over = id(op) in self.fusion.done or id(op) in self.fusion.deferred
+            if not over and not self.chain(op):
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)

@@ -15,6 +15,7 @@ class LayerBuilder:
         self.fusion = Fusion(graph)
         self.storage = Storage(graph)
         self.layers: list[Layer] = []
+        self.place = {id(op): i for i, op in enumerate(graph.ops)}
 
     def output(self, name: str, shape: tuple[int, int, int, int]) -> View:
         """A new tensor in memory for the result `name`."""

@@ -67,7 +67,9 @@ class MapLowering(LayerBuilder):
         self.append_map(builder, op, out, names)
 
     def value(self, builder: MapBuilder, name: str) -> Value:
-        """Operand `name` as it lies in memory."""
+        """Operand `name`: what a step has made, or as it lies in memory."""
+        if name in builder.made:
+            return builder.made[name]
         return builder.source(self.storage.get(name), self.graph.tensors[name].dtype)
 
     def append_map(self, builder: MapBuilder, op: Op, out: str, names: list[str]) -> None:

@@ -44,9 +44,13 @@ class Target:
 
 
 class MapBuilder:
-    """Collects sources and steps; all shapes have the same rank."""
+    """Collects sources and steps; all shapes have the same rank.
+
+    `made`: values by the names of the tensors that they are.
+    """
 
     def __init__(self) -> None:
+        self.made: dict[str, Value] = {}
         self.sources: list[Value] = []
         self.steps: list[Draft] = []
         self.table: Any = None

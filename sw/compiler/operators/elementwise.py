@@ -104,7 +104,9 @@ def _rescale(c: Checker, out: str) -> tuple[Shape, str]:
         mode == "SINGLE_ROUND", f"rounding_mode={mode}: only SINGLE_ROUND is in the integer profile"
     )
     from_unsigned, to_unsigned = a["input_unsigned"], a["output_unsigned"]
-    c.require(not (from_unsigned and to_unsigned), "input_unsigned and output_unsigned exclude each other")
+    c.require(
+        not (from_unsigned and to_unsigned), "input_unsigned and output_unsigned exclude each other"
+    )
     for flag, is_set in (("input_unsigned", from_unsigned), ("output_unsigned", to_unsigned)):
         c.require(
             not is_set or "int32" not in (source, out), f"{flag} does not go with int32 operands"
