@@ -126,7 +126,11 @@ def _rescale(source: str, target: str, zps: tuple[int, int] = (0, 0), **attribut
 @pytest.mark.parametrize(
     ("arguments", "attributes", "message"),
     [
-        (("int8", "int16"), {"input_unsigned": True, "output_unsigned": True}, "exclude each other"),
+        (
+            ("int8", "int16"),
+            {"input_unsigned": True, "output_unsigned": True},
+            "exclude each other",
+        ),
         (("int32", "int8"), {"output_unsigned": True}, "output_unsigned does not go with int32"),
         (("int16", "int8", (5, 0)), {}, "input_zp=5: must be 0 for int16"),
         (("int16", "int8", (5, 0)), {"input_unsigned": True}, "must be 0 or 32768 for uint16"),

@@ -61,13 +61,13 @@ class VectorTable(wiring.Component):
         row_entries = cfg.bus_bytes // 4
         bits = (row_entries - 1).bit_length()
         found = []
-        for odd in (0, 1):
-            half = Signal(9, name=f"half_{c}_{odd}")
-            place = Signal(range(row_entries), name=f"place_{c}_{odd}")
-            m.submodules[f"ram_{c}_{odd}"] = ram = self._ram(m, odd)
+        for k in (0, 1):
+            half = Signal(9, name=f"half_{c}_{k}")
+            place = Signal(range(row_entries), name=f"place_{c}_{k}")
+            m.submodules[f"ram_{c}_{k}"] = ram = self._ram(m, k)
             m.d.comb += [
-                half.eq(entry >> 1 if odd else (entry + 1) >> 1),
-                ram.r_en.eq(looked & (wide | (entry[0] == odd))),
+                half.eq(entry >> 1 if k else (entry + 1) >> 1),
+                ram.r_en.eq(looked & (wide | (entry[0] == k))),
                 ram.r_addr.eq(half >> bits),
             ]
             with m.If(looked):
