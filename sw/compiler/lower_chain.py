@@ -40,7 +40,6 @@ class _Chain:
     made: set[str] = field(default_factory=set)
     packed: set[str] = field(default_factory=set)
     shape: tuple[int, ...] = ()
-    table: str = ""
 
 
 class ChainLowering(ReduceLowering):
@@ -120,8 +119,6 @@ class ChainLowering(ReduceLowering):
             return False
         if op.kind == "RESHAPE":
             return self._packs(chain, op)
-        if op.kind == "TABLE" and chain.table not in ("", op.inputs[1]):
-            return False
         if chain.packed.intersection(operands):
             return op.kind not in REDUCTIONS and all(
                 n in chain.packed or self.graph.tensors[n].size == 1 for n in operands
@@ -142,12 +139,9 @@ class ChainLowering(ReduceLowering):
         return name in self.storage.placed or self.graph.tensors[name].is_constant
 
     def _whole(self, shape: tuple[int, ...], op: Op) -> bool:
-        """Whether a tile can hold the axis, and its blocks of lanes are whole."""
-        axis = op.attributes["axis"]
-        size, cols = shape[axis], self.config.cols
-        innermost = all(n == 1 for n in shape[axis + 1 :])
-        even = not innermost or size <= cols or size % cols == 0
-        return even and 4 * size <= self.config.spad_bytes // (2 * SHARE)
+        """Whether a tile can hold the axis."""
+        size = shape[op.attributes["axis"]]
+        return 4 * size <= self.config.spad_bytes // (2 * SHARE)
 
     def _packs(self, chain: _Chain, op: Op) -> bool:
         """Whether a RESHAPE turns row statistics of the chain into channels, or back."""
@@ -178,8 +172,6 @@ class ChainLowering(ReduceLowering):
             chain.shape = tuple(
                 max(sizes) for sizes in zip(*(*shapes, chain.shape or shapes[0]), strict=True)
             )
-        if op.kind == "TABLE":
-            chain.table = op.inputs[1]
         chain.ops.append(op)
         chain.made.add(out)
 
@@ -218,15 +210,29 @@ class ChainLowering(ReduceLowering):
         if op.kind in BINARY:
             self._binary_step(builder, op, kind)
         elif op.kind in REDUCTIONS:
-            value = self.value(builder, op.inputs[0])
-            reduce, axis = REDUCTIONS[op.kind][0], op.attributes["axis"]
-            builder.step(value, None, kind, reduce=reduce, axis=axis)
+            self._reduce(builder, op, kind)
         elif op.kind in ("RESCALE", "CLAMP", "TABLE"):
             self._finish(builder, op, kind, len(self._users(op.inputs[0])) == 1)
         else:
             operands = [self.value(builder, name) for name in self._operands(op)]
             self._recipe(op)(builder, op, operands, kind)
         builder.made[out] = builder.steps[-1].out
+
+    def _reduce(self, builder: MapBuilder, op: Op, kind: DType) -> None:
+        """A reduction; along the innermost dimension whole vectors and the rest by themselves."""
+        value, axis = self.value(builder, op.inputs[0]), op.attributes["axis"]
+        reduce, alu = REDUCTIONS[op.kind]
+        size, cols = value.shape[axis], self.config.cols
+        whole = size - size % cols
+        innermost = all(n == 1 for n in value.shape[axis + 1 :])
+        if not innermost or not 0 < whole < size:
+            builder.step(value, None, kind, reduce=reduce, axis=axis)
+            return
+        parts = [
+            builder.step(value, None, kind, reduce=reduce, axis=axis, part=part)
+            for part in ((0, whole), (whole, size - whole))
+        ]
+        builder.step(parts[0], parts[1], kind, alu=alu)
 
     def _finish(self, builder: MapBuilder, op: Op, kind: DType, alone: bool) -> None:
         """RESCALE, CLAMP or TABLE: behind the last step if only this reads it, or as a step."""
@@ -251,9 +257,6 @@ class ChainLowering(ReduceLowering):
             if op.kind == "CLAMP":
                 at = (op.attributes["min_val"], op.attributes["max_val"])
                 fields = {"o_min": max(low, at[0]), "o_max": min(high, at[1])}
-            else:
-                builder.table = self.graph.constant(op.inputs[1])
-                fields["table"] = Table.I8 if value.kind is DType.I8 else Table.I16
         last = builder.steps[-1] if builder.steps else None
         if (
             last is None
@@ -263,6 +266,7 @@ class ChainLowering(ReduceLowering):
             or busy & set(last.values)
         ):
             builder.step(value, None, kind, values={"a_zp": zero_point, **fields})
+            self._look_up(builder, op, value.kind)
             return
         if op.kind != "RESCALE" and "o_min" in last.values:
             # Nested clamps: the second bounds what the first leaves.
@@ -275,9 +279,17 @@ class ChainLowering(ReduceLowering):
         elif op.kind != "RESCALE" and value.kind is not DType.I32:
             # A result that wraps to a narrow type cannot be clamped before it does.
             builder.step(value, None, kind, values=fields)
+            self._look_up(builder, op, value.kind)
             return
+        self._look_up(builder, op, value.kind)
         last.values |= fields
         last.out.kind = kind
+
+    def _look_up(self, builder: MapBuilder, op: Op, kind: DType) -> None:
+        """Let the last step do what a TABLE of `kind` does."""
+        if op.kind == "TABLE":
+            table = self.graph.constant(op.inputs[1])
+            builder.look_up(builder.steps[-1], table, Table.I8 if kind is DType.I8 else Table.I16)
 
 
 def _within(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

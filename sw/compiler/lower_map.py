@@ -136,7 +136,7 @@ class MapLowering(LayerBuilder):
         }
         last.out.kind = epilogue.dtype
         if epilogue.table is not None:
-            builder.table, last.values["table"] = epilogue.table, Table.I8
+            builder.look_up(last, epilogue.table, Table.I8)
         return out
 
     # Recipes ----------------------------------------------------------------------------------
@@ -183,8 +183,9 @@ class MapLowering(LayerBuilder):
 
     def _table16(self, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> Value:
         low, high = RANGES[DType.I16]
-        b.table = self.graph.constant(op.inputs[1])
-        return b.step(x[0], None, kind, o_min=low, o_max=high, table=Table.I16)
+        out = b.step(x[0], None, kind, o_min=low, o_max=high)
+        b.look_up(b.steps[-1], self.graph.constant(op.inputs[1]), Table.I16)
+        return out
 
 
 def _unary(alu: Alu) -> Recipe:

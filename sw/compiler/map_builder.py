@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spec.isa import DType, Reduce
+from numpy.typing import NDArray
+
+from spec.isa import DType, Reduce, Table
 from sw.compiler.layers import DTYPE, View
 from sw.compiler.map_layer import MapLayer, Register, Source, Step
 from sw.compiler.storage import Placed
@@ -32,6 +34,8 @@ class Draft:
     values: dict[str, int] = field(default_factory=dict)
     reduce: Reduce = Reduce.NONE
     axis: int = -1
+    part: tuple[int, int] = (0, 0)
+    lookup: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class MapBuilder:
         self.made: dict[str, Value] = {}
         self.sources: list[Value] = []
         self.steps: list[Draft] = []
-        self.table: Any = None
+        self.tables: dict[bytes, NDArray[Any]] = {}
 
     def source(self, placed: Placed, dtype: str) -> Value:
         """An operand in memory; the same place twice is one operand."""
@@ -72,6 +76,7 @@ class MapBuilder:
         *,
         reduce: Reduce = Reduce.NONE,
         axis: int = -1,
+        part: tuple[int, int] = (0, 0),
         values: Mapping[str, int] | None = None,
         **more: int,
     ) -> Value:
@@ -83,8 +88,15 @@ class MapBuilder:
         if axis >= 0:
             shape = (*shape[:axis], 1, *shape[axis + 1 :])
         out = Value(kind, shape)
-        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis))
+        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis, part))
         return out
+
+    def look_up(self, step: Draft, table: NDArray[Any], kind: Table) -> None:
+        """Let a step look its results up in `table`."""
+        key = table.tobytes()
+        self.tables.setdefault(key, table)
+        step.values["table"] = kind
+        step.lookup = list(self.tables).index(key)
 
     def immediate(self, a: Value, b: int, kind: DType = DType.I32, **values: int) -> Value:
         """A step whose operand B is an 18-bit constant."""
@@ -107,7 +119,7 @@ class MapBuilder:
             target_offset=target.offset,
             target_strides=tuple(target.strides[last] for _, _, last in kept) or (0,),
             whole=frozenset(i for i, (_, _, last) in enumerate(kept) if last in axes),
-            table=self.table,
+            tables=tuple(self.tables.values()),
             **shared,
         )
 
@@ -187,6 +199,8 @@ def _number(step: Draft, number: Mapping[int, int], kept: list[tuple[int, int, i
         values=step.values,
         reduce=step.reduce if axis >= 0 else Reduce.NONE,
         axis=axis,
+        part=step.part,
+        lookup=step.lookup,
     )
 
 

@@ -23,6 +23,9 @@ from sw.compiler.residency import Room
 STEP_CYCLES = 25
 """Cycles that an instruction costs besides its vectors: it waits for the results of the last."""
 
+TABLE_CYCLES = 200
+"""Cycles that a TABLE takes where one replaces another in every tile."""
+
 PIECES = 4
 """Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
@@ -59,7 +62,8 @@ class Source:
 class Step:
     """One VECTOR: registers a and b (None: no operand, or an immediate) to register `out`.
 
-    `values`: fields of the instruction besides places and loops. `reduce`: combines along `axis`.
+    `values`: fields of the instruction besides places and loops. `reduce`: combines along `axis`,
+    of which `part` is (first, count) if only some is read. `lookup`: number of the layer's TABLE.
     """
 
     a: int
@@ -68,6 +72,8 @@ class Step:
     values: Mapping[str, int] = field(default_factory=dict)
     reduce: Reduce = Reduce.NONE
     axis: int = -1
+    part: tuple[int, int] = (0, 0)
+    lookup: int = -1
 
     def __str__(self) -> str:
         operands = f"r{self.a}" + (f", r{self.b}" if self.b is not None else "")
@@ -81,7 +87,7 @@ class MapLayer(Layer):
     """Elementwise operators and reductions over dimensions `shape`.
 
     The last register is the result, at `target_offset` with `target_strides` in the output's
-    tensor. `whole`: dimensions that no tile may cut. `table`: what steps with TABLE look up.
+    tensor. `whole`: dimensions that no tile may cut. `tables`: what steps with TABLE look up.
     """
 
     shape: tuple[int, ...]
@@ -91,7 +97,7 @@ class MapLayer(Layer):
     target_offset: int
     target_strides: tuple[int, ...]
     whole: frozenset[int] = frozenset()
-    table: NDArray[np.generic] | None = None
+    tables: tuple[NDArray[np.generic], ...] = ()
 
     @property
     def inputs(self) -> tuple[View, ...]:
@@ -188,6 +194,8 @@ def _costed(layer: MapLayer, config: NpuConfig, plan: MapPlan) -> MapPlan:
     load = sum(layer.registers[i].nbytes(layer.shape) for i in range(len(layer.sources)))
     store = layer.registers[-1].nbytes(layer.shape)
     bus = config.bus_bytes
+    if len(layer.tables) > 1:
+        vectors += TABLE_CYCLES * len(layer.tables)
     cycles = max(tiles * vectors, load / bus, store / bus)
     cycles += (load + store) / tiles / bus + 3 * LATENCY + HANDOVER
     return MapPlan(

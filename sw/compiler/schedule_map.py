@@ -53,11 +53,10 @@ class MapScheduler(LayerEmitter):
             for i, (count, size) in enumerate(zip(plan.slots, plan.nbytes, strict=True))
         ]
         self.loaded: dict[Ranges, list[Buffer]] = {}
+        self.lookup = -1
 
     def run(self) -> None:
         """Emit the whole layer."""
-        if self.layer.table is not None:
-            self.load_table_bytes(self.layer.table.tobytes())
         tiles = list(map_tiles(self.layer, self.plan))
         ahead = self.plan.slots[-1]
         for i in range(min(ahead, len(tiles))):
@@ -127,6 +126,9 @@ class MapScheduler(LayerEmitter):
             buffer, _ = self.rotations[i].take(tile, set())
             buffers.append(buffer)
         for step in self.layer.steps:
+            if step.lookup not in (-1, self.lookup):
+                self.lookup = step.lookup
+                self.load_table_bytes(self.layer.tables[step.lookup].tobytes())
             self._step(step, tile, extents, buffers)
         self._store(tile, buffers[last])
 
@@ -139,6 +141,8 @@ class MapScheduler(LayerEmitter):
         rows: list[Row] = []
         for d, (start, stop) in enumerate(tile):
             n = stop - start
+            if d == step.axis and step.part[1]:
+                n = step.part[1]
             if n == 1 or not any(r.spans[d] for r in read):
                 continue
             reduced = step.reduce is not Reduce.NONE and d == step.axis
@@ -189,7 +193,8 @@ class MapScheduler(LayerEmitter):
             "o_min": self.epilogue.low,
             "o_max": self.epilogue.high,
             "alu": Alu.PASS,
-            "reduce": step.reduce,
+            "reduce": step.reduce if reduced or across else Reduce.NONE,
+            "a_base": step.part[0] * self._chip(step.a, tile)[step.axis],
             "reduce_loops": sum(1 << (len(loops) + i) for i in range(len(reduced))),
             "loop": [*loops, *reduced],
             **step.values,
