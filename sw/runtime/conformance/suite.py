@@ -96,31 +96,49 @@ def generate(suite: Suite, operator: str, folder: Path) -> Tests:
 
 
 def _random(suite: Suite, operator: str, folder: Path) -> Tests:
-    """`suite.random` of the tests that the generator makes, chosen by the seed."""
+    """`suite.random` tests by the suite's seed.
+
+    One call of the generator has one shape for each rank, so there are many, with a seed each, of
+    which every one gives at most a quarter of the tests; a test's name gets its seed.
+    """
+    rng, chosen = random.Random(f"{suite.seed} {operator}"), Tests()
+    share = max(1, suite.random // 4)
+    for _ in range(_MOST_CALLS * suite.random):
+        seed = rng.randrange(1 << 31)
+        found = _random_call(suite, operator, seed, folder / f"seed{seed}", rng)
+        wanted = min(share, suite.random - len(chosen), len(found))
+        for name in rng.sample(sorted(found), wanted):
+            target = folder / "tests" / f"{name}_seed{seed}"
+            target.parent.mkdir(exist_ok=True)
+            chosen[target.name] = found[name].rename(target)
+        shutil.rmtree(folder / f"seed{seed}", ignore_errors=True)
+        if len(chosen) == suite.random:
+            return dict(sorted(chosen.items()))
+    raise ConformanceError(
+        f"{operator}: the generator made {len(chosen)} random tests; lower RANDOM"
+    )
+
+
+def _random_call(suite: Suite, operator: str, seed: int, folder: Path, rng: random.Random) -> Tests:
+    """What `tosa_verif_build_tests` makes of one seed."""
     command = [
-        tool("tosa_verif_build_tests"), *_FILTER, "--filter", f"^{operator}(_[0-9x]+)?$",
+        tool("tosa_verif_build_tests"), *_FILTER, "--filter", f"^{operator}$",
         "--test-type", suite.test_type, "--tensor-dim-range", "1,20",
-        "--seed", str(suite.seed), "-o", str(folder / "tests"),
+        "--num-rand-permutations", "1", "--seed", str(seed), "-o", str(folder),
     ]  # fmt: skip
-    if operator in _MANY:
-        command += ["--num-rand-permutations", "1"]
-    else:
-        command += ["--num-rand-permutations", str(max(5, suite.random // 4))]
+    if "conv" in operator:  # one kernel instead of all of the generator's
+        sizes = [rng.randint(1, 5) for _ in range(3 if operator == "conv3d" else 2)]
+        command += ["--conv-kernel", ",".join(map(str, sizes))]
+    if operator == "rescale":  # hundreds of pairs of types and flags at every rank
+        dtype = rng.choice(("int8", "int16", "int32"))
+        command += ["--target-rank", str(rng.randint(1, 5)), "--target-dtype", dtype]
+    folder.mkdir()
     _run(command, folder)
-    found = _found(folder / "tests")
-    if len(found) < suite.random:
-        raise ConformanceError(
-            f"{operator}: the generator made {len(found)} tests, {suite.random} are wanted; lower "
-            "RANDOM"
-        )
-    chosen = random.Random(suite.seed).sample(sorted(found), suite.random)
-    for name in sorted(set(found) - set(chosen)):
-        shutil.rmtree(found[name])
-    return {name: found[name] for name in sorted(chosen)}
+    return _found(folder)
 
 
-_MANY = ("conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d", "rescale")
-"""Operators whose attributes alone give hundreds of tests."""
+_MOST_CALLS = 3
+"""Calls of the generator for each random test that is wanted."""
 
 
 def _official(suite: Suite) -> list[str]:
