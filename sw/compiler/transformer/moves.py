@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch.fx import Node
 
 from sw.compiler.layout import Layout
@@ -70,6 +71,30 @@ def slice_(im: Importer, node: Node, plan: Plan) -> Value:
 def argument(node: Node, index: int, default: Any) -> Any:
     """An operand by position."""
     return node.args[index] if len(node.args) > index else default
+
+
+def index(im: Importer, node: Node, plan: Plan) -> Value:
+    """Constant indices along one axis: parts, put together where they are not in a row."""
+    value = _movable(im, node, plan.reads[0])
+    given = [(i, n) for i, n in enumerate(node.args[1]) if n is not None]
+    known = im.constant(given[0][1]) if len(given) == 1 else None
+    im.require(
+        known is not None and known.ndim == 1 and not isinstance(value.scale, np.ndarray),
+        node,
+        "indices must be a constant vector along one axis",
+    )
+    assert known is not None
+    axis, size = given[0][0], value.shape[given[0][0]]
+    at = [int(v) % size for v in known]
+    starts = [i for i, v in enumerate(at) if i == 0 or v != at[i - 1] + 1]
+    pieces = [
+        im.ordered(part(im, node, value, axis, at[i], stop - i))
+        for i, stop in zip(starts, [*starts[1:], len(at)], strict=True)
+    ]
+    if len(pieces) == 1:
+        return pieces[0]
+    out = im.op(node, "CONCAT", [p.tensor for p in pieces], {"axis": axis})
+    return replace(value, tensor=out, layout=Layout.of(tuple(node.meta["val"].shape)))
 
 
 def select(im: Importer, node: Node, plan: Plan) -> Value:
@@ -174,6 +199,7 @@ RULES = {
     "aten.t.default": permute,
     "aten.slice.Tensor": slice_,
     "aten.select.int": select,
+    "aten.index.Tensor": index,
     "aten.split.Tensor": split,
     "aten.split_with_sizes.default": split,
     "aten.chunk.default": split,

@@ -46,6 +46,7 @@ MOVES = (
     *VIEWS,
     aten.slice.Tensor,
     aten.select.int,
+    aten.index.Tensor,
     aten.split.Tensor,
     aten.split_with_sizes.default,
     aten.chunk.default,

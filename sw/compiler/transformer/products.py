@@ -131,7 +131,7 @@ def convolution(im: Importer, node: Node, _: Plan) -> Value:
     groups = node.args[6] if len(node.args) > 6 else 1
     im.require(groups == 1, node, f"groups={groups}: only 1")
     stride, padding, dilation = (
-        _pair(node.args[i] if len(node.args) > i else default, one)
+        _pair(node.args[i] if len(node.args) > i else default, one, default)
         for i, default in ((3, 1), (4, 0), (5, 1))
     )
     axes = (0, 2, 1) if one else (0, 2, 3, 1)
@@ -166,12 +166,10 @@ def convolution(im: Importer, node: Node, _: Plan) -> Value:
     return Value(tensor=out, layout=Layout.of(shape, axes), scale=want.scale)
 
 
-def _pair(value: Any, one: bool) -> tuple[int, int]:
-    """(rows, columns) of an attribute; conv1d has columns only, and a row of everything else."""
+def _pair(value: Any, one: bool, row: int) -> tuple[int, int]:
+    """(rows, columns) of an attribute; conv1d has columns only, `row` is what it does to rows."""
     pair = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
-    if one:
-        return (0 if pair[0] == 0 else 1, pair[-1]) if pair[0] != 0 else (0, 0)
-    return (pair[0], pair[-1])
+    return (row, pair[-1]) if one else (pair[0], pair[-1])
 
 
 def product(
