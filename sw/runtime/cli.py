@@ -221,6 +221,7 @@ def cold_start_times() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script and of `python -m systola`."""
+    import sw.runtime.cli_accuracy
     import sw.runtime.cli_campaign
     import sw.runtime.cli_conformance
     import sw.runtime.cli_models
