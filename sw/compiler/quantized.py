@@ -158,6 +158,7 @@ def _port_json(port: ModelPort) -> dict[str, Any]:
         "layout": (layout.sizes, layout.groups, layout.order),
         "scale": port.scale,
         "zero_point": port.zero_point,
+        "dtype": port.dtype,
     }
 
 
@@ -170,4 +171,5 @@ def _port(stored: Mapping[str, Any]) -> ModelPort:
         layout=Layout(sizes, groups, order),
         scale=float(stored["scale"]),
         zero_point=int(stored["zero_point"]),
+        dtype=str(stored.get("dtype", "int8")),
     )

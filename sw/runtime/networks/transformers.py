@@ -262,7 +262,7 @@ def sentences() -> list[str]:
 
     text = re.sub(r"[*`]|\s+", " ", " ".join(topics[key] for key in sorted(topics)))
     found = re.split(r"(?<=[.!?]) +", re.sub(" +", " ", text))
-    plain = [s for s in found if re.fullmatch(r"[A-Z][A-Za-z ,;'()-]{40,200}[.]", s)]
+    plain = [s for s in dict.fromkeys(found) if re.fullmatch(r"[A-Z][A-Za-z ,;'()-]{40,200}[.]", s)]
     generator = torch.Generator().manual_seed(1)
     return [plain[int(i)] for i in torch.randperm(len(plain), generator=generator)]
 

@@ -1,0 +1,105 @@
+"""`systola accuracy`: integers beside the float module, and the device beside the integers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2Config
+
+from spec.config import preset
+from sw.compiler.quantized import QuantizedModel, load_quantized
+from sw.compiler.transformer.module import import_float
+from sw.compiler.transformer.smoothing import choose
+from sw.runtime.accuracy import integers, measure
+from sw.runtime.cli import main
+from sw.runtime.models import pcc
+from sw.runtime.networks.transformer_table import TRANSFORMERS
+from sw.runtime.networks.transformers import _BUILDERS, decoder, sentences
+
+
+def test_tiny_bert_is_accurate_by_layer_and_bit_exact_on_the_golden_model() -> None:
+    row = measure("bert_tiny", limit=1, layers=True, config=preset("small"))
+    assert row["device_exact"] is True
+    assert row["pcc_least"] >= 0.999
+    assert {layer["dtype"] for layer in row["layers"]} == {"int8", "int16"}
+    assert min(layer["pcc"] for layer in row["layers"]) >= 0.99
+
+
+def test_the_command_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rows.json"
+    with pytest.raises(SystemExit) as done:
+        main(["accuracy", "bert_tiny", "-n", "2", "--rows", "never", "--json", str(out)])
+    assert not done.value.code
+    assert "bert_tiny: 2 samples, PCC with float 0.99" in capsys.readouterr().out.replace(
+        "1.0", "0.99"
+    )
+    (row,) = json.loads(out.read_text())
+    assert row["samples"] == 2 and row["pcc_between"][0] < row["pcc"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], "model 'nope': transformers are bert, bert_tiny, minilm"),
+        (["bert_tiny", "--rows", "some"], "--rows some: must be auto, never or always"),
+        (["bert_tiny", "--device", "rtl"], "--device rtl: must be none or golden"),
+    ],
+)
+def test_bad_requests_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["accuracy", *arguments])
+    assert done.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_every_transformer_of_the_table_has_a_builder() -> None:
+    assert set(TRANSFORMERS) == {*_BUILDERS, "minilm"}
+
+
+def test_decoding_with_a_cache_follows_the_float_network() -> None:
+    torch.manual_seed(0)
+    module, make = decoder(GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=100), state=8)
+    calls = [make() for _ in range(24)]
+    imported = import_float(module, calls[0], calibration=calls[:22])
+    assert [p.dtype for p in imported.inputs[:2]] == ["int32", "int32"]
+    assert {p.dtype for p in imported.inputs[3:]} == {"int8"}
+    for call in calls[22:]:
+        with torch.no_grad():
+            exact = module(*call)
+        results = integers(imported, call)
+        assert len(results) == 1 + 4
+        for result, wanted in zip(results, exact, strict=True):
+            assert pcc(result, wanted.numpy()) >= 0.98
+
+
+def test_a_stored_model_keeps_the_types_of_its_ports(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module, make = decoder(GPT2Config(n_embd=32, n_layer=1, n_head=4, vocab_size=50), state=4)
+    imported = import_float(module, make())
+    path = tmp_path / "m.safetensors"
+    QuantizedModel(imported=imported, info={"name": "m"}).save(path)
+    again = load_quantized(path).imported
+    assert [(p.dtype, p.scale) for p in again.inputs] == [
+        (p.dtype, p.scale) for p in imported.inputs
+    ]
+
+
+def test_sentences_are_plain_and_always_the_same() -> None:
+    found = sentences()
+    assert len(found) > 300 and len(set(found)) == len(found)
+    assert found[:3] == sentences()[:3]
+
+
+def test_what_saturates_on_new_inputs_speaks_for_scales_by_row() -> None:
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=(8, 64))]
+    even = rng.uniform(-1, 1, size=(64, 64))
+    assert not choose(np.abs(even).max(0), even, weights, "auto").by_row
+    heavy = rng.standard_t(2.2, size=(64, 64))
+    assert choose(np.abs(heavy).max(0), heavy, weights, "auto").by_row
+    assert choose(np.abs(even).max(0), even, weights, "always").by_row
+    assert not choose(np.abs(heavy).max(0), heavy, weights, "never").by_row
