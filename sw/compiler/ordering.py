@@ -343,8 +343,8 @@ def dependencies(draft: Draft) -> list[set[int]]:
     return out
 
 
-def order(draft: Draft, extra: Mapping[int, Sequence[Node]]) -> Order:
-    """The needs of all nodes. `extra`: nodes (by id) that must also come after others' reads."""
+def order(draft: Draft, extra: Mapping[int, Sequence[tuple[Node, Channel]]]) -> Order:
+    """The needs of all nodes. `extra`: nodes (by id) that also take others' posts of a channel."""
     tracker, state = _Tracker(), Order()
     counts: dict[Engine, int] = defaultdict(int)
     for node in draft.nodes:
@@ -352,18 +352,14 @@ def order(draft: Draft, extra: Mapping[int, Sequence[Node]]) -> Order:
         state.index[id(node)] = index = counts[node.engine]
         counts[node.engine] += 1
         needs = _needs_of(node, tracker)
-        for other in extra.get(id(node), ()):
-            _add_extra(needs, node, other, state.index[id(other)])
+        for other, channel in extra.get(id(node), ()):
+            _add_extra(needs[channel], other, state.index[id(other)])
         state.needs.append((node, _reduce(node, needs, state)))
         tracker.add(node, index)
     return state
 
 
-def _add_extra(
-    needs: dict[Channel, dict[tuple[int, int], Need]], node: Node, other: Node, index: int
-) -> None:
-    point = Point.DONE if other.engine is Engine.LOAD else Point.READ
-    by_key = needs[other.engine, point, node.engine.name]
+def _add_extra(by_key: dict[tuple[int, int], Need], other: Node, index: int) -> None:
     old = by_key.get((0, 0))
     if old is None or old.index < index:
         by_key[0, 0] = Need(0, 0, other, index, 0, END)

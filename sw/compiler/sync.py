@@ -3,7 +3,8 @@
 A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
 are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
 Every wait refers to a node earlier in program order, so the program cannot deadlock. Where posts
-could pile up beyond a counter's maximum, the producer is made to wait for the consumer.
+could pile up beyond a counter's maximum, the producer is made to wait for the consumer; where no
+consumer comes for so long, one takes earlier than it needs to.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,6 +17,9 @@ from sw.compiler.draft import Draft, Node, iterations
 from sw.compiler.errors import LegalityError
 from sw.compiler.ordering import END, NEVER, Channel, Need, Order, order
 
+Late = tuple[Node, Node, Channel]
+"""A node, an earlier one that it must wait for too, and on which channel."""
+
 MAX_AMOUNT = 127
 ROUNDS = 8
 """How often waits against overflow are added before giving up."""
@@ -26,14 +30,14 @@ def synchronise(draft: Draft, config: NpuConfig) -> tuple[dict[Channel, int], Or
 
     `LegalityError` if the configuration has too few semaphores or a node too few slots.
     """
-    extra: dict[int, list[Node]] = {}
+    extra: dict[int, list[tuple[Node, Channel]]] = {}
     for _ in range(ROUNDS):
         assignment = _Assignment(order(draft, extra), config)
         late = assignment.run()
         if not late:
             return assignment.semaphores, assignment.found
-        for node, other in late:
-            extra.setdefault(id(node), []).append(other)
+        for node, other, channel in late:
+            extra.setdefault(id(node), []).append((other, channel))
     raise LegalityError("semaphores overflow however often their producers wait")
 
 
@@ -52,10 +56,13 @@ class _Assignment:
         self.takers: dict[Channel, tuple[list[int], list[int], list[Node]]] = defaultdict(
             lambda: ([], [], [])
         )
+        # Producers of each channel: what all up to each have posted, the nodes.
+        self.producers: dict[Channel, tuple[list[int], list[Node]]] = defaultdict(lambda: ([], []))
+        self.last: dict[str, Node] = {}
 
-    def run(self) -> list[tuple[Node, Node]]:
-        """Set waits and posts; returns (producer, consumer it must wait for) against overflow."""
-        late = []
+    def run(self) -> list[Late]:
+        """Set waits and posts; returns what must wait in addition, against overflow."""
+        late: list[Late] = []
         for node, needs in self.found.needs:
             node.waits, node.posts = [], []
             for channel, wanted in needs.items():
@@ -65,6 +72,7 @@ class _Assignment:
             for channel, by_node in self.levels.items():
                 if id(node) in by_node:
                     late += self._post(node, channel, by_node[id(node)])
+            self.last[node.engine.name] = node
             _check_slots(node)
         return late
 
@@ -85,9 +93,12 @@ class _Assignment:
         amounts.append(self.taken[channel])
         nodes.append(node)
 
-    def _post(self, node: Node, channel: Channel, level: int) -> list[tuple[Node, Node]]:
+    def _post(self, node: Node, channel: Channel, level: int) -> list[Late]:
         self.bases[channel][id(node)] = self.posted[channel]
         self.posted[channel] += iterations(node.values["loop"], level)
+        totals, producers = self.producers[channel]
+        totals.append(self.posted[channel])
+        producers.append(node)
         sem = self.semaphores[channel]
         node.posts.append(Sync(sem=sem, level=level, point=channel[1]))
         numbers, amounts, nodes = self.takers[channel]
@@ -95,12 +106,37 @@ class _Assignment:
         if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
             return []
         enough = bisect_left(amounts, self.posted[channel] - self.maximum)
-        if enough == len(nodes):
+        if enough < len(nodes):
+            other = nodes[enough]
+            point = Point.DONE if other.engine is Engine.LOAD else Point.READ
+            return [(node, other, (other.engine, point, node.engine.name))]
+        taken = self._take_early(channel)
+        if taken is None:
             raise LegalityError(
                 f"semaphore {sem} would count beyond {self.maximum} before anything takes from it",
                 node=node.note,
             )
-        return [(node, nodes[enough])]
+        return [taken]
+
+    def _take_early(self, channel: Channel) -> Late | None:
+        """What the last node of the waiting sequencer could take already; None if nothing."""
+        waiting = "MATRIX" if channel[2] == "WEIGHTS" else channel[2]
+        node = self.last.get(waiting)
+        if node is None:
+            return None
+        totals, nodes = self.producers[channel]
+        numbers, amounts, takers = self.takers[channel]
+        wanted = bisect_right(totals, self.posted[channel] - self.maximum // 2) - 1
+        place = self.found.place
+        while wanted >= 0 and place[id(nodes[wanted])] > place[id(node)]:
+            wanted -= 1
+        if wanted < 0 or (amounts and totals[wanted] <= amounts[-1]):
+            return None
+        # As it will be in the next attempt: later posts count from here.
+        numbers.append(self.found.index[id(node)])
+        amounts.append(totals[wanted])
+        takers.append(node)
+        return node, nodes[wanted], channel
 
     def _known(self, node: Node, channel: Channel) -> int:
         """Number of the last consumer whose waits are over, in any timing, when `node` starts."""
