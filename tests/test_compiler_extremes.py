@@ -120,3 +120,25 @@ def test_pieces_of_an_axis_read_what_the_whole_reads(
             }
             assert inside == whole
     assert covered == list(range(out))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "pad"),
+    [
+        ((1, 70, 75, 5), (64, 70), (3, 5), (0, 0, 0, 0)),
+        ((2, 3, 2100, 3), (3, 2000), (2, 50), (1, 1, 25, 25)),
+        ((1, 150, 150, 3), (150, 150), (1, 1), (0, 0, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["AVG_POOL2D", "MAX_POOL2D"])
+def test_windows_larger_than_the_scratchpad_are_computed_in_parts(
+    kind: str,
+    shape: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, ...],
+) -> None:
+    g = _pool(kind, shape, kernel=kernel, stride=stride, pad=pad)
+    clamp = g.add_op("CLAMP", [g.outputs[0]], {"min_val": -9, "max_val": 60})
+    g.outputs = [clamp]
+    assert_compiles_exactly(g, preset("tiny"), random_inputs(g))

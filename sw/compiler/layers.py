@@ -278,11 +278,15 @@ class DepthwiseLayer(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLayer(Layer):
-    """MAX_POOL2D or AVG_POOL2D with the epilogue's zero point, clamp and TABLE."""
+    """MAX_POOL2D or AVG_POOL2D with the epilogue's zero point, clamp and TABLE.
+
+    `sums`: of an average only the int32 sums.
+    """
 
     input: View
     epilogue: Epilogue
     average: bool
+    sums: bool = False
     kernel: tuple[int, int]
     stride: tuple[int, int]
     pad: tuple[int, int]

@@ -20,13 +20,13 @@ from sw.compiler.layers import (
     Epilogue,
     LayerProgram,
     Operand,
-    PoolLayer,
 )
 from sw.compiler.lower_chain import ChainLowering
 from sw.compiler.lower_convs import ConvLowering
 from sw.compiler.lower_gather import GatherLowering
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_moves import MoveLowering
+from sw.compiler.lower_pools import PoolLowering
 from sw.compiler.lower_reduce import REDUCTIONS
 from sw.compiler.lower_transpose_conv import TransposeConvLowering
 from sw.compiler.split import split
@@ -34,7 +34,9 @@ from sw.compiler.storage import to_nhwc
 from sw.compiler.tosa import Graph, Op
 
 
-class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ChainLowering, GatherLowering):
+class Lowering(
+    PoolLowering, ConvLowering, TransposeConvLowering, MoveLowering, ChainLowering, GatherLowering
+):
     """Walks the operators in order; those that an earlier layer has absorbed are passed over."""
 
     def run(self) -> LayerProgram:
@@ -54,8 +56,8 @@ class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ChainLowering,
             "CONV2D": self.conv2d,
             "DEPTHWISE_CONV2D": self.depthwise_conv2d,
             "MATMUL": self.matmul,
-            "MAX_POOL2D": self._pool,
-            "AVG_POOL2D": self._pool,
+            "MAX_POOL2D": self.pool,
+            "AVG_POOL2D": self.pool,
             "RESCALE": self._rescale,
             "CLAMP": self._unary,
             "TABLE": self._table,
@@ -91,35 +93,6 @@ class Lowering(ConvLowering, TransposeConvLowering, MoveLowering, ChainLowering,
         """Give graph output `name` its own place in the output region, by a copy if need be."""
         if not self.storage.claim_output(name):
             self.move(name, self.storage.add_output(name), f"{name}.output", "")
-
-    # Layers -----------------------------------------------------------------------------------
-
-    def _pool(self, op: Op) -> None:
-        x = op.inputs[0]
-        average = op.kind == "AVG_POOL2D"
-        kind = DTYPE[self.graph.tensors[x].dtype]
-        low, high = RANGES[kind]
-        zero_point = self.fusion.integer(op.inputs[2]) if average else 0
-        epilogue = Epilogue(dtype=kind, low=low, high=high, zero_point=zero_point)
-        names = [op.kind]
-        shape = to_nhwc(self.graph.tensors[op.outputs[0]].shape)
-        out, epilogue = self.fusion.clamps(op.outputs[0], epilogue, names)
-        top, _, left, _ = op.attributes["pad"]
-        self.layers.append(
-            PoolLayer(
-                name=op.name,
-                output=self.output(out, shape),
-                ops=tuple(names),
-                source=op.source,
-                input=self.image(x),
-                epilogue=epilogue,
-                average=average,
-                kernel=op.attributes["kernel"],
-                stride=op.attributes["stride"],
-                pad=(top, left),
-                input_zp=self.fusion.integer(op.inputs[1]) if average else 0,
-            )
-        )
 
     # Elementwise ------------------------------------------------------------------------------
 

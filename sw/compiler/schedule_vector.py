@@ -12,7 +12,7 @@ from sw.compiler.draft import Access, Place
 from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.epilogue import operand_values
 from sw.compiler.geometry import Box, address
-from sw.compiler.layers import ElementwiseLayer, PoolLayer, View
+from sw.compiler.layers import DTYPE, ElementwiseLayer, PoolLayer, View
 from sw.compiler.slots import Slots
 from sw.compiler.tiling_vector import (
     VectorLayer,
@@ -21,6 +21,7 @@ from sw.compiler.tiling_vector import (
     input_box,
     pair_rows,
     pair_runs,
+    same_taps,
     views,
 )
 
@@ -213,13 +214,16 @@ class VectorScheduler(LayerEmitter):
 
     def _pool_regions(self, layer: PoolLayer, box: Box) -> Iterator[tuple[Box, dict[str, Any]]]:
         """Regions and how they differ: averages in the RESCALE, maxima in taking rows in pairs."""
-        _, h, w, _ = layer.input.shape
+        if layer.sums:
+            yield box, {}
+            return
+        h = layer.input.shape[1]
         if not layer.average:
             for y0, y1, pairs in pair_runs(box.y0, box.y1, layer, h):
                 yield replace(box, y0=y0, y1=y1), {"alu": Alu.MAX} if pairs else {}
             return
-        for y0, y1, taps_y in _runs(box.y0, box.y1, layer, 0, h):
-            for x0, x1, taps_x in _runs(box.x0, box.x1, layer, 1, w):
+        for y0, y1, taps_y in same_taps(box.y0, box.y1, layer, 0):
+            for x0, x1, taps_x in same_taps(box.x0, box.x1, layer, 1):
                 region = Box(batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1)
                 multiplier, shift = reciprocal_scale(taps_y * taps_x)
                 scale = {"o_scale": Scale.TENSOR, "o_mult": multiplier, "o_shift": shift}
@@ -235,7 +239,7 @@ class VectorScheduler(LayerEmitter):
         blocks, lanes = -(-box.channels // cols), min(cols, box.channels)
         line, pixel = source.line, source.pixel
         return {
-            "a_type": layer.epilogue.dtype,
+            "a_type": DTYPE[view.dtype],
             "a_zp": layer.input_zp,
             "a_base": source.at + (y - reads.y0) * line + (x - reads.x0) * pixel,
             "o_base": out.inside(box, region).at,
@@ -266,21 +270,3 @@ class VectorScheduler(LayerEmitter):
         values["b_base"] = values["a_base"] + (rows - pair_rows(rows)) * line
         for loop in values["loop"]:
             loop["b"] = loop["a"]
-
-
-def _runs(
-    start: int, stop: int, layer: PoolLayer, axis: int, size: int
-) -> Iterator[tuple[int, int, int]]:
-    """Runs of output positions with equally many taps inside the input: (from, to, taps)."""
-    kernel, stride, pad = layer.kernel[axis], layer.stride[axis], layer.pad[axis]
-
-    def taps(at: int) -> int:
-        first = at * stride - pad
-        return min(first + kernel, size) - max(first, 0)
-
-    while start < stop:
-        end = start + 1
-        while end < stop and taps(end) == taps(start):
-            end += 1
-        yield start, end, taps(start)
-        start = end

@@ -83,7 +83,7 @@ def _signature(layer: Layer) -> Hashable:
     elif isinstance(layer, DepthwiseLayer):
         rest = (layer.kernel, layer.stride, layer.dilation, layer.pad)
     elif isinstance(layer, PoolLayer):
-        rest = (layer.kernel, layer.stride, layer.pad, layer.average)
+        rest = (layer.kernel, layer.stride, layer.pad, layer.average, layer.sums)
     elif isinstance(layer, MoveLayer):
         rest = (layer.source_shape, layer.source_strides, layer.before, layer.target)
     elif isinstance(layer, GatherLayer):

@@ -204,6 +204,23 @@ def pair_runs(
         yield rows[0], rows[-1] + 1, good
 
 
+def same_taps(start: int, stop: int, layer: PoolLayer, axis: int) -> Iterator[tuple[int, int, int]]:
+    """Runs of output positions with equally many taps inside the input: (from, to, taps)."""
+    size = layer.input.shape[1 + axis]
+    kernel, stride, pad = layer.kernel[axis], layer.stride[axis], layer.pad[axis]
+
+    def taps(at: int) -> int:
+        first = at * stride - pad
+        return min(first + kernel, size) - max(first, 0)
+
+    while start < stop:
+        end = start + 1
+        while end < stop and taps(end) == taps(start):
+            end += 1
+        yield start, end, taps(start)
+        start = end
+
+
 def _fitting(layer: VectorLayer, config: NpuConfig, room: Room) -> VectorPlan:
     flat = is_flat(layer)
     _, out = views(layer, flat)
