@@ -14,7 +14,8 @@ from sw.compiler.transformer.module import import_float
 from sw.compiler.transformer.smoothing import choose
 from sw.runtime.accuracy import integers, measure
 from sw.runtime.cli import main
-from sw.runtime.models import pcc
+from sw.runtime.model_runs import verify_model
+from sw.runtime.models import ModelError, get_model, pcc
 from sw.runtime.networks.transformer_table import TRANSFORMERS
 from sw.runtime.networks.transformers import _BUILDERS, decoder, sentences
 
@@ -103,3 +104,20 @@ def test_what_saturates_on_new_inputs_speaks_for_scales_by_row() -> None:
     assert choose(np.abs(heavy).max(0), heavy, weights, "auto").by_row
     assert choose(np.abs(even).max(0), even, weights, "always").by_row
     assert not choose(np.abs(heavy).max(0), heavy, weights, "never").by_row
+
+
+def test_a_built_in_transformer_agrees_with_the_reference_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYSTOLA_CACHE", str(tmp_path))
+    model = get_model("bert_tiny")
+    report = verify_model(model, preset("small"), limit=1)
+    assert report.reference is not None and report.reference.elements == 16 * 64
+    assert report.reference.mismatches == 0
+    assert report.macs == 1_114_112
+
+
+def test_token_indices_cannot_be_given_as_floats(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 16), np.float32))
+    with pytest.raises(ModelError, match="model bert_tiny takes indices"):
+        get_model("bert_tiny", [tmp_path / "x.npy"])

@@ -22,6 +22,7 @@ from sw.compiler.quantized import QuantizedModel, load_quantized
 from sw.compiler.rebatch import rebatch
 from sw.runtime.networks.store import load_network
 from sw.runtime.networks.table import NETWORKS, NetworkSpec
+from sw.runtime.networks.transformer_table import TRANSFORMERS
 
 if TYPE_CHECKING:
     from sw.runtime.networks.build import Built
@@ -191,7 +192,8 @@ def is_model_name(name: str) -> bool:
     """Whether `name` is a built-in network, a user's own module, or an existing file."""
     from sw.runtime.networks.user import is_module
 
-    return name in NETWORKS or is_module(name) or Path(name).is_file()
+    built_in = name in NETWORKS or name in TRANSFORMERS
+    return built_in or is_module(name) or Path(name).is_file()
 
 
 def get_model(
@@ -204,7 +206,8 @@ def get_model(
     Each model is loaded once. `ModelError` lists the built-in ones.
     """
     # Names of files mean something in this folder only.
-    folder = None if name in NETWORKS and not inputs else Path.cwd()
+    built_in = name in NETWORKS or name in TRANSFORMERS
+    folder = None if built_in and not inputs else Path.cwd()
     return _get_model(name, tuple(inputs), tuple(calibration), folder)
 
 
@@ -222,14 +225,23 @@ def _get_model(
         )
     if name in NETWORKS:
         stored = load_network(NETWORKS[name], lambda network: build_model(network.name).model)
+    elif name in TRANSFORMERS:
+        stored = load_network(TRANSFORMERS[name], lambda network: _transformer(network.name))
     elif Path(name).is_file():
         stored = load_quantized(Path(name))
     else:
         raise ModelError(
-            f"model {name!r}: no such model; models are {', '.join(NETWORKS)}, a file that "
+            f"model {name!r}: no such model; models are {', '.join((*NETWORKS, *TRANSFORMERS))}, "
+            "a file that "
             "`systola quantize` wrote, path.py:function, or a saved program .pt2"
         )
     return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
+
+
+def _transformer(name: str) -> QuantizedModel:
+    from sw.runtime.networks.transformers import quantized_transformer
+
+    return quantized_transformer(name)
 
 
 def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedModel:
@@ -237,6 +249,10 @@ def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedMode
     from sw.runtime.networks.user import read_inputs
 
     ports = stored.imported.inputs
+    if any(port.scale == 0 for port in ports):
+        raise ModelError(
+            f"--input: model {stored.info.get('name', '')} takes indices, and --input floats only"
+        )
     examples = [np.zeros(port.shape, np.float32) for port in ports]
     data = read_inputs(files, "--input", examples)
     arrays = {}

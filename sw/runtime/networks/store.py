@@ -9,12 +9,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import spec.numerics
+import spec.sequences
 import sw.compiler
 from sw.compiler.errors import CompileError
 from sw.compiler.quantized import QuantizedModel, load_quantized
-from sw.runtime.networks.table import NetworkSpec
 from sw.runtime.networks.versions import versions
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.errors import BuildError
@@ -29,6 +30,7 @@ _COMPILER = (
     "ports.py",
     "quantized.py",
     "quantizer.py",
+    "sequences.py",
     "tosa.py",
     "tosa_ops.py",
 )
@@ -41,15 +43,25 @@ _NETWORKS = (
     "prepared.py",
     "sounds.py",
     "tiny.py",
+    "transformer_table.py",
+    "transformers.py",
     "vision.py",
     "weights.py",
 )
 """Files beside this one that do."""
 
 
-def load_network(
-    network: NetworkSpec, build: Callable[[NetworkSpec], QuantizedModel]
-) -> QuantizedModel:
+class Network(Protocol):
+    """A row of a table of built-in networks."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+
+def load_network(network: Network, build: Callable[[Network], QuantizedModel]) -> QuantizedModel:
     """The quantized network from the cache, or from `build`, which is then stored.
 
     Processes that want the same one wait for the one that builds it. A cache that cannot be written
@@ -75,7 +87,7 @@ def load_network(
                 shutil.rmtree(entry.path)
 
 
-def key(network: NetworkSpec) -> str:
+def key(network: Network) -> str:
     """The name of the network's entry."""
     facts = {"name": network.name, "seed": network.seed, "packages": versions()}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
@@ -90,6 +102,8 @@ def _sources() -> list[Path]:
     return [
         *(compiler / name for name in _COMPILER),
         *sorted((compiler / "aten").glob("*.py")),
+        *sorted((compiler / "transformer").glob("*.py")),
+        *sorted(Path(spec.sequences.__file__).parent.glob("*.py")),
         *(networks / name for name in _NETWORKS),
         networks.parent / "digits.py",
         Path(spec.numerics.__file__),

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from sw.compiler.errors import CompileError
+from sw.compiler.macs import graph_macs
+from sw.compiler.ports import pack_inputs
+from sw.compiler.quantized import QuantizedModel
+from sw.compiler.transformer.module import import_float
 from sw.runtime.networks.transformer_table import TRANSFORMERS, TransformerSpec
+from sw.runtime.networks.versions import versions
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -118,6 +124,30 @@ def build_transformer(name: str) -> Transformer:
         calibration=inputs[: spec.calibration],
         samples=inputs[spec.calibration :],
     )
+
+
+def quantized_transformer(name: str) -> QuantizedModel:
+    """The network's TOSA graph with up to 8 of its samples as integers."""
+    network = build_transformer(name)
+    imported = import_float(
+        network.module, network.calibration[0], calibration=network.calibration, name=name
+    )
+    samples = [pack_inputs(imported, s) for s in network.samples[: network.spec.samples]]
+    arrays = {
+        f"samples/{port.name}": np.stack([s[port.name] for s in samples])
+        for port in imported.inputs
+    }
+    info = {
+        "name": name,
+        "seed": network.spec.seed,
+        "shape": network.spec.shape,
+        "weights": network.spec.weights,
+        "calibration_samples": len(network.calibration),
+        "macs": graph_macs(imported.graph),
+        "runs": 1,
+        "packages": versions(),
+    }
+    return QuantizedModel(imported=imported, arrays=arrays, info=info)
 
 
 Builder = Callable[[], tuple[nn.Module, Callable[[], Inputs]]]
