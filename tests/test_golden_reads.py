@@ -154,6 +154,13 @@ def test_an_index_out_of_the_region_faults(index: int) -> None:
     assert (caught.value.cause, caught.value.index) == (Fault.AXI_ERROR, 2)
 
 
+def test_an_index_outside_the_scratchpad_faults() -> None:
+    last = ROOMY.spad_bytes - 8
+    with pytest.raises(MachineFault, match=re.escape(f"spad {last + 8}…{last + 11}")) as caught:
+        run([load(12), (LOAD, {"fill": 1, "chip_base": last, "run": 8}), gather(index_base=last)])
+    assert (caught.value.cause, caught.value.index) == (Fault.CHIP_ADDRESS, 3)
+
+
 def test_an_index_is_read_once_when_its_iteration_begins() -> None:
     """READ of the first row of a block says that the block's index may go."""
     words = offsets(0, 64)
