@@ -2,13 +2,18 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from compiler_graphs import assert_compiles_exactly, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spec.config import preset
+from spec.isa import DType
+from sw.compiler.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.residency import Room
 from sw.compiler.split import Axis, pieces
+from sw.compiler.tiling_depthwise import plan_depthwise
 from sw.compiler.tosa import Graph
 
 
@@ -56,6 +61,12 @@ def _pool(kind: str, shape: tuple[int, ...], **attributes: Any) -> Graph:
             ((1, 4, 2, 4, 4), (3, 2, 2, 8192, 4)),
             3,
             {"stride": (1, 1, 8192), "pad": (1, 0, 1, 0, 8188, 8192)},
+        ),
+        (
+            "DEPTHWISE_CONV2D",
+            ((1, 20_001, 2, 1), (3, 1, 1, 4)),
+            4,
+            {"stride": (2, 1), "pad": (0, 0, 0, 1), "dilation": (7, 1)},
         ),
         ("CONV2D", ((1, 2, 65_536, 1), (3, 2, 3, 1)), 3, {"stride": (1, 31), "pad": (0, 0, 1, 31)}),
         (
@@ -142,3 +153,16 @@ def test_windows_larger_than_the_scratchpad_are_computed_in_parts(
     clamp = g.add_op("CLAMP", [g.outputs[0]], {"min_val": -9, "max_val": 60})
     g.outputs = [clamp]
     assert_compiles_exactly(g, preset("tiny"), random_inputs(g))
+
+
+def test_tiles_of_a_tall_depthwise_layer_have_many_rows() -> None:
+    layer = DepthwiseLayer(
+        name="tall",
+        output=dense("y", "int32", (1, 16_364, 3, 4)),
+        input=dense("x", "int8", (1, 16_378, 2, 4)),
+        epilogue=Epilogue(dtype=DType.I32, low=-(1 << 31), high=(1 << 31) - 1),
+        weights=np.ones((3, 1, 4), np.int8),
+        dilation=(7, 1),
+    )
+    tiny = preset("tiny")
+    assert plan_depthwise(layer, tiny, Room.whole(tiny)).th >= 64

@@ -191,9 +191,25 @@ class _Search:
                         yield plan
             if found:
                 return
+        tall = list(self._tall())
+        yield from tall
+        if tall:
+            return
         smallest = self._sized(1, 1, min(c, self.config.cols))
         if smallest is not None:
             yield smallest
+
+    def _tall(self) -> Iterator[DepthwisePlan]:
+        """Tiles of few of very many rows, however many tiles that makes."""
+        _, oh, ow, c = self.layer.output.shape
+        for tw in halvings(ow, 1):
+            th = oh if tw <= self.config.acc_bank else 1
+            while th > 1:
+                th = -(-th // 2)
+                plan = self._sized(th, tw, min(c, self.config.cols))
+                if plan is not None:
+                    yield plan
+                    return
 
     def ramped(self, plan: DepthwisePlan) -> Iterator[DepthwisePlan]:
         """The plan with a low first and last tile."""
