@@ -23,6 +23,7 @@ FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
 TINY = preset("tiny")
+NEWER = ("indexed", "a_one", "b_one", "b_none", "reduce_lanes")
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -81,11 +82,12 @@ def instructions(made: Image) -> list:
     return out
 
 
-def test_random_programs_have_every_kind_of_semaphore() -> None:
+def test_random_programs_have_every_kind_of_semaphore_and_operand() -> None:
     """Or comparing them would show less than it seems to."""
     found = set()
     for seed in range(8):
         for instruction in instructions(random_program(seed, TINY, many=12)[0]):
+            found |= {(instruction.opcode, name) for name in NEWER if instruction.values.get(name)}
             for kind, slots in (("wait", instruction.waits), ("post", instruction.posts)):
                 for slot in slots:
                     found.add((instruction.opcode, kind, slot.point))
@@ -95,4 +97,6 @@ def test_random_programs_have_every_kind_of_semaphore() -> None:
     wanted |= {(op, "post", Point.READ) for op in engines if op is not Opcode.LOAD}
     wanted |= {(Opcode.MATRIX, kind, Point.WEIGHTS) for kind in ("wait", "post")}
     wanted |= {(kind, True) for kind in ("wait", "post")}
+    wanted |= {(Opcode.LOAD, "indexed"), (Opcode.STORE, "indexed")}
+    wanted |= {(Opcode.VECTOR, name) for name in NEWER if name != "indexed"}
     assert wanted <= found
