@@ -219,8 +219,7 @@ def _intdiv(b: MapBuilder, op: Op, x: list[Value], kind: DType) -> Value:
     divisor = _minus(b, b.step(x[1], None, alu=Alu.ABS))
     rest = quotient = None
     for bit in reversed(range(32)):
-        shifted = b.immediate(size, bit, alu=Alu.LSR)
-        one = b.immediate(shifted, 1, alu=Alu.AND)
+        one = b.immediate(size, 31, a_shl=31 - bit, alu=Alu.LSR)
         rest = _minus(b, one) if rest is None else b.step(rest, one, alu=Alu.SUB, a_shl=1)
         fits = b.step(divisor, rest, alu=Alu.GE)
         taken = b.step(fits, divisor, a_scale=Scale.OPERAND, a_shift=0)
