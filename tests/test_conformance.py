@@ -147,6 +147,13 @@ def test_constants_become_inputs_and_nothing_is_folded() -> None:
     np.testing.assert_array_equal(constants["c2_data"], graph.constant("c2"))
 
 
+def test_the_page_is_what_the_records_give(tmp_path: Path) -> None:
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    names = ("golden", "rtl-sample", "negative")
+    page.write_page([docs / "data" / f"conformance-{n}.json" for n in names], tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == (docs / "conformance.md").read_text()
+
+
 def test_names_belong_to_the_longest_operator() -> None:
     assert operator_of("greater_equal_1_i32") == "greater_equal"
     assert operator_of("conv2d_3x1_1x2_i8xi8") == "conv2d"

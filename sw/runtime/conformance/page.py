@@ -34,7 +34,8 @@ element is equal; a negative one (ERROR_IF) if the importer refuses the graph.
 
 A run that is interrupted goes on where it was; verdicts count only for the sources, the
 configuration and the device that they were measured with. The exit code is 1 unless every test
-passes.
+passes. An operator's seconds are those of compiling and running its tests, without generating and
+judging them.
 """
 
 
