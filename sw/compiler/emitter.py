@@ -6,7 +6,8 @@ from typing import Any
 from spec.config import NpuConfig
 from spec.isa import Opcode, Space
 from sw.compiler.constants import ConstantPool, pack_params
-from sw.compiler.dma import bounding, load_box
+from sw.compiler.dma import Box as Dims
+from sw.compiler.dma import bounding, copies, load_box
 from sw.compiler.draft import Access, Buffer, Draft, Node, Place
 from sw.compiler.geometry import Box, address
 from sw.compiler.layers import Epilogue, View
@@ -144,17 +145,7 @@ class LayerEmitter:
         assert o0 % cols == 0
         mem, entries = view.offset + o0 // cols * entry, -(-(o1 - o0) // cols)
         source = self.res.tensors[view.tensor]
-        run = entries * entry
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.PARAM, "loop": []},
-            {"mem_base": source, "chip_base": slot},
-            [
-                Access(buffer=source, start=mem, stop=mem + run, write=False),
-                Access(buffer=slot, start=0, stop=entries, write=True),
-            ],
-            f"params c{o0}",
-        )
+        self.load_run(source, mem, entries * entry, slot, entries, f"params c{o0}", Space.PARAM)
 
     def load_table(self) -> None:
         """Load the layer's TABLE, if it has one."""
@@ -172,15 +163,82 @@ class LayerEmitter:
         return [Access(buffer=self.res.table, start=0, stop=256, write=False)]
 
     def _load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:
-        source = self.res.constants.buffer
         mem = self.res.constants.add(data)
+        self.load_run(self.res.constants.buffer, mem, len(data), slot, size, note, space)
+
+    def load_run(
+        self,
+        source: Buffer,
+        mem: int,
+        run: int,
+        slot: Buffer,
+        size: int,
+        note: str,
+        space: Space = Space.SPAD,
+    ) -> None:
+        """Load `run` bytes at `mem` of `source` to the beginning of `slot`: `size` of its units."""
         self.node(
             Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": len(data), "space": space, "loop": []},
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": space, "loop": []},
             {"mem_base": source, "chip_base": slot},
             [
-                Access(buffer=source, start=mem, stop=mem + len(data), write=False),
+                Access(buffer=source, start=mem, stop=mem + run, write=False),
                 Access(buffer=slot, start=0, stop=size, write=True),
             ],
             note,
         )
+
+    def load_copies(
+        self,
+        source: Buffer,
+        mem: int,
+        box: Dims,
+        item: int,
+        slot: Buffer,
+        at: int,
+        size: int,
+        note: str,
+    ) -> None:
+        """Load a box of elements at `mem` to byte `at` of `slot`, whose `size` bytes count as
+        written by each of the instructions.
+        """
+        for copy in copies(box, item):
+            start, stop = copy.span("mem")
+            self.node(
+                Opcode.LOAD,
+                {
+                    "mem_base": mem + copy.mem,
+                    "chip_base": at + copy.chip,
+                    "run": copy.run,
+                    "space": Space.SPAD,
+                    "loop": copy.loops,
+                },
+                {"mem_base": source, "chip_base": slot},
+                [
+                    Access(buffer=source, start=mem + start, stop=mem + stop, write=False),
+                    Access(buffer=slot, start=0, stop=size, write=True),
+                ],
+                note,
+            )
+
+    def store_copies(
+        self, target: Buffer, mem: int, box: Dims, item: int, slot: Buffer, note: str
+    ) -> None:
+        """Store a box of elements of `slot` at `mem` of `target`."""
+        for copy in copies(box, item):
+            (start, stop), (first, end) = copy.span("mem"), copy.span("chip")
+            self.node(
+                Opcode.STORE,
+                {
+                    "mem_base": mem + copy.mem,
+                    "chip_base": copy.chip,
+                    "run": copy.run,
+                    "loop": copy.loops,
+                },
+                {"mem_base": target, "chip_base": slot},
+                [
+                    Access(buffer=slot, start=first, stop=end, write=False),
+                    Access(buffer=target, start=mem + start, stop=mem + stop, write=True),
+                ],
+                note,
+            )

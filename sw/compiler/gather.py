@@ -128,16 +128,7 @@ class GatherScheduler(LayerEmitter):
         view = self.layer.offsets
         source = self.res.tensors[view.tensor]
         mem, run = view.offset + OFFSET_BYTES * first, OFFSET_BYTES * rows
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": []},
-            {"mem_base": source, "chip_base": index},
-            [
-                Access(buffer=source, start=mem, stop=mem + run, write=False),
-                Access(buffer=index, start=0, stop=run, write=True),
-            ],
-            f"offsets {first}",
-        )
+        self.load_run(source, mem, run, index, run, f"offsets {first}")
 
     def _move(
         self,

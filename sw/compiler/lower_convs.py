@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sw.compiler.layers import ConvLayer, MoveLayer, View, dense
+from sw.compiler.layers import MoveLayer, View, dense
 from sw.compiler.lower_products import ProductLowering
 from sw.compiler.storage import row_major
 from sw.compiler.tosa import Op
@@ -26,54 +26,16 @@ class ConvLowering(ProductLowering):
         def planes(weights: NDArray[Any]) -> NDArray[Any]:
             return weights.transpose(0, 2, 3, 1, 4).reshape(oc, kh, kw, kd * c)
 
-        self._product_of(
+        self.convolution(
             op,
             view,
             (kh, kw),
-            planes,
-            (1, 4, 2, 3, 0),
+            arranged=planes,
+            perms=(1, 4, 2, 3, 0),
             stride=(stride[1], stride[2]),
             dilation=(dilation[1], dilation[2]),
             pad=(pad[2], pad[4]),
         )
-
-    def _product_of(
-        self,
-        op: Op,
-        view: View,
-        kernel: tuple[int, int],
-        arranged: Any,
-        perms: tuple[int, ...],
-        turn: tuple[int, ...] = (),
-        **values: Any,
-    ) -> None:
-        """The ConvLayer of `op` over `view`.
-
-        `arranged`: the constant weights as OHWI. Those of run time are brought into the order
-        `perms`, with the axes `turn` reversed.
-        """
-        names, target, epilogue, residual = self._weighted(op)
-        weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
-        constant = None if later else arranged(self.graph.constant(weight))
-        self.layers.append(
-            ConvLayer(
-                name=op.name,
-                output=target,
-                ops=tuple(names),
-                source=op.source,
-                input=view,
-                epilogue=self._biased(op, epilogue),
-                kernel=kernel,
-                input_zp=self.fusion.integer(op.inputs[3]),
-                weight_zp=self.fusion.integer(op.inputs[4]),
-                weights=constant,
-                weight_view=self.conv_weights(op, weight, perms, turn) if later else None,
-                residual=residual,
-                **values,
-            )
-        )
-
-    # Inputs -----------------------------------------------------------------------------------
 
     def _planes(self, op: Op, kd: int, stride: int, dilation: int, before: int) -> View:
         """[N·OD, H, W, KD·C]: for every output plane the input planes under its kernel."""

@@ -1,5 +1,6 @@
 """Lowering of products: CONV2D, DEPTHWISE_CONV2D and MATMUL with all that follows them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +19,37 @@ class ProductLowering(RuntimeOperands):
 
     def conv2d(self, op: Op) -> None:
         """CONV2D, or as a product of pixels where the kernel is 1 x 1."""
-        names, target, epilogue, residual = self._weighted(op)
-        view = self.image(op.inputs[0])
-        kernel = self.graph.tensors[op.inputs[1]].shape[1:3]
-        stride = op.attributes["stride"]
-        if kernel == (1, 1) and op.attributes["pad"] == (0, 0, 0, 0):
-            view, stride = _subsample(view, target, stride), (1, 1)
+        view, stride = self.image(op.inputs[0]), op.attributes["stride"]
+        _, kh, kw, _ = self.graph.tensors[op.inputs[1]].shape
+        if (kh, kw) == (1, 1) and op.attributes["pad"] == (0, 0, 0, 0):
+            out = self.graph.tensors[op.outputs[0]].shape
+            view, stride = _subsample(view, (out[1], out[2]), stride), (1, 1)
         top, _, left, _ = op.attributes["pad"]
+        self.convolution(
+            op,
+            view,
+            (kh, kw),
+            stride=stride,
+            dilation=op.attributes["dilation"],
+            pad=(top, left),
+        )
+
+    def convolution(
+        self,
+        op: Op,
+        view: View,
+        kernel: tuple[int, int],
+        *,
+        arranged: Callable[[NDArray[Any]], NDArray[Any]] = lambda weights: weights,
+        perms: tuple[int, ...] = (3, 1, 2, 0),
+        **values: Any,
+    ) -> None:
+        """The ConvLayer of `op` over `view`.
+
+        `arranged`: the constant weights as OHWI. Those of run time are brought into the order
+        `perms`. `values`: stride, dilation and pad of the layer.
+        """
+        names, target, epilogue, residual = self._weighted(op)
         weight, later = op.inputs[1], self.is_runtime(op.inputs[1])
         self.layers.append(
             ConvLayer(
@@ -34,15 +59,13 @@ class ProductLowering(RuntimeOperands):
                 source=op.source,
                 input=view,
                 epilogue=self._biased(op, epilogue),
-                kernel=(kernel[0], kernel[1]),
-                stride=stride,
-                dilation=op.attributes["dilation"],
-                pad=(top, left),
+                kernel=kernel,
                 input_zp=self.fusion.integer(op.inputs[3]),
                 weight_zp=self.fusion.integer(op.inputs[4]),
-                weights=None if later else self.graph.constant(weight),
-                weight_view=self.conv_weights(op, weight) if later else None,
+                weights=None if later else arranged(self.graph.constant(weight)),
+                weight_view=self.conv_weights(op, weight, perms) if later else None,
                 residual=residual,
+                **values,
             )
         )
 
@@ -182,10 +205,10 @@ class ProductLowering(RuntimeOperands):
         )
 
 
-def _subsample(view: View, target: View, stride: tuple[int, int]) -> View:
-    """The pixels of `view` that a 1x1 kernel with `stride` reads."""
+def _subsample(view: View, size: tuple[int, int], stride: tuple[int, int]) -> View:
+    """The pixels of `view` that a 1x1 kernel with `stride` reads for `size` outputs."""
     n, _, _, c = view.shape
-    _, oh, ow, _ = target.shape
+    oh, ow = size
     s0, s1, s2 = view.strides
     return replace(view, shape=(n, oh, ow, c), strides=(s0, s1 * stride[0], s2 * stride[1]))
 

@@ -27,17 +27,14 @@ class RuntimeOperands(LayerBuilder):
         op: Op,
         name: str,
         perms: tuple[int, ...] = (3, 1, 2, 0),
-        turn: tuple[int, ...] = (),
     ) -> View:
         """Weights as [1, IC, KH·KW, OC]: output channels next to each other.
 
-        `perms`: their dimensions in that order, the last three KH, KW and OC; `turn`: dimensions
-        that are reversed.
+        `perms`: their dimensions in that order, the last three KH, KW and OC.
         """
         placed = self.storage.get(name)
         sizes = [placed.shape[p] for p in perms]
-        steps = [-placed.strides[p] if p in turn else placed.strides[p] for p in perms]
-        start = sum((placed.shape[p] - 1) * placed.strides[p] for p in turn)
+        steps = [placed.strides[p] for p in perms]
         kh, kw, oc = sizes[-3:]
         ic = math.prod(sizes[:-3])
         root = self.storage.add_temp(f"{op.outputs[0]}.weights", math.prod(sizes))
@@ -48,7 +45,7 @@ class RuntimeOperands(LayerBuilder):
             strides=(0, kh * kw * oc, oc),
         )
         rows = list(zip(sizes, steps, row_major(tuple(sizes), 1), strict=True))
-        self._scatter(op, placed, view, f"{op.name}.weights", rows, start)
+        self.rearranged(op, (placed.root, placed.offset), view, rows, f"{op.name}.weights")
         return view
 
     def diagonal_weights(self, op: Op, name: str, c0: int, c1: int, zero_point: int) -> View:
@@ -63,7 +60,7 @@ class RuntimeOperands(LayerBuilder):
         self.fill(op, placed, dense(root, "int8", (1, 1, 1, n * taps * oc)), zero_point)
         a = placed.strides
         rows = [(n, a[2], taps * oc + m), (kh, a[0], kw * oc), (kw, a[1], oc), (m, a[3], 1)]
-        self._scatter(op, placed, view, label, rows, c0 * a[2])
+        self.rearranged(op, (placed.root, placed.offset + c0 * a[2]), view, rows, label)
         return view
 
     def fill(self, op: Op, placed: Placed, view: View, value: int) -> None:
@@ -93,7 +90,8 @@ class RuntimeOperands(LayerBuilder):
         view = dense(root, "int8", (n, h, w, c * times))
         steps = (*view.strides, times)
         rows = list(zip(placed.shape, placed.strides, steps, strict=True))
-        self._scatter(op, placed, view, f"{op.name}.repeated", [*rows, (times, 0, 1)], 0)
+        rows = [*rows, (times, 0, 1)]
+        self.rearranged(op, (placed.root, placed.offset), view, rows, f"{op.name}.repeated")
         return view
 
     def packed(
@@ -112,36 +110,44 @@ class RuntimeOperands(LayerBuilder):
         placed = bias
         step = placed.strides[0] if placed.shape[0] > 1 else 0
         whole, rest = divmod(stop - start, cols)
-        base = start * step
+        base = placed.offset + start * step
         view = dense(root, "int32", (1, 1, 1, len(data) // 4))
         name = f"{op.name}.bias"
         if whole:
             rows = [(whole, cols * step, entry), (cols, step, 4)]
-            self._scatter(op, placed, view, name, rows, base)
+            self.rearranged(op, (placed.root, base), view, rows, name)
         if rest:
             offset = whole * entry
             view = replace(view, offset=offset)
-            self._scatter(op, placed, view, name, [(rest, step, 4)], base + whole * cols * step)
+            rows, base = [(rest, step, 4)], base + whole * cols * step
+            self.rearranged(op, (placed.root, base), view, rows, name)
         packed = dense(root, "int8", (1, 1, 1, len(data)))
         return replace(epilogue, bias=None, params=packed)
 
-    def _scatter(
-        self, op: Op, placed: Placed, view: View, label: str, rows: Rows, offset: int
+    def rearranged(
+        self,
+        op: Op,
+        source: tuple[str, int],
+        target: View,
+        rows: Rows,
+        label: str,
+        to: int = 0,
     ) -> None:
-        """A layer that copies elements from `placed` + `offset` to `view`."""
+        """A layer that copies elements from `source` (root, byte offset) to `target` + `to`."""
+        root, offset = source
         self.layers.append(
             MoveLayer(
                 name=label,
-                output=view,
+                output=target,
                 ops=("IDENTITY",),
                 source=op.source,
-                tensor=placed.root,
-                offset=placed.offset + offset,
+                tensor=root,
+                offset=offset,
                 source_shape=tuple(r[0] for r in rows),
                 source_strides=tuple(r[1] for r in rows),
                 before=(0,) * len(rows),
                 shape=tuple(r[0] for r in rows),
-                target_offset=view.offset,
+                target_offset=target.offset + to,
                 target_strides=tuple(r[2] for r in rows),
             )
         )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.layers import ITEM, ConvLayer, Epilogue, MoveLayer, View, dense
+from sw.compiler.layers import ITEM, ConvLayer, Epilogue, View, dense
 from sw.compiler.lower_products import ProductLowering
 from sw.compiler.storage import Placed
 from sw.compiler.tosa import Op
@@ -138,7 +138,8 @@ class TransposeConvLowering(ProductLowering):
                 (x[3], oc * item, to_pixel),
                 (oc, item, item),
             ]
-            self._rearranged(op, phases, start, target, row * to_line + col * to_pixel, rows)
+            source, to = (phases.tensor, phases.offset + start), row * to_line + col * to_pixel
+            self.rearranged(op, source, target, rows, f"{op.name}.phases", to)
 
     def _phase_weights(
         self, op: Op, name: str, axes: tuple[Phases, Phases], zero_point: int
@@ -165,14 +166,8 @@ class TransposeConvLowering(ProductLowering):
                 (x[3], to_col, oc),
                 (oc, to_oc, 1),
             ]
-            source = View(
-                tensor=placed.root,
-                dtype="int8",
-                shape=(1, 1, 1, 1),
-                strides=(0, 0, 0),
-                offset=placed.offset,
-            )
-            self._rearranged(op, source, start, view, last, rows)
+            source = (placed.root, placed.offset + start)
+            self.rearranged(op, source, view, rows, f"{op.name}.phases", last)
         return view
 
     def _repeated_epilogue(self, op: Op, epilogue: Epilogue, times: int, oc: int) -> Epilogue:
@@ -195,43 +190,9 @@ class TransposeConvLowering(ProductLowering):
             root = self.storage.add_temp(f"{op.outputs[0]}.bias", 4 * times * oc)
             view = dense(root, "int32", (1, 1, 1, times * oc))
             rows = [(times, 0, 4 * oc), (oc, placed.strides[0], 4)]
-            source = View(
-                tensor=placed.root,
-                dtype="int32",
-                shape=(1, 1, 1, 1),
-                strides=(0, 0, 0),
-                offset=placed.offset,
-            )
-            self._rearranged(op, source, 0, view, 0, rows)
+            self.rearranged(op, (placed.root, placed.offset), view, rows, f"{op.name}.phases")
             placed = Placed(root=root, shape=(times * oc,), strides=(4,), offset=0, item=4)
         return self.packed(op, epilogue, placed, (0, times * oc), f"{op.outputs[0]}.0")
-
-    def _rearranged(
-        self,
-        op: Op,
-        source: View,
-        start: int,
-        target: View,
-        to: int,
-        rows: list[tuple[int, int, int]],
-    ) -> None:
-        """A layer that copies from `source` + start to `target` + to, bytes."""
-        self.layers.append(
-            MoveLayer(
-                name=f"{op.name}.phases",
-                output=target,
-                ops=("IDENTITY",),
-                source=op.source,
-                tensor=source.tensor,
-                offset=source.offset + start,
-                source_shape=tuple(r[0] for r in rows),
-                source_strides=tuple(r[1] for r in rows),
-                before=(0,) * len(rows),
-                shape=tuple(r[0] for r in rows),
-                target_offset=target.offset + to,
-                target_strides=tuple(r[2] for r in rows),
-            )
-        )
 
 
 def _arranged(

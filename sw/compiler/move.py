@@ -122,24 +122,7 @@ class MoveScheduler(LayerEmitter):
             (b - a, s, c) for (a, b), s, c in zip(inner, layer.source_strides, chip, strict=True)
         ]
         source = self.res.tensors[layer.tensor]
-        for copy in copies(box, item):
-            start, stop = copy.span("mem")
-            self.node(
-                Opcode.LOAD,
-                {
-                    "mem_base": base + copy.mem,
-                    "chip_base": at + copy.chip,
-                    "run": copy.run,
-                    "space": Space.SPAD,
-                    "loop": copy.loops,
-                },
-                {"mem_base": source, "chip_base": slot},
-                [
-                    Access(buffer=source, start=base + start, stop=base + stop, write=False),
-                    Access(buffer=slot, start=0, stop=size, write=True),
-                ],
-                f"in {tile}",
-            )
+        self.load_copies(source, base, box, item, slot, at, size, f"in {tile}")
 
     def _fill(self, size: int, slot: Buffer) -> None:
         """Fill the tile with the pad value: its commonest byte everywhere, then the others."""
@@ -177,25 +160,4 @@ class MoveScheduler(LayerEmitter):
         mem = offset + sum(a * s for (a, _), s in zip(tile, strides, strict=True))
         box = [(b - a, s, c) for (a, b), s, c in zip(tile, strides, chip, strict=True)]
         target = self.res.tensors[self.layer.output.tensor]
-        for copy in copies(box, item):
-            start, stop = copy.span("mem")
-            self.node(
-                Opcode.STORE,
-                {
-                    "mem_base": mem + copy.mem,
-                    "chip_base": copy.chip,
-                    "run": copy.run,
-                    "loop": copy.loops,
-                },
-                {"mem_base": target, "chip_base": slot},
-                [
-                    Access(
-                        buffer=slot,
-                        start=copy.span("chip")[0],
-                        stop=copy.span("chip")[1],
-                        write=False,
-                    ),
-                    Access(buffer=target, start=mem + start, stop=mem + stop, write=True),
-                ],
-                f"store {tile}",
-            )
+        self.store_copies(target, mem, box, item, slot, f"store {tile}")

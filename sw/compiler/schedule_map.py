@@ -10,7 +10,6 @@ from typing import Any
 from spec.config import NpuConfig
 from spec.isa import LOOPS, Alu, DType, Opcode, Reduce, Space
 from spec.numerics import RANGES
-from sw.compiler.dma import copies
 from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.layers import Epilogue
@@ -99,24 +98,8 @@ class MapScheduler(LayerEmitter):
                 box.append((b - a, mem, step))
         memory = self.res.tensors[source.tensor]
         size = held.nbytes(tuple(b - a for a, b in tile))
-        for copy in copies(box, held.kind.bytes):
-            start, stop = copy.span("mem")
-            self.node(
-                Opcode.LOAD,
-                {
-                    "mem_base": base + copy.mem,
-                    "chip_base": copy.chip,
-                    "run": copy.run,
-                    "space": Space.SPAD,
-                    "loop": copy.loops,
-                },
-                {"mem_base": memory, "chip_base": buffer},
-                [
-                    Access(buffer=memory, start=base + start, stop=base + stop, write=False),
-                    Access(buffer=buffer, start=0, stop=size, write=True),
-                ],
-                f"in r{register} {tile}",
-            )
+        note = f"in r{register} {tile}"
+        self.load_copies(memory, base, box, held.kind.bytes, buffer, 0, size, note)
 
     def _compute(self, tile: Ranges) -> None:
         extents = tuple(b - a for a, b in tile)
@@ -223,23 +206,7 @@ class MapScheduler(LayerEmitter):
                 base += a * mem
                 box.append((b - a, mem, step))
         target = self.res.tensors[layer.output.tensor]
-        for copy in copies(box, held.kind.bytes):
-            (start, stop), (first, end) = copy.span("mem"), copy.span("chip")
-            self.node(
-                Opcode.STORE,
-                {
-                    "mem_base": base + copy.mem,
-                    "chip_base": copy.chip,
-                    "run": copy.run,
-                    "loop": copy.loops,
-                },
-                {"mem_base": target, "chip_base": buffer},
-                [
-                    Access(buffer=buffer, start=first, stop=end, write=False),
-                    Access(buffer=target, start=base + start, stop=base + stop, write=True),
-                ],
-                f"store {tile}",
-            )
+        self.store_copies(target, base, box, held.kind.bytes, buffer, f"store {tile}")
 
 
 def _follow(outer: Row, inner: Row) -> bool:
