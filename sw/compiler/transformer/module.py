@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch.fx import GraphModule
 
 from sw.compiler.capture import capture
 from sw.compiler.module import one_thread
@@ -33,6 +34,21 @@ def import_float(
     """
     with one_thread():
         graph = capture(module, example_inputs)
-        ranges = calibrate(graph, [tuple(example_inputs)] if calibration is None else calibration)
-        formats = Formats(Planner(graph, ranges.constants), ranges, rows)
-        return Importer(graph, name or type(module).__name__, ranges, formats).run(RULES)
+        samples = [tuple(example_inputs)] if calibration is None else calibration
+        return import_graph(graph, samples, rows=rows, name=name or type(module).__name__)
+
+
+def import_graph(
+    graph: GraphModule,
+    samples: Iterable[Sequence[torch.Tensor]],
+    *,
+    rows: Rows = "auto",
+    name: str = "",
+) -> Imported:
+    """The TOSA graph of a captured float graph, or of a part of one; see `import_float`.
+
+    Nodes carry `val` in their meta data; `samples` are the arguments of calls.
+    """
+    ranges = calibrate(graph, samples)
+    formats = Formats(Planner(graph, ranges.constants), ranges, rows)
+    return Importer(graph, name, ranges, formats).run(RULES)
