@@ -4,8 +4,9 @@ import pytest
 from compiler_graphs import inverted_residuals
 
 from spec import preset
-from spec.isa import Engine, Opcode, Point
+from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space
 from sw.compiler.draft import Node
+from sw.compiler.interleave import vector_cycles
 from sw.compiler.ordering import END, Need, Order
 from sw.compiler.pipeline import run_stages
 from sw.compiler.timeline import BEGIN, layer_cycles
@@ -24,6 +25,26 @@ def vector(layer: int, steps: int) -> Node:
     """A VECTOR of so many steps."""
     values = {"loop": [{"count": steps}]}
     return Node(opcode=Opcode.VECTOR, values=values, bases={}, accesses=[], layer=layer)
+
+
+@pytest.mark.parametrize(
+    ("fields", "cycles"),
+    [
+        ({"a_type": DType.I8}, 100),
+        ({"a_type": DType.I32}, 400),
+        ({"a_space": Space.ACC, "a_type": DType.I32, "o_type": DType.I16}, 200),
+        ({"a_type": DType.I16, "alu": Alu.ADD, "b_type": DType.I32}, 400),
+        ({"a_type": DType.I16, "alu": Alu.ADD, "b_type": DType.I32, "b_one": 1}, 200),
+        ({"a_type": DType.I16, "b_type": DType.I32}, 200),
+        ({"a_scale": Scale.OPERAND, "b_type": DType.I32}, 400),
+        ({"o_type": DType.I32, "reduce": Reduce.SUM, "reduce_loops": 1}, 100),
+    ],
+)
+def test_a_vector_takes_a_cycle_for_each_word_of_its_widest_operand(
+    fields: dict[str, int], cycles: int
+) -> None:
+    values = {"loop": [{"count": 100}], "lanes": DEFAULT.cols, "alu": Alu.PASS, **fields}
+    assert vector_cycles(values, DEFAULT) == cycles
 
 
 def need(level: int, iteration: int, of: Node, until: float) -> Need:

@@ -113,8 +113,9 @@ def allocate_dram(
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
     for i, layer in enumerate(program.layers):
-        born.setdefault(layer.output.tensor, i)
-        for view in (*layer.inputs, layer.output):
+        for view in layer.outputs:
+            born.setdefault(view.tensor, i)
+        for view in (*layer.inputs, *layer.outputs):
             dies[view.tensor] = i + follow[i] if share else len(program.layers)
     temps = [
         r

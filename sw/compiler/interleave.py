@@ -11,10 +11,11 @@ layers first. Other layers mix on the vector engine only.
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 from spec.config import NpuConfig
-from spec.isa import Engine, Opcode
+from spec.isa import Alu, DType, Engine, Opcode, Scale, Space
 from sw.compiler.draft import Draft, Node, iterations
 from sw.compiler.ordering import dependencies
 from sw.compiler.residency import Room
@@ -78,4 +79,33 @@ def node_cycles(node: Node, config: NpuConfig) -> float:
     if node.opcode is Opcode.DEPTHWISE:
         columns = (values["outputs"] - 1) * values["stride"] + values["kernel_cols"]
         return float(steps * columns * values["kernel_rows"])
-    return float(math.prod(loop.get("count", 1) for loop in loops))
+    return vector_cycles(values, config)
+
+
+def vector_cycles(values: Mapping[str, Any], config: NpuConfig) -> float:
+    """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words.
+
+    In a reduction only its last step writes.
+    """
+    loops = values["loop"]
+    lanes = values.get("lanes", config.cols)
+    reduces = bool(values.get("reduce"))
+    chosen = values.get("reduce_loops", 0) if reduces else 0
+    counts = [loop.get("count", 1) for loop in loops]
+    written = math.prod(n for i, n in enumerate(counts) if not chosen >> i & 1)
+    uses_b = values.get("a_scale") is Scale.OPERAND or not Alu(values.get("alu", Alu.PASS)).unary
+    read = max(
+        _words(values, "a", lanes, config),
+        _words(values, "b", lanes, config) if uses_b and not values.get("b_none") else 1,
+    )
+    write = _words(values, "o", lanes, config)
+    return float(max(math.prod(counts) * read, written * write))
+
+
+def _words(values: Mapping[str, Any], stream: str, lanes: int, config: NpuConfig) -> int:
+    """Words of a vector of A, B or the result; the accumulator has it in one."""
+    if values.get(f"{stream}_space", Space.SPAD) is Space.ACC:
+        return 1
+    one = values.get("reduce_lanes") if stream == "o" else values.get(f"{stream}_one")
+    size = DType(values.get(f"{stream}_type", DType.I8)).bytes * (1 if one else lanes)
+    return -(-size // config.word_bytes)

@@ -174,6 +174,11 @@ class Layer:
     def inputs(self) -> tuple[View, ...]:
         raise NotImplementedError
 
+    @property
+    def outputs(self) -> tuple[View, ...]:
+        """Everything that it writes, `output` first."""
+        return (self.output,)
+
 
 def _finish(epilogue: Epilogue, residual: Residual | None) -> str:
     return str(epilogue) if residual is None else f"{residual}; {epilogue}"

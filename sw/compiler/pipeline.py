@@ -89,7 +89,7 @@ def _lower(c: Compilation) -> None:
 
 def _check_layers(c: Compilation) -> None:
     for layer in c.layers.layers:
-        for view in (*layer.inputs, layer.output):
+        for view in (*layer.inputs, *layer.outputs):
             if view.tensor not in c.layers.storage.nbytes:
                 raise CompileError(f"tensor {view.tensor!r} has no storage", node=layer.name)
 

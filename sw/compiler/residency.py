@@ -194,7 +194,7 @@ def _barred(layer: Layer) -> set[str]:
         return {view.tensor for view in views if view is not None}
     if isinstance(layer, PoolLayer | ElementwiseLayer):
         return set()
-    return {view.tensor for view in (*layer.inputs, layer.output)}
+    return {view.tensor for view in (*layer.inputs, *layer.outputs)}
 
 
 def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) -> int:
