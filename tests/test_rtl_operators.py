@@ -5,17 +5,21 @@
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from compiler_graphs import random_inputs
+from epilogue_graphs import gelu, products, residual
+from numpy.typing import NDArray
 from random_ops import BUILDERS
 from random_tosa import CASES, random_graph
 
 from spec import preset
 from sw.compiler import compile_graph
 from sw.compiler.interpreter import run_graph
+from sw.compiler.tosa import Graph
 from sw.runtime.rtl import RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]
@@ -40,10 +44,30 @@ def test_operator_on_the_rtl_is_exact(device: RtlDevice, kind: str) -> None:
         else:
             g = BUILDERS[kind.lower()](rng)
             inputs = random_inputs(g, seed)
-        device.set_memory(latency=int(rng.integers(1, 200)), stall=0.2, seed=seed)
-        device.load(compile_graph(g, device.config, fold=bool(seed % 2)))
-        for name, array in inputs.items():
-            device.write(name, array)
-        device.run()
-        for name, want in run_graph(g, inputs).items():
-            np.testing.assert_array_equal(device.read(name), want, f"{kind}, seed {seed}: {name}")
+        check(device, g, inputs, seed, f"{kind}, seed {seed}")
+
+
+@pytest.mark.parametrize("kind", ["pointwise", "conv", "matmul"])
+def test_several_passes_behind_a_product_are_exact(device: RtlDevice, kind: str) -> None:
+    g = Graph()
+    g.outputs = [gelu(g, products(g, kind, 11, 20, 37))]
+    check(device, g, random_inputs(g), 1, kind)
+
+
+def test_a_sum_of_int32_behind_a_product_is_exact(device: RtlDevice) -> None:
+    g = residual(reshaped=True)
+    check(device, g, random_inputs(g), 2, "sum")
+
+
+def check(
+    device: RtlDevice, g: Graph, inputs: Mapping[str, NDArray[Any]], seed: int, what: str
+) -> None:
+    """The graph's outputs from the RTL, with a random memory, are the interpreter's."""
+    rng = np.random.default_rng(seed)
+    device.set_memory(latency=int(rng.integers(1, 200)), stall=0.2, seed=seed)
+    device.load(compile_graph(g, device.config, fold=bool(seed % 2)))
+    for name, array in inputs.items():
+        device.write(name, array)
+    device.run()
+    for name, want in run_graph(g, inputs).items():
+        np.testing.assert_array_equal(device.read(name), want, f"{what}: {name}")

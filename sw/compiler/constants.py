@@ -1,5 +1,8 @@
 """Region 0: packed weights, parameter entries and tables, each distinct piece once."""
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,10 +49,14 @@ def pack_weights(weights: NDArray[np.int8], part: Part, o0: int, o1: int, cols: 
     return b"".join(blocks)
 
 
-def pack_params(epilogue: Epilogue, o0: int, o1: int, config: NpuConfig) -> bytes:
-    """Parameter entries of output channels o0…o1: bias, multiplier, shift per lane."""
+def pack_params(passes: Sequence[Epilogue], o0: int, o1: int, config: NpuConfig) -> bytes:
+    """Parameter entries of output channels o0…o1: bias, multiplier, shift per lane.
+
+    Those of a column block lie together, one for each of `passes`.
+    """
     out = []
-    for at in range(o0, o1, config.cols):
+    blocks = range(o0, o1, config.cols)
+    for at, epilogue in itertools.product(blocks, passes):
         stop = min(at + config.cols, o1)
         bias = _lanes(epilogue.bias, at, stop, config.cols, 0)
         multiplier = _lanes(epilogue.multiplier, at, stop, config.cols, 0)

@@ -159,7 +159,8 @@ class ConvCost:
         runs = SPLIT_RUN * self._output_runs(xs, groups)
         other = (fetch + added) / bus + (runs if added else 0)
         store = 0 if self.held_out else out / bus + runs
-        busy = max(fold * folds * self.blocks, store, pixels * self.blocks)
+        passes = len(geo.layer.epilogue.passes)
+        busy = max(fold * folds * self.blocks, store, pixels * self.blocks * passes)
         last = ys.counts[-1][0] * xs.counts[-1][0]
         tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
         around = tail + UNIT_CYCLES * units

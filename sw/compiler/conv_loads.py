@@ -32,9 +32,9 @@ class ConvLoads(LayerEmitter):
         self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.params: Slots | None = None
-        if self.layer.epilogue.uses_params:
+        if entries := len(self.layer.epilogue.param_passes):
             groups = -(-geo.oc // (plan.group * config.cols))
-            self.params = self.slots("param", Place.PARAM, min(2, groups), plan.group)
+            self.params = self.slots("param", Place.PARAM, min(2, groups), entries * plan.group)
         self.fresh: set[Hashable] = set()
         self.seen: set[Hashable] = set()
         self.sliced = False

@@ -135,7 +135,7 @@ class LayerEmitter:
         if self.epilogue.params is not None:
             self._load_packed(self.epilogue.params, o0, o1, slot)
             return
-        data = pack_params(self.epilogue, o0, o1, self.config)
+        data = pack_params(self.epilogue.param_passes, o0, o1, self.config)
         entries = len(data) // self.config.param_entry_bytes
         self._load_constant(data, Space.PARAM, slot, entries, f"params c{o0}")
 
@@ -148,19 +148,21 @@ class LayerEmitter:
         self.load_run(source, mem, entries * entry, slot, entries, f"params c{o0}", Space.PARAM)
 
     def load_table(self) -> None:
-        """Load the layer's TABLE, if it has one."""
-        if self.epilogue.table is not None:
-            self.load_table_bytes(self.epilogue.table.tobytes())
+        """Load the layer's TABLE, if one of its passes has one."""
+        for each in self.epilogue.passes:
+            if each.table is not None:
+                self.load_table_bytes(each.table.tobytes())
 
     def load_table_bytes(self, data: bytes) -> None:
         """Load a TABLE: 256 int8, or 513 int16."""
         self._load_constant(data, Space.TABLE, self.res.table, len(data), "table")
 
-    def table_reads(self) -> list[Access]:
-        """The access of a VECTOR to the TABLE, if the layer has one."""
-        if self.epilogue.table is None:
+    def table_reads(self, each: Epilogue | None = None) -> list[Access]:
+        """The access of a VECTOR to the TABLE, if its pass (the last one) has one."""
+        table = (each or self.epilogue).table
+        if table is None:
             return []
-        return [Access(buffer=self.res.table, start=0, stop=256, write=False)]
+        return [Access(buffer=self.res.table, start=0, stop=table.nbytes, write=False)]
 
     def _load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:
         mem = self.res.constants.add(data)

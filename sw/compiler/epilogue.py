@@ -14,13 +14,14 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
     values: dict[str, Any] = {
         "a_space": Space.ACC,
         "a_type": DType.I32,
+        "a_zp": epilogue.input_zp,
         "alu": Alu.PASS,
         "bias": int(epilogue.has_bias),
         "a_scale": epilogue.scale,
         "o_zp": epilogue.zero_point,
         "o_min": epilogue.low,
         "o_max": epilogue.high,
-        "table": int(epilogue.table is not None),
+        "table": epilogue.lookup,
         "o_space": Space.SPAD,
         "o_type": epilogue.dtype,
     }
@@ -28,10 +29,9 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
         assert epilogue.multiplier is not None and epilogue.shift is not None
         values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
     if residual is not None:
+        if residual.clamps:
+            values |= {"a_clamp": 1, "a_min": residual.low, "a_max": residual.high}
         values |= {
-            "a_clamp": 1,
-            "a_min": residual.low,
-            "a_max": residual.high,
             "a_shl": residual.shift_left,
             "alu": Alu.ADD,
             **operand_values("b", residual.operand),

@@ -15,6 +15,9 @@ from sw.compiler.sums import PRODUCTS, find_sums
 from sw.compiler.tosa import Graph, Op
 
 INT32 = RANGES[DType.I32]
+MAX_PASSES = 3
+"""VECTORs behind a product: each takes as many cycles as the results have vectors."""
+
 ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}
 """The binary operators that the vector engine computes on int32."""
 
@@ -90,18 +93,52 @@ class Fusion:
                 high=max(min(epilogue.high, high), low),
             )
             name = self.absorb(op, names)
-        if epilogue.dtype is DType.I8 and (op := self.next(name, "TABLE")) is not None:
+        if epilogue.dtype is not DType.I8 or any(p.table is not None for p in epilogue.passes):
+            return name, epilogue
+        if (op := self.next(name, "TABLE")) is not None:
             epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
             name = self.absorb(op, names)
         return name, epilogue
 
-    def after_int32(self, name: str, names: list[str], **values: Any) -> tuple[str, Epilogue]:
-        """The epilogue of int32 tensor `name`: RESCALE, CLAMPs, TABLE, as far as they follow."""
+    def after_int32(
+        self, name: str, names: list[str], *, several: bool = False, **values: Any
+    ) -> tuple[str, Epilogue]:
+        """The epilogue of int32 tensor `name`: RESCALE, CLAMPs, TABLE, as far as they follow.
+
+        `several`: passes may follow one another, in the accumulator.
+        """
         op = self.next(name, "RESCALE")
         if op is None:
             return name, Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], **values)
         name = self.absorb(op, names)
-        return self.clamps(name, Epilogue(**self.rescale_values(op), **values), names)
+        epilogue = Epilogue(**self.rescale_values(op), **values)
+        name, epilogue = self.clamps(name, epilogue, names)
+        while several and len(epilogue.passes) < MAX_PASSES:
+            name, longer = self._another(name, epilogue, names)
+            if longer is epilogue:
+                break
+            epilogue = longer
+        return name, epilogue
+
+    def _another(self, name: str, epilogue: Epilogue, names: list[str]) -> tuple[str, Epilogue]:
+        """The epilogue with an interpolated TABLE, or with one more pass, if such follow."""
+        tables = [p.table for p in epilogue.passes if p.table is not None]
+        op = self.next(name, "TABLE")
+        if op is not None and not tables and epilogue.dtype is DType.I16:
+            table = self.graph.constant(op.inputs[1])
+            return self.absorb(op, names), replace(epilogue, dtype=DType.I32, table=table)
+        op = self.next(name, "RESCALE")
+        if op is None or epilogue.dtype in (DType.U8, DType.U16) or self._is_unsigned(op):
+            return name, epilogue
+        values = self.rescale_values(op)
+        name = self.absorb(op, names)
+        before = replace(epilogue, dtype=DType.I32)
+        zero_point = self.zero_point(op.inputs[3], unsigned=False)
+        after = Epilogue(**values, input_zp=zero_point, first=before)
+        return self.clamps(name, after, names)
+
+    def _is_unsigned(self, op: Op) -> bool:
+        return bool(op.attributes["input_unsigned"] or op.attributes["output_unsigned"])
 
     def _operand_rescales(self) -> dict[str, Op]:
         """By output: the RESCALEs that only feed binary operators, whose layers compute them."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.isa import Alu, DType, Scale
+from spec.isa import Alu, DType, Scale, Table
+from spec.numerics import RANGES
 
 if TYPE_CHECKING:
     from sw.compiler.storage import Storage
@@ -71,8 +72,10 @@ class Epilogue:
     """What VECTOR does to int32 results: bias, RESCALE, zero point, clamp, TABLE, type.
 
     bias, multiplier, shift: int32/int32/int8 per channel (length 1: the same for all), or None.
-    `low`/`high` bound the value after `zero_point` was added. `table`: 256 int8, or None.
-    `params`: tensor in memory with the parameter entries, where the bias is known at run time only.
+    `low`/`high` bound the value after `zero_point` was added. `table`: 256 int8, or 513 int16 that
+    are interpolated, or None. `input_zp`: taken from what comes in. `params`: tensor in memory with
+    the parameter entries, where the bias is known at run time only. `first`: what an earlier VECTOR
+    does in place in the accumulator.
     """
 
     dtype: DType
@@ -82,8 +85,22 @@ class Epilogue:
     bias: NDArray[np.int32] | None = None
     multiplier: NDArray[Any] | None = None
     shift: NDArray[Any] | None = None
-    table: NDArray[np.int8] | None = None
+    table: NDArray[Any] | None = None
+    input_zp: int = 0
     params: View | None = None
+    first: "Epilogue | None" = None
+
+    @property
+    def passes(self) -> tuple["Epilogue", ...]:
+        """One for each VECTOR, in order; this one is the last."""
+        return (*(self.first.passes if self.first is not None else ()), self)
+
+    @property
+    def lookup(self) -> Table:
+        """What the TABLE holds."""
+        if self.table is None:
+            return Table.OFF
+        return Table.I8 if self.table.dtype == np.int8 else Table.I16
 
     @property
     def has_bias(self) -> bool:
@@ -97,7 +114,13 @@ class Epilogue:
 
     @property
     def uses_params(self) -> bool:
+        """Whether this pass reads parameters of the channels."""
         return self.scale is Scale.CHANNEL or self.has_bias
+
+    @property
+    def param_passes(self) -> tuple["Epilogue", ...]:
+        """The passes that read parameters: a column block has an entry for each."""
+        return tuple(p for p in self.passes if p.uses_params)
 
     def channels(self, part: slice) -> "Epilogue":
         """The epilogue of some of the channels."""
@@ -110,6 +133,7 @@ class Epilogue:
             bias=cut(self.bias),
             multiplier=cut(self.multiplier),
             shift=cut(self.shift),
+            first=None if self.first is None else self.first.channels(part),
         )
 
     def __str__(self) -> str:
@@ -118,7 +142,8 @@ class Epilogue:
             parts.insert(0, "bias")
         if self.table is not None:
             parts.append("table")
-        return f"{' '.join(parts)} -> {self.dtype.name}"
+        before = "" if self.first is None else f"{self.first}; "
+        return f"{before}{' '.join(parts)} -> {self.dtype.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +175,11 @@ class Residual:
     shift_left: int
     multiplier: int = 0
     shift: int = 0
+
+    @property
+    def clamps(self) -> bool:
+        """Whether the bounds are narrower than int32's."""
+        return (self.low, self.high) != RANGES[DType.I32]
 
     def channels(self, part: slice) -> "Residual":
         """The same for some of the channels."""

@@ -93,8 +93,10 @@ class ProductLowering(RuntimeOperands):
         `shape`: of its result as NHWC; `values`: fields of the epilogue.
         """
         names = [op.kind]
-        out, epilogue = self.fusion.after_int32(op.outputs[0], names, **values)
         found = self.fusion.sum_of.get(id(op))
+        several = found is None and op.kind in ("CONV2D", "CONV3D", "MATMUL")
+        several = several and (op.kind == "MATMUL" or not self.is_runtime(op.inputs[2]))
+        out, epilogue = self.fusion.after_int32(op.outputs[0], names, several=several, **values)
         if found is None:
             return names, self.output(out, shape), epilogue, None
         operand = self.operand(found.other, shape)

@@ -103,7 +103,7 @@ class RuntimeOperands(LayerBuilder):
         """
         start, stop = outs
         cols, entry = self.config.cols, self.config.param_entry_bytes
-        data = pack_params(replace(epilogue, bias=None), 0, stop - start, self.config)
+        data = pack_params((replace(epilogue, bias=None),), 0, stop - start, self.config)
         template = self.graph.add_constant(f"{label}.params", np.frombuffer(data, np.int8), "int8")
         root = self.storage.add_temp(f"{label}.packed", len(data))
         self.move(template, root, f"{op.name}.params", op.source)

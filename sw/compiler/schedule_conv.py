@@ -4,8 +4,10 @@ A few column blocks of a tile are one MATRIX instruction (per part) and one VECT
 accumulator alternate, so the epilogue of one block runs under the next.
 """
 
+from typing import Any
+
 from spec.config import NpuConfig
-from spec.isa import Opcode
+from spec.isa import DType, Opcode, Space
 from sw.compiler.conv_loads import ConvLoads
 from sw.compiler.conv_steps import Accumulators, Unit, steps
 from sw.compiler.dma import store_box
@@ -13,6 +15,7 @@ from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.epilogue import accumulator_values
 from sw.compiler.geometry import Box, ConvGeometry, Packing, address
+from sw.compiler.layers import Epilogue
 from sw.compiler.residual import ResidualTiles
 from sw.compiler.tiling_conv import ConvPlan
 
@@ -249,12 +252,15 @@ class ConvScheduler(LayerEmitter):
         added = None if self.added is None else self.added.spot(unit)
         steps = self._steps(rows, out, self.geo.output.item)
         loops = [
-            {"count": unit.count, "a": unit.acc_step, "o": steps[0], "param": 1},
+            {"count": unit.count, "a": unit.acc_step, "o": steps[0]},
             {"count": slices, "a": rows * tile.cols, "o": steps[1]},
             {"count": rows, "a": tile.cols, "o": steps[2]},
             {"count": tile.cols, "a": 1, "o": steps[3]},
         ]
-        values = accumulator_values(self.layer.epilogue, self.layer.residual)
+        *before, epilogue = self.layer.epilogue.passes
+        for each in before:
+            self._in_place(unit, each)
+        values = accumulator_values(epilogue, self.layer.residual)
         values |= {
             "a_base": unit.acc,
             "o_base": out.at,
@@ -273,16 +279,47 @@ class ConvScheduler(LayerEmitter):
                 loops, self._steps(rows, spot, self.added.view.item), strict=True
             ):
                 loop["b"] = step
-        params = self.loads.params_of(unit.step)
-        if params is not None:
-            entry = unit.in_group
+        self._emit(unit, epilogue, values, bases, accesses)
+
+    def _in_place(self, unit: Unit, epilogue: Epilogue) -> None:
+        """A VECTOR that leaves its results where the sums of a unit are."""
+        vectors, lanes = unit.step.tile.vectors, self.loads.width(unit.block)
+        values = accumulator_values(epilogue, None) | {
+            "a_base": unit.acc,
+            "o_base": unit.acc,
+            "o_space": Space.ACC,
+            "o_type": DType.I32,
+            "lanes": lanes,
+            "lanes_last": lanes,
+            "loop": [
+                {"count": unit.count, "a": unit.acc_step, "o": unit.acc_step},
+                {"count": vectors, "a": 1, "o": 1},
+            ],
+        }
+        bases = {"a_base": self.res.acc, "o_base": self.res.acc}
+        accesses = [*self._sums(unit, write=False), *self._sums(unit, write=True)]
+        self._emit(unit, epilogue, values, bases, accesses)
+
+    def _emit(
+        self,
+        unit: Unit,
+        epilogue: Epilogue,
+        values: dict[str, Any],
+        bases: dict[str, Buffer],
+        accesses: list[Access],
+    ) -> None:
+        """Append the VECTOR of one pass, with its parameters and TABLE."""
+        params, passes = self.loads.params_of(unit.step), self.layer.epilogue.param_passes
+        if params is not None and epilogue.uses_params:
+            step = len(passes)
+            entry = unit.in_group * step + [p is epilogue for p in passes].index(True)
             values["param_base"] = entry
+            values["loop"][0]["param"] = step
             bases["param_base"] = params
-            accesses.append(
-                Access(buffer=params, start=entry, stop=entry + unit.count, write=False)
-            )
-        accesses += self.table_reads()
-        note = f"{unit} y{tile.y0} x{tile.x0}"
+            stop = entry + (unit.count - 1) * step + 1
+            accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
+        accesses += self.table_reads(epilogue)
+        note = f"{unit} y{unit.step.tile.y0} x{unit.step.tile.x0}"
         self.node(Opcode.VECTOR, values, bases, accesses, note)
 
     def _steps(self, rows: int, spot: Spot, item: int) -> tuple[int, int, int, int]:

@@ -130,7 +130,7 @@ class VectorScheduler(LayerEmitter):
             "o_min": epilogue.low,
             "o_max": epilogue.high,
             "o_type": epilogue.dtype,
-            "table": int(epilogue.table is not None),
+            "table": epilogue.lookup,
             **values,
         }
         reads = input_box(self.layer, box, self.plan)

@@ -1,7 +1,8 @@
 """Sums that a product's layer computes in its epilogue (residual connections).
 
-The vector engine takes its own operand as (result − zero point) << n, so the RESCALE of that
-operand must be an exact power of two. The other operand comes from memory, and has its own RESCALE.
+The vector engine takes its own operand as (result − zero point) << n, so the RESCALE of a narrow
+operand must be an exact power of two; where the product is rescaled to int32, it is the operand as
+it is. The other operand comes from memory, and has its own RESCALE.
 """
 
 from dataclasses import dataclass
@@ -54,15 +55,32 @@ class _Finder:
         name, other = add.inputs[operand], add.inputs[1 - operand]
         rescale = self.operand_rescales.get(name)
         shapes = {self.graph.tensors[n].shape for n in (name, other)}
-        if rescale is None or len(shapes) > 1 or self._only(name) is not add:
+        if len(shapes) > 1 or self._only(name) is not add or self._per_channel(add.outputs[0]):
             return None
-        if self._per_channel(add.outputs[0]) or rescale.attributes["input_unsigned"]:
+        if rescale is None:
+            before = self._wide(name)
+            if not before:
+                return None
+            return Sum(product=before[-1], before=before, add=add, other=other, shift_left=0)
+        if rescale.attributes["input_unsigned"]:
             return None
         shift = self._shift_left(rescale)
         before = () if shift is None else self._product(rescale)
         if not before or shift is None:
             return None
         return Sum(product=before[-1], before=before, add=add, other=other, shift_left=shift)
+
+    def _wide(self, name: str) -> tuple[Op, ...]:
+        """(RESCALE, product) that make int32 tensor `name`; () if others do."""
+        rescale = self.producers.get(name)
+        if rescale is None or rescale.kind != "RESCALE":
+            return ()
+        if self.graph.tensors[name].dtype != "int32" or rescale.attributes["input_unsigned"]:
+            return ()
+        before = self.producers.get(rescale.inputs[0])
+        if before is None or before.kind not in PRODUCTS:
+            return ()
+        return (rescale, before) if self._only(rescale.inputs[0]) is rescale else ()
 
     def _product(self, rescale: Op) -> tuple[Op, ...]:
         """What lies before `rescale`, backwards: CLAMPs, RESCALE to a signed type, product."""

@@ -75,7 +75,10 @@ def _signature(layer: Layer) -> Hashable:
     """Everything that a plan depends on, but no names and no values."""
     places = tuple(_place(view) for view in (*layer.inputs, layer.output))
     epilogue = getattr(layer, "epilogue", None)
-    kinds = None if epilogue is None else (epilogue.dtype, epilogue.scale, epilogue.uses_params)
+    kinds: Hashable = None
+    if epilogue is not None:
+        passes = len(epilogue.passes), len(epilogue.param_passes)
+        kinds = (epilogue.dtype, epilogue.scale, passes)
     rest: tuple[Hashable, ...] = ()
     if isinstance(layer, ConvLayer):
         constant = layer.weights is not None

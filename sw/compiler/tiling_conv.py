@@ -180,10 +180,9 @@ class _Search:
             room = self.config.acc_half // (1 if single and group == self.blocks else 2)
             if -(-group // 2) * vectors > room:
                 return False
+        needed = group * len(self.geo.layer.epilogue.param_passes)
         entries = self.config.param_entries
-        if not self.geo.layer.epilogue.uses_params or (group == self.blocks <= entries):
-            return True
-        return group <= entries // 2
+        return needed <= (entries if group == self.blocks else entries // 2)
 
     def _span(self, vectors: int, tiles: int, group: int, needed: int) -> int:
         """Column blocks of an instruction: few instructions, but several, so that they overlap."""

@@ -1,4 +1,7 @@
-"""Move a RESHAPE behind what follows a product, so that the product's layer can take it."""
+"""Move a RESHAPE behind what follows a product, so that the product's layer can take it.
+
+A sum that follows is one of the product's shape; its other operand is reshaped before its RESCALE.
+"""
 
 from dataclasses import replace
 
@@ -9,7 +12,7 @@ _FOLLOWERS = ("RESCALE", "CLAMP", "TABLE")
 
 
 def late_reshapes(graph: Graph) -> None:
-    """product → RESHAPE → RESCALE … becomes product → RESCALE … → RESHAPE.
+    """product → RESHAPE → RESCALE → ADD … becomes product → RESCALE → ADD … → RESHAPE.
 
     Only where nobody else reads what lies between; per-channel values keep their channels.
     """
@@ -20,7 +23,7 @@ def late_reshapes(graph: Graph) -> None:
 
 def _follow(graph: Graph, product: Op) -> None:
     reshape = _only_reader(graph, product.outputs[0])
-    while reshape is not None and reshape.kind in _FOLLOWERS:
+    while reshape is not None and reshape.kind in (*_FOLLOWERS, "ADD"):
         reshape = _only_reader(graph, reshape.outputs[0])
     if reshape is None or reshape.kind != "RESHAPE":
         return
@@ -28,6 +31,46 @@ def _follow(graph: Graph, product: Op) -> None:
         graph, reshape, op
     ):
         _swap(graph, reshape, op)
+    add = _sum(graph, reshape)
+    if add is not None:
+        _swap(graph, reshape, add)
+        _follow(graph, product)
+
+
+def _sum(graph: Graph, reshape: Op) -> Op | None:
+    """The ADD behind `reshape`, made ready to be moved: its other operand has the earlier shape."""
+    readers = [op for op in graph.ops if reshape.outputs[0] in op.inputs]
+    if len(readers) != 1 or readers[0].kind != "ADD" or reshape.outputs[0] in graph.outputs:
+        return None
+    (add,) = readers
+    add.inputs.sort(key=lambda name: name != reshape.outputs[0])
+    rescale = next((op for op in graph.ops if add.inputs[1] in op.outputs), None)
+    if rescale is None or rescale.kind != "RESCALE" or rescale.attributes["per_channel"]:
+        return None
+    before, after = (graph.tensors[t] for t in (reshape.inputs[0], reshape.outputs[0]))
+    wide = graph.tensors[add.inputs[1]]
+    alone = sum(op.inputs.count(wide.name) for op in graph.ops) == 1
+    if wide.shape != after.shape or not alone or wide.name in graph.outputs:
+        return None
+    source = graph.tensors[rescale.inputs[0]]
+    early = [
+        replace(t, name=graph.fresh_name(f"{t.name}_early"), shape=before.shape)
+        for t in (source, wide)
+    ]
+    for tensor in early:
+        graph.add_tensor(tensor)
+    shape = graph.add_constant(f"{early[0].name}_shape", before.shape, "shape")
+    move = Op(
+        kind="RESHAPE",
+        name=early[0].name,
+        inputs=[source.name, shape],
+        outputs=[early[0].name],
+        source=rescale.source,
+    )
+    graph.ops.insert(graph.ops.index(rescale), move)
+    rescale.inputs[0], rescale.outputs[0] = early[0].name, early[1].name
+    add.inputs[1] = early[1].name
+    return add
 
 
 def _only_reader(graph: Graph, name: str) -> Op | None:
