@@ -15,7 +15,8 @@ from sw.compiler.layers import DTYPE, ITEM, dense
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
 from sw.compiler.map_builder import MapBuilder, Target
-from sw.compiler.map_layer import MapLayer, plan_map
+from sw.compiler.map_layer import MapLayer
+from sw.compiler.map_plan import plan_map
 from sw.compiler.residency import Room
 from sw.compiler.storage import row_major, to_nhwc
 from sw.compiler.tosa import Op
@@ -219,20 +220,8 @@ class ChainLowering(ReduceLowering):
         builder.made[out] = builder.steps[-1].out
 
     def _reduce(self, builder: MapBuilder, op: Op, kind: DType) -> None:
-        """A reduction; along the innermost dimension whole vectors and the rest by themselves."""
         value, axis = self.value(builder, op.inputs[0]), op.attributes["axis"]
-        reduce, alu = REDUCTIONS[op.kind]
-        size, cols = value.shape[axis], self.config.cols
-        whole = size - size % cols
-        innermost = all(n == 1 for n in value.shape[axis + 1 :])
-        if not innermost or not 0 < whole < size:
-            builder.step(value, None, kind, reduce=reduce, axis=axis)
-            return
-        parts = [
-            builder.step(value, None, kind, reduce=reduce, axis=axis, part=part)
-            for part in ((0, whole), (whole, size - whole))
-        ]
-        builder.step(parts[0], parts[1], kind, alu=alu)
+        builder.step(value, None, kind, reduce=REDUCTIONS[op.kind][0], axis=axis)
 
     def _finish(self, builder: MapBuilder, op: Op, kind: DType, alone: bool) -> None:
         """RESCALE, CLAMP or TABLE: behind the last step if only this reads it, or as a step."""

@@ -7,6 +7,7 @@ source, because an instruction's last block of lanes cannot be shorter within a 
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,11 @@ class ReduceLowering(MapLowering):
         _times(builder, same, builder.source(places, "int32"))
         whole = dense(found.root, "int32", (1, 1, 1, math.prod(placed.shape)))
         target = Target(whole, 0, found.strides)
-        shared = {"name": f"{op.name}.places", "ops": (op.kind,), "source": op.source}
+        shared: dict[str, Any] = {
+            "name": f"{op.name}.places",
+            "ops": (op.kind,),
+            "source": op.source,
+        }
         self.layers.append(builder.layer(target, **shared))
         least = self._bounded(op, found, axis, "int32", _MIN, f"{out}.least")
         builder = MapBuilder()
@@ -112,7 +117,11 @@ class ReduceLowering(MapLowering):
         root = self.storage.add_temp(root, size * placed.item)
         steps = row_major(shape, placed.item)
         target = Target(dense(root, dtype, (1, 1, 1, size)), 0, (*steps[: axis + 1], *steps[axis:]))
-        shared = {"name": f"{op.name}.peak", "ops": (op.kind,), "source": op.source}
+        shared: dict[str, Any] = {
+            "name": f"{op.name}.peak",
+            "ops": (op.kind,),
+            "source": op.source,
+        }
         self.layers.append(builder.layer(target, **shared))
         return replace(placed, root=root, shape=shape, strides=steps, offset=0)
 

@@ -1,14 +1,15 @@
 """Builds the steps of a MapLayer over TOSA shapes, and merges dimensions that go on regularly."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
-from spec.isa import DType, Reduce, Table
-from sw.compiler.layers import DTYPE, View
-from sw.compiler.map_layer import MapLayer, Register, Source, Step
+from spec.isa import Alu, DType, Reduce, Table
+from spec.numerics import RANGES
+from sw.compiler.layers import DTYPE, Epilogue, View
+from sw.compiler.map_layer import MapLayer, Register, Result, Source, Step
 from sw.compiler.storage import Placed
 
 Shape = tuple[int, ...]
@@ -16,17 +17,24 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """What a register will hold: elements of type `kind`; `placed`: where a source lies."""
+    """What a register will hold: elements of type `kind`.
+
+    `placed`: where a source lies; `data`: its elements, if they are known.
+    """
 
     kind: DType
     shape: Shape
     dtype: str = ""
     placed: Placed | None = None
+    data: NDArray[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A step whose registers have no numbers yet; `values` may still change."""
+    """A step whose registers have no numbers yet; `values` may still change.
+
+    `params`: bias, multipliers and shifts along the last dimension.
+    """
 
     a: Value
     b: Value | None
@@ -34,8 +42,8 @@ class Draft:
     values: dict[str, int] = field(default_factory=dict)
     reduce: Reduce = Reduce.NONE
     axis: int = -1
-    part: tuple[int, int] = (0, 0)
     lookup: int = -1
+    params: Epilogue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +67,12 @@ class MapBuilder:
         self.steps: list[Draft] = []
         self.tables: dict[bytes, NDArray[Any]] = {}
 
-    def source(self, placed: Placed, dtype: str) -> Value:
+    def source(self, placed: Placed, dtype: str, data: NDArray[Any] | None = None) -> Value:
         """An operand in memory; the same place twice is one operand."""
         for known in self.sources:
             if known.placed == placed and known.dtype == dtype:
                 return known
-        value = Value(DTYPE[dtype], placed.shape, dtype, placed)
+        value = Value(DTYPE[dtype], placed.shape, dtype, placed, data)
         self.sources.append(value)
         return value
 
@@ -76,7 +84,6 @@ class MapBuilder:
         *,
         reduce: Reduce = Reduce.NONE,
         axis: int = -1,
-        part: tuple[int, int] = (0, 0),
         values: Mapping[str, int] | None = None,
         **more: int,
     ) -> Value:
@@ -88,7 +95,7 @@ class MapBuilder:
         if axis >= 0:
             shape = (*shape[:axis], 1, *shape[axis + 1 :])
         out = Value(kind, shape)
-        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis, part))
+        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis))
         return out
 
     def look_up(self, step: Draft, table: NDArray[Any], kind: Table) -> None:
@@ -102,73 +109,126 @@ class MapBuilder:
         """A step whose operand B is an 18-bit constant."""
         return self.step(a, None, kind, values={"b_none": 1, "b_zp": -b, **values})
 
-    def layer(self, target: Target, **shared: Any) -> MapLayer:
-        """The layer; the last step writes the result to `target`."""
-        rank = len(target.strides)
+    def layer(self, *targets: Target, results: Sequence[Value] = (), **shared: Any) -> MapLayer:
+        """The layer; `results` (if none are given, what the last step makes) go to `targets`."""
+        results = list(results) or [self.steps[-1].out]
+        rank = len(targets[0].strides)
         values = [*self.sources, *(s.out for s in self.steps)]
         shape = tuple(max((v.shape[d] for v in values), default=1) for d in range(rank))
-        axes = {s.axis for s in self.steps if s.axis >= 0}
-        kept = self._merged(shape, axes, target)
-        number, held = self._registers()
+        apart = {s.axis for s in self.steps if s.axis >= 0}
+        params = [s.params for s in self.steps if s.params is not None]
+        if params:
+            apart.add(rank - 1)
+        pairs = list(zip(results, targets, strict=True))
+        kept = self._merged(shape, apart, pairs)
+        number, registers = self._registers(results, kept)
         return MapLayer(
-            output=target.view,
+            output=targets[0].view,
             shape=tuple(size for size, _, _ in kept) or (1,),
             sources=tuple(self._source(v, kept) for v in self.sources),
-            registers=tuple(_register(v, kept) for v in held),
-            steps=tuple(_number(s, number, kept) for s in self.steps),
-            target_offset=target.offset,
-            target_strides=tuple(target.strides[last] for _, _, last in kept) or (0,),
-            whole=frozenset(i for i, (_, _, last) in enumerate(kept) if last in axes),
+            registers=tuple(registers),
+            steps=tuple(_number(s, number, params, kept) for s in self.steps),
+            results=tuple(
+                Result(
+                    register=number[id(value)],
+                    view=target.view,
+                    offset=target.offset,
+                    strides=tuple(target.strides[last] for _, _, last in kept) or (0,),
+                )
+                for value, target in pairs
+            ),
+            whole=frozenset(i for i, (_, _, last) in enumerate(kept) if last in apart),
             tables=tuple(self.tables.values()),
+            params=tuple(_distinct(params)),
             **shared,
         )
 
-    def _registers(self) -> tuple[dict[int, int], list[Value]]:
-        """(register of each value, by id; what each register is like): sources, temporaries whose
-        registers are used again when nobody needs them, and the result last.
+    def _registers(
+        self, results: Sequence[Value], kept: list[tuple[int, int, int]]
+    ) -> tuple[dict[int, int], list[Register]]:
+        """(register of each value, by id; the registers): sources, temporaries whose registers are
+        used again when nobody needs them, results.
         """
-        held = list(self.sources)
-        number = {id(v): i for i, v in enumerate(held)}
+        registers = [_register(v, kept) for v in self.sources]
+        number = {id(v): i for i, v in enumerate(self.sources)}
+        kept_values = {id(v) for v in results}
         uses = {id(v): i for i, s in enumerate(self.steps) for v in (s.a, s.b) if v is not None}
+        eligible = self._for_accumulator(kept_values, kept)
         free: list[int] = []
-        for i, step in enumerate(self.steps[:-1]):
-            like = (step.out.kind, [n > 1 for n in step.out.shape])
-            again = (r for r in free if (held[r].kind, [n > 1 for n in held[r].shape]) == like)
-            register = next(again, None)
+
+        def release(step: Draft, i: int, *, acc: bool) -> None:
+            for value in {id(v): v for v in (step.a, step.b) if v is not None}.values():
+                register = number[id(value)]
+                temporary = register >= len(self.sources) and id(value) not in kept_values
+                if temporary and uses[id(value)] == i and registers[register].acc == acc:
+                    free.append(register)
+
+        for i, step in enumerate(self.steps):
+            if id(step.out) in kept_values:
+                release(step, i, acc=True)
+                release(step, i, acc=False)
+                continue
+            # A vector of the accumulator is read before its step writes it.
+            release(step, i, acc=True)
+            like = _register(step.out, kept, acc=id(step.out) in eligible)
+            register = next((r for r in free if registers[r] == like), None)
             if register is None:
-                register = len(held)
-                held.append(step.out)
+                register = len(registers)
+                registers.append(like)
             else:
                 free.remove(register)
             number[id(step.out)] = register
-            for value in {id(v): v for v in (step.a, step.b) if v is not None}.values():
-                if uses[id(value)] == i and number[id(value)] >= len(self.sources):
-                    free.append(number[id(value)])
-        number[id(self.steps[-1].out)] = len(held)
-        return number, [*held, self.steps[-1].out]
+            release(step, i, acc=False)
+        for value in results:
+            number[id(value)] = len(registers)
+            registers.append(_register(value, kept))
+        return number, registers
 
-    def _merged(self, shape: Shape, axes: set[int], target: Target) -> list[tuple[int, int, int]]:
+    def _for_accumulator(self, results: set[int], kept: list[tuple[int, int, int]]) -> set[int]:
+        """Temporaries that lie in whole vectors, and that steps read as A, in their own type."""
+        last = kept[-1][2] if kept else -1
+        out = {
+            id(s.out)
+            for s in self.steps
+            if last >= 0 and s.out.shape[last] > 1 and id(s.out) not in results and _fits(s)
+        }
+        for step in self.steps:
+            if step.b is not None:
+                out.discard(id(step.b))
+            if "a_type" in step.values:
+                out.discard(id(step.a))
+        return out
+
+    def _merged(
+        self, shape: Shape, apart: set[int], results: Sequence[tuple[Value, Target]]
+    ) -> list[tuple[int, int, int]]:
         """(size, first, last dimension) of each run of dimensions that is one."""
         kept: list[tuple[int, int, int]] = []
         for d, size in enumerate(shape):
             if size == 1:
                 continue
-            if kept and self._joins(kept[-1][2], d, size, axes, target):
+            if kept and self._joins(kept[-1][2], d, size, apart, results):
                 n, first, _ = kept[-1]
                 kept[-1] = (n * size, first, d)
             else:
                 kept.append((size, d, d))
         return kept
 
-    def _joins(self, outer: int, inner: int, size: int, axes: set[int], target: Target) -> bool:
-        if {outer, inner} & axes:
+    def _joins(
+        self,
+        outer: int,
+        inner: int,
+        size: int,
+        apart: set[int],
+        results: Sequence[tuple[Value, Target]],
+    ) -> bool:
+        if {outer, inner} & apart:
             return False
         values = [*self.sources, *(s.out for s in self.steps)]
         if any((v.shape[outer] > 1) != (v.shape[inner] > 1) for v in values):
             return False
         strides = [v.placed.strides for v in self.sources if v.placed and v.shape[inner] > 1]
-        if self.steps[-1].out.shape[inner] > 1:
-            strides.append(target.strides)
+        strides += [target.strides for value, target in results if value.shape[inner] > 1]
         return all(s[outer] == size * s[inner] for s in strides)
 
     def _source(self, value: Value, kept: list[tuple[int, int, int]]) -> Source:
@@ -185,12 +245,30 @@ class MapBuilder:
         )
 
 
-def _register(value: Value, kept: list[tuple[int, int, int]]) -> Register:
+def _fits(step: Draft) -> bool:
+    """Whether the 32 bits of a result are its value: it does not wrap to a narrower type."""
+    kind, alu = step.out.kind, step.values.get("alu")
+    if kind is DType.I32 or "table" in step.values or alu in (Alu.EQ, Alu.GT, Alu.GE):
+        return True
+    low, high = RANGES[kind]
+    return step.values.get("o_min", low - 1) >= low and step.values.get("o_max", high + 1) <= high
+
+
+def _register(value: Value, kept: list[tuple[int, int, int]], acc: bool = False) -> Register:
     spans = tuple(value.shape[last] > 1 for _, _, last in kept) or (False,)
-    return Register(kind=value.kind, spans=spans)
+    return Register(kind=DType.I32 if acc else value.kind, spans=spans, acc=acc)
 
 
-def _number(step: Draft, number: Mapping[int, int], kept: list[tuple[int, int, int]]) -> Step:
+def _distinct(params: Sequence[Epilogue]) -> list[Epilogue]:
+    return list({id(p): p for p in params}.values())
+
+
+def _number(
+    step: Draft,
+    number: Mapping[int, int],
+    params: Sequence[Epilogue],
+    kept: list[tuple[int, int, int]],
+) -> Step:
     axis = next((i for i, (_, _, last) in enumerate(kept) if last == step.axis), -1)
     return Step(
         a=number[id(step.a)],
@@ -199,8 +277,8 @@ def _number(step: Draft, number: Mapping[int, int], kept: list[tuple[int, int, i
         values=step.values,
         reduce=step.reduce if axis >= 0 else Reduce.NONE,
         axis=axis,
-        part=step.part,
         lookup=step.lookup,
+        params=next((i for i, p in enumerate(_distinct(params)) if p is step.params), -1),
     )
 
 

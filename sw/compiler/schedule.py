@@ -18,7 +18,8 @@ from sw.compiler.layers import (
     MoveLayer,
     PoolLayer,
 )
-from sw.compiler.map_layer import MapLayer, MapPlan
+from sw.compiler.map_layer import MapLayer
+from sw.compiler.map_plan import MapPlan
 from sw.compiler.move import MovePlan, MoveScheduler
 from sw.compiler.schedule_conv import ConvScheduler
 from sw.compiler.schedule_depthwise import DepthwiseScheduler

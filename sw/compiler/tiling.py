@@ -15,7 +15,8 @@ from sw.compiler.layers import (
     PoolLayer,
     View,
 )
-from sw.compiler.map_layer import MapLayer, MapPlan, plan_map
+from sw.compiler.map_layer import MapLayer
+from sw.compiler.map_plan import MapPlan, plan_map
 from sw.compiler.move import MovePlan, plan_move
 from sw.compiler.residency import Room
 from sw.compiler.tiling_conv import ConvPlan, plan_conv
@@ -92,8 +93,10 @@ def _signature(layer: Layer) -> Hashable:
     elif isinstance(layer, GatherLayer):
         rest = (layer.batch, layer.rows, layer.row_bytes)
     elif isinstance(layer, MapLayer):
-        steps = tuple((s.a, s.b, s.out) for s in layer.steps)
-        rest = (layer.shape, layer.registers, steps, layer.whole)
+        steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in layer.steps)
+        uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in layer.steps)
+        kept = tuple(result.register for result in layer.results)
+        rest = (layer.shape, layer.registers, steps, uses, kept, layer.whole)
     return type(layer), places, kinds, rest
 
 
