@@ -16,8 +16,9 @@ from sw.runtime.accuracy import integers, measure
 from sw.runtime.cli import main
 from sw.runtime.model_runs import verify_model
 from sw.runtime.models import ModelError, get_model, pcc
+from sw.runtime.networks.gpt2 import decoder
 from sw.runtime.networks.transformer_table import TRANSFORMERS
-from sw.runtime.networks.transformers import _BUILDERS, decoder, sentences
+from sw.runtime.networks.transformers import _BUILDERS, sentences
 
 
 def test_tiny_bert_is_accurate_by_layer_and_bit_exact_on_the_golden_model() -> None:

@@ -62,6 +62,14 @@ def test_module_is_not_changed() -> None:
     assert run.off.max() == 0
 
 
+def test_capture_puts_back_the_mode_of_every_part() -> None:
+    part = nn.Dropout(0.9).eval()
+    module = nn.Sequential(nn.Linear(4, 3), part).train()
+    part.eval()
+    capture(module, random_tensors([(2, 4)]))
+    assert module.training and module[0].training and not part.training
+
+
 def test_weights_are_symmetric_per_channel_and_bias_has_the_accumulators_scale() -> None:
     torch.manual_seed(0)
     module = nn.Linear(16, 5)

@@ -26,7 +26,7 @@ def capture(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> 
     The module itself is not changed (its training flag is put back). `CompileError` where
     `torch.export` cannot trace it.
     """
-    training = module.training
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         with warnings.catch_warnings():
@@ -42,7 +42,8 @@ def capture(module: torch.nn.Module, example_inputs: Sequence[torch.Tensor]) -> 
             hint="control flow on tensor values and calls outside PyTorch cannot be exported",
         ) from error
     finally:
-        module.train(training)
+        for part, training in modes:
+            part.training = training
     fold_batch_norms(graph)
     drop_pool_indices(graph)
     return graph

@@ -224,6 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
     import sw.runtime.cli_accuracy
     import sw.runtime.cli_campaign
     import sw.runtime.cli_conformance
+    import sw.runtime.cli_generate
     import sw.runtime.cli_models
     import sw.runtime.cli_tools
     import sw.runtime.cli_visibility  # noqa: F401 (their commands register themselves)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from sw.compiler.transformer.plan import Plan, Planner
 from sw.compiler.transformer.ranges import Ranges
 
 Rule = Callable[["Importer", Node, Plan], Any]
+PortFormat = ModelPort | int | None
+"""The port whose format an output takes, or the number of the input; None: int16."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,15 +255,19 @@ class Importer:
 
     # Result ---------------------------------------------------------------------------------------
 
-    def run(self, rules: Mapping[str, Rule]) -> Imported:
-        """Import every planned node; `CompileError` names the first without a rule."""
+    def run(self, rules: Mapping[str, Rule], formats: Sequence[PortFormat] = ()) -> Imported:
+        """Import every planned node; `CompileError` names the first without a rule.
+
+        formats: of the outputs, in order.
+        """
         inputs: list[ModelPort] = []
         outputs: tuple[ModelPort, ...] = ()
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
                 inputs += self._input(node)
             elif node.op == "output":
-                outputs = self._outputs(node)
+                ports = [inputs[f] if isinstance(f, int) else f for f in formats]
+                outputs = self._outputs(node, ports)
             elif node in self.planner.plans:
                 plan = self.planner.plans[node]
                 rule = rules.get(plan.rule)
@@ -327,16 +334,18 @@ class Importer:
     def _is_image(self, node: Node) -> bool:
         return any("conv" in str(reader.target) for reader, _, _ in self.formats.readers(node))
 
-    def _outputs(self, node: Node) -> tuple[ModelPort, ...]:
+    def _outputs(self, node: Node, wanted: Sequence[ModelPort | None]) -> tuple[ModelPort, ...]:
         ports = []
-        for operand in torch.utils._pytree.tree_leaves(node.args):
-            if not isinstance(operand, Node):
-                continue
+        leaves = torch.utils._pytree.tree_leaves(node.args)
+        operands = [leaf for leaf in leaves if isinstance(leaf, Node)]
+        for operand, port in zip_longest(operands, wanted):
+            if operand is None:
+                raise self.error(node, f"formats of {len(wanted)} outputs, not of {len(operands)}")
             self.require(
                 operand in self.env, node, f"output {operand.name} does not depend on the inputs",
                 "return what is computed from the inputs only",
             )  # fmt: skip
-            value = self.ordered(self.wide(operand))
+            value = self.ordered(self.wide(operand) if port is None else self._like(operand, port))
             tensor = value.tensor
             if tensor in self.graph.outputs or tensor in self.graph.inputs:
                 tensor = self.op(None, "IDENTITY", [tensor], name="output")
@@ -346,6 +355,12 @@ class Importer:
             self.graph.outputs.append(tensor)
             ports.append(self._port(value, tensor))
         return tuple(ports)
+
+    def _like(self, node: Node, port: ModelPort) -> Value:
+        """The value of `node` in the format of a port."""
+        return self.get(
+            node, Format(dtype=port.dtype, scale=port.scale, zero_point=port.zero_point)
+        )
 
 
 def equal_ranks(value_shape: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from sw.compiler.module import one_thread
 from sw.compiler.ports import Imported
 from sw.compiler.transformer import elementwise, moves, products
 from sw.compiler.transformer.formats import Formats
-from sw.compiler.transformer.importer import Importer
+from sw.compiler.transformer.importer import Importer, PortFormat
 from sw.compiler.transformer.plan import Planner
 from sw.compiler.transformer.ranges import calibrate
 from sw.compiler.transformer.smoothing import Rows
@@ -25,17 +25,21 @@ def import_float(
     calibration: Iterable[Sequence[torch.Tensor]] | None = None,
     rows: Rows = "auto",
     name: str = "",
+    outputs: Sequence[PortFormat] = (),
 ) -> Imported:
     """The TOSA graph of a float `module` for inputs shaped like `example_inputs`.
 
     `calibration` yields the arguments of calls (default: the example inputs); `rows` says where
-    linear layers scale their input by row (`smoothing.py`). Outputs are int16. `CompileError` names
-    the first node that cannot be imported.
+    linear layers scale their input by row (`smoothing.py`). Outputs are int16, unless `outputs`
+    says otherwise, in order: the number of an input, or a port (of another program), whose format
+    they take, so that they can go in there as they are. `CompileError` names the first node that
+    cannot be imported.
     """
     with one_thread():
         graph = capture(module, example_inputs)
         samples = [tuple(example_inputs)] if calibration is None else calibration
-        return import_graph(graph, samples, rows=rows, name=name or type(module).__name__)
+        name = name or type(module).__name__
+        return import_graph(graph, samples, rows=rows, name=name, outputs=outputs)
 
 
 def import_graph(
@@ -44,6 +48,7 @@ def import_graph(
     *,
     rows: Rows = "auto",
     name: str = "",
+    outputs: Sequence[PortFormat] = (),
 ) -> Imported:
     """The TOSA graph of a captured float graph, or of a part of one; see `import_float`.
 
@@ -51,4 +56,4 @@ def import_graph(
     """
     ranges = calibrate(graph, samples)
     formats = Formats(Planner(graph, ranges.constants), ranges, rows)
-    return Importer(graph, name, ranges, formats).run(RULES)
+    return Importer(graph, name, ranges, formats).run(RULES, outputs)

@@ -42,3 +42,9 @@ TRANSFORMERS: dict[str, TransformerSpec] = {
     )
     for name, shape, weights, calibration, samples in _ROWS
 }
+
+GENERATORS: dict[str, dict[str, int]] = {
+    "gpt2": {},
+    "gpt2_tiny": {"n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 100, "n_positions": 128},
+}
+"""What `systola generate` runs: what differs from GPT-2 small."""

