@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from sw.compiler.module import CompiledModule
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
+    from sw.runtime.torch_backend.report import CompileReport as CompileReport
 
 _LAZY = {
     "CompileError": "sw.compiler.errors",
+    "CompileReport": "sw.runtime.torch_backend.report",
     "GoldenDevice": "sw.runtime.golden",
     "RtlDevice": "sw.runtime.rtl",
 }
@@ -34,12 +36,14 @@ _LAZY = {
 __all__ = [
     "PRESETS",
     "CompileError",
+    "CompileReport",
     "GoldenDevice",
     "Image",
     "NpuConfig",
     "RtlDevice",
     "SystolaError",
     "compile",
+    "compile_report",
     "load_image",
     "preset",
     "run",
@@ -65,6 +69,17 @@ def compile(
     from sw.compiler.module import compile_module
 
     return compile_module(module, example_inputs, config, **options)
+
+
+def compile_report(compiled: Any = None) -> "CompileReport":
+    """What became of a model given to `torch.compile(model, backend="systola")`.
+
+    compiled: what `torch.compile` returned; None: everything that was compiled in this process. The
+    report has where each operator ran and why, bytes moved and counters; see `CompileReport`.
+    """
+    from sw.runtime.torch_backend.entry import compile_report
+
+    return compile_report(compiled)
 
 
 def run(

@@ -50,7 +50,8 @@ class RtlDevice:
     one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off).
     verilog: files with module `systola_npu` instead of the generated ones. events: file for the
     record of the last run (`sw.runtime.trace_records`; slower). say: hears
-    what the build is doing (default: standard error).
+    what the build is doing (default: standard error). resident: images stay in memory, with their
+    constants, when others are loaded; loading one again only points the NPU at it.
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
 
@@ -68,12 +69,14 @@ class RtlDevice:
         verilog: Sequence[Path] | None = None,
         events: Path | None = None,
         say: Say | None = None,
+        resident: bool = False,
     ) -> None:
         self.config = config
         self.max_cycles = max_cycles
         self.watchdog = watchdog
         self._latency = latency
         self._layout: MemoryLayout | None = None
+        self._resident: dict[int, MemoryLayout] | None = {} if resident else None
         kind = Kind.DEBUG if debug or waves is not None else Kind.PERF
         path = None
         if waves is not None:
@@ -115,9 +118,25 @@ class RtlDevice:
     def load(self, image: Image) -> None:
         """Make `image` the current program; `ImageError` if it is of another configuration."""
         image.check_device(self.config)
-        self._layout = MemoryLayout(image, memory_base(self.config))
-        self._layout.place(self._memory)
+        self._layout = self._placed(image)
         self._memory.configure(windows=self._layout.windows(), errors=(0, 0, 0))
+
+    def _placed(self, image: Image) -> MemoryLayout:
+        """Where `image` is, put there unless it still is."""
+        known = self._resident
+        if known is not None and id(image) in known:
+            return known[id(image)]
+        start = max((layout.size for layout in known.values()), default=0) if known else 0
+        layout = MemoryLayout(image, memory_base(self.config), start)
+        layout.place(self._memory)
+        if known is not None:
+            known[id(image)] = layout
+        return layout
+
+    def forget(self, image: Image) -> None:
+        """Give up the place of a resident image."""
+        if self._resident is not None:
+            self._resident.pop(id(image), None)
 
     def write(self, name: str, array: NDArray[Any]) -> None:
         """Set input `name`; `TensorError` unless shape and dtype are the port's."""

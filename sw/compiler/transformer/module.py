@@ -12,7 +12,7 @@ from sw.compiler.transformer import elementwise, moves, products
 from sw.compiler.transformer.formats import Formats
 from sw.compiler.transformer.importer import Importer, PortFormat
 from sw.compiler.transformer.plan import Planner
-from sw.compiler.transformer.ranges import calibrate
+from sw.compiler.transformer.ranges import Ranges, calibrate
 from sw.compiler.transformer.smoothing import Rows
 
 RULES = {**products.RULES, **elementwise.RULES, **moves.RULES}
@@ -54,6 +54,12 @@ def import_graph(
 
     Nodes carry `val` in their meta data; `samples` are the arguments of calls.
     """
-    ranges = calibrate(graph, samples)
+    return import_calibrated(graph, calibrate(graph, samples), rows=rows, name=name)
+
+
+def import_calibrated(
+    graph: GraphModule, ranges: Ranges, *, rows: Rows = "auto", name: str = ""
+) -> Imported:
+    """`import_graph` with the ranges that `calibrate` found in that graph."""
     formats = Formats(Planner(graph, ranges.constants), ranges, rows)
     return Importer(graph, name, ranges, formats).run(RULES, outputs)

@@ -38,11 +38,16 @@ def fixed_nodes(module: GraphModule) -> set[Node]:
     """Nodes that no input of the model reaches: parameters, positions, masks of fixed shape."""
     fixed: set[Node] = set()
     for node in module.graph.nodes:
-        if node.op not in ("placeholder", "output") and all(
-            n in fixed for n in node.all_input_nodes
-        ):
+        made = node.op not in ("placeholder", "output") and not is_random(node)
+        if made and all(n in fixed for n in node.all_input_nodes):
             fixed.add(node)
     return fixed
+
+
+def is_random(node: Node) -> bool:
+    """Whether an operator gives something else each time."""
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags
 
 
 class _Recorder(Interpreter):

@@ -44,12 +44,15 @@ class Span:
 
 
 class MemoryLayout:
-    """Program and regions of `image`, page by page, an unused page between any two."""
+    """Program and regions of `image`, page by page, an unused page between any two.
 
-    def __init__(self, image: Image, base: int) -> None:
+    start: byte of the memory file where it begins; `size`: where it ends.
+    """
+
+    def __init__(self, image: Image, base: int, start: int = 0) -> None:
         self.image = image
         self._base = base
-        at = PAGE
+        at = start + PAGE
         self.program = Span(offset=at, size=image.program.size)
         self.regions: dict[int, Span] = {}
         at += _pages(self.program.size) + PAGE

@@ -1,0 +1,80 @@
+"""`torch.compile(model, backend="systola")`: small models on the golden model of preset tiny."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.torch_backend_helpers import compiled, pcc, report, rows
+
+
+def mlp():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8)).eval()
+
+
+@torch.no_grad()
+def test_a_model_runs_wholly_on_the_npu_and_the_report_says_so():
+    model = mlp()
+    fast = compiled(model, rows="never")
+    for _ in range(3):
+        x = torch.randn(4, 16)
+        assert pcc(fast(x), model(x)) >= 0.99
+    found = report(fast)
+    totals = found["totals"]
+    assert (totals["npu_nodes"], totals["cpu_nodes"], totals["parts"]) == (3, 0, 1)
+    assert totals["runs"] == totals["verified"] == totals["calls"] == 3
+    assert totals["instructions"]["matrix"] >= 3 and totals["eager_calls"] == 0
+    # int8 in, int16 out.
+    assert totals["bytes_in"] == 3 * 4 * 16 and totals["bytes_out"] == 3 * 4 * 8 * 2
+    (part,) = found["graphs"][0]["variants"][0]["parts"]
+    assert part["calibrations"] == 1 and part["constant_bytes"] >= 16 * 32 + 32 * 8
+
+
+@torch.no_grad()
+def test_batches_are_compiled_once_each():
+    model = mlp()
+    fast = compiled(model)
+    for batch in (2, 3, 5, 3, 2, 5):
+        x = torch.randn(batch, 16)
+        assert pcc(fast(x), model(x)) >= 0.99
+    variants = [v for g in report(fast)["graphs"] for v in g["variants"]]
+    # Dynamo gives the first batch a graph of its own, then one for all batches.
+    assert sorted(v["shapes"][0][0] for v in variants) == [2, 2, 3, 5]
+    assert all(v["npu_nodes"] == 3 for v in variants)
+
+
+@torch.no_grad()
+def test_what_is_unknown_runs_on_the_cpu_between_two_programs():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 4)
+
+        def forward(self, x):
+            return self.last(torch.cumsum(torch.relu(self.first(x)), 1))
+
+    torch.manual_seed(0)
+    model = Model().eval()
+    fast = compiled(model)
+    x = torch.randn(4, 8)
+    assert pcc(fast(x), model(x)) >= 0.99
+    where = {target: (place, reason) for target, place, reason in rows(fast)}
+    assert where["aten.cumsum.default"][0] == "cpu"
+    assert "no rule" in where["aten.cumsum.default"][1]
+    assert {place for place, _ in where.values()} == {"cpu", "npu 0", "npu 1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"configs": "tiny"}, "'configs' is no option .* did you mean 'config'"),
+        ({"config": "huge"}, "config='huge': a preset"),
+        ({"device": "gpu"}, "device gpu: must be one of rtl, golden"),
+        ({"verify": 1}, "verify=1: must be bool"),
+        ({"recalibrate": -1}, "recalibrate=-1: must be 0 or more"),
+        ({"rows": "often"}, "rows='often': one of auto, never, always"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(Exception, match=message):
+        compiled(mlp(), **options)(torch.randn(2, 16))
