@@ -54,11 +54,17 @@ def import_graph(
 
     Nodes carry `val` in their meta data; `samples` are the arguments of calls.
     """
-    return import_calibrated(graph, calibrate(graph, samples), rows=rows, name=name)
+    ranges = calibrate(graph, samples)
+    return import_calibrated(graph, ranges, rows=rows, name=name, outputs=outputs)
 
 
 def import_calibrated(
-    graph: GraphModule, ranges: Ranges, *, rows: Rows = "auto", name: str = ""
+    graph: GraphModule,
+    ranges: Ranges,
+    *,
+    rows: Rows = "auto",
+    name: str = "",
+    outputs: Sequence[PortFormat] = (),
 ) -> Imported:
     """`import_graph` with the ranges that `calibrate` found in that graph."""
     formats = Formats(Planner(graph, ranges.constants), ranges, rows)

@@ -132,7 +132,7 @@ class CompiledGraph:
         except SystolaError as error:
             return str(error).splitlines()[0]
         except Exception as error:  # whatever it is, eager mode can run the graph
-            return f"{type(error).__name__}: {error}"
+            return f"{type(error).__name__}: {str(error).split(chr(10))[0]}"
         return made
 
     def _samples(self, inputs: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:

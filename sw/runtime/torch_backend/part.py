@@ -105,7 +105,8 @@ class Part(torch.nn.Module):
         except CompileError as error:
             raise PartError(_short(error), self._blamed(error.node)) from error
         except Exception as error:  # whatever is wrong with this part, the CPU can run it
-            raise PartError(f"{type(error).__name__}: {error}", self.nodes) from error
+            text = str(error).splitlines() or [""]
+            raise PartError(f"{type(error).__name__}: {text[0]}", self.nodes) from error
         self._imported = imported
         self._image = image
         self.constant_bytes = int(image.constants.size)

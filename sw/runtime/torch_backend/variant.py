@@ -168,9 +168,7 @@ def _float_masks(module: GraphModule) -> None:
         if not known or mask.meta["val"].dtype is not torch.bool:
             continue
         with module.graph.inserting_before(node):
-            added = module.graph.call_function(
-                aten.where.ScalarSelf, (mask, 0.0, float("-inf")), {}
-            )
+            added = module.graph.call_function(aten.where.Scalar, (mask, 0.0, float("-inf")), {})
         added.meta = {**mask.meta, "val": torch.empty_like(mask.meta["val"], dtype=torch.float32)}
         node.replace_input_with(mask, added)
     module.recompile()
