@@ -43,13 +43,16 @@ def test_suites_hold_the_names_that_benchmarks_are_known_by():
         *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
         *("resnet8", "ds_cnn", "vww", "ad"),
     ]
+    assert [e.name for e in entries("transformers")] == [
+        *("bert_base_s128", "gpt2_prefill_s32", "gpt2_decode_s16", "minilm_s64"),
+    ]
     assert [e.name for e in entries("nets", ["vww", "resnet8"])] == ["resnet8", "vww"]
 
 
 @pytest.mark.parametrize(
     ("suite", "only", "message"),
     [
-        ("all", [], "--suite all: must be one of micro, nets"),
+        ("all", [], "--suite all: must be one of micro, nets, transformers"),
         ("micro", ["vww"], "--only vww: not in suite micro, which has matmul_128x256x256, "),
     ],
 )
@@ -180,6 +183,23 @@ def test_a_network_is_measured_with_pcc_and_health(monkeypatch):
     assert row["pcc"] > 0.99 and row["pcc_between_images"] < 0.9
     assert row["activations"]["tensors"] > 3 and row["compile_s"] > 0
     assert seen["graph"] is model.imported().graph
+
+
+def test_a_transformer_is_measured_beside_the_float_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYSTOLA_CACHE", str(tmp_path))
+
+    def on_golden(image, inputs, config, options, graph):
+        report, outputs = session.run_program(
+            image, inputs, config, DeviceOptions(device="golden"), graph
+        )
+        report.cycles, report.comparison = 1000, report.reference
+        return report, outputs
+
+    monkeypatch.setattr(bench, "run_program", on_golden)
+    row = bench.measured(Entry(name="t", target="bert_tiny"), preset("small"), DeviceOptions())
+    assert problems(row) == []
+    assert (row["elements"], row["elsewhere"]) == (16 * 64, 0)
+    assert row["operators"] > 100 and row["pcc"] > 0.999 > 0.99 > row["pcc_between_images"]
 
 
 @pytest.mark.rtl

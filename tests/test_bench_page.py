@@ -59,6 +59,16 @@ def test_networks_are_shown_with_both_correlations():
     assert "| 1.2 s | 0.99951 | 0.512 |" in text
 
 
+def test_transformers_are_shown_with_their_bar_and_what_ran_elsewhere():
+    row = {**ROW, "name": "gpt2_decode_s16", "cycles": 8_000_000, "compile_s": 3.0, "pcc": 0.9991}
+    row |= {"pcc_between_images": 0.2, "operators": 1695, "elsewhere": 0}
+    text = page([row], read_peers(PEERS))
+    assert "## Transformers: `default` (16×16)" in text
+    assert "| 7,739,184 (0.97×) | 8,599,093 (1.07×) |" in text
+    assert "| PCC to the float network | PCC between two inputs | operators on the NPU |" in text
+    assert "| 0.99910 | 0.200 | 1695 | 0 |" in text
+
+
 def test_rows_that_do_not_count_are_not_published():
     with pytest.raises(ReportError) as caught:
         page([{**ROW, "reference_exact": None}], read_peers(PEERS))

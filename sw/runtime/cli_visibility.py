@@ -68,7 +68,7 @@ def bench(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE]…", help="with --render: what to render")
     ] = None,
-    suite: Annotated[str, typer.Option("--suite", help="micro or nets")] = "micro",
+    suite: Annotated[str, typer.Option("--suite", help="micro, nets or transformers")] = "micro",
     config: ConfigOption = "default",
     settings: SetOption = None,
     only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[Any]]
 DEVICES = ("rtl", "golden")
+_REFERENCE_S = 3600.0
+"""Seconds that the reference model may take: a BERT takes it minutes."""
 
 
 class OptionError(SystolaError, ValueError):
@@ -179,7 +181,7 @@ def reference_comparison(
     """Golden's outputs against the TOSA reference model on the compiler's own graph."""
     from sw.runtime.verify import verify
 
-    found = verify(graph, inputs, outputs)
+    found = verify(graph, inputs, outputs, timeout_s=_REFERENCE_S)
     return Comparison(elements=found.compared, mismatches=found.mismatches, first=found.first)
 
 

@@ -39,6 +39,7 @@ _COMPILER = (
 
 _NETWORKS = (
     "build.py",
+    "gpt2.py",
     "photographs.py",
     "prepared.py",
     "sounds.py",

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from sw.compiler.errors import CompileError
 from sw.compiler.macs import graph_macs
+from sw.compiler.module import one_thread
 from sw.compiler.ports import pack_inputs
 from sw.compiler.quantized import QuantizedModel
 from sw.compiler.transformer.module import import_float
@@ -95,16 +97,18 @@ def build_transformer(name: str) -> Transformer:
 
 
 def quantized_transformer(name: str) -> QuantizedModel:
-    """The network's TOSA graph with up to 8 of its samples as integers."""
+    """The network's TOSA graph with its samples as integers, and the float network's results."""
     network = build_transformer(name)
     imported = import_float(
         network.module, network.calibration[0], calibration=network.calibration, name=name
     )
-    samples = [pack_inputs(imported, s) for s in network.samples[: network.spec.samples]]
+    chosen = network.samples[: network.spec.samples]
+    samples = [pack_inputs(imported, s) for s in chosen]
     arrays = {
         f"samples/{port.name}": np.stack([s[port.name] for s in samples])
         for port in imported.inputs
     }
+    arrays[f"fp32/{imported.outputs[0].name}"] = np.stack([_first(network, s) for s in chosen])
     info = {
         "name": name,
         "seed": network.spec.seed,
@@ -116,6 +120,13 @@ def quantized_transformer(name: str) -> QuantizedModel:
         "packages": versions(),
     }
     return QuantizedModel(imported=imported, arrays=arrays, info=info)
+
+
+def _first(network: Transformer, inputs: Inputs) -> NDArray[np.float32]:
+    """The float network's first output."""
+    with torch.no_grad(), one_thread():
+        result = torch.utils._pytree.tree_leaves(network.module(*inputs))[0]
+    return np.asarray(result.numpy(), np.float32)
 
 
 Builder = Callable[[], tuple[nn.Module, Callable[[], Inputs]]]
