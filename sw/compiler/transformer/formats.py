@@ -1,7 +1,8 @@
 """Which integers stand for a value: decided by who reads it.
 
 - int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
-- int8, one scale: only products of activations and convolutions read it, maybe moved about;
+- int8, one scale: only products of activations and convolutions read it, maybe moved about; or
+  linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
 - int16, one scale: everything else, the residual stream among it.
 """
@@ -14,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from sw.compiler.transformer.plan import MOVES, Planner, aten, linear_weight
+from sw.compiler.transformer.plan import MOVES, PRODUCTS, Planner, aten, linear_weight
 from sw.compiler.transformer.ranges import Ranges
-from sw.compiler.transformer.smoothing import Rows, Smoothing, choose
+from sw.compiler.transformer.smoothing import PLAIN, Rows, Smoothing, choose
 
 Scale = float | NDArray[np.float64]
 
@@ -78,7 +79,7 @@ class Formats:
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"}:
             return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
-        if kinds == {"product"}:
+        if kinds == {"product"} or (kinds == {"moved to linear"} and self._plain(node)):
             return Format(dtype="int8", scale=self.magnitude(self._joined(node)) / 127)
         if kinds == {"softmax"}:
             return Format(dtype="int32", scale=0.0)
@@ -89,7 +90,7 @@ class Formats:
         if plan is None:
             return "output"
         if plan.rule == "linear":
-            return "wide" if moved else "linear"
+            return "moved to linear" if moved else "linear"
         if reader.target in _CONVOLUTIONS or reader.target in _MATRICES:
             return "product"
         if reader.target is aten.baddbmm.default:
@@ -101,6 +102,24 @@ class Formats:
         if plan.rule in _SUMS and self.of(reader).dtype == "int32":
             return "softmax"
         return "wide"
+
+    def _plain(self, node: Node) -> bool:
+        """Whether a product of activations, moved to linear layers, may be int8 of one scale."""
+        if node.target not in PRODUCTS or self.rows == "always":
+            return False
+        while node in self.planner.readers:
+            (reader, *others) = self.planner.readers[node]
+            if reader.target not in MOVES and self.planner.plans[reader].rule != "same":
+                return self._accurate(node)
+            if others:
+                return False
+            node = reader
+        return False
+
+    def _accurate(self, node: Node) -> bool:
+        """Whether the linear layers that read `node` lose little by one scale."""
+        found = self.smoothing(node)
+        return found.plain <= PLAIN * found.error
 
     def _joined(self, node: Node) -> Node:
         """The concatenation that a value becomes part of: its parts share its scale."""

@@ -54,7 +54,10 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     """A 1×1 CONV2D over rows, its input int8 with smoothed channels."""
     (source,) = plan.reads
     shared = _shared(im, source)
-    if im.formats.smoothing(shared).by_row:
+    value = im.value(source)
+    if im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
+        x, magnitudes = im.ordered(value), ""
+    elif im.formats.smoothing(shared).by_row:
         x, magnitudes = _by_row(im, node, source, im.formats.smoothing(shared).channels)
     else:
         x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""

@@ -8,8 +8,9 @@ meets the range of the other half. Scales by row follow the largest value of eac
 energy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,9 @@ ALPHAS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 GAIN = 4.0
 """Scales by row must lower the error's energy by this factor."""
 
+PLAIN = 3.0
+"""How many times that energy one scale for all channels may have, where it saves a pass."""
+
 _TINY = 2.0**-40
 _FLOOR = 2.0**-10
 
@@ -31,12 +35,14 @@ _FLOOR = 2.0**-10
 class Smoothing:
     """x_c / channels[c] is quantized, by row or with one scale.
 
-    `error`: expected energy of the error in a row of the result, relative to the row.
+    `error`: expected energy of the error in a row of the result, relative to the row; `plain`: the
+    same with one scale for all rows and channels.
     """
 
     channels: Float
     by_row: bool
     error: float
+    plain: float
 
 
 def choose(
@@ -55,19 +61,23 @@ def choose(
     signal = np.square(samples) @ energy
     signal = np.maximum(signal, signal.max() * _FLOOR**2 + _TINY)
     best: dict[bool, tuple[float, Float]] = {}
+
+    def error(factors: Callable[[Float], Float], by_row: bool) -> float:
+        s = factors(x)
+        tops = np.abs(samples / s).max(axis=1) if by_row else (x / s).max()
+        steps = (tops / 127) ** 2 / 12 * float((s**2 * energy).sum())
+        lost = 0.0 if by_row else _clipped(samples, energy, factors)
+        return float(((steps + _weight_error(samples, weights, s) + lost) / signal).mean())
+
     for alpha in ALPHAS:
-        s = _factors(x, w, alpha)
-        rounded = _weight_error(samples, weights, s)
-        tops = np.abs(samples / s).max(axis=1)
-        for by_row, top in ((False, np.full(len(tops), (x / s).max())), (True, tops)):
-            steps = (top / 127) ** 2 / 12 * float((s**2 * energy).sum())
-            lost = 0.0 if by_row else _clipped(samples, energy, w, alpha)
-            error = float(((steps + rounded + lost) / signal).mean())
-            if by_row not in best or error < best[by_row][0]:
-                best[by_row] = (error, s)
+        factors = partial(_factors, w=w, alpha=alpha)
+        for by_row in (False, True):
+            found = error(factors, by_row)
+            if by_row not in best or found < best[by_row][0]:
+                best[by_row] = (found, factors(x))
     by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
-    error, s = best[by_row]
-    return Smoothing(channels=s, by_row=by_row, error=error)
+    least, s = best[by_row]
+    return Smoothing(channels=s, by_row=by_row, error=least, plain=error(np.ones_like, False))
 
 
 def _floored(values: Float) -> Float:
@@ -79,7 +89,7 @@ def _factors(x: Float, w: Float, alpha: float) -> Float:
     return np.asarray(s / s.max(), np.float64)
 
 
-def _clipped(samples: Float, energy: Float, w: Float, alpha: float) -> Float:
+def _clipped(samples: Float, energy: Float, factors: Callable[[Float], Float]) -> Float:
     """Energy that saturation costs, by row: each half of the samples with the other half's range.
 
     What calibration has seen never saturates; new inputs do.
@@ -91,7 +101,7 @@ def _clipped(samples: Float, energy: Float, w: Float, alpha: float) -> Float:
         seen[half] = False
         if seen.any():
             x = _floored(np.abs(samples[seen]).max(axis=0))
-            s = _factors(x, w, alpha)
+            s = factors(x)
             excess = np.maximum(np.abs(samples[half]) - s * (x / s).max(), 0)
             lost[half] = np.square(excess) @ energy
     return lost
