@@ -87,6 +87,37 @@ def test_bert_runs_wholly_on_integers() -> None:
             assert tensors[op.inputs[0]].dtype == "int8"
 
 
+def _last(imported: Imported, kind: str) -> int:
+    return max(i for i, op in enumerate(imported.graph.ops) if op.kind == kind)
+
+
+class Mixed(nn.Module):
+    """One head of attention, and a linear layer that reads what it mixes."""
+
+    def __init__(self, outlier: float) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+        with torch.no_grad():
+            self.qkv.weight[140] *= outlier
+            self.out.weight[:, 12] /= outlier
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).unsqueeze(1).chunk(3, -1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        y: torch.Tensor = self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return y
+
+
+@pytest.mark.parametrize("outlier", [1.0, 16.0])
+def test_what_attention_mixes_is_int8_unless_channels_differ_much(outlier: float) -> None:
+    torch.manual_seed(0)
+    imported = check(Mixed(outlier), lambda: (torch.randn(1, 40, 64),), 0.97)
+    by_kind = {op.kind: op for op in imported.graph.ops[: _last(imported, "MATMUL") + 4]}
+    assert by_kind["MUL"].inputs[0] in by_kind["RESHAPE"].outputs
+    (out,) = by_kind["RESCALE"].outputs
+    assert imported.graph.tensors[out].dtype == ("int8" if outlier == 1.0 else "int16")
+
+
 def test_gpt2_masks_the_future() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
