@@ -16,6 +16,7 @@ class _Net:
         rank = int(rng.integers(1, 5))
         self.shape = tuple(int(v) for v in rng.choice([1, 2, 3, 4, 8, 17, 24], rank))
         self.values: list[str] = []
+        self.narrow: list[str] = []
         for i in range(3):
             self.values.append(self.graph.add_input(f"x{i}", self._part(), "int32"))
 
@@ -30,10 +31,28 @@ class _Net:
         """Values below 2^7, so that products and shifts stay in range."""
         return rescale(self.graph, x, 2.0**-24, int(self.rng.integers(-5, 6)), "int8")
 
+    def _by_channel(self, x: str) -> str:
+        """RESCALE with a multiplier for each channel, perhaps after a bias."""
+        g, channels = self.graph, self.graph.tensors[x].shape[-1]
+        if self.rng.integers(2):
+            bias = self.rng.integers(-(1 << 20), 1 << 20, channels)
+            shape = (*[1] * (len(self.shape) - 1), channels)
+            x = g.add_op("ADD", [x, g.add_constant("bias", bias.reshape(shape), "int32")])
+        return rescale(g, x, list(self.rng.uniform(0.1, 0.9, channels)), 0, "int32")
+
+    def _constant(self, kind: int) -> str:
+        """One small or one large number, or one for each channel."""
+        rng, rank = self.rng, len(self.shape)
+        if kind < 2:
+            value = rng.integers(-100, 100) if kind else rng.integers(-(1 << 30), 1 << 30)
+            return self.graph.add_constant("c", np.full((1,) * rank, value), "int32")
+        values = rng.integers(-(1 << 20), 1 << 20, self.shape[-1])
+        return self.graph.add_constant("c", values.reshape(*[1] * (rank - 1), -1), "int32")
+
     def grow(self) -> None:
         g, rng = self.graph, self.rng
         x, y = self._pick(), self._pick()
-        kind = int(rng.integers(6))
+        kind = int(rng.integers(9))
         if kind == 0:
             reduction = str(rng.choice(_REDUCTIONS))
             out = g.add_op(reduction, [x], {"axis": int(rng.integers(len(self.shape)))})
@@ -47,6 +66,22 @@ class _Net:
             out = g.add_op("SELECT", [chosen, y, self._pick()])
         elif kind == 3:
             out = g.add_op("CLZ", [x])
+        elif kind == 6:
+            out = self._by_channel(x)
+        elif kind == 7:
+            constant = self._constant(int(rng.integers(3)))
+            operator = str(rng.choice(["ADD", "SUB", "MAXIMUM", "MINIMUM", "BITWISE_AND"]))
+            operands = [x, constant] if rng.integers(3) else [constant, x]
+            out = g.add_op(operator, operands)
+        elif kind == 8:
+            dtype = str(rng.choice(["int8", "int16"]))
+            narrow = rescale(g, x, 2.0 ** -int(rng.integers(3, 20)), 0, dtype)
+            self.narrow.append(narrow)
+            if dtype == "int16" and rng.integers(2):
+                table = g.add_constant("table", rng.integers(-3000, 3000, 513), "int16")
+                out = g.add_op("TABLE", [narrow, table])
+            else:
+                out = g.add_op("CAST", [narrow], out_dtype="int32")
         else:
             operator = str(rng.choice(_INT32))
             operands = [x, y]
@@ -67,7 +102,7 @@ def random_chain(seed: int) -> Graph:
     for _ in range(int(rng.integers(2, 13))):
         net.grow()
     g = net.graph
-    others = [v for v in net.values[3:-1] if rng.integers(6) == 0]
+    others = [v for v in (*net.values[3:-1], *net.narrow) if rng.integers(6) == 0]
     g.outputs = [*others, net.values[-1]]
     g.verify()
     return g

@@ -11,12 +11,14 @@ from spec.isa import DType, Scale, Table
 from spec.numerics import RANGES
 from sw.compiler.errors import CompileError
 from sw.compiler.fusion import ALU
-from sw.compiler.layers import DTYPE, ITEM, dense
+from sw.compiler.layers import DTYPE, ITEM, Epilogue, dense
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
-from sw.compiler.map_builder import MapBuilder, Target
+from sw.compiler.lower_runtime import RuntimeOperands
+from sw.compiler.map_builder import MapBuilder, Target, Value
 from sw.compiler.map_layer import MapLayer
 from sw.compiler.map_plan import plan_map
+from sw.compiler.map_simplify import simplify
 from sw.compiler.residency import Room
 from sw.compiler.storage import row_major, to_nhwc
 from sw.compiler.tosa import Op
@@ -26,6 +28,9 @@ WINDOW = 48
 
 SHARE = 3
 """A chain must fit in this part of the scratchpad: the rest is for tensors that stay on chip."""
+
+RESULTS = 3
+"""What a chain makes for others, at most."""
 
 _SINGLE = ("RESCALE", "CLAMP", "TABLE", *ALU)
 """Operators that other layers compute as well: alone they make no chain."""
@@ -43,7 +48,7 @@ class _Chain:
     shape: tuple[int, ...] = ()
 
 
-class ChainLowering(ReduceLowering):
+class ChainLowering(ReduceLowering, RuntimeOperands):
     """Finds chains and adds their layers."""
 
     def chain(self, op: Op) -> bool:
@@ -69,27 +74,27 @@ class ChainLowering(ReduceLowering):
             if other is not op and not self._joins_chain(chain, other):
                 continue
             self._join(chain, other)
-            if self._leaving(chain.ops) == {other.outputs[0]}:
+            if len(self._leaving(chain.ops)) <= RESULTS:
                 best = len(chain.ops)
         found = chain.ops[:best]
         return found if any(o.kind not in (*_SINGLE, "RESHAPE") for o in found) else []
 
     def _closed(self, ops: list[Op]) -> list[Op]:
-        """The longest beginning of `ops` of which only the last result is used elsewhere."""
-        while len(ops) > 1 and self._leaving(ops) != {ops[-1].outputs[0]}:
+        """The longest beginning of `ops` of which few enough results are used elsewhere."""
+        while len(ops) > 1 and len(self._leaving(ops)) > RESULTS:
             ops = ops[:-1]
         new = any(o.kind not in (*_SINGLE, "RESHAPE") for o in ops)
         return ops if new else []
 
-    def _leaving(self, ops: list[Op]) -> set[str]:
+    def _leaving(self, ops: list[Op]) -> list[str]:
         """Results of `ops` that others read, or that are outputs."""
         members = {id(op) for op in ops}
-        found = set()
+        found = []
         for op in ops:
             (name,) = op.outputs
             outside = any(id(user) not in members for user in self._users(name))
             if outside or name in self.graph.outputs:
-                found.add(name)
+                found.append(name)
         return found
 
     def _users(self, name: str) -> list[Op]:
@@ -125,23 +130,25 @@ class ChainLowering(ReduceLowering):
                 n in chain.packed or self.graph.tensors[n].size == 1 for n in operands
             )
         shapes = [self.graph.tensors[n].shape for n in operands]
-        if op.kind in REDUCTIONS and not self._whole(shapes[0], op):
+        if op.kind in REDUCTIONS and not self._whole(shapes[0][op.attributes["axis"]]):
+            return False
+        if op.attributes.get("per_channel") and not self._whole(out[-1]):
             return False
         return all(_within(shape, chain.shape) for shape in (*shapes, out))
 
     def _simple(self, op: Op) -> bool:
-        """No parameters per channel, and nothing unsigned."""
+        """Nothing unsigned, and parameters per channel only if they are known."""
         a = op.attributes
-        flags = ("per_channel", "input_unsigned", "output_unsigned")
-        return not any(a.get(flag) for flag in flags)
+        if a.get("per_channel") and any(self.is_runtime(name) for name in op.inputs[1:3]):
+            return False
+        return not (a.get("input_unsigned") or a.get("output_unsigned"))
 
     def _ready(self, name: str) -> bool:
         """Whether a tensor is in memory before the chain runs."""
         return name in self.storage.placed or self.graph.tensors[name].is_constant
 
-    def _whole(self, shape: tuple[int, ...], op: Op) -> bool:
-        """Whether a tile can hold the axis."""
-        size = shape[op.attributes["axis"]]
+    def _whole(self, size: int) -> bool:
+        """Whether a tile can hold so many elements along one dimension."""
         return 4 * size <= self.config.spad_bytes // (2 * SHARE)
 
     def _packs(self, chain: _Chain, op: Op) -> bool:
@@ -182,27 +189,35 @@ class ChainLowering(ReduceLowering):
         """The layer of a chain; None if no tile of it fits."""
         builder = MapBuilder()
         for op in ops:
-            self._emit(builder, op, ops)
-        if not builder.steps:
+            self._emit(builder, op)
+        names = self._leaving(ops)
+        results = [builder.made[name] for name in names]
+        made = {id(step.out) for step in builder.steps}
+        if len({id(v) for v in results} & made) < len(results):
             return None
-        out = ops[-1].outputs[0]
-        tensor, result = self.graph.tensors[out], builder.made[out]
-        if builder.steps[-1].out is not result:
-            return None
-        view = dense(out, tensor.dtype, to_nhwc(tensor.shape))
-        target = Target(view, 0, row_major(result.shape, ITEM[tensor.dtype]))
+        simplify(builder, results, self.config.cols)
+        targets = []
+        for name, value in zip(names, results, strict=True):
+            tensor = self.graph.tensors[name]
+            view = dense(name, tensor.dtype, to_nhwc(tensor.shape))
+            targets.append(Target(view, 0, row_major(value.shape, ITEM[tensor.dtype])))
         main = next(op for op in ops if op.kind not in ("RESHAPE", "RESCALE"))
         layer = builder.layer(
-            target, name=main.name, ops=tuple(op.kind for op in ops), source=main.source
+            *targets,
+            results=results,
+            name=main.name,
+            ops=tuple(op.kind for op in ops),
+            source=main.source,
         )
         try:
             plan_map(layer, self.config, Room(self.config.spad_bytes // SHARE))
         except CompileError:
             return None
-        self.storage.add(out)
+        for name in names:
+            self.storage.add(name)
         return layer
 
-    def _emit(self, builder: MapBuilder, op: Op, ops: list[Op]) -> None:
+    def _emit(self, builder: MapBuilder, op: Op) -> None:
         out = op.outputs[0]
         kind = DTYPE[self.graph.tensors[out].dtype]
         if op.kind == "RESHAPE":
@@ -213,7 +228,7 @@ class ChainLowering(ReduceLowering):
         elif op.kind in REDUCTIONS:
             self._reduce(builder, op, kind)
         elif op.kind in ("RESCALE", "CLAMP", "TABLE"):
-            self._finish(builder, op, kind, len(self._users(op.inputs[0])) == 1)
+            self._finish(builder, op, kind)
         else:
             operands = [self.value(builder, name) for name in self._operands(op)]
             self._recipe(op)(builder, op, operands, kind)
@@ -223,56 +238,36 @@ class ChainLowering(ReduceLowering):
         value, axis = self.value(builder, op.inputs[0]), op.attributes["axis"]
         builder.step(value, None, kind, reduce=REDUCTIONS[op.kind][0], axis=axis)
 
-    def _finish(self, builder: MapBuilder, op: Op, kind: DType, alone: bool) -> None:
-        """RESCALE, CLAMP or TABLE: behind the last step if only this reads it, or as a step."""
+    def _finish(self, builder: MapBuilder, op: Op, kind: DType) -> None:
+        """RESCALE, CLAMP or TABLE, as a step."""
         value = self.value(builder, op.inputs[0])
         low, high = RANGES[value.kind]
-        fields: dict[str, int] = {"o_min": low, "o_max": high}
-        busy = {"table"}
         if op.kind == "RESCALE":
-            busy |= {"o_scale", "o_zp", "o_min", "o_max"}
-            values = self.fusion.rescale_values(op)
-            fields = {
-                "o_scale": Scale.TENSOR,
-                "o_mult": int(values["multiplier"][0]),
-                "o_shift": int(values["shift"][0]),
-                "o_zp": values["zero_point"],
-                "o_min": values["low"],
-                "o_max": values["high"],
-            }
-            zero_point = self.fusion.zero_point(op.inputs[3], unsigned=False)
-        else:
-            zero_point = 0
-            if op.kind == "CLAMP":
-                at = (op.attributes["min_val"], op.attributes["max_val"])
-                fields = {"o_min": max(low, at[0]), "o_max": min(high, at[1])}
-        last = builder.steps[-1] if builder.steps else None
-        if (
-            last is None
-            or last.out is not value
-            or not alone
-            or zero_point
-            or busy & set(last.values)
-        ):
-            builder.step(value, None, kind, values={"a_zp": zero_point, **fields})
-            self._look_up(builder, op, value.kind)
+            self._rescale_step(builder, op, value, kind)
             return
-        if op.kind != "RESCALE" and "o_min" in last.values:
-            # Nested clamps: the second bounds what the first leaves.
-            lows, highs = (
-                (last.values["o_min"], fields["o_min"]),
-                (last.values["o_max"], fields["o_max"]),
-            )
-            fields["o_min"] = min(max(lows), highs[1])
-            fields["o_max"] = max(min(highs), lows[1])
-        elif op.kind != "RESCALE" and value.kind is not DType.I32:
-            # A result that wraps to a narrow type cannot be clamped before it does.
-            builder.step(value, None, kind, values=fields)
-            self._look_up(builder, op, value.kind)
-            return
+        if op.kind == "CLAMP":
+            at = (op.attributes["min_val"], op.attributes["max_val"])
+            low, high = max(low, at[0]), min(high, at[1])
+        builder.step(value, None, kind, o_min=low, o_max=high)
         self._look_up(builder, op, value.kind)
-        last.values |= fields
-        last.out.kind = kind
+
+    def _rescale_step(self, builder: MapBuilder, op: Op, value: Value, kind: DType) -> None:
+        known = self.fusion.rescale_values(op)
+        multiplier, shift = known["multiplier"], known["shift"]
+        fields = {
+            "a_zp": self.fusion.zero_point(op.inputs[3], unsigned=False),
+            "o_zp": known["zero_point"],
+            "o_min": known["low"],
+            "o_max": known["high"],
+        }
+        if multiplier.size == 1:
+            fields |= {"o_mult": int(multiplier[0]), "o_shift": int(shift[0])}
+            builder.step(value, None, kind, values=fields, o_scale=Scale.TENSOR)
+            return
+        builder.step(value, None, kind, values=fields, o_scale=Scale.CHANNEL)
+        builder.steps[-1].params = Epilogue(
+            dtype=kind, low=known["low"], high=known["high"], multiplier=multiplier, shift=shift
+        )
 
     def _look_up(self, builder: MapBuilder, op: Op, kind: DType) -> None:
         """Let the last step do what a TABLE of `kind` does."""

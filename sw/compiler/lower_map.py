@@ -70,7 +70,9 @@ class MapLowering(LayerBuilder):
         """Operand `name`: what a step has made, or as it lies in memory."""
         if name in builder.made:
             return builder.made[name]
-        return builder.source(self.storage.get(name), self.graph.tensors[name].dtype)
+        tensor = self.graph.tensors[name]
+        data = self.graph.constant(name) if tensor.is_constant and self.fold else None
+        return builder.source(self.storage.get(name), tensor.dtype, data)
 
     def append_map(self, builder: MapBuilder, op: Op, out: str, names: list[str]) -> None:
         """The layer whose last step writes tensor `out`."""

@@ -146,8 +146,8 @@ class MapBuilder:
     def _registers(
         self, results: Sequence[Value], kept: list[tuple[int, int, int]]
     ) -> tuple[dict[int, int], list[Register]]:
-        """(register of each value, by id; the registers): sources, temporaries whose registers are
-        used again when nobody needs them, results.
+        """(register of each value, by id; the registers): sources, then results and
+        temporaries, whose registers are used again when nobody needs them.
         """
         registers = [_register(v, kept) for v in self.sources]
         number = {id(v): i for i, v in enumerate(self.sources)}
@@ -165,6 +165,8 @@ class MapBuilder:
 
         for i, step in enumerate(self.steps):
             if id(step.out) in kept_values:
+                number[id(step.out)] = len(registers)
+                registers.append(_register(step.out, kept))
                 release(step, i, acc=True)
                 release(step, i, acc=False)
                 continue
@@ -179,9 +181,6 @@ class MapBuilder:
                 free.remove(register)
             number[id(step.out)] = register
             release(step, i, acc=False)
-        for value in results:
-            number[id(value)] = len(registers)
-            registers.append(_register(value, kept))
         return number, registers
 
     def _for_accumulator(self, results: set[int], kept: list[tuple[int, int, int]]) -> set[int]:

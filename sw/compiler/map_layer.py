@@ -1,8 +1,8 @@
 """MapLayer: a short VECTOR program over tiles of operands that broadcast.
 
-Registers hold tensors, tile by tile: first the sources, then what the steps write, last the
-results. A register spans a dimension or has one element along it, so broadcasting and reductions
-are only differences between what registers span.
+Registers hold tensors, tile by tile: first the sources, then what the steps write. A register
+spans a dimension or has one element along it, so broadcasting and reductions are only differences
+between what registers span.
 """
 
 from collections.abc import Mapping

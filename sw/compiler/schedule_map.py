@@ -188,7 +188,7 @@ class MapScheduler(LayerEmitter):
         cols, count = self.config.cols, min(most, self._blocks(tile) - first)
         start, stop = first * cols, min((first + count) * cols, tile[-1][1])
         if fresh:
-            data = pack_params(self.layer.params[number], start, stop, self.config)
+            data = pack_params([self.layer.params[number]], start, stop, self.config)
             self._load_constant(data, Space.PARAM, slot, count, f"params {number} c{start}")
         return _Params(slot, start, stop)
 
@@ -281,7 +281,6 @@ class MapScheduler(LayerEmitter):
             accesses.append(b.access(write=False))
         if params is not None:
             bases["param_base"] = params.slot
-            values["bias"] = int(self.layer.params[step.params].has_bias)
             accesses.append(Access(buffer=params.slot, start=0, stop=params.slot.size, write=False))
         if values.get("table"):
             table = self.res.table
