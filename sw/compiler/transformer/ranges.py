@@ -38,16 +38,17 @@ def fixed_nodes(module: GraphModule) -> set[Node]:
     """Nodes that no input of the model reaches: parameters, positions, masks of fixed shape."""
     fixed: set[Node] = set()
     for node in module.graph.nodes:
-        made = node.op not in ("placeholder", "output") and not is_random(node)
+        made = node.op not in ("placeholder", "output") and not varies(node)
         if made and all(n in fixed for n in node.all_input_nodes):
             fixed.add(node)
     return fixed
 
 
-def is_random(node: Node) -> bool:
-    """Whether an operator gives something else each time."""
-    tags = getattr(node.target, "tags", ())
-    return torch.Tag.nondeterministic_seeded in tags
+def varies(node: Node) -> bool:
+    """Whether an operator gives something else each time, or writes to its operands."""
+    schema = getattr(node.target, "_schema", None)
+    random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return random or bool(schema is not None and schema.is_mutable)
 
 
 class _Recorder(Interpreter):

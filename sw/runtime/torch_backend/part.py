@@ -23,8 +23,8 @@ from sw.runtime.torch_backend.options import Options
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
-OUTGROWN = 1.5
-"""Inputs this many times the calibration's largest are calibrated anew."""
+OUTGROWN = 1.1
+"""Inputs this many times what a port holds are calibrated anew; what is less, saturates."""
 _SAMPLES = 8
 
 _SOFTMAX = (aten.softmax.int, aten._softmax.default)
