@@ -289,8 +289,7 @@ def attention(im: Importer, node: Node, plan: Plan) -> Value:
     q = im.ordered(q)
     shape = (batch * groups, heads // groups * rows, size)
     q = replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
-    transposed = replace(k, layout=k.layout.permute((0, 1, 3, 2)))
-    scores = product(im, node, q, _flat(im, transposed), (batch, heads, rows, keys))
+    scores = product(im, node, *_score_operands(im, q, k), (batch, heads, rows, keys))
     assert isinstance(scores.scale, float)
     scores = replace(scores, scale=scores.scale * float(scale))
     assert isinstance(scores.scale, float)
@@ -311,6 +310,15 @@ def attention(im: Importer, node: Node, plan: Plan) -> Value:
     return im.finish(
         node, replace(out, tensor=tensor, scale=float(np.max(out.scale)) * factor * 2.0**shift)
     )
+
+
+def _score_operands(im: Importer, q: Value, k: Value) -> tuple[Value, Value]:
+    """The operands of q·kᵀ; of a single row k·qᵀ, which needs no transposed keys."""
+    groups, rows, size = q.shape
+    if rows > 1:
+        return q, _flat(im, replace(k, layout=k.layout.permute((0, 1, 3, 2))))
+    shape = (groups, size, 1)
+    return _flat(im, k), replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
 
 
 def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:
