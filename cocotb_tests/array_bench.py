@@ -12,6 +12,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
 ROWS, COLS = int(os.environ["SYSTOLA_ROWS"]), int(os.environ["SYSTOLA_COLS"])
+LANES = max(ROWS, COLS)
 
 
 def pack(values):
@@ -19,21 +20,30 @@ def pack(values):
     return sum((int(v) & 0x1FF) << (9 * i) for i, v in enumerate(values))
 
 
+def lanes_of(across, vector):
+    """A weight vector as the array takes it, with anything in the lanes that it has no use for."""
+    used = ROWS if across else COLS
+    return pack(vector) | random.getrandbits(9 * LANES) >> 9 * used << 9 * used
+
+
 def schedule(rng, folds):
-    """Per cycle (weights or None, activation or None, swap), legal but irregular.
+    """Per cycle ((across, weights) or None, activation or None, swap), legal but irregular.
 
     Weights of fold f+1 enter from the cycle of fold f's swap on; a swap comes after the last of
-    them. Also returns the expected sums in order.
+    them. folds: (rows, columns, across). Also returns the expected sums in order.
     """
-    cycles, expected = [], []
-    weights = [rng.integers(-256, 256, (rows, COLS)) for rows in folds]
+    cycles, expected, vectors_of = [], [], []
     acts = [rng.integers(-256, 256, (int(rng.integers(1, 2 * ROWS)), ROWS)) for _ in folds]
-    for f, rows in enumerate(folds):
+    for f, (rows, cols, across) in enumerate(folds):
+        weights = np.zeros((ROWS, COLS), np.int64)
+        weights[:rows, :cols] = rng.integers(-256, 256, (rows, cols))
         acts[f][:, rows:] = 0
-        expected += list(acts[f][:, :rows] @ weights[f])
-    cycles += [(w, None, False) for w in weights[0]]
+        expected += list(acts[f] @ weights)
+        chosen = weights[:, :cols].T if across else weights[:rows]
+        vectors_of.append([(across, vector) for vector in chosen])
+    cycles += [(w, None, False) for w in vectors_of[0]]
     for f in range(len(folds)):
-        todo = list(weights[f + 1]) if f + 1 < len(folds) else []
+        todo = list(vectors_of[f + 1]) if f + 1 < len(folds) else []
         vectors = list(acts[f])
         swap = True
         while todo or vectors:
@@ -53,7 +63,7 @@ def schedule(rng, folds):
 
 async def start(dut):
     cocotb.start_soon(Clock(dut.clk, 10, "ns").start())
-    for name in ("act", "swap", "tag_i", "wgt_valid", "wgt"):
+    for name in ("act", "swap", "tag_i", "wgt_valid", "wgt_across", "wgt"):
         getattr(dut, name).value = 0
     dut.rst.value = 1
     for _ in range(3):
@@ -67,12 +77,15 @@ async def sums_and_tags_of_random_folds(dut, seed):
     rng = np.random.default_rng(seed)
     random.seed(seed)
     await start(dut)
-    cycles, expected = schedule(rng, [int(rng.integers(1, ROWS + 1)) for _ in range(12)])
+    sizes = [(int(rng.integers(1, ROWS + 1)), int(rng.integers(1, COLS + 1))) for _ in range(24)]
+    chance = [0, 0.5, 1][seed - 1]
+    cycles, expected = schedule(rng, [(*size, rng.random() < chance) for size in sizes])
     got, delays, issued = [], [], []
     due = False
     for n, (weight, act, swap) in enumerate(cycles + [(None, None, False)] * (ROWS + COLS + 3)):
         dut.wgt_valid.value = weight is not None
-        dut.wgt.value = pack(weight) if weight is not None else random.getrandbits(9 * COLS)
+        dut.wgt_across.value = random.random() < 0.5 if weight is None else weight[0]
+        dut.wgt.value = random.getrandbits(9 * LANES) if weight is None else lanes_of(*weight)
         dut.act.value = pack(act) if act is not None else 0
         dut.swap.value = swap
         dut.tag_i.value = act is not None

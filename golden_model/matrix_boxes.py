@@ -103,8 +103,9 @@ class Product:
         self.rows, self.columns = int(rows.max()), int(columns.max())
         used = np.arange(self.rows)[:, None] < rows[:, None, None]
         used = used & (np.arange(self.columns) < columns[:, None, None])
-        whole = axes.walk("wgt", axes.k).then(self.rows, v["wgt_row"])
-        self.wgt = whole.joined(axes.walk("wgt", axes.n)).then(self.columns, 1)
+        row, column = (1, v["wgt_row"]) if v["transposed"] else (v["wgt_row"], 1)
+        whole = axes.walk("wgt", axes.k).then(self.rows, row)
+        self.wgt = whole.joined(axes.walk("wgt", axes.n)).then(self.columns, column)
         self._fold_shape = axes.counts(axes.folds)
         self.vectors = math.prod(axes.counts(axes.stream))
         self.k = math.prod(axes.counts(axes.k)) * self.rows
@@ -134,6 +135,10 @@ class Product:
     @cached_property
     def wgt_region(self) -> Region:
         """The bytes of the weights that are read."""
+        if self._used is None and self.v["transposed"]:
+            axes = self._axes
+            folds = axes.walk("wgt", [*axes.k, *axes.n])
+            return region(folds.then(self.columns, self.v["wgt_row"]), self.rows)
         if self._used is None:
             return region(self.wgt.first(), self.columns)
         return region_of(np.unique(self.wgt.grid()[self._used.reshape(self.wgt.shape)]))

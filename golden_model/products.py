@@ -49,20 +49,26 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
             context.reads("spad", product.wgt_region, signed24(base), Timeline.WEIGHTS, plan.index)
             return Weights(right, _published(context), product)
     steps = folds.steps(chunk)
-    rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
-    cols = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
-    row = np.arange(config.rows)
-    address = (base + steps.offset("wgt")[:, None] + row * v["wgt_row"]) & CHIP_MASK
-    used = row < rows[:, None]
+    # Vectors of weights are rows of the array, or its columns.
+    many = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
+    long = folds.extent(chunk, v["col_loop"], v["cols"], v["cols_last"])
+    most, longest = config.rows, config.cols
+    if v["transposed"]:
+        many, long, most, longest = long, many, longest, most
+    vector = np.arange(most)
+    address = (base + steps.offset("wgt")[:, None] + vector * v["wgt_row"]) & CHIP_MASK
+    used = vector < many[:, None]
     address[~used] = 0
-    if context.hazards is not None or int(address.max()) + config.cols > config.spad_bytes:
-        for n in np.unique(cols):
-            wanted = address[used & (cols == n)[:, None]]
+    if context.hazards is not None or int(address.max()) + longest > config.spad_bytes:
+        for n in np.unique(long):
+            wanted = address[used & (long == n)[:, None]]
             context.read("spad", wanted, int(n), Timeline.WEIGHTS, plan.index)
-    values = np.empty((*address.shape, config.cols), np.float32)
-    operands(context, address, config.cols, v, "wgt", values)
-    if int(rows.min()) < config.rows or int(cols.min()) < config.cols:
-        values *= used[:, :, None] & (np.arange(config.cols) < cols[:, None, None])
+    values = np.empty((*address.shape, longest), np.float32)
+    operands(context, address, longest, v, "wgt", values)
+    if int(many.min()) < most or int(long.min()) < longest:
+        values *= used[:, :, None] & (np.arange(longest) < long[:, None, None])
+    if v["transposed"]:
+        values = np.ascontiguousarray(values.transpose(0, 2, 1))
     return Weights(values, _published(context))
 
 

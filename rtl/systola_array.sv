@@ -5,7 +5,10 @@
 // the inputs is order in every element: weights may enter in the cycle of the swap that frees the
 // shadow registers, and a swap in the cycle after the last weight vector.
 //
-//   wgt: the first vector after a swap stays in row 0, the next in row 1, and so on.
+//   wgt: the first vector after a swap stays in row 0, the next in row 1, and so on, or, with
+//     wgt_across, in column 0, column 1, ... Those enter from the left, each beside what activations
+//     would enter in that cycle. All vectors between two swaps go the same way. An element that has
+//     got none holds a weight of 0.
 //   swap: beside an activation vector; the shadow weights become current for it and those after.
 //   sums: the products of the vector that entered ROWS + COLS cycles ago.
 //   tag_o: tag_i of the vector whose sums come in the next cycle.
@@ -16,7 +19,9 @@
 module systola_array #(
     parameter int ROWS = 16,
     parameter int COLS = 16,
-    parameter int TAG_BITS = 8
+    parameter int TAG_BITS = 8,
+    // Whether wgt_across may be 1.
+    parameter bit ACROSS = 1
 ) (
     input  logic                   clk,
     input  logic                   rst,
@@ -24,30 +29,36 @@ module systola_array #(
     input  logic                   swap,
     input  logic [TAG_BITS-1:0]    tag_i,
     input  logic                   wgt_valid,
-    input  logic [9*COLS-1:0]      wgt,
+    input  logic                   wgt_across,
+    input  logic [9*(ROWS > COLS ? ROWS : COLS)-1:0] wgt,
     output logic [32*COLS-1:0]     sums,
     output logic [TAG_BITS-1:0]    tag_o
 );
   localparam int TAG_DELAY = ROWS + COLS - 2;
+  localparam int LANES = ROWS > COLS ? ROWS : COLS;
 
   logic signed [8:0]  act_skew [ROWS][ROWS];
   logic               swap_skew [ROWS];
-  logic signed [8:0]  wgt_skew [COLS][COLS];
-  logic [COLS-1:0]    wgt_skew_valid;
+  // Lane i after i cycles, for column i or row i, whichever way the vector goes.
+  logic signed [8:0]  wgt_skew [LANES][LANES];
+  logic [COLS-1:0]    skew_down;
+  logic [ROWS-1:0]    skew_across;
   logic signed [8:0]  act_q [ROWS][COLS];
   logic [COLS-1:0]    swap_q [ROWS];
   logic signed [8:0]  current [ROWS][COLS];
   logic signed [8:0]  shadow [ROWS][COLS];
   logic [COLS-1:0]    loaded [ROWS];
-  logic signed [8:0]  down [ROWS][COLS];
-  logic [COLS-1:0]    down_valid [ROWS];
+  // A weight that passes an element goes on down or across: one at a time, as it came.
+  logic signed [8:0]  passing [ROWS][COLS];
+  logic [COLS-1:0]    down [ROWS];
+  logic [COLS-1:0]    across [ROWS];
   logic signed [31:0] sum_q [ROWS][COLS];
   logic signed [31:0] sum_skew [COLS][COLS];
   logic [TAG_BITS-1:0] tag_q [TAG_DELAY];
 
   logic signed [8:0]  act_in [COLS];
   logic signed [8:0]  wgt_in [COLS];
-  logic [COLS-1:0]    swap_in, free, take, valid_in;
+  logic [COLS-1:0]    swap_in, free, take, down_in, across_in;
 
   always_ff @(posedge clk) begin
     // Outputs leave through registers of their own, from the values before this edge.
@@ -65,53 +76,62 @@ module systola_array #(
       swap_in = COLS'({swap_q[r], (r == 0) ? swap : swap_skew[r-1]});
       swap_q[r] = swap_in;
       if (|swap_in)
-        for (int c = 0; c < COLS; c++) if (swap_in[c]) current[r][c] = shadow[r][c];
+        for (int c = 0; c < COLS; c++)
+          if (swap_in[c]) current[r][c] = loaded[r][c] ? shadow[r][c] : 9'sd0;
       for (int c = 0; c < COLS; c++) begin
         act_q[r][c] = act_in[c];
         sum_q[r][c] = ((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_in[c]) * 32'(current[r][c]);
       end
 
+      down_in = (r == 0) ? COLS'({skew_down, wgt_valid & ~wgt_across}) : down[r-1];
+      across_in = ACROSS
+          ? COLS'({across[r], (r == 0) ? wgt_valid & wgt_across : skew_across[r-1]}) : '0;
+      free = ~loaded[r] | swap_in;
+      take = (down_in | across_in) & free;
+      loaded[r] = ~free | take;
+      down[r] = down_in & ~take;
+      across[r] = across_in & ~take;
       if (r == 0) begin
-        valid_in = COLS'({wgt_skew_valid, wgt_valid});
         wgt_in[0] = wgt[0+:9];
         for (int c = 1; c < COLS; c++) wgt_in[c] = wgt_skew[c][c-1];
-      end else begin
-        valid_in = down_valid[r-1];
-        for (int c = 0; c < COLS; c++) wgt_in[c] = down[r-1][c];
-      end
-      free = ~loaded[r] | swap_in;
-      take = valid_in & free;
-      loaded[r] = ~free | take;
-      down_valid[r] = valid_in & ~take;
-      if (|valid_in)
+      end else
+        for (int c = 0; c < COLS; c++) wgt_in[c] = passing[r-1][c];
+      if (|across_in)
+        for (int c = 0; c < COLS; c++)
+          if (across_in[c])
+            wgt_in[c] = (c > 0) ? passing[r][c-1] : (r > 0) ? wgt_skew[r][r-1] : wgt[0+:9];
+      if (|(down_in | across_in))
         for (int c = 0; c < COLS; c++) begin
           if (take[c]) shadow[r][c] = wgt_in[c];
-          down[r][c] = wgt_in[c];
+          passing[r][c] = wgt_in[c];
         end
     end
 
-    // Skew: row r of the activations is delayed by r cycles, column c of the weights by c.
+    // Skew: row r of the activations is delayed by r cycles, lane i of the weights by i.
     for (int r = ROWS - 1; r > 0; r--) begin
       for (int i = r - 1; i > 0; i--) act_skew[r][i] = act_skew[r][i-1];
       act_skew[r][0] = act[9*r+:9];
     end
     for (int r = ROWS - 1; r > 0; r--) swap_skew[r] = swap_skew[r-1];
     swap_skew[0] = swap;
-    for (int c = COLS - 1; c > 0; c--) begin
-      for (int i = c - 1; i > 0; i--) wgt_skew[c][i] = wgt_skew[c][i-1];
-      wgt_skew[c][0] = wgt[9*c+:9];
+    for (int n = LANES - 1; n > 0; n--) begin
+      for (int i = n - 1; i > 0; i--) wgt_skew[n][i] = wgt_skew[n][i-1];
+      wgt_skew[n][0] = wgt[9*n+:9];
     end
-    wgt_skew_valid = COLS'({wgt_skew_valid, wgt_valid});
+    skew_down = COLS'({skew_down, wgt_valid & ~wgt_across});
+    skew_across = ROWS'({skew_across, wgt_valid & wgt_across});
     for (int i = TAG_DELAY - 1; i > 0; i--) tag_q[i] = tag_q[i-1];
     tag_q[0] = tag_i;
 
     if (rst) begin
-      wgt_skew_valid = '0;
+      skew_down = '0;
+      skew_across = '0;
       for (int r = 0; r < ROWS; r++) begin
         swap_skew[r] = 1'b0;
         swap_q[r] = '0;
         loaded[r] = '0;
-        down_valid[r] = '0;
+        down[r] = '0;
+        across[r] = '0;
       end
       for (int i = 0; i < TAG_DELAY; i++) tag_q[i] = '0;
       tag_o <= '0;

@@ -41,8 +41,9 @@ class NpuConfig:
 
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
     number of vector lanes. `depthwise`: whether there is a depthwise engine, `taps` how many
-    kernel columns each of its lanes multiplies in a cycle. `name` is a label: it is not part of
-    `digest()`.
+    kernel columns each of its lanes multiplies in a cycle. `transposed_weights`: whether weights
+    can also enter the array from its left edge, column by column. `name` is a label: it is not
+    part of `digest()`.
     """
 
     name: str = "custom"
@@ -62,7 +63,7 @@ class NpuConfig:
     axi_addr_bits: int = 40
     depthwise: bool = True
     taps: int = 3
-    transposed_weights: bool = False
+    transposed_weights: bool = True
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -101,9 +102,10 @@ class NpuConfig:
                 f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of "
                 f"{self.cols * 4}-byte vectors (cols={self.cols}); {' or '.join(legal)} does"
             )
-        for name in ("transposed_weights", "wide_operands"):
-            if getattr(self, name):
-                raise ConfigError(f"{name}=True: this release's generator has no such hardware yet")
+        if self.wide_operands:
+            raise ConfigError(
+                "wide_operands=True: this release's generator has no such hardware yet"
+            )
 
     # Derived sizes and widths -------------------------------------------------------------
 

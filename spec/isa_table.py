@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-ISA_VERSION = (1, 1)
+ISA_VERSION = (1, 2)
 """Major: an old program may not run. Minor: additions that no old program can see."""
 
 GRANULE_BITS = 128
@@ -293,9 +293,7 @@ TABLE: tuple[Format, ...] = (
             *_SYNC,
             Field("act_base", 24, "byte address of the first activation vector"),
             Field("wgt_base", 24, "byte address of the first weight vector"),
-            Field(
-                "wgt_row", 24, "bytes between weight vectors of successive array rows", signed=True
-            ),
+            Field("wgt_row", 24, "bytes between successive weight vectors", signed=True),
             Field("acc_base", 16, "first accumulator vector"),
             Field("y0", 16, "row of the first vector in the input", signed=True),
             Field("x0", 16, "column of the first vector in the input", signed=True),
@@ -316,7 +314,7 @@ TABLE: tuple[Format, ...] = (
             Field("col_loop", 3, "loop whose last iteration uses `cols_last`; 7: none"),
             Field("cols", 8, "array columns in use", low=1),
             Field("cols_last", 8, "columns in use in the last block", low=1),
-            Field("transposed", 1, "weights enter from the other edge", reserved=True),
+            Field("transposed", 1, "weight vectors are array columns, not rows"),
             Field("act_step", 2, "log2 of bytes between operands of a vector", reserved=True),
             Field("wgt_step", 2, "the same for weights", reserved=True),
             Field("acc_shift", 5, "left shift of the products", reserved=True),

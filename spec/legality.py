@@ -119,6 +119,8 @@ def _matrix(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     yield from _at_most(instruction, ("cols", "cols_last"), config.cols, "cols")
     for name in ("row_loop", "col_loop"):
         yield from _fold_loop(instruction, name)
+    if instruction["transposed"] and not config.transposed_weights:
+        yield "transposed: value 1: this configuration has no transposed weights"
     yield from _operands(instruction)
 
 

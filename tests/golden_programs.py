@@ -199,12 +199,15 @@ def random_matrix(rng: np.random.Generator, config: NpuConfig) -> Instruction:
     rows, rows_last = (int(n) for n in rng.integers(1, config.rows + 1, 2))
     cols, cols_last = (int(n) for n in rng.integers(1, config.cols + 1, 2))
     wgt_row = int(rng.integers(-60, 61))
-    reach = (config.rows - 1) * abs(wgt_row) + config.cols
+    transposed = int(rng.random() < 0.4)
+    vectors, run = (config.cols, config.rows) if transposed else (config.rows, config.cols)
+    reach = (vectors - 1) * abs(wgt_row) + run
     base = add_strides(rng, nest[:folds], "wgt", config.spad_bytes, reach)
     values = {
         "act_base": add_strides(rng, nest, "act", config.spad_bytes, config.rows),
         "wgt_row": wgt_row,
-        "wgt_base": base + (-(config.rows - 1) * wgt_row if wgt_row < 0 else 0),
+        "wgt_base": base + (-(vectors - 1) * wgt_row if wgt_row < 0 else 0),
+        "transposed": transposed,
         "acc_base": add_strides(rng, nest, "acc", config.acc_vectors, 1),
         "act_unsigned": act_unsigned,
         "wgt_unsigned": wgt_unsigned,
@@ -239,14 +242,22 @@ def random_convolution(rng: np.random.Generator, config: NpuConfig) -> Instructi
     kernel_y, kernel_x, depth = (int(n) for n in rng.integers(1, 3, 3))
     channels = depth * config.rows + int(rng.integers(0, 3))
     row = width * channels
-    weights = blocks * config.cols
-    position_bytes = depth * config.rows * weights
+    transposed = int(rng.random() < 0.4)
+    if transposed:
+        # [columns, kernel y, kernel x, rows]
+        position_bytes, depth_bytes = depth * config.rows, config.rows
+        weights = kernel_y * kernel_x * position_bytes
+        block = config.cols * weights
+    else:
+        # [kernel y, kernel x, rows, columns]
+        weights, block = blocks * config.cols, config.cols
+        position_bytes, depth_bytes = depth * config.rows * weights, config.rows * weights
     order = rng.permutation(4)
     folds = [
-        {"count": blocks, "wgt": config.cols, "acc": height * width},
+        {"count": blocks, "wgt": block, "acc": height * width},
         {"count": kernel_y, "act": row, "dy": 1, "wgt": kernel_x * position_bytes},
         {"count": kernel_x, "act": channels, "dx": 1, "wgt": position_bytes},
-        {"count": depth, "act": config.rows, "wgt": config.rows * weights},
+        {"count": depth, "act": config.rows, "wgt": depth_bytes},
     ]
     stream = [
         {"count": height, "act": row, "dy": 1, "acc": width},
@@ -257,6 +268,7 @@ def random_convolution(rng: np.random.Generator, config: NpuConfig) -> Instructi
         "act_base": 4096,
         "wgt_base": 0,
         "wgt_row": weights,
+        "transposed": transposed,
         "acc_base": int(rng.integers(0, 100)),
         "y0": -int(rng.integers(0, 2)),
         "x0": -int(rng.integers(0, 2)),

@@ -97,15 +97,16 @@ class Reference:
             act = (v["act_base"] + dot(index, loops, "act")) % (1 << 24)
             wgt = v["wgt_base"] + dot(index[:folds], loops[:folds], "wgt")
             first = all(index[i] == 0 for i in range(6) if v["k_loops"] >> i & 1)
-            vector = self.acc[(v["acc_base"] + dot(index, loops, "acc")) % (1 << 16)]
+            sums = self.acc[(v["acc_base"] + dot(index, loops, "acc")) % (1 << 16)]
             for c in range(self.config.cols):
                 total = 0
                 for r in range(rows if inside and c < cols else 0):
                     a = self.element(act + r, v["act_unsigned"]) - v["act_zp"]
-                    at = (wgt + r * v["wgt_row"]) % (1 << 24)
-                    total += a * (self.element(at + c, v["wgt_unsigned"]) - v["wgt_zp"])
-                old = 0 if first and not v["accumulate"] else vector[c]
-                vector[c] = wrap(total + old)
+                    vector, lane = (c, r) if v["transposed"] else (r, c)
+                    at = (wgt + vector * v["wgt_row"]) % (1 << 24)
+                    total += a * (self.element(at + lane, v["wgt_unsigned"]) - v["wgt_zp"])
+                old = 0 if first and not v["accumulate"] else sums[c]
+                sums[c] = wrap(total + old)
 
     def _depthwise(self, v) -> None:
         loops, folds = v["loop"], v["fold_loops"]

@@ -269,6 +269,15 @@ def test_unused_slots_are_not_looked_at() -> None:
     check_instruction(Instruction(LOAD, {"wait": [slot]}), TINY)
 
 
+def test_a_configuration_can_be_without_transposed_weights() -> None:
+    without = NpuConfig(transposed_weights=False)
+    check_instruction(Instruction(MATRIX, {"transposed": 1}), NpuConfig())
+    check_instruction(Instruction(MATRIX, {"transposed": 0}), without)
+    message = "MATRIX.transposed: value 1: this configuration has no transposed weights"
+    with pytest.raises(LegalityError, match=f"^{message}$"):
+        check_instruction(Instruction(MATRIX, {"transposed": 1}), without)
+
+
 def test_every_amount_fits_the_narrowest_semaphore() -> None:
     # Why no rule of legality compares an amount with sem_bits.
     with pytest.raises(ConfigError, match=r"^sem_bits=7: must lie in 8…16$"):

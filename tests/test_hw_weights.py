@@ -19,10 +19,11 @@ class Bench:
     """Feeds `folds`, each (vectors, rows); refuse: chance of a refused read, pause: of a cycle in
     which no vector is issued. Afterwards: `swaps` and `reads`, the cycles of each fold's."""
 
-    def __init__(self, folds, *, refuse=0.0, pause=0.0, seed=0):
+    def __init__(self, folds, *, refuse=0.0, pause=0.0, seed=0, transposed=0.0):
         self.folds = folds
         self.rng = random.Random(seed)
         self.refuse, self.pause = refuse, pause
+        self.across = [int(self.rng.random() < transposed) for _ in folds]
         self.dut = WeightFeed(CONFIG, STEP)
         self.swaps, self.reads = [], [[] for _ in folds]
         self.rows = []  # (cycle, word) as they go to the array
@@ -34,9 +35,12 @@ class Bench:
 
     async def _steps(self, ctx):
         dut = self.dut
-        for fold, (_, rows) in enumerate(self.folds):
+        for fold, (_, vectors) in enumerate(self.folds):
             ctx.set(dut.step.payload.wgt, 8 * CONFIG.rows * fold)
-            instr = {"rows": rows, "row_loop": 7, "cols": 1, "col_loop": 7, "wgt_row": 8}
+            across = self.across[fold]
+            rows, cols = (1, vectors) if across else (vectors, 1)
+            instr = {"rows": rows, "row_loop": 7, "cols": cols, "col_loop": 7, "wgt_row": 8}
+            instr["transposed"] = across
             for name, value in instr.items():
                 ctx.set(getattr(dut.instr, name), value)
             ctx.set(dut.step.valid, 1)
@@ -57,16 +61,24 @@ class Bench:
             issue = self.rng.random() >= self.pause
             start = issue and left == 0 and fold < len(self.folds) and bool(ctx.get(dut.ready))
             ctx.set(dut.swap, start)
-            valid, ready, addr, row_valid, row = await sample(
-                ctx, dut.wgt.valid, dut.wgt.ready, dut.wgt.addr, dut.valid, dut.weights
+            valid, ready, addr, size, row_valid, across, row = await sample(
+                ctx,
+                dut.wgt.valid,
+                dut.wgt.ready,
+                dut.wgt.addr,
+                dut.wgt.size,
+                dut.valid,
+                dut.across,
+                dut.weights,
             )
             late.append(int(start))
             flight.append(None)
             if valid and ready:
                 self.reads[addr // pitch].append(self.cycle)
+                assert size == 1
                 flight[-1] = self.word(addr // pitch, addr % pitch // 8)
             if row_valid:
-                self.rows.append((self.cycle, row & 0x1FF))
+                self.rows.append((self.cycle, row, across))
             if start:
                 self.swaps.append(self.cycle)
                 left = self.folds[fold][0]
@@ -79,7 +91,8 @@ class Bench:
         at = 0
         for fold, (_, rows) in enumerate(self.folds):
             mine = self.rows[at : at + rows]
-            assert [word for _, word in mine] == [self.word(fold, r) for r in range(rows)]
+            assert [word for _, word, _ in mine] == [self.word(fold, r) for r in range(rows)]
+            assert {across for _, _, across in mine} == {self.across[fold]}
             # The swap flag stands at the array READ_LATENCY + 1 cycles after its issue.
             assert mine[-1][0] < self.swaps[fold] + READ_LATENCY + 1
             if fold:
@@ -94,12 +107,14 @@ class Bench:
 def test_rows_enter_between_the_swaps_whatever_is_refused(seed):
     rng = random.Random(seed)
     folds = [(rng.choice([1, 1, 2, 5]), rng.randint(1, CONFIG.rows)) for _ in range(80)]
-    Bench(folds, refuse=[0, 0, 0.2, 0.5, 0.8, 0.3][seed], pause=0.3 * (seed % 2), seed=seed).check()
+    refuse, pause = [0, 0, 0.2, 0.5, 0.8, 0.3][seed], 0.3 * (seed % 2)
+    Bench(folds, refuse=refuse, pause=pause, seed=seed, transposed=0.4).check()
 
 
+@pytest.mark.parametrize("transposed", [0, 0.5, 1])
 @pytest.mark.parametrize(("vectors", "rows"), [(1, 4), (1, 3), (2, 4), (4, 4), (5, 4), (1, 2)])
-def test_a_fold_takes_as_many_cycles_as_vectors_or_rows(vectors, rows):
-    bench = Bench([(vectors, rows)] * 60)
+def test_a_fold_takes_as_many_cycles_as_vectors_or_rows(vectors, rows, transposed):
+    bench = Bench([(vectors, rows)] * 60, transposed=transposed)
     bench.check()
     assert bench.swaps[-1] - bench.swaps[0] == 59 * max(vectors, rows)
 

@@ -23,7 +23,7 @@ FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd").split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
 TINY = preset("tiny")
-NEWER = ("indexed", "a_one", "b_one", "b_none", "reduce_lanes")
+NEWER = ("indexed", "a_one", "b_one", "b_none", "reduce_lanes", "transposed")
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -98,5 +98,6 @@ def test_random_programs_have_every_kind_of_semaphore_and_operand() -> None:
     wanted |= {(Opcode.MATRIX, kind, Point.WEIGHTS) for kind in ("wait", "post")}
     wanted |= {(kind, True) for kind in ("wait", "post")}
     wanted |= {(Opcode.LOAD, "indexed"), (Opcode.STORE, "indexed")}
-    wanted |= {(Opcode.VECTOR, name) for name in NEWER if name != "indexed"}
+    wanted |= {(Opcode.MATRIX, "transposed")}
+    wanted |= {(Opcode.VECTOR, name) for name in NEWER if name not in ("indexed", "transposed")}
     assert wanted <= found

@@ -15,7 +15,8 @@ class SystolicArray(wiring.Component):
     -------
     clear : reset (an instance is not reached by `ResetInserter`).
     act : `rows` operands of 9 bits; swap, tag : beside them.
-    wgt_valid, wgt : `cols` weights of 9 bits.
+    wgt_valid, wgt_across, wgt : a row of weights of 9 bits in lanes 0…cols-1 or, across, a column
+        in lanes 0…rows-1; the other lanes are not looked at.
     sums : `cols` int32; tag_o : their tag, a cycle earlier.
     """
 
@@ -28,7 +29,8 @@ class SystolicArray(wiring.Component):
                 "clear": In(1),
                 "tag": In(acc_tag_layout(config)),
                 "wgt_valid": In(1),
-                "wgt": In(9 * config.cols),
+                "wgt_across": In(1),
+                "wgt": In(9 * max(config.rows, config.cols)),
                 "sums": Out(32 * config.cols),
                 "tag_o": Out(acc_tag_layout(config)),
             }
@@ -42,12 +44,14 @@ class SystolicArray(wiring.Component):
             p_ROWS=self._config.rows,
             p_COLS=self._config.cols,
             p_TAG_BITS=len(tag_o),
+            p_ACROSS=int(self._config.transposed_weights),
             i_clk=ClockSignal(),
             i_rst=ResetSignal() | self.clear,
             i_act=self.act,
             i_swap=self.swap,
             i_tag_i=self.tag.as_value(),
             i_wgt_valid=self.wgt_valid,
+            i_wgt_across=self.wgt_across,
             i_wgt=self.wgt,
             o_sums=self.sums,
             o_tag_o=tag_o,

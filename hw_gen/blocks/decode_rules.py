@@ -113,6 +113,8 @@ def _matrix(config: NpuConfig, view) -> Iterator[Value]:
         yield view[f"{name}_last"] > limit
     for name in ("row_loop", "col_loop"):
         yield _not_a_fold_loop(view, name)
+    if not config.transposed_weights:
+        yield view.transposed
     yield from _operands(view)
 
 

@@ -36,8 +36,9 @@ class MatrixEngine(wiring.Component):
     halt : issue nothing more. clear : soft reset of the array, which a `ResetInserter` around the
         engine does not reach.
 
-    Timing: a fold of M vectors with R array rows takes max(M, R) cycles. A vector's sum is
-    written READ_LATENCY + rows + cols + 2 cycles after its issue.
+    Timing: a fold of M vectors with R array rows and C columns takes max(M, R) cycles, with
+    transposed weights max(M, C). A vector's sum is written READ_LATENCY + rows + cols + 2 cycles
+    after its issue.
     """
 
     def __init__(self, config: NpuConfig):
@@ -97,6 +98,7 @@ class MatrixEngine(wiring.Component):
             feed.instr.eq(weights.instr),
             feed.halt.eq(self.halt),
             array.wgt_valid.eq(feed.valid),
+            array.wgt_across.eq(feed.across),
             array.wgt.eq(feed.weights),
         ]
         bad = self._activations(m, main, array, feed)

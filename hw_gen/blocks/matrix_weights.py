@@ -14,17 +14,18 @@ from spec.config import NpuConfig
 from spec.isa import Opcode
 
 AHEAD = 2 * READ_LATENCY
-"""Rows that may be read and not yet be in the array: enough for a row a cycle without a gap."""
+"""Vectors that may be read and not yet be in the array: enough for one a cycle without a gap."""
 
 _FOLD = data.StructLayout({"valid": 1, "left": range(AHEAD + 1)})
 
 
 class WeightFeed(wiring.Component):
-    """Reads the rows of each fold, and lets them into the array as soon as its shadow is free.
+    """Reads the weights of each fold, and lets them into the array as soon as its shadow is free.
 
-    The array takes the first row of a fold in the cycle in which the swap of the fold before
-    enters it. For that the row must have been read before that swap was certain: up to `AHEAD`
-    rows are, and wait in a FIFO.
+    They come as vectors: the R rows of the fold, or its C columns if `transposed`. The array takes
+    the first vector of a fold in the cycle in which the swap of the fold before enters it. For that
+    the vector must have been read before that swap was certain: up to `AHEAD` vectors are, and wait
+    in a FIFO.
 
     Members
     -------
@@ -32,11 +33,11 @@ class WeightFeed(wiring.Component):
     wgt : scratchpad port.
     swap : the first vector of a fold is issued; entering : READ_LATENCY cycles later, when its swap
         flag goes to the array.
-    ready : the next fold may begin; have : its rows were all requested.
-    valid, weights : a row for the array.
-    halt : read nothing more. bad : the next row does not lie in the scratchpad.
+    ready : the next fold may begin; have : its vectors were all requested.
+    valid, across, weights : a row for the array, or, across, a column.
+    halt : read nothing more. bad : the next vector does not lie in the scratchpad.
 
-    Timing: a row a cycle. A fold of one vector and R rows takes R cycles.
+    Timing: a vector a cycle. A fold that streams one vector takes R cycles, transposed C.
     """
 
     def __init__(self, config: NpuConfig, step: data.StructLayout):
@@ -51,7 +52,8 @@ class WeightFeed(wiring.Component):
                 "ready": Out(1),
                 "have": Out(1),
                 "valid": Out(1),
-                "weights": Out(9 * config.cols),
+                "across": Out(1),
+                "weights": Out(9 * max(config.rows, config.cols)),
                 "halt": In(1),
                 "bad": Out(1),
             }
@@ -59,88 +61,95 @@ class WeightFeed(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Folds whose rows were all requested and that have not begun.
+        # Folds whose vectors were all requested and that have not begun.
         first, second = (Signal(_FOLD, name=n) for n in ("first_fold", "second_fold"))
-        read, last_row, pop, more, waiting = (
-            Signal(name=n) for n in ("read", "last_row", "pop", "more", "waiting")
+        read, final, pop, more, waiting = (
+            Signal(name=n) for n in ("read", "final", "pop", "more", "waiting")
         )
-        rows_read = Signal(range(AHEAD + 1))
-        m.d.sync += rows_read.eq(rows_read + read - pop)
-        m.d.comb += [more.eq(rows_read != AHEAD), waiting.eq(rows_read != 0)]
-        late = self._read(m, read, last_row, more & ~second.valid)
+        ahead = Signal(range(AHEAD + 1))
+        m.d.sync += ahead.eq(ahead + read - pop)
+        m.d.comb += [more.eq(ahead != AHEAD), waiting.eq(ahead != 0)]
+        late = self._read(m, read, final, more & ~second.valid)
         self._feed(m, platform, late, pop)
-        self._begin(m, first, second, read & last_row, rows_read, pop)
-        check(m, platform, ~pop | waiting, "matrix: a weight row that was not read")
+        self._begin(m, first, second, read & final, ahead, pop)
+        check(m, platform, ~pop | waiting, "matrix: weights that were not read")
         return m
 
-    def _read(self, m: Module, read: Signal, last_row: Signal, more: Value):
-        """Ask for the rows; returns: what belongs to the row that now comes."""
+    def _read(self, m: Module, read: Signal, final: Signal, more: Value):
+        """Ask for the vectors; returns: what belongs to the one that now comes."""
         cfg = self._config
         step, instr = self.step.payload, self.instr
-        row, addr, offset = Signal(8), Signal(24), Signal(24)
-        rows, cols = Signal(8), Signal(8)
+        vector, addr, offset = Signal(8), Signal(24), Signal(24)
+        rows, cols, vectors, size = (Signal(8, name=n) for n in ("rows", "cols", "vectors", "size"))
+        across = instr.transposed if cfg.transposed_weights else Const(0, 1)
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
+            vectors.eq(Mux(across, cols, rows)),
+            size.eq(Mux(across, rows, cols)),
             addr.eq(step.wgt + offset),
-            self.bad.eq(self.step.valid & more & (addr + cols > cfg.spad_bytes)),
-            last_row.eq(row + 1 == rows),
+            self.bad.eq(self.step.valid & more & (addr + size > cfg.spad_bytes)),
+            final.eq(vector + 1 == vectors),
             self.wgt.valid.eq(self.step.valid & more & ~self.bad & ~self.halt),
             self.wgt.addr.eq(addr),
-            self.wgt.size.eq(cols),
+            self.wgt.size.eq(size),
             read.eq(self.wgt.valid & self.wgt.ready),
-            self.step.ready.eq(read & last_row),
+            self.step.ready.eq(read & final),
         ]
         with m.If(read):
-            m.d.sync += [row.eq(row + 1), offset.eq(offset + instr.wgt_row)]
-            with m.If(last_row):
-                m.d.sync += [row.eq(0), offset.eq(0)]
-        meta = data.StructLayout({"cols": 8, "zp": signed(10), "unsigned": 1, "last": 1})
+            m.d.sync += [vector.eq(vector + 1), offset.eq(offset + instr.wgt_row)]
+            with m.If(final):
+                m.d.sync += [vector.eq(0), offset.eq(0)]
+        meta = data.StructLayout(
+            {"size": 8, "zp": signed(10), "unsigned": 1, "across": 1, "last": 1}
+        )
         stages = [Signal(meta, name=f"meta_{i}") for i in range(READ_LATENCY)]
         m.d.sync += [
-            stages[0].cols.eq(cols),
+            stages[0].size.eq(size),
             stages[0].zp.eq(instr.wgt_zp),
             stages[0]["unsigned"].eq(instr.wgt_unsigned),
-            stages[0].last.eq(last_row),
+            stages[0].across.eq(across),
+            stages[0].last.eq(final),
             *(b.eq(a) for a, b in pairwise(stages)),
         ]
         return stages[-1]
 
     def _feed(self, m: Module, platform, late, pop: Signal) -> None:
-        """Rows go to the array in order, past the FIFO where it is empty."""
-        cfg = self._config
-        layout = data.StructLayout({"weights": 9 * cfg.cols, "last": 1})
-        came, head, keep = Signal(layout), Signal(layout), Signal(cfg.cols)
+        """Vectors go to the array in order, past the FIFO where it is empty."""
+        lanes = max(self._config.rows, self._config.cols)
+        layout = data.StructLayout({"weights": 9 * lanes, "across": 1, "last": 1})
+        came, head, keep = Signal(layout), Signal(layout), Signal(lanes)
         loaded = Signal()
-        m.submodules.rows = rows = fifo.SyncFIFO(width=layout.size, depth=AHEAD)
-        here = rows.r_rdy | self.wgt.data_valid
+        m.submodules.line = line = fifo.SyncFIFO(width=layout.size, depth=AHEAD)
+        here = line.r_rdy | self.wgt.data_valid
         m.d.comb += [
-            keep.eq((1 << late.cols) - 1),
-            came.weights.eq(operands(self.wgt.data, late["unsigned"], late.zp, keep, cfg.cols)),
+            keep.eq((1 << late.size) - 1),
+            came.weights.eq(operands(self.wgt.data, late["unsigned"], late.zp, keep, lanes)),
+            came.across.eq(late.across),
             came.last.eq(late.last),
-            head.eq(Mux(rows.r_rdy, rows.r_data, came)),
+            head.eq(Mux(line.r_rdy, line.r_data, came)),
             pop.eq(here & (~loaded | self.entering)),
-            rows.r_en.eq(pop & rows.r_rdy),
-            rows.w_en.eq(self.wgt.data_valid & (rows.r_rdy | ~pop)),
-            rows.w_data.eq(came),
+            line.r_en.eq(pop & line.r_rdy),
+            line.w_en.eq(self.wgt.data_valid & (line.r_rdy | ~pop)),
+            line.w_data.eq(came),
         ]
         m.d.sync += self.valid.eq(pop)
         with m.If(pop):
-            m.d.sync += self.weights.eq(head.weights)
+            m.d.sync += [self.weights.eq(head.weights), self.across.eq(head.across)]
         # The shadow weights are complete, and no swap has taken them.
         with m.If(pop & head.last):
             m.d.sync += loaded.eq(1)
         with m.Elif(self.entering):
             m.d.sync += loaded.eq(0)
         check(m, platform, ~self.entering | loaded, "matrix: swap without new weights")
-        check(m, platform, ~rows.w_en | rows.w_rdy, "matrix: a weight row without room")
+        check(m, platform, ~line.w_en | line.w_rdy, "matrix: weights without room")
 
-    def _begin(self, m: Module, first, second, complete: Value, rows_read: Value, pop) -> None:
-        """Which folds have all their rows requested, and how far the last rows are from the array.
+    def _begin(self, m: Module, first, second, complete: Value, ahead: Value, pop) -> None:
+        """Which folds are requested to the last vector, and how far that is from the array.
 
         A swap enters the array READ_LATENCY = 2 cycles after it is issued and must find the last
-        row there: the row goes in at the latest one cycle after the issue, so when it is first or
-        second in line. After a swap in the cycle before, the next fold's rows cannot go in this
+        vector there: it goes in at the latest one cycle after the issue, so when it is first or
+        second in line. After a swap in the cycle before, the next fold's vectors cannot go in this
         cycle, but the last one of that swap's fold may (`tail`).
         """
         assert READ_LATENCY == 2
@@ -166,4 +175,4 @@ class WeightFeed(wiring.Component):
         ]
         for place, free in ((first, ~kept[0].valid), (second, kept[0].valid)):
             with m.If(complete & free):
-                m.d.sync += [place.valid.eq(1), place.left.eq(rows_read + 1 - pop)]
+                m.d.sync += [place.valid.eq(1), place.left.eq(ahead + 1 - pop)]
