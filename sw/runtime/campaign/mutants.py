@@ -62,7 +62,7 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "blocks": (
         *("tests/test_hw_load.py", "tests/test_hw_store.py", "tests/test_hw_sequencer.py"),
         *("tests/test_hw_memories.py", "tests/test_hw_vector_lanes.py", "tests/test_hw_fetch.py"),
-        "tests/test_hw_index.py",
+        *("tests/test_hw_index.py", "tests/test_hw_weights.py", "tests/test_hw_array.py"),
     ),
     "faults": ("tests/test_rtl_faults.py", "-k", "tiny"),
 }
