@@ -53,3 +53,10 @@ def test_chain_that_fits_nowhere_is_cut() -> None:
     g = _softmax_like(3, 4096, False)
     assert len(run_stages(g, preset("tiny")).layers.layers) > 1
     assert_compiles_exactly(g, preset("tiny"), random_inputs(g, 1))
+
+
+def test_rows_of_whole_vectors_and_one_element() -> None:
+    for size in (5, 9, 17):
+        g = _softmax_like(6, size, False)
+        for name in ("tiny", "default"):
+            assert_compiles_exactly(g, preset(name), random_inputs(g, size))

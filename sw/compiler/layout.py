@@ -60,6 +60,23 @@ class Layout:
         return self._real(self.order) == self._real(wanted)
 
     @property
+    def axes(self) -> tuple[int, ...] | None:
+        """The logical dimensions in memory order, those of size 1 first; None where their factors
+        interleave.
+        """
+        dims = self.dims
+        first = {
+            i: min(self.order.index(f) for f in real)
+            for i, dim in enumerate(dims)
+            if (real := self._real(dim))
+        }
+        axes = (
+            *(i for i in range(len(dims)) if i not in first),
+            *sorted(first, key=lambda i: first[i]),
+        )
+        return axes if self.is_ordered(axes) else None
+
+    @property
     def is_row_major(self) -> bool:
         return self.is_ordered(range(len(self.groups)))
 

@@ -19,7 +19,7 @@ from sw.compiler.tosa import Graph
 class ModelPort:
     """A model's input or output: real = scale · (integer − zero_point), stored as `layout` says.
 
-    `dtype`: int8, int16 or int32. Scale 0: the integers themselves, indices for example.
+    `dtype`: int8, int16, int32 or bool. Scale 0: the integers themselves, indices for example.
     """
 
     name: str
@@ -79,6 +79,8 @@ def _integers(port: ModelPort, array: NDArray[Any]) -> NDArray[Any]:
             f"of shape {list(port.shape)}",
             hint="compile again with example inputs of that shape and type",
         )
+    if port.dtype == "bool":
+        return port.layout.to_memory(array.astype(np.bool_))
     limits = np.iinfo(port.dtype)
     if array.min() < limits.min or array.max() > limits.max:
         raise CompileError(
@@ -88,10 +90,10 @@ def _integers(port: ModelPort, array: NDArray[Any]) -> NDArray[Any]:
     return port.layout.to_memory(array.astype(port.dtype))
 
 
-def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[np.float32]:
-    """A port's integers as the float array of the model's shape."""
+def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[Any]:
+    """A port's integers as the float array of the model's shape; as they are for scale 0."""
     if port.scale == 0:
-        return np.asarray(port.layout.to_logical(value), np.float32)
+        return port.layout.to_logical(value)
     centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
     return np.asarray(centred * np.float32(port.scale), np.float32)
 
@@ -109,8 +111,6 @@ def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray
     }
 
 
-def unpack_outputs(
-    imported: Imported, arrays: Mapping[str, NDArray[Any]]
-) -> list[NDArray[np.float32]]:
-    """Float arrays in the model's output order from the arrays of the ports."""
+def unpack_outputs(imported: Imported, arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """Arrays in the model's output order from those of the ports, as `dequantize_output` says."""
     return [dequantize_output(p, arrays[p.name]) for p in imported.outputs]

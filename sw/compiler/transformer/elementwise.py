@@ -14,10 +14,11 @@ from spec.sequences import layer_norm as layer_norm_of
 from spec.sequences import rms_norm as rms_norm_of
 from spec.sequences import tabled
 from sw.compiler.layout import Layout
+from sw.compiler.transformer.broadcast import same_shape
 from sw.compiler.transformer.formats import Format
-from sw.compiler.transformer.importer import Importer, Value, equal_ranks
-from sw.compiler.transformer.plan import Plan, aten
+from sw.compiler.transformer.importer import Importer, Value
 from sw.compiler.transformer.products import added_constant
+from sw.compiler.transformer.sets import Plan, aten
 
 Float = NDArray[np.float64]
 
@@ -25,31 +26,17 @@ _FINE = 256
 """Steps of a sum for each step of its int16 result."""
 
 
-def _same_shape(im: Importer, values: list[Value]) -> tuple[list[str], Layout]:
-    """Tensors that broadcast, of equal rank, and the layout of the result."""
-    if all(v.layout == values[0].layout for v in values):
-        return [v.tensor for v in values], values[0].layout
-    shape = np.broadcast_shapes(*(v.shape for v in values))
-    tensors = []
-    for value in values:
-        value = im.ordered(value)
-        tensors.append(im.reshaped(value.tensor, equal_ranks(value.shape, len(shape))))
-    return tensors, Layout.of(shape)
-
-
 def _sum(kind: str) -> Callable[[Importer, Node, Plan], Value]:
     def run(im: Importer, node: Node, _: Plan) -> Value:
         want = im.formats.of(node)
-        weight = node.kwargs.get("alpha", 1)
-        im.require(weight == 1, node, f"alpha={weight}: only 1")
         operands = list(node.args[:2])
         if want.dtype == "int32":
             return _scores(im, node, kind, operands)
         base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
         values = [_operand(im, node, o, base) for o in operands]
-        tensors, layout = _same_shape(im, values)
+        tensors, layout = same_shape(im, values)
         out = im.op(node, kind, tensors)
-        return im.convert(Value(tensor=out, layout=layout, scale=base.scale), want, node.name)
+        return im.finish(node, Value(tensor=out, layout=layout, scale=base.scale), ("bounded",))
 
     return run
 
@@ -72,7 +59,7 @@ def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
         return added_constant(im, node, value, other if kind == "ADD" else -other)
     assert isinstance(value.scale, float)
     second = im.get(operands[1 - at], Format(dtype="int32", scale=value.scale))
-    tensors, layout = _same_shape(im, [value, second])
+    tensors, layout = same_shape(im, [value, second])
     return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=value.scale)
 
 
@@ -87,12 +74,15 @@ def multiply(im: Importer, node: Node, _: Plan) -> Value:
         else:
             value = im.wide(operand)
         values.append(value)
-    tensors, layout = _same_shape(im, values)
+    tensors, layout = same_shape(im, values)
     wide = [im.op(node, "CAST", [t], name=f"{node.name}_cast", out_dtype="int32") for t in tensors]
     out = im.op(node, "MUL", [*wide, im.scalar(0, "int8")])
     assert isinstance(values[0].scale, float) and isinstance(values[1].scale, float)
     value = Value(tensor=out, layout=layout, scale=values[0].scale * values[1].scale)
-    return im.convert(value, im.formats.of(node), node.name)
+    return im.finish(node, value, ("bounded",))
+
+
+add, sub = _sum("ADD"), _sum("SUB")
 
 
 def scale(im: Importer, node: Node, plan: Plan) -> Value:
@@ -133,9 +123,35 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
             f, in_scale, 1.0, in_dtype="int16", out_dtype=want.dtype, channels=want.scale
         )
     else:
-        operators = tabled(f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype)
+        operators = tabled(
+            f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype, out_zp=want.zero_point
+        )
     (out,) = im.sequence(node, operators, value.tensor)
-    return replace(value, tensor=out, scale=want.scale)
+    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+
+
+def bounded(im: Importer, node: Node, plan: Plan) -> Value:
+    """A value between bounds: CLAMP, where the type's own range does not end there."""
+    (source,) = plan.reads
+    low, high = plan.data["low"], plan.data["high"]
+    want = im.formats.of(node)
+    channelwise = isinstance(want.scale, np.ndarray)
+    if want.dtype == "int32" or (channelwise and (low or high is not None)):
+        want = im.formats.wide(node)
+    value = im.convert(im.value(source), want, node.name)
+    least, most = (-128, 127) if want.dtype == "int8" else (-32768, 32767)
+    steps = [
+        least
+        if low is None
+        else max(least, int(np.rint(low / np.max(want.scale))) + want.zero_point),
+        most
+        if high is None
+        else min(most, int(np.rint(high / np.max(want.scale))) + want.zero_point),
+    ]
+    if steps == [least, most]:
+        return value
+    attributes = {"min_val": min(steps[0], most), "max_val": max(steps[1], least)}
+    return replace(value, tensor=im.op(node, "CLAMP", [value.tensor], attributes))
 
 
 def _norm_input(im: Importer, node: Node, source: Node) -> Value:
@@ -148,15 +164,9 @@ def _norm_input(im: Importer, node: Node, source: Node) -> Value:
 def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     value = _norm_input(im, node, source)
-    im.require(
-        tuple(node.args[1]) == value.shape[-1:], node, f"layer norm over {node.args[1]}: only the "
-        "last axis",
-    )  # fmt: skip
-    gamma, beta = (
-        im.constant(node.args[i]) if len(node.args) > i and node.args[i] is not None else None
-        for i in (2, 3)
-    )
-    eps = float(node.args[4]) if len(node.args) > 4 else 1e-5
+    args: Any = [*plan.source.args[2:], None, None, 1e-5][:3]
+    gamma, beta = (im.constant(a) if a is not None else None for a in args[:2])
+    eps = float(args[2] if len(plan.source.args) > 4 else 1e-5)
     want = _norm_format(im, node)
     assert isinstance(value.scale, float)
     operators = layer_norm_of(value.shape, value.scale, eps, gamma, beta, want.scale, want.dtype)
@@ -179,41 +189,33 @@ def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
 
 def _norm_format(im: Importer, node: Node) -> Format:
     want = im.formats.of(node)
+    if want.zero_point:
+        return im.formats.symmetric(node)
     return im.formats.wide(node) if want.dtype == "int32" else want
 
 
 def mean(im: Importer, node: Node, plan: Plan) -> Value:
     """The mean over some axes, kept or not."""
     (source,) = plan.reads
-    value = im.ordered(im.wide(source))
+    value = im.wide(source)
+    order = value.layout.axes or tuple(range(len(value.shape)))
+    value = im.ordered(value, order)
     shape = list(value.shape)
-    axes = sorted(a % len(shape) for a in node.args[1])
+    given = node.args[1] if len(node.args) > 1 and node.args[1] else range(len(shape))
+    axes = sorted(a % len(shape) for a in ([given] if isinstance(given, int) else given))
     tensor = im.op(node, "CAST", [value.tensor], name=f"{node.name}_cast", out_dtype="int32")
     count = math.prod(shape[a] for a in axes)
-    for axis in axes:
+    for axis in sorted(order.index(a) for a in axes):
         tensor = im.op(node, "REDUCE_SUM", [tensor], {"axis": axis})
-    result = tuple(node.meta["val"].shape)
     assert isinstance(value.scale, float)
-    out = Value(
-        tensor=im.reshaped(tensor, result), layout=Layout.of(result), scale=value.scale / count
-    )
-    return im.convert(out, im.formats.of(node), node.name)
+    kept = Layout.of([1 if i in axes else s for i, s in enumerate(shape)], order)
+    layout = kept.reshape(tuple(node.meta["val"].shape))
+    assert layout is not None  # only dimensions of size 1 go
+    out = Value(tensor=tensor, layout=layout, scale=value.scale / count)
+    return im.finish(node, out, ("bounded",))
 
 
 def same(im: Importer, node: Node, plan: Plan) -> Value:
     value = im.env[plan.reads[0]]
     assert isinstance(value, Value)
     return value
-
-
-RULES = {
-    "same": same,
-    "scale": scale,
-    "univariate": univariate,
-    "rms_norm": rms_norm,
-    "aten.layer_norm.default": layer_norm,
-    "aten.add.Tensor": _sum("ADD"),
-    "aten.sub.Tensor": _sum("SUB"),
-    "aten.mul.Tensor": multiply,
-    "aten.mean.dim": mean,
-}

@@ -5,6 +5,8 @@
   linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
 - int16, one scale: everything else, the residual stream among it.
+
+Integers are int32, exactly; bools are TOSA's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,19 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from sw.compiler.transformer.plan import MOVES, PRODUCTS, Planner, aten, linear_weight
+from sw.compiler.transformer.plan import Planner, linear_weight
 from sw.compiler.transformer.ranges import Ranges
+from sw.compiler.transformer.sets import MOVES, PRODUCTS, aten, is_float
 from sw.compiler.transformer.smoothing import PLAIN, Rows, Smoothing, choose
 
 Scale = float | NDArray[np.float64]
 
 _CAT = aten.cat.default
-_CONVOLUTIONS = (
-    aten.conv2d.default,
-    aten.conv1d.default,
-    aten.conv2d.padding,
-    aten.convolution.default,
-)
 _MATRICES = (aten.matmul.default, aten.bmm.default)
 _SOFTMAX = (aten.softmax.int, aten._softmax.default)
 _SUMS = ("aten.add.Tensor", "aten.sub.Tensor")
@@ -44,6 +41,13 @@ class Format:
     dtype: str
     scale: Scale
     zero_point: int = 0
+
+
+def exact(node: Node) -> Format:
+    """The format of integers and of bools."""
+    value = node.meta["val"]
+    value = value[0] if isinstance(value, tuple | list) else value
+    return Format(dtype="bool" if value.dtype is torch.bool else "int32", scale=1.0)
 
 
 class Formats:
@@ -76,11 +80,15 @@ class Formats:
         return self._made[node]
 
     def _choose(self, node: Node) -> Format:
+        if not is_float(node):
+            return exact(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"}:
             return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
-        if kinds == {"product"} or (kinds == {"moved to linear"} and self._plain(node)):
-            return Format(dtype="int8", scale=self.magnitude(self._joined(node)) / 127)
+        if kinds == {"product"}:
+            return self.narrow(self._joined(node))
+        if kinds == {"moved to linear"} and self._plain(node):
+            return self.symmetric(self._joined(node))
         if kinds == {"softmax"}:
             return Format(dtype="int32", scale=0.0)
         return self.wide(node)
@@ -91,7 +99,7 @@ class Formats:
             return "output"
         if plan.rule == "linear":
             return "moved to linear" if moved else "linear"
-        if reader.target in _CONVOLUTIONS or reader.target in _MATRICES:
+        if plan.rule == "convolution" or reader.target in _MATRICES:
             return "product"
         if reader.target is aten.baddbmm.default:
             return "wide" if operand is reader.args[0] else "product"
@@ -142,8 +150,20 @@ class Formats:
             return max(float(constant.abs().max()), _TINY)
         return max(self.ranges.largest.get(node, 0.0), _TINY)
 
+    def narrow(self, node: Node) -> Format:
+        """int8 with one scale; all of its steps for what is never negative."""
+        if self.ranges.least.get(node, -1.0) >= 0:
+            return Format(dtype="int8", scale=self.magnitude(node) / 255, zero_point=-128)
+        return self.symmetric(node)
+
+    def symmetric(self, node: Node) -> Format:
+        """int8 with one scale and zero point 0."""
+        return Format(dtype="int8", scale=self.magnitude(node) / 127)
+
     def wide(self, node: Node) -> Format:
-        """int16 with one scale."""
+        """int16 with one scale; integers and bools as they are."""
+        if not is_float(node):
+            return exact(node)
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
 
     def smoothing(self, node: Node) -> Smoothing:

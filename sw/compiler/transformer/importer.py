@@ -21,8 +21,9 @@ from sw.compiler.ports import Imported, ModelPort
 from sw.compiler.sequences import emit
 from sw.compiler.tosa import Graph
 from sw.compiler.transformer.formats import Format, Formats, Scale
-from sw.compiler.transformer.plan import Plan, Planner
+from sw.compiler.transformer.plan import Planner
 from sw.compiler.transformer.ranges import Ranges
+from sw.compiler.transformer.sets import SPATIAL, Plan, is_float
 
 Rule = Callable[["Importer", Node, Plan], Any]
 PortFormat = ModelPort | int | None
@@ -33,13 +34,14 @@ PortFormat = ModelPort | int | None
 class Value:
     """`tensor` lies in memory as `layout` says and stands for scale · (tensor − zero_point).
 
-    A scale per channel belongs to the last logical dimension, which is innermost in memory.
+    A scale per channel belongs to the logical dimension `axis`, which is innermost in memory.
     """
 
     tensor: str
     layout: Layout
     scale: Scale
     zero_point: int = 0
+    axis: int = -1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,7 +76,7 @@ class Importer:
 
     def constant(self, node: Any) -> NDArray[np.float64] | None:
         """The value of a constant operand (a number, or a node that no input reaches)."""
-        if isinstance(node, int | float):
+        if isinstance(node, bool | int | float):
             return np.asarray(node, np.float64)
         if isinstance(node, Node) and node in self.planner.fixed:
             return np.asarray(self.planner.fixed[node].double().numpy(), np.float64)
@@ -102,11 +104,25 @@ class Importer:
                 return value
         return self.get(node, self.formats.wide(node))
 
+    def int8(self, node: Node) -> Value:
+        """The value of `node` as an operand of a product: int8 with one scale."""
+        if self.constant(node) is None:
+            value = self.value(node)
+            if self.dtype(value) == "int8" and not value.channelwise:
+                return value
+        return self.get(node, self.formats.narrow(node))
+
+    def is_constant(self, value: Value) -> bool:
+        return self.graph.tensors[value.tensor].is_constant
+
     def dtype(self, value: Value) -> str:
         return self.graph.tensors[value.tensor].dtype
 
     def quantized(self, name: str, data: NDArray[np.float64], want: Format) -> Value:
         """A constant tensor in format `want`."""
+        if want.dtype == "bool":
+            tensor = self.graph.add_constant(f"{name}_constant", data != 0, "bool")
+            return Value(tensor=tensor, layout=Layout.of(data.shape), scale=1.0)
         bits = {"int8": 7, "int16": 15, "int32": 31}[want.dtype]
         limit = (1 << bits) - 1
         steps = np.rint(data / want.scale) + want.zero_point
@@ -208,6 +224,10 @@ class Importer:
 
     def convert(self, value: Value, want: Format, name: str = "") -> Value:
         """`value` in another format: a RESCALE, or nothing."""
+        if self.dtype(value) == "bool" and want.dtype != "bool":
+            tensor = self.op(None, "CAST", [value.tensor], name=f"{name or value.tensor}_int8",
+                             out_dtype="int8")  # fmt: skip
+            value = replace(value, tensor=tensor)
         scale = want.scale
         if isinstance(scale, float) and scale == 0.0:  # int32 at the value's own scale
             if self.dtype(value) == "int32" and not value.channelwise:
@@ -220,9 +240,12 @@ class Importer:
             and np.array_equal(value.scale, scale)
         ):
             return value
+        if isinstance(scale, np.ndarray) and value.channelwise and value.axis != -1:
+            value = self.convert(value, Format(dtype="int32", scale=0.0), name)
         ratio: Scale = value.scale / scale
-        if isinstance(ratio, np.ndarray) or isinstance(scale, np.ndarray):
-            value = self.ordered(value)
+        axis = value.axis if value.channelwise else -1
+        if isinstance(ratio, np.ndarray):
+            value = self.ordered(value, _innermost(value.layout, axis))
         key = (
             value.tensor,
             want.dtype,
@@ -245,18 +268,28 @@ class Importer:
             zero_point=want.zero_point,
         )
 
-    def finish(self, node: Node, value: Value) -> Value:
-        """An accumulator as `node`'s format; kept as it is where one sum alone reads it."""
+    def finish(
+        self, node: Node, value: Value, into: Sequence[str] = ("aten.add.Tensor", "bounded")
+    ) -> Value:
+        """An accumulator as `node`'s format; kept as it is where one reader of rule `into` is all
+        that it has.
+        """
         readers = list(self.formats.readers(node))
         plan = self.planner.plans.get(readers[0][0]) if len(readers) == 1 else None
-        if plan is not None and plan.rule == "aten.add.Tensor" and not readers[0][2]:
+        if plan is not None and plan.rule in into and not readers[0][2]:
             return value
         return self.convert(value, self.formats.of(node), node.name)
 
     # Result ---------------------------------------------------------------------------------------
 
-    def run(self, rules: Mapping[str, Rule], formats: Sequence[PortFormat] = ()) -> Imported:
-        """Import every planned node; `CompileError` names the first without a rule.
+    def run(
+        self,
+        rules: Mapping[str, Rule],
+        check: Callable[[Node], str],
+        formats: Sequence[PortFormat] = (),
+    ) -> Imported:
+        """Import every planned node; `CompileError` names the first without a rule, or that `check`
+        has a reason against.
 
         formats: of the outputs, in order.
         """
@@ -277,6 +310,8 @@ class Importer:
                         f"operator {node.target} is not supported here",
                         f"operators with a rule: {', '.join(sorted(rules))}",
                     )
+                reason = check(plan.source)
+                self.require(not reason, node, reason)
                 self.env[node] = rule(self, node, plan)
                 self._note(node)
         prune(self.graph)
@@ -288,17 +323,17 @@ class Importer:
         """Remember which tensor holds a float value of the model, for comparisons by layer."""
         value = self.env[node]
         if isinstance(value, Value) and not value.channelwise:
-            self.made[node] = self._port(value)
+            self.made[node] = self._port(value, exact=not is_float(node))
             tensor = self.graph.tensors[value.tensor]
             if not tensor.is_constant:
                 tensor.scale, tensor.zero_point = float(value.scale), value.zero_point
 
-    def _port(self, value: Value, name: str = "") -> ModelPort:
+    def _port(self, value: Value, name: str = "", exact: bool = False) -> ModelPort:
         assert isinstance(value.scale, float)
         return ModelPort(
             name=name or value.tensor,
             layout=value.layout,
-            scale=value.scale,
+            scale=0.0 if exact else value.scale,
             zero_point=value.zero_point,
             dtype=self.dtype(value),
         )
@@ -315,24 +350,30 @@ class Importer:
             )
         shape = tuple(val.shape)
         if not val.is_floating_point():
-            self.graph.add_input(node.name, shape, "int32")
+            self.graph.add_input(node.name, shape, self.formats.of(node).dtype)
             value = Value(tensor=node.name, layout=Layout.of(shape), scale=1.0)
             self.env[node] = value
-            port = replace(self._port(value), scale=0.0)
-            return [port]
+            return [self._port(value, exact=True)]
         form = self.formats.of(node)
         if form.dtype == "int32" or isinstance(form.scale, np.ndarray):
             form = self.formats.wide(node)
         axes = (0, *range(2, len(shape)), 1) if self._is_image(node) else None
         layout = Layout.of(shape, axes)
         assert isinstance(form.scale, float)
-        self.graph.add_input(node.name, layout.memory_shape, form.dtype, scale=form.scale)
-        value = Value(tensor=node.name, layout=layout, scale=form.scale)
+        self.graph.add_input(
+            node.name, layout.memory_shape, form.dtype, scale=form.scale, zero_point=form.zero_point
+        )
+        value = Value(tensor=node.name, layout=layout, scale=form.scale, zero_point=form.zero_point)
         self.env[node] = value
         return [self._port(value)]
 
     def _is_image(self, node: Node) -> bool:
-        return any("conv" in str(reader.target) for reader, _, _ in self.formats.readers(node))
+        """Whether a convolution or a pool reads it."""
+        plans = self.planner.plans
+        readers = [r for r in self.planner.readers.get(node, ()) if r in plans]
+        return len(node.meta["val"].shape) in (3, 4) and any(
+            plans[r].rule in SPATIAL for r in readers
+        )
 
     def _outputs(self, node: Node, wanted: Sequence[ModelPort | None]) -> tuple[ModelPort, ...]:
         ports = []
@@ -353,7 +394,7 @@ class Importer:
             info = self.graph.tensors[tensor]
             info.scale, info.zero_point = value.scale, value.zero_point
             self.graph.outputs.append(tensor)
-            ports.append(self._port(value, tensor))
+            ports.append(self._port(value, tensor, exact=not is_float(operand)))
         return tuple(ports)
 
     def _like(self, node: Node, port: ModelPort) -> Value:
@@ -361,6 +402,15 @@ class Importer:
         return self.get(
             node, Format(dtype=port.dtype, scale=port.scale, zero_point=port.zero_point)
         )
+
+
+def _innermost(layout: Layout, axis: int) -> tuple[int, ...]:
+    """A memory order with dimension `axis` last: the layout's own where it is one."""
+    rank = len(layout.shape)
+    own, axis = layout.axes, axis % rank
+    if own is not None and own[-1] == axis:
+        return own
+    return (*(a for a in range(rank) if a != axis), axis)
 
 
 def equal_ranks(value_shape: Sequence[int], rank: int) -> tuple[int, ...]:

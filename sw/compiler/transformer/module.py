@@ -8,14 +8,12 @@ from torch.fx import GraphModule
 from sw.compiler.capture import capture
 from sw.compiler.module import one_thread
 from sw.compiler.ports import Imported
-from sw.compiler.transformer import elementwise, moves, products
 from sw.compiler.transformer.formats import Formats
 from sw.compiler.transformer.importer import Importer, PortFormat
+from sw.compiler.transformer.operators import RULES, limits
 from sw.compiler.transformer.plan import Planner
 from sw.compiler.transformer.ranges import Ranges, calibrate
 from sw.compiler.transformer.smoothing import Rows
-
-RULES = {**products.RULES, **elementwise.RULES, **moves.RULES}
 
 
 def import_float(
@@ -50,9 +48,10 @@ def import_graph(
     name: str = "",
     outputs: Sequence[PortFormat] = (),
 ) -> Imported:
-    """The TOSA graph of a captured float graph, or of a part of one; see `import_float`.
+    """The TOSA graph of a functional ATen graph, or of a part of one; see `import_float`.
 
-    Nodes carry `val` in their meta data; `samples` are the arguments of calls.
+    As exported, or decomposed to core ATen. Nodes carry `val` in their meta data; parameters are
+    attributes, other placeholders inputs; `samples` are the arguments of calls.
     """
     ranges = calibrate(graph, samples)
     return import_calibrated(graph, ranges, rows=rows, name=name, outputs=outputs)
@@ -68,4 +67,4 @@ def import_calibrated(
 ) -> Imported:
     """`import_graph` with the ranges that `calibrate` found in that graph."""
     formats = Formats(Planner(graph, ranges.constants), ranges, rows)
-    return Importer(graph, name, ranges, formats).run(RULES, outputs)
+    return Importer(graph, name, ranges, formats).run(RULES, limits, outputs)

@@ -8,8 +8,8 @@ import numpy as np
 from torch.fx import Node
 
 from sw.compiler.layout import Layout
-from sw.compiler.transformer.importer import Importer, Value, equal_ranks
-from sw.compiler.transformer.plan import Plan, aten
+from sw.compiler.transformer.importer import Importer, Value, element_count, equal_ranks
+from sw.compiler.transformer.sets import Plan, aten
 
 
 def _movable(im: Importer, node: Node, source: Node) -> Value:
@@ -48,22 +48,22 @@ def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: in
     axis %= len(value.shape)
     if (start, size) == (0, value.shape[axis]):
         return value
-    value = im.ordered(value)
+    axes = value.layout.axes or tuple(range(len(value.shape)))
+    value = im.ordered(value, axes)
     begin, extent = [0] * len(value.shape), list(value.shape)
     begin[axis], extent[axis] = start, size
     operands = [
         value.tensor,
-        im.graph.add_constant(f"{node.name}_start", begin, "shape"),
-        im.graph.add_constant(f"{node.name}_size", extent, "shape"),
+        im.graph.add_constant(f"{node.name}_start", [begin[a] for a in axes], "shape"),
+        im.graph.add_constant(f"{node.name}_size", [extent[a] for a in axes], "shape"),
     ]
     out = im.op(node, "SLICE", operands)
-    return replace(value, tensor=out, layout=Layout.of(extent))
+    return replace(value, tensor=out, layout=Layout.of(extent, axes))
 
 
 def slice_(im: Importer, node: Node, plan: Plan) -> Value:
     value = _movable(im, node, plan.reads[0])
-    axis, begin, end, step = (argument(node, i + 1, d) for i, d in enumerate((0, None, None, 1)))
-    im.require(step == 1, node, f"slice with step {step}: only 1")
+    axis, begin, end = (argument(node, i + 1, d) for i, d in enumerate((0, None, None)))
     start, stop, _ = slice(begin, end).indices(value.shape[axis])
     return part(im, node, value, axis, start, stop - start)
 
@@ -85,6 +85,7 @@ def index(im: Importer, node: Node, plan: Plan) -> Value:
     )
     assert known is not None
     axis, size = given[0][0], value.shape[given[0][0]]
+    value = im.ordered(value)
     at = [int(v) % size for v in known]
     starts = [i for i, v in enumerate(at) if i == 0 or v != at[i - 1] + 1]
     pieces = [
@@ -104,10 +105,10 @@ def select(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def _dropped(im: Importer, value: Value, axis: int) -> Value:
-    value = im.ordered(value)
     axis %= len(value.shape)
-    shape = (*value.shape[:axis], *value.shape[axis + 1 :])
-    return replace(value, tensor=im.reshaped(value.tensor, shape), layout=Layout.of(shape))
+    layout = value.layout.reshape((*value.shape[:axis], *value.shape[axis + 1 :]))
+    assert layout is not None  # a dimension of size 1 has no factor
+    return replace(value, layout=layout)
 
 
 def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
@@ -139,12 +140,18 @@ def cat(im: Importer, node: Node, plan: Plan) -> Value:
     if want.dtype == "int32" or not isinstance(want.scale, float):
         want = im.formats.wide(node)
     axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    parts = [im.ordered(im.get(o, want)) for o in node.args[0] if _size(o)]
+    values = [im.get(o, want) for o in node.args[0] if _size(o)]
     shape = tuple(node.meta["val"].shape)
+    leader = max(values, key=lambda v: (not im.is_constant(v), element_count(v.shape)))
+    axes = leader.layout.axes or tuple(range(len(shape)))
+    parts = [im.ordered(v, axes) for v in values]
     out = parts[0].tensor
     if len(parts) > 1:
-        out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": axis % len(shape)})
-    return Value(tensor=out, layout=Layout.of(shape), scale=want.scale)
+        at = axes.index(axis % len(shape))
+        out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": at})
+    return Value(
+        tensor=out, layout=Layout.of(shape, axes), scale=want.scale, zero_point=want.zero_point
+    )
 
 
 def _size(node: Node) -> int:
@@ -178,34 +185,3 @@ def tiled(
         tensor = im.op(node, "TILE", [tensor, multiples])
     layout = Layout.of([s * t for s, t in zip(shape, times, strict=True)])
     return replace(value, tensor=tensor, layout=layout)
-
-
-RULES = {
-    **{
-        f"aten.{name}": view
-        for name in (
-            "view.default",
-            "reshape.default",
-            "_unsafe_view.default",
-            "flatten.using_ints",
-            "unsqueeze.default",
-            "squeeze.default",
-            "squeeze.dim",
-            "squeeze.dims",
-        )
-    },
-    "aten.permute.default": permute,
-    "aten.transpose.int": permute,
-    "aten.t.default": permute,
-    "aten.slice.Tensor": slice_,
-    "aten.select.int": select,
-    "aten.index.Tensor": index,
-    "aten.split.Tensor": split,
-    "aten.split_with_sizes.default": split,
-    "aten.chunk.default": split,
-    "aten.unbind.int": unbind,
-    "getitem": getitem,
-    "aten.cat.default": cat,
-    "aten.expand.default": expand,
-    "aten.repeat.default": repeat,
-}

@@ -1,4 +1,4 @@
-"""Linear layers, convolutions, products of activations, attention, embeddings."""
+"""Linear layers, products of activations, attention, embeddings."""
 
 import math
 from dataclasses import replace
@@ -13,41 +13,15 @@ from spec.sequences import softmax as softmax_of
 from spec.sequences.rows import shift_for
 from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
 from sw.compiler.layout import Layout
+from sw.compiler.transformer.broadcast import same_shape
+from sw.compiler.transformer.convolutions import conv, int8_weights
 from sw.compiler.transformer.formats import Format, matrix
 from sw.compiler.transformer.importer import Importer, Value, element_count, equal_ranks
-from sw.compiler.transformer.plan import Plan, aten
+from sw.compiler.transformer.sets import Plan, aten
 
 Float = NDArray[np.float64]
 
 _ANY_INT32 = Format(dtype="int32", scale=0.0)
-_BIAS_LIMIT = (1 << 31) - 1
-
-
-def _weights(columns: Float) -> tuple[Float, Float]:
-    """(int8 integers, scale by output channel) of a matrix [out, …], symmetric."""
-    rows = np.abs(columns).reshape(len(columns), -1).max(axis=1)
-    scale = np.maximum(rows, max(float(rows.max()), 2.0**-40) * 2.0**-12) / 127
-    shaped = scale.reshape(-1, *[1] * (columns.ndim - 1))
-    return np.clip(np.rint(columns / shaped), -127, 127), scale
-
-
-def _conv(
-    im: Importer, node: Node, tensor: str, weight: Float, scale: Float, bias: Float | None,
-    attributes: dict[str, Any],
-) -> str:  # fmt: skip
-    """CONV2D of an int8 tensor of zero point 0; `scale`: of the accumulator, by channel."""
-    steps = np.zeros(len(weight)) if bias is None else np.rint(bias / scale)
-    im.require(
-        bool(np.abs(steps).max() <= _BIAS_LIMIT), node, "the bias does not fit in the accumulator"
-    )
-    operands = [
-        tensor,
-        im.graph.add_constant(f"{node.name}_weight", weight, "int8"),
-        im.graph.add_constant(f"{node.name}_bias", steps, "int32"),
-        im.scalar(0, "int8"),
-        im.scalar(0, "int8"),
-    ]
-    return im.op(node, "CONV2D", operands, attributes)
 
 
 def linear(im: Importer, node: Node, plan: Plan) -> Value:
@@ -62,7 +36,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     else:
         x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""
     real = matrix(node, im.planner.fixed).double().numpy() * np.asarray(x.scale)
-    integers, scale = _weights(real)
+    integers, scale = int8_weights(real)
     bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
         node.target is aten.addmm.default or len(node.args) > 2
     ) else None  # fmt: skip
@@ -70,7 +44,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     channels, features = integers.shape
     flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
     kernel = integers.reshape(channels, 1, 1, features)
-    out = _conv(im, node, flat, kernel, scale, None if magnitudes else bias, {})
+    out = conv(im, node, "CONV2D", flat, kernel, scale, None if magnitudes else bias)
     layout = Layout.of((*x.shape[:-1], channels))
     out = im.reshaped(out, layout.shape)
     if magnitudes:
@@ -123,58 +97,6 @@ def _shared(im: Importer, node: Node) -> Node:
     return node
 
 
-def convolution(im: Importer, node: Node, _: Plan) -> Value:
-    """conv1d and conv2d without groups; memory is NHWC."""
-    one = node.target is aten.conv1d.default
-    x = im.get(node.args[0], Format(dtype="int8", scale=im.formats.magnitude(node.args[0]) / 127))
-    weight = im.constant(node.args[1])
-    im.require(weight is not None, node, "weights must be constants")
-    assert weight is not None
-    bias = im.constant(node.args[2]) if len(node.args) > 2 and node.args[2] is not None else None
-    groups = node.args[6] if len(node.args) > 6 else 1
-    im.require(groups == 1, node, f"groups={groups}: only 1")
-    stride, padding, dilation = (
-        _pair(node.args[i] if len(node.args) > i else default, one, default)
-        for i, default in ((3, 1), (4, 0), (5, 1))
-    )
-    axes = (0, 2, 1) if one else (0, 2, 3, 1)
-    x = im.ordered(x, axes)
-    n, c, *space = x.shape
-    height, width = (1, space[0]) if one else (space[0], space[1])
-    kernel = weight[:, :, None, :] if one else weight
-    kh, kw = kernel.shape[2:]
-    assert isinstance(x.scale, float)
-    integers, scale = _weights(kernel.transpose(0, 2, 3, 1) * x.scale)
-    pad, tensor = [], im.reshaped(x.tensor, (n, height, width, c))
-    sizes: list[int] = []
-    for size, k, s, p, d in zip((height, width), (kh, kw), stride, padding, dilation, strict=True):
-        reach = (k - 1) * d + 1
-        steps = (size + 2 * p - reach) // s
-        # TOSA wants exact sizes: what the last window leaves over is cut from the padding, then
-        # from the input.
-        end = steps * s + reach - size - p
-        pad += [p, max(end, 0)]
-        sizes.append(size + min(end, 0))
-    if sizes != [height, width]:
-        start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
-        extent = im.graph.add_constant(f"{node.name}_size", [n, *sizes, c], "shape")
-        tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_cut")
-    attributes = {"pad": pad, "stride": stride, "dilation": dilation}
-    out = _conv(im, node, tensor, integers, scale, bias, attributes)
-    want = im.formats.of(node)
-    assert isinstance(want.scale, float)
-    out = im.rescale(out, scale / want.scale, want.dtype, name=f"{node.name}_{want.dtype}")
-    shape = tuple(node.meta["val"].shape)
-    out = im.reshaped(out, tuple(shape[a] for a in axes))
-    return Value(tensor=out, layout=Layout.of(shape, axes), scale=want.scale)
-
-
-def _pair(value: Any, one: bool, row: int) -> tuple[int, int]:
-    """(rows, columns) of an attribute; conv1d has columns only, `row` is what it does to rows."""
-    pair = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
-    return (row, pair[-1]) if one else (pair[0], pair[-1])
-
-
 def product(
     im: Importer, node: Node, a: Value, b: Value, shape: tuple[int, ...]
 ) -> Value:  # fmt: skip
@@ -183,15 +105,6 @@ def product(
     out = im.op(node, "MATMUL", operands)
     assert isinstance(a.scale, float) and isinstance(b.scale, float)
     return Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale)
-
-
-def _int8(im: Importer, node: Node) -> Value:
-    """An operand of a product: int8 with one scale."""
-    if im.constant(node) is None:
-        value = im.value(node)
-        if im.dtype(value) == "int8" and not value.channelwise:
-            return value
-    return im.get(node, Format(dtype="int8", scale=im.formats.magnitude(node) / 127))
 
 
 def _flat(im: Importer, value: Value) -> Value:
@@ -203,13 +116,7 @@ def _flat(im: Importer, value: Value) -> Value:
 
 
 def matmul(im: Importer, node: Node, _: Plan) -> Value:
-    a, b = (_int8(im, operand) for operand in node.args[:2])
-    im.require(
-        len(a.shape) == len(b.shape) >= 2 and a.shape[:-2] == b.shape[:-2],
-        node,
-        f"matrix product of {list(a.shape)} and {list(b.shape)}: equal leading dimensions needed",
-        "expand the smaller operand, or use a linear layer for constant weights",
-    )
+    a, b = (im.int8(operand) for operand in node.args[:2])
     shape = (*a.shape[:-1], b.shape[-1])
     return im.finish(node, product(im, node, _flat(im, a), _flat(im, b), shape))
 
@@ -228,8 +135,21 @@ def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
     return im.convert(out, im.formats.of(node), node.name)
 
 
+def mm(im: Importer, node: Node, _: Plan) -> Value:
+    """A product of two inputs, and for addmm the sum with a third operand."""
+    bias = node.args[0] if node.target is aten.addmm.default else None
+    first, second = node.args[:2] if bias is None else node.args[1:3]
+    out = matmul_of(im, node, first, second)
+    if bias is not None:
+        assert isinstance(out.scale, float)
+        added = im.get(bias, Format(dtype="int32", scale=out.scale))
+        tensors, layout = same_shape(im, [out, added])
+        out = replace(out, tensor=im.op(node, "ADD", tensors), layout=layout)
+    return im.finish(node, out)
+
+
 def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
-    left, right = _int8(im, a), _int8(im, b)
+    left, right = im.int8(a), im.int8(b)
     shape = (*left.shape[:-1], right.shape[-1])
     return product(im, node, _flat(im, left), _flat(im, right), shape)
 
@@ -266,8 +186,6 @@ def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: s
 
 
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
-    axis, rank = node.args[1], len(node.meta["val"].shape)
-    im.require(axis in (-1, rank - 1), node, f"softmax along axis {axis}: only the last one")
     (source,) = plan.reads
     value = im.value(source)
     if value.channelwise:
@@ -279,13 +197,12 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
 
 def attention(im: Importer, node: Node, plan: Plan) -> Value:
     """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
-    q, k, v = (_int8(im, operand) for operand in node.args[:3])
+    q, k, v = (im.int8(operand) for operand in node.args[:3])
     mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
     causal = bool(node.args[5] if len(node.args) > 5 else node.kwargs.get("is_causal", False))
     scale = node.kwargs.get("scale") or 1 / math.sqrt(q.shape[-1])
     batch, heads, rows, size = q.shape
     groups, keys = k.shape[1], k.shape[2]
-    im.require(heads % groups == 0, node, f"{heads} heads and {groups} heads of keys")
     q = im.ordered(q)
     shape = (batch * groups, heads // groups * rows, size)
     q = replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
@@ -359,17 +276,3 @@ def embedding(im: Importer, node: Node, plan: Plan) -> Value:
     out = im.op(node, "GATHER", [values, flat])
     layout = Layout.of((*indices.shape, width))
     return Value(tensor=im.reshaped(out, layout.shape), layout=layout, scale=weight.scale)
-
-
-RULES = {
-    "linear": linear,
-    "aten.matmul.default": matmul,
-    "aten.bmm.default": matmul,
-    "aten.baddbmm.default": baddbmm,
-    "aten.softmax.int": softmax,
-    "aten._softmax.default": softmax,
-    "aten.scaled_dot_product_attention.default": attention,
-    "aten.embedding.default": embedding,
-    "aten.conv1d.default": convolution,
-    "aten.conv2d.default": convolution,
-}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.errors import CompileError
-from sw.compiler.transformer.plan import LINEAR, SAME, aten
+from sw.compiler.transformer.sets import LINEAR, SAME, aten
 
 Float = NDArray[np.float64]
 
@@ -25,10 +25,13 @@ _PER_CALL = 16
 class Ranges:
     """By node: largest magnitude, the same by channel (last axis), values that are constant.
 
+    least: the smallest value.
+
     rows: samples of the rows of what linear layers read, [up to ROWS, channels].
     """
 
     largest: dict[Node, float] = field(default_factory=dict)
+    least: dict[Node, float] = field(default_factory=dict)
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class _Recorder(Interpreter):
             by_channel = np.maximum(seen, by_channel)
         self.ranges.channels[node] = by_channel
         self.ranges.largest[node] = float(self.ranges.channels[node].max())
+        self.ranges.least[node] = min(self.ranges.least.get(node, np.inf), float(value.min()))
         if value.dim() >= 2 and feeds_rows(node):
             self._sample(node, value.reshape(-1, value.shape[-1]))
 

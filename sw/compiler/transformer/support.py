@@ -1,23 +1,21 @@
 """Which nodes of a float graph the importer takes: what a partitioner asks before it compiles.
 
-The planner says which rule would import a node, `RULES` whether there is one, `LIMITS` what that
-rule asks of its operands. A rule that refuses more than this says so by `CompileError` at import,
-naming the node.
+The planner says which rule would import a node; the table of operators says for which types and
+within which limits. A rule that refuses more than this says so by `CompileError` at import, naming
+the node.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import operator
+from collections.abc import Collection, Mapping
 
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.transformer.module import RULES
-from sw.compiler.transformer.plan import MOVES, SAME, Planner, aten
+from sw.compiler.operators.checker import MAX_RANK
+from sw.compiler.transformer.operators import FLOAT, RULES, row_of
+from sw.compiler.transformer.plan import Planner
 from sw.compiler.transformer.ranges import fixed_nodes
-
-Limit = Callable[[Node, Collection[Node]], str]
-
-_INDICES = {aten.embedding.default: (1,)}
-"""Operands that are integers, by operator."""
+from sw.compiler.transformer.sets import FIRST
 
 
 def reasons(
@@ -38,7 +36,7 @@ def reasons(
         reason = _reason(node, alone)
         covered = planner is not None and node not in planner.plans and node not in fixed
         if reason and covered and node.users and all(found.get(u) == "" for u in node.users):
-            reason = types(node, fixed)
+            reason = types(node, fixed, FLOAT)
         found[node] = reason
     return dict(reversed(found.items()))
 
@@ -57,7 +55,7 @@ class _Alone(Planner):
     """The planner's choice of rules for single nodes, without the values of constants."""
 
     def __init__(self, fixed: Collection[Node]) -> None:
-        self.fixed = dict.fromkeys(fixed, torch.ones(()))
+        self.fixed = {node: _ones(node) for node in fixed}
         self.roots, self.plans, self.readers = {}, {}, {}
 
     def rule(self, node: Node) -> str:
@@ -65,136 +63,87 @@ class _Alone(Planner):
         return self._plan(node).rule
 
 
+def _ones(node: Node) -> torch.Tensor:
+    value = node.meta.get("val")
+    return torch.ones(()).expand(value.shape if isinstance(value, torch.Tensor) else ())
+
+
 def _reason(node: Node, alone: _Alone) -> str:
     if node.op in ("placeholder", "get_attr", "output") or node in alone.fixed:
         return ""
     if node.op != "call_function":
         return f"{node.op} is no ATen operator"
-    wrong = types(node, alone.fixed)
+    row = row_of(node.target)
+    wrong = shapes(node) or types(node, alone.fixed, row.types if row else FLOAT)
     if wrong:
         return wrong
     try:
         rule = alone.rule(node)
     except Exception as error:  # a planner that stumbles over one node must not stop the others
         return f"operator {node.target}: {error!r}"
-    if rule not in RULES:
+    if row is None or rule not in RULES:
         return f"operator {node.target} has no rule"
-    limit = LIMITS.get(rule)
-    return limit(node, alone.fixed) if limit else ""
+    if node.target is operator.getitem:
+        return _result(node, alone)
+    for at in row.constants:
+        operand = node.args[at] if len(node.args) > at else None
+        if isinstance(operand, Node) and operand not in alone.fixed:
+            return f"{operand.name} is computed at run time; this operand must be a constant"
+    return row.check(node)
 
 
-def types(node: Node, fixed: Collection[Node]) -> str:
-    """'' if `node` computes float32 from float32 (or moves values); else what it has instead."""
-    indices = _INDICES.get(node.target, ())
-    operands = [
-        a
-        for i, a in enumerate(node.args)
-        for a in (a if isinstance(a, list | tuple) else [a])
-        if isinstance(a, Node) and i not in indices
-    ]
-    operands += [a for a in node.kwargs.values() if isinstance(a, Node)]
-    for found in (*(o for o in operands if o not in fixed), node):
-        for dtype in _dtypes(found):
-            if dtype is torch.float32:
-                continue
-            moved = node.target in MOVES or (node.target in SAME and dtype in _dtypes(node))
-            if moved and not dtype.is_floating_point and not dtype.is_complex:
-                continue
-            name = str(dtype).removeprefix("torch.")
-            what = "gives" if found is node else f"reads {found.name}:"
-            return f"{what} {name}; the NPU computes what is float32"
+def _result(node: Node, alone: _Alone) -> str:
+    """Whether an operator with several results gives this one."""
+    inner, index = node.args
+    assert isinstance(inner, Node)
+    if inner.target not in FIRST:
+        return ""
+    if index != 0:
+        return f"result {index} of {inner.target}: only the first"
+    return _reason(inner, alone)
+
+
+def types(node: Node, fixed: Collection[Node], kinds: str) -> str:
+    """'' if all tensors that `node` reads and gives are of `kinds`; else what it has instead.
+
+    float: float32; int: any integer.
+    """
+    allowed = kinds.split(", ")
+    operands = [n for n in node.all_input_nodes if n not in fixed]
+    for found in (*operands, node):
+        for dtype in dtypes(found):
+            if kind(dtype) not in allowed and (found is not node or kind(dtype) == "other"):
+                name = str(dtype).removeprefix("torch.")
+                what = "gives" if found is node else f"reads {found.name}:"
+                return f"{what} {name}; the NPU computes this of {kinds}"
     return ""
 
 
-def _dtypes(node: Node) -> set[torch.dtype]:
+def kind(dtype: torch.dtype) -> str:
+    """float, int, bool, or other (what the NPU has no numbers for)."""
+    if dtype in (torch.float32, torch.bool):
+        return "float" if dtype is torch.float32 else "bool"
+    return "other" if dtype.is_floating_point or dtype.is_complex else "int"
+
+
+def dtypes(node: Node) -> set[torch.dtype]:
     value = node.meta.get("val")
     values = value if isinstance(value, list | tuple) else [value]
     return {v.dtype for v in values if isinstance(v, torch.Tensor)}
 
 
-def _constant(*positions: int) -> Limit:
-    """Operands that no input may reach."""
-
-    def check(node: Node, fixed: Collection[Node]) -> str:
-        for i in positions:
-            operand = node.args[i] if len(node.args) > i else None
-            if isinstance(operand, Node) and operand not in fixed:
-                return f"{operand.name} is computed at run time; this operand must be a constant"
-        return ""
-
-    return check
-
-
-def _convolution(node: Node, fixed: Collection[Node]) -> str:
-    groups = node.args[6] if len(node.args) > 6 else 1
-    return _constant(1, 2)(node, fixed) or (f"groups={groups}: only 1" if groups != 1 else "")
-
-
-def _sum(node: Node, _: Collection[Node]) -> str:
-    weight = node.kwargs.get("alpha", 1)
-    return "" if weight == 1 else f"alpha={weight}: only 1"
-
-
-def _softmax(node: Node, _: Collection[Node]) -> str:
-    axis, rank = node.args[1], len(node.meta["val"].shape)
-    return "" if axis in (-1, rank - 1) else f"softmax along axis {axis}: only the last one"
-
-
-def _layer_norm(node: Node, fixed: Collection[Node]) -> str:
-    shape = list(node.args[1])
-    return _constant(2, 3)(node, fixed) or (
-        f"layer norm over {shape}: only the last axis" if len(shape) != 1 else ""
-    )
-
-
-def _attention(node: Node, fixed: Collection[Node]) -> str:
-    mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
-    if isinstance(mask, Node) and mask not in fixed and torch.bool in _dtypes(mask):
-        return "a mask of bool that is computed at run time"
-    if len(node.args[0].meta["val"].shape) != 4:
-        return "attention of tensors that have not four dimensions"
-    dropout = node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
-    return f"dropout_p={dropout}: only 0" if dropout else ""
-
-
-def _same(node: Node, _: Collection[Node]) -> str:
-    if node.target is aten.dropout.default and node.args[2]:
-        return "dropout in training mode"
-    operand = node.args[0]
-    if isinstance(operand, Node) and _dtypes(operand) != _dtypes(node):
-        return "a change of type"
+def shapes(node: Node) -> str:
+    """'' where all shapes are static, without empty dimensions, of ranks that TOSA has."""
+    for at in (node, *node.all_input_nodes):
+        value = at.meta.get("val")
+        results = value if isinstance(value, tuple | list) else (value,)
+        for tensor in results[:1] if at.target in FIRST else results:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if any(not isinstance(s, int) for s in tensor.shape):
+                return f"dynamic shape {list(tensor.shape)}"
+            if tensor.dim() > MAX_RANK:
+                return f"{tensor.dim()} dimensions: at most {MAX_RANK}"
+            if 0 in tensor.shape:
+                return f"empty tensor {list(tensor.shape)}"
     return ""
-
-
-def _slice(node: Node, _: Collection[Node]) -> str:
-    step = node.args[4] if len(node.args) > 4 else 1
-    return "" if step == 1 else f"slice with step {step}: only 1"
-
-
-def _index(node: Node, fixed: Collection[Node]) -> str:
-    given = [n for n in node.args[1] if n is not None]
-    if len(given) != 1 or given[0] not in fixed or len(given[0].meta["val"].shape) != 1:
-        return "indices must be a constant vector along one axis"
-    return "indices of bool" if torch.bool in _dtypes(given[0]) else ""
-
-
-def _baddbmm(node: Node, fixed: Collection[Node]) -> str:
-    return _constant(0)(node, fixed)
-
-
-LIMITS: dict[str, Limit] = {
-    "same": _same,
-    "aten.conv1d.default": _convolution,
-    "aten.conv2d.default": _convolution,
-    "aten.add.Tensor": _sum,
-    "aten.sub.Tensor": _sum,
-    "aten.softmax.int": _softmax,
-    "aten._softmax.default": _softmax,
-    "aten.layer_norm.default": _layer_norm,
-    "aten.scaled_dot_product_attention.default": _attention,
-    "aten.embedding.default": _constant(0),
-    "aten.slice.Tensor": _slice,
-    "aten.index.Tensor": _index,
-    "aten.baddbmm.default": _baddbmm,
-}
-"""By rule: '' if it takes the node, else the reason."""

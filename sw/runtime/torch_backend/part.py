@@ -15,8 +15,8 @@ from sw.compiler.interpreter import run_graph
 from sw.compiler.module import one_thread
 from sw.compiler.ports import Imported, ModelPort, dequantize_output, quantize_input
 from sw.compiler.transformer.module import import_calibrated
-from sw.compiler.transformer.plan import MOVES, SAME, aten
 from sw.compiler.transformer.ranges import calibrate
+from sw.compiler.transformer.sets import MOVES, SAME, aten
 from sw.runtime.torch_backend.devices import Resident, instructions, place
 from sw.runtime.torch_backend.extract import Extract
 from sw.runtime.torch_backend.options import Options

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
-from sw.compiler.transformer.plan import MOVES, SAME, VIEWS, aten
+from sw.compiler.transformer.sets import MOVES, SAME, VIEWS, aten
 
 _GROW = (aten.expand.default, aten.repeat.default)
 

@@ -8,8 +8,8 @@ from torch.fx import GraphModule, Node
 
 from spec.errors import SystolaError
 from sw.compiler.capture import capture, source_line
-from sw.compiler.transformer.plan import aten
 from sw.compiler.transformer.ranges import fixed_nodes
+from sw.compiler.transformer.sets import aten
 from sw.compiler.transformer.support import reasons
 from sw.runtime.torch_backend.extract import (
     Extract,

@@ -1,0 +1,82 @@
+"""Every operator of the importer's table: PyTorch, the interpreter and the golden model."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from aten_cases import CASES, Case
+
+from spec.config import preset
+from sw.compiler import compile_graph
+from sw.compiler.interpreter import run_graph
+from sw.compiler.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.transformer.module import import_graph
+from sw.compiler.transformer.operators import ROWS, TABLE, Pcc, Steps
+from sw.compiler.transformer.support import reasons
+from sw.runtime.golden import GoldenDevice
+
+TINY = preset("tiny")
+
+
+def _held(imported: Imported, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What the ports hold of the inputs, as float64 or integers."""
+    arrays = pack_inputs(imported, inputs)
+    held = [torch.from_numpy(np.array(dequantize_output(p, arrays[p.name]))) for p in
+            imported.inputs]  # fmt: skip
+    return [h.double() if i.is_floating_point() else i for h, i in zip(held, inputs, strict=True)]
+
+
+def _pcc(a: Any, b: Any) -> float:
+    return float(np.corrcoef(np.ravel(a).astype(float), np.ravel(b).astype(float))[0, 1])
+
+
+def _interpolation(case: Case, imported: Imported) -> float:
+    """Bound of a table of 513 entries: the second difference of the function over its steps."""
+    port = imported.inputs[0]
+    step = 128 * port.scale
+    x = torch.arange(-32768 + 128, 32767 - 128, dtype=torch.float64) * port.scale
+    values = [case.call([at]) for at in (x - step, x, x + step)]
+    bend = (values[0] - 2 * values[1] + values[2]).abs().max() / 8
+    return float(bend + values[1].abs().max() / 65534)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("aten."))
+def test_operator(case: Case) -> None:
+    torch.manual_seed(1)
+    graph = case.graph()
+    samples = [tuple(x.make() for x in case.inputs) for _ in range(3)]
+    imported = import_graph(graph, samples, name=case.name.replace(".", "_"))
+    assert not any(reasons(graph).values())
+    tested, results, exacts = TABLE[case.name].tested, [], []
+    for sample in samples[:2]:
+        arrays = pack_inputs(imported, sample)
+        found = run_graph(imported.graph, arrays)
+        (name,) = imported.graph.outputs
+        if sample is samples[0]:
+            device = GoldenDevice(TINY)
+            device.load(compile_graph(imported.graph, TINY))
+            for port, array in arrays.items():
+                device.write(port, array)
+            device.run()
+            assert np.array_equal(device.read(name), found[name])
+        (result,) = unpack_outputs(imported, found)
+        exact = case.call(_held(imported, list(sample))).numpy()
+        assert result.shape == exact.shape
+        results.append(result)
+        exacts.append(exact)
+        if isinstance(tested, Pcc):
+            assert _pcc(result, exact) >= tested.least
+            continue
+        scale = imported.outputs[0].scale
+        steps = tested.count if isinstance(tested, Steps) else 1
+        bound = steps * scale + 1e-6 * float(np.abs(exact).max())
+        if not isinstance(tested, Steps):
+            bound += _interpolation(case, imported)
+        assert np.abs(result.astype(np.float64) - exact.astype(np.float64)).max() <= bound
+    if isinstance(tested, Pcc):
+        assert _pcc(results[0], exacts[1]) < 0.9
+
+
+def test_every_row_has_a_case() -> None:
+    assert {case.name for case in CASES} == {row.name for row in ROWS}
