@@ -163,6 +163,10 @@ def test_norms_stay_within_their_stated_error(size: int, negative: bool) -> None
         exact = _norm(steps * in_scale, gamma, 1e-12, centre=True) + beta
         (y,) = run(layer_norm(x.shape, in_scale, 1e-12, gamma, beta, out_scale), steps)
         assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)
+        far = np.clip(steps + 16000 * rng.choice([-1, 1], (3, 20, 1)), -32768, 32767)
+        exact = _norm(far * in_scale, gamma, 1e-12, centre=True) + beta
+        (y,) = run(layer_norm(x.shape, in_scale, 1e-12, gamma, beta, out_scale), far)
+        assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)
         exact = _norm(steps * in_scale, gamma, 1e-6, centre=False)
         (y,) = run(rms_norm(x.shape, in_scale, 1e-6, gamma, out_scale), steps)
         assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)

@@ -28,30 +28,36 @@ def normalized(
 ) -> tuple[str, float]:
     """(int32 n, real value of one step of it); `centre` subtracts the mean (layer norm)."""
     size, rank = shape[-1], len(shape)
-    d = x
+    k = size.bit_length() - 1  # size · 2^30 >> k stays below 2^31
+    wide = s.cast(x, "int32")
+    rows, packed = shape_of_rows(shape)
+    d = wide
     if centre:
         # Mean and difference in one RESCALE each; the difference saturates at int16.
-        total = s.op("REDUCE_SUM", s.cast(x, "int32"), axis=rank - 1)
+        total = s.op("REDUCE_SUM", wide, axis=rank - 1)
         mean = s.rescale(total, 1 / size, "int32")
-        d = s.rescale(s.op("SUB", s.cast(x, "int32"), mean), 1.0, "int16")
-    wide = s.cast(d, "int32")
-    k = size.bit_length() - 1  # size · 2^30 >> k stays below 2^31
-    squares = s.op("REDUCE_SUM", s.mul(wide, wide, k), axis=rank - 1)
+        d = s.cast(s.rescale(s.op("SUB", wide, mean), 1.0, "int16"), "int32")
+    # Σ x·d is Σ d² + mean · Σ d, and Σ d is what rounding the mean has left.
+    v = s.reshape(s.op("REDUCE_SUM", s.mul(d, wide, k), axis=rank - 1), packed)
+    if centre:
+        middle = s.reshape(mean, packed)
+        less = s.op("SUB", s.mul(middle, s.scalar(size, rank), 0), s.reshape(total, packed))
+        v = s.op("ADD", v, s.mul(less, middle, k))
     offset = round(eps * size / (in_scale**2 * 2.0**k))
-    rows, packed = shape_of_rows(shape)
-    v = s.reshape(squares, packed)
+    # Sums that would overflow with eps have a variance that dwarfs it.
+    room = (1 << 31) - 1 - offset
+    if room <= 0:
+        raise ValueError(f"eps {eps} is too large for values of scale {in_scale}")
+    if centre:
+        v = s.op("MAXIMUM", v, s.scalar(0, rank))
     if offset > 0:
-        # Sums that would overflow with eps have a variance that dwarfs it.
-        room = (1 << 31) - 1 - offset
-        if room <= 0:
-            raise ValueError(f"eps {eps} is too large for values of scale {in_scale}")
         v = s.op("ADD", s.op("MINIMUM", v, s.scalar(room, rank)), s.scalar(offset, rank))
     inverse, factor = rsqrt(s, v, rank)
     inverse = s.reshape(inverse, rows)
     # n = d / √(squares·2^k / size)
     step = factor * math.sqrt(size / 2.0**k)
     shift = shift_for(1.1 * math.sqrt(size) / step)
-    return s.mul(wide, inverse, shift), step * 2.0**shift
+    return s.mul(d, inverse, shift), step * 2.0**shift
 
 
 def affine(
@@ -74,11 +80,11 @@ def affine(
 
     if beta is None and (weights >= 0).all():
         return s.rescale(n, ratio(step), out_dtype)
-    narrow = largest / 32767
-    n16 = s.rescale(n, step / narrow, "int16")
     if (weights >= 0).all():
-        scaled = s.rescale(n16, ratio(narrow * _FINE), "int32")
+        scaled = s.rescale(n, ratio(step * _FINE), "int32")
     else:  # multipliers of RESCALE have no sign
+        narrow = largest / 32767
+        n16 = s.rescale(n, step / narrow, "int16")
         top = float(np.abs(weights).max())
         signed = s.constant(np.rint(weights / top * 32767).reshape((1,) * (rank - 1) + (-1,)),
                             "int32")  # fmt: skip

@@ -58,8 +58,7 @@ def rsqrt(s: Sequence, v: str, rank: int) -> tuple[str, float]:
     # Below a mantissa of 1/2 there is only v = 0: a constant keeps the entries' range small.
     entries, step = entries16(lambda x: 1 / np.sqrt(np.maximum(1 + x, 0.5)), 2.0**-15)
     wide = s.op("LOGICAL_LEFT_SHIFT", s.table16(t, entries), s.scalar(8, rank))
-    half = s.op("ARITHMETIC_RIGHT_SHIFT", s.op("SUB", s.scalar(30, rank), even),
-                s.scalar(1, rank), round=False)  # fmt: skip
+    half = s.rescale(s.op("SUB", s.scalar(30, rank), even), 0.5, "int32")
     r = s.op("ARITHMETIC_RIGHT_SHIFT", wide, half, round=True)
     # v = mantissa · 2^−even, so 1/√v = table · 2^−15 · 2^(even/2), and wide was shifted up by 8.
     return r, step / STEP * 2.0**-8

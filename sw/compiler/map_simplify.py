@@ -39,16 +39,20 @@ class _Simplifier:
         rules: tuple[Callable[[Draft], bool], ...] = (
             self._immediate,
             self._clamping,
+            self._multiplier,
             self._bias,
             self._widening,
             self._result,
             self._reduction,
             self._operand,
+            self._operand_b,
         )
         for step in self.builder.steps:
             step.values = {k: v for k, v in step.values.items() if v or k in ("o_min", "o_max")}
-        while any(rule(step) for rule in rules for step in self.builder.steps):
-            self._sweep()
+        # An offset leaves no room for a RESCALE of the same result, so offsets come later.
+        for chosen in (rules, (*rules, self._offset)):
+            while any(rule(step) for rule in chosen for step in self.builder.steps):
+                self._sweep()
         self._stage()
         self._sweep()
         self._share_params()
@@ -118,6 +122,29 @@ class _Simplifier:
         step.values |= {"o_min": low, "o_max": high}
         step.values["o_max" if alu is Alu.MIN else "o_min"] = value
         step.b = None
+        return True
+
+    def _multiplier(self, step: Draft) -> bool:
+        """A product with an immediate becomes a RESCALE of A."""
+        if step.values.get("a_scale") is not Scale.OPERAND or not step.values.get("b_none"):
+            return False
+        if (B_PART & set(step.values)) - {"b_none", "b_zp"} or _binary(step):
+            return False
+        value, shift = -step.values.get("b_zp", 0), step.values.get("a_shift", 0)
+        value, shift = (value, shift) if shift > 1 else (value << 2 - shift, 2)
+        step.values = {k: v for k, v in step.values.items() if k not in ("b_none", "b_zp")}
+        step.values |= {"a_scale": Scale.TENSOR, "a_mult": value, "a_shift": shift}
+        return True
+
+    def _offset(self, step: Draft) -> bool:
+        """Adding an immediate becomes the zero point of the result."""
+        offset = _added(step)
+        if offset is None or {"o_scale", "o_zp"} & set(step.values):
+            return False
+        if step.reduce is not Reduce.NONE or not -IMMEDIATE <= offset < IMMEDIATE:
+            return False
+        drop = ("alu", "b_none", "b_zp")
+        step.values = {k: v for k, v in step.values.items() if k not in drop} | {"o_zp": offset}
         return True
 
     def _bias(self, step: Draft) -> bool:
@@ -229,6 +256,21 @@ class _Simplifier:
                 reader.params = step.params if own is None else replace(own, bias=bias)
         return True
 
+    def _operand_b(self, step: Draft) -> bool:
+        """An offset of a value that is read as B only is B's zero point."""
+        offset = step.values.get("o_zp")
+        if set(step.values) != {"o_zp"} or offset is None or self._kept(step.out):
+            return False
+        if step.reduce is not Reduce.NONE or step.out.kind is not DType.I32 or step.params:
+            return False
+        reads = self._reads(step.out)
+        if any(x != "b" or B_PART & set(reader.values) for reader, x in reads):
+            return False
+        for reader, _ in reads:
+            reader.b = step.a
+            reader.values["b_zp"] = -offset
+        return bool(reads)
+
     def _may_take(self, step: Draft, reader: Draft, operand: str) -> bool:
         if operand != "a" or A_PART & set(reader.values) or reader.b is step.out:
             return False
@@ -283,6 +325,23 @@ def _uses_b(step: Draft) -> bool:
     return step.values.get("a_scale") is Scale.OPERAND or not alu.unary
 
 
+def _binary(step: Draft) -> bool:
+    return not Alu(step.values.get("alu", Alu.PASS)).unary
+
+
+def _added(step: Draft) -> int | None:
+    """The immediate that a step adds to A, if that is its operation."""
+    alu = step.values.get("alu", Alu.PASS)
+    if alu not in (Alu.ADD, Alu.SUB) or not step.values.get("b_none"):
+        return None
+    if (B_PART & set(step.values)) - {"b_none", "b_zp"} or step.values.get(
+        "a_scale"
+    ) is Scale.OPERAND:
+        return None
+    value = -step.values.get("b_zp", 0)
+    return value if alu is Alu.ADD else -value
+
+
 def _raw(step: Draft) -> bool:
     """Whether the 32 bits of the result go out as they are."""
     return step.out.kind is DType.I32 and not RESULT & set(step.values)
@@ -310,6 +369,8 @@ def _channels(value: Value) -> NDArray[np.int32] | None:
 def _operand_part(step: Draft) -> dict[str, int] | None:
     """The fields of A that do what a step does; None if it does more."""
     values = step.values
+    if values.get("alu") is Alu.LSL and set(values) == {"alu", "b_none", "b_zp"}:
+        return {"a_shl": -values["b_zp"]} if 0 < -values["b_zp"] < 32 and _raw(step) else None
     if step.b is not None or step.reduce is not Reduce.NONE or "table" in values:
         return None
     if set(values) - A_PART - RESULT or not (values or step.params):
