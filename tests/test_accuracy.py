@@ -17,8 +17,10 @@ from sw.runtime.cli import main
 from sw.runtime.model_runs import verify_model
 from sw.runtime.models import ModelError, get_model, pcc
 from sw.runtime.networks.gpt2 import decoder
+from sw.runtime.networks.sentences import STYLES, all_sentences
 from sw.runtime.networks.transformer_table import TRANSFORMERS
-from sw.runtime.networks.transformers import _BUILDERS, sentences
+from sw.runtime.networks.transformers import _BUILDERS, calibration_sentences
+from sw.runtime.session import DeviceOptions, OptionError
 
 
 def test_tiny_bert_is_accurate_by_layer_and_bit_exact_on_the_golden_model() -> None:
@@ -46,7 +48,7 @@ def test_the_command_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["nope"], "model 'nope': transformers are bert, bert_tiny, minilm"),
         (["bert_tiny", "--rows", "some"], "--rows some: must be auto, never or always"),
-        (["bert_tiny", "--device", "rtl"], "--device rtl: must be none or golden"),
+        (["bert_tiny", "--device", "fpga"], "--device fpga: must be none, golden or rtl"),
     ],
 )
 def test_bad_requests_are_refused(
@@ -92,10 +94,33 @@ def test_a_stored_model_keeps_the_types_of_its_ports(tmp_path: Path) -> None:
     ]
 
 
-def test_sentences_are_plain_and_always_the_same() -> None:
-    found = sentences()
+def test_sentences_that_calibrate_are_always_the_same_and_none_of_the_samples() -> None:
+    found, samples = calibration_sentences(), all_sentences()
     assert len(found) > 300 and len(set(found)) == len(found)
-    assert found[:3] == sentences()[:3]
+    assert found[:3] == calibration_sentences()[:3]
+    assert not set(found) & set(samples)
+
+
+def test_samples_are_many_distinct_sentences_of_every_style() -> None:
+    samples = all_sentences()
+    assert len(STYLES) >= 6 and len(samples) == len(set(samples)) >= 100
+    assert {len(row) for row in STYLES.values()} == {len(samples) // len(STYLES)}
+    for text in samples:
+        assert 20 <= len(text) <= 120 and text[0].isupper() and text[-1] in ".?!"
+
+
+def test_more_samples_than_there_are_is_refused() -> None:
+    with pytest.raises(OptionError, match="--limit 5: bert_tiny has 4 samples"):
+        measure("bert_tiny", limit=5)
+
+
+@pytest.mark.rtl
+@pytest.mark.timeout(900)
+def test_a_transformer_on_the_rtl_is_the_golden_models() -> None:
+    options = DeviceOptions(device="rtl")
+    row = measure("bert_tiny", limit=1, config=preset("tiny"), options=options)
+    assert (row["device_exact"], row["bit_exact"], row["elements"]) == (True, True, 16 * 64)
+    assert row["cycles"] > 1_114_112 / 16
 
 
 def test_what_saturates_on_new_inputs_speaks_for_scales_by_row() -> None:

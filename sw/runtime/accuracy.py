@@ -4,7 +4,7 @@ The integers are those of the TOSA graph in the reference interpreter; with a de
 device computes is compared with them bit for bit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +20,12 @@ from sw.compiler.module import one_thread
 from sw.compiler.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
 from sw.compiler.transformer.module import import_float
 from sw.compiler.transformer.smoothing import Rows
+from sw.runtime.golden import GoldenDevice
 from sw.runtime.models import pcc
+from sw.runtime.networks.sentences import STYLES
 from sw.runtime.networks.transformers import Inputs, Transformer, build_transformer, pooled
+from sw.runtime.report import compare
+from sw.runtime.session import DeviceOptions, OptionError, open_device, run_image
 
 Float = NDArray[np.float32]
 Row = dict[str, Any]
@@ -40,16 +44,22 @@ def measure(
     limit: int | None = None,
     rows: Rows = "auto",
     config: NpuConfig | None = None,
+    options: DeviceOptions | None = None,
     layers: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Row:
     """Accuracy of the built-in transformer `name` over its samples.
 
     pcc, cosine: of each output, the mean over samples; pcc_least: the lowest; pcc_between: of one
-    sample's float output with the next one's. embedding_cosine: MiniLM only, mean and least. With
-    `config`, the first sample runs on the golden model and `device_exact` says whether it agreed.
+    sample's float output with the next one's. MiniLM only: embedding_cosine, mean and least, by
+    style too, and between neighbours in floats. With `config`, samples run on the device of
+    `options` (default: golden) too: see `on_device`. `OptionError` for more samples than there are.
     """
     network = build_transformer(name)
+    count = limit or (len(network.samples) if name == "minilm" else max(network.spec.samples, 1))
+    if count > len(network.samples):
+        raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
+    samples = network.samples[:count]
     say(f"{name}: calibrating and importing")
     imported = import_float(
         network.module,
@@ -58,7 +68,6 @@ def measure(
         rows=rows,
         name=name,
     )
-    samples = network.samples[: limit or max(network.spec.samples, 1)]
     pairs = [(floats(network.module, s), integers(imported, s)) for s in samples]
     row: Row = {
         "model": name,
@@ -72,8 +81,9 @@ def measure(
     if layers:
         row["layers"] = by_layer(network, imported, samples[0])
     if config is not None:
-        say(f"{name}: compiling, running on the golden model")
-        row["device_exact"] = on_device(imported, samples[0], config)
+        options = options or DeviceOptions(device="golden")
+        say(f"{name}: compiling, running on {options.device}")
+        row |= on_device(imported, samples, config, options)
     return row
 
 
@@ -106,10 +116,18 @@ def _figures(pairs: list[tuple[list[Float], list[Float]]]) -> Row:
 
 
 def _embeddings(pairs: list[tuple[list[Float], list[Float]]], samples: list[Inputs]) -> Row:
-    values = [
-        float(pooled(a[0], s) @ pooled(b[0], s)) for (a, b), s in zip(pairs, samples, strict=True)
-    ]
-    return {"embedding_cosine": float(np.mean(values)), "embedding_least": min(values)}
+    floats, ours = (
+        [pooled(pair[side][0], s) for pair, s in zip(pairs, samples, strict=True)]
+        for side in (0, 1)
+    )
+    values = [float(a @ b) for a, b in zip(floats, ours, strict=True)]
+    styles = {style: values[i :: len(STYLES)] for i, style in enumerate(STYLES)}
+    return {
+        "embedding_cosine": float(np.mean(values)),
+        "embedding_least": min(values),
+        "embedding_between": [float(a @ b) for a, b in pairwise(floats)],
+        "styles": {k: [float(np.mean(v)), min(v)] for k, v in styles.items() if v},
+    }
 
 
 class _Values(Interpreter):
@@ -143,17 +161,29 @@ def _layer(
     return {"node": name, "dtype": port.dtype, "pcc": pcc(got, exact[name])}
 
 
-def on_device(imported: Imported, inputs: Inputs, config: NpuConfig) -> bool:
-    """Whether the golden model computes the interpreter's integers, bit for bit."""
+def on_device(
+    imported: Imported, samples: Sequence[Inputs], config: NpuConfig, options: DeviceOptions
+) -> Row:
+    """The samples on the golden model, and the first on the RTL where `options` ask for it.
+
+    device_exact: the golden model computes the interpreter's integers in all of them. Of the RTL,
+    bit_exact: it computes the golden model's; elements: that were compared; cycles.
+    """
     from sw.compiler import compile_graph
-    from sw.runtime.golden import GoldenDevice
 
     image = compile_graph(imported.graph, config, name=imported.graph.name)
-    arrays = pack_inputs(imported, inputs)
-    device = GoldenDevice(config, check=False)
-    device.load(image)
-    for port, array in arrays.items():
-        device.write(port, array)
-    device.run()
-    exact = run_graph(imported.graph, arrays)
-    return all(np.array_equal(device.read(n), exact[n]) for n in imported.graph.outputs)
+    golden = GoldenDevice(config, check=False)
+    same, first = True, dict[str, NDArray[Any]]()
+    for sample in samples:
+        arrays = pack_inputs(imported, sample)
+        outputs, _ = run_image(image, arrays, golden)
+        exact = run_graph(imported.graph, arrays)
+        same &= all(np.array_equal(outputs[n], exact[n]) for n in imported.graph.outputs)
+        first = first or outputs
+    row: Row = {"device": options.device, "config": config.name, "device_exact": same}
+    if options.device == "rtl":
+        with open_device(config, options) as device:
+            outputs, result = run_image(image, pack_inputs(imported, samples[0]), device)
+        found = compare(first, outputs)
+        row |= {"bit_exact": found.exact, "elements": found.elements, "cycles": result.cycles}
+    return row

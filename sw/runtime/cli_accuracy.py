@@ -7,7 +7,7 @@ import typer
 from sw.runtime.cli import JsonOption, SetOption, app, chosen_config
 from sw.runtime.networks.transformer_table import TRANSFORMERS
 from sw.runtime.report import check_json, write_json
-from sw.runtime.session import OptionError
+from sw.runtime.session import DEVICES, DeviceOptions, OptionError
 
 
 @app.command()
@@ -21,7 +21,7 @@ def accuracy(
     ] = "auto",
     layers: Annotated[bool, typer.Option("--layers", help="PCC of every value")] = False,
     device: Annotated[
-        str, typer.Option("--device", help="none, or golden: the first sample, bit for bit")
+        str, typer.Option("--device", help="none, golden, or rtl: the first sample")
     ] = "none",
     config: Annotated[str, typer.Option("--config", "-c", help="of --device")] = "default",
     settings: SetOption = None,
@@ -31,15 +31,16 @@ def accuracy(
     check_json(json_file)
     if rows not in ("auto", "never", "always"):
         raise OptionError(f"--rows {rows}: must be auto, never or always")
-    if device not in ("none", "golden"):
-        raise OptionError(f"--device {device}: must be none or golden")
+    if device not in ("none", *DEVICES):
+        raise OptionError(f"--device {device}: must be none, golden or rtl")
     names = models or [n for n, spec in TRANSFORMERS.items() if spec.weights == "random"]
     for name in names:
         if name not in TRANSFORMERS:
             raise OptionError(f"model {name!r}: transformers are {', '.join(TRANSFORMERS)}")
     from sw.runtime.accuracy import measure
 
-    npu = chosen_config(config, settings) if device == "golden" else None
+    npu = None if device == "none" else chosen_config(config, settings)
+    options = None if device == "none" else DeviceOptions(device=device)
     found, wrong = [], False
     for name in names:
         row = measure(
@@ -47,6 +48,7 @@ def accuracy(
             limit=limit,
             rows=rows,  # type: ignore[arg-type]  # checked above
             config=npu,
+            options=options,
             layers=layers,
             say=lambda text: typer.echo(text, err=True),
         )
@@ -54,7 +56,7 @@ def accuracy(
         if json_file is not None:  # after each: networks take minutes
             write_json(found, json_file)
         typer.echo(_text(row))
-        wrong |= row.get("device_exact") is False
+        wrong |= False in (row.get("device_exact"), row.get("bit_exact"))
     if wrong:
         raise typer.Exit(1)
 
@@ -76,6 +78,11 @@ def _text(row: dict[str, Any]) -> str:
             f"; cosine of embeddings {row['embedding_cosine']:.5f} "
             f"(least {row['embedding_least']:.5f})"
         )
+        if row["embedding_between"]:
+            text += f", between sentences at most {max(row['embedding_between']):.3f}"
     if "device_exact" in row:
         text += "; golden " + ("bit-exact" if row["device_exact"] else "DIFFERS")
+    if "bit_exact" in row:
+        verdict = "bit-exact" if row["bit_exact"] else "DIFFERS"
+        text += f"; RTL {verdict} in {row['elements']:,} elements, {row['cycles']:,} cycles"
     return "\n".join([*lines, text])

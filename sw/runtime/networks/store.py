@@ -42,6 +42,7 @@ _NETWORKS = (
     "gpt2.py",
     "photographs.py",
     "prepared.py",
+    "sentences.py",
     "sounds.py",
     "tiny.py",
     "transformer_table.py",

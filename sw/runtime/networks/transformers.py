@@ -24,6 +24,7 @@ from sw.compiler.ports import pack_inputs
 from sw.compiler.quantized import QuantizedModel
 from sw.compiler.transformer.module import import_float
 from sw.runtime.networks.gpt2 import MASKED, decoder
+from sw.runtime.networks.sentences import all_sentences
 from sw.runtime.networks.transformer_table import TRANSFORMERS, TransformerSpec
 from sw.runtime.networks.versions import versions
 
@@ -243,7 +244,7 @@ _BUILDERS: dict[str, Builder] = {
 # MiniLM
 
 
-def sentences() -> list[str]:
+def calibration_sentences() -> list[str]:
     """English sentences that every Python brings along: those of its own documentation, shuffled
     by a fixed rule.
     """
@@ -257,7 +258,7 @@ def sentences() -> list[str]:
 
 
 def _minilm(spec: TransformerSpec) -> Transformer:
-    """MiniLM-L6-v2 with its real weights; sentences of the samples are none of the calibration."""
+    """MiniLM-L6-v2 with its real weights, calibrated on other texts than those of the samples."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from transformers import AutoModel, AutoTokenizer
 
@@ -277,15 +278,14 @@ def _minilm(spec: TransformerSpec) -> Transformer:
         mask = (1 - row["attention_mask"]).float() * MASKED
         return row["input_ids"], mask.reshape(1, 1, 1, _TOKENS)
 
-    texts = sentences()
+    texts = calibration_sentences()
     # Several sentences fill the window: padding would decide the ranges.
     full = [" ".join(texts[4 * i : 4 * i + 4]) for i in range(spec.calibration)]
-    rest = texts[4 * spec.calibration :]
     return Transformer(
         spec=spec,
         module=Masked(AutoModel.from_pretrained(folder)).eval(),
         calibration=[encode(text) for text in full],
-        samples=[encode(text) for text in rest],
+        samples=[encode(text) for text in all_sentences()],
     )
 
 
