@@ -1,14 +1,16 @@
 """Chains of elementwise operators and reductions: one layer, the interpreter's bits."""
 
 import numpy as np
-from compiler_graphs import assert_compiles_exactly, random_inputs, rescale
+from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_chains import random_chain
 
 from spec.config import preset
+from spec.sequences import layer_norm, softmax
 from sw.compiler.map_layer import MapLayer
 from sw.compiler.pipeline import run_stages
+from sw.compiler.sequences import emit
 from sw.compiler.tosa import Graph
 
 
@@ -60,3 +62,66 @@ def test_rows_of_whole_vectors_and_one_element() -> None:
         g = _softmax_like(6, size, False)
         for name in ("tiny", "default"):
             assert_compiles_exactly(g, preset(name), random_inputs(g, size))
+
+
+def test_norm_and_its_narrow_copy_are_one_layer() -> None:
+    rng = np.random.default_rng(0)
+    for size in (16, 37, 96):
+        g = Graph(name="norm")
+        x = g.add_input("x", (1, 9, size), "int16")
+        gamma, beta = rng.uniform(0.5, 1.5, size), rng.normal(size=size)
+        (y,) = emit(g, layer_norm((1, 9, size), 1e-3, 1e-5, gamma, beta, 1e-3), [x], name="norm")
+        g.outputs = [y, rescale(g, y, list(rng.uniform(0.01, 0.03, size)), 0, "int8")]
+        g.verify()
+        (layer,) = run_stages(g, preset("default")).layers.layers
+        assert len(layer.outputs) == 2 and len(layer.steps) <= 17
+        for name in ("tiny", "odd", "default"):
+            assert assert_compiles_exactly(g, preset(name), random_inputs(g, size)) > 0
+
+
+def test_parameters_that_do_not_fit_take_turns() -> None:
+    config = preset("tiny")
+    size = config.cols * (config.param_entries + 3)
+    g = Graph(name="wide")
+    x = g.add_input("x", (3, size), "int16")
+    wide = g.add_op("CAST", [x], out_dtype="int32")
+    total = g.add_op("REDUCE_SUM", [wide], {"axis": 1})
+    centred = rescale(g, g.add_op("SUB", [wide, total]), 2.0**-8, 0, "int16")
+    rng = np.random.default_rng(1)
+    scales = [list(rng.uniform(0.1, 0.9, size)) for _ in range(2)]
+    g.outputs = [rescale(g, centred, s, 0, "int8") for s in scales]
+    g.verify()
+    compilation = run_stages(g, config)
+    assert len(compilation.layers.layers) == 1
+    loads = [n for n in compilation.draft.nodes if "params" in n.note]
+    assert len(loads) > 4
+    assert assert_compiles_exactly(g, config, random_inputs(g, 2)) > 0
+
+
+def _scores(rows: int, keys: int, depth: int, *, mask: bool) -> Graph:
+    """Softmax of a product, with a mask for each image."""
+    g = Graph(name="scores")
+    a, b = g.add_input("a", (6, rows, depth), "int8"), g.add_input("b", (6, depth, keys), "int8")
+    x = g.add_op("MATMUL", [a, b, zero_point(g, 3), zero_point(g, -2)])
+    shape = (2, 3, rows, keys)
+    x = g.add_op("RESHAPE", [x, g.add_constant("shape", shape, "shape")])
+    inputs = [x, g.add_input("mask", (2, 1, 1, keys), "int32")] if mask else [x]
+    g.outputs = emit(g, softmax(shape, 1e-3, mask=mask), inputs, name="softmax")
+    g.verify()
+    return g
+
+
+def test_softmax_of_a_product_leaves_the_accumulator_as_its_result_only() -> None:
+    for rows, keys, depth, mask in ((20, 37, 19, False), (33, 16, 24, True), (16, 48, 16, True)):
+        g = _scores(rows, keys, depth, mask=mask)
+        for name in ("tiny", "odd", "default"):
+            assert assert_compiles_exactly(g, preset(name), random_inputs(g, rows)) > 0
+        (layer,) = run_stages(g, preset("default")).layers.layers
+        assert isinstance(layer, MapLayer) and layer.product is not None
+
+
+def test_a_product_that_others_read_too_is_a_layer_of_its_own() -> None:
+    g = _scores(20, 37, 19, mask=False)
+    g.outputs.append(next(op for op in g.ops if op.kind == "RESHAPE").outputs[0])
+    assert len(run_stages(g, preset("default")).layers.layers) > 1
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g, 1)) > 0

@@ -5,7 +5,8 @@ goes to memory. A reduction keeps its axis whole in a tile. Row statistics that 
 channels ([…, rows, 1] to [1, …, rows]) stay as they are: one element a row lies densely anyway.
 """
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 from spec.isa import DType, Scale, Table
 from spec.numerics import RANGES
@@ -15,12 +16,12 @@ from sw.compiler.layers import DTYPE, ITEM, Epilogue, dense
 from sw.compiler.lower_map import BINARY, STEPS
 from sw.compiler.lower_reduce import REDUCTIONS, ReduceLowering
 from sw.compiler.lower_runtime import RuntimeOperands
-from sw.compiler.map_builder import MapBuilder, Target, Value
+from sw.compiler.map_builder import Factors, MapBuilder, Target, Value
 from sw.compiler.map_layer import MapLayer
 from sw.compiler.map_plan import plan_map
 from sw.compiler.map_simplify import simplify
 from sw.compiler.residency import Room
-from sw.compiler.storage import row_major, to_nhwc
+from sw.compiler.storage import Placed, row_major, to_nhwc
 from sw.compiler.tosa import Op
 
 WINDOW = 48
@@ -53,25 +54,85 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
 
     def chain(self, op: Op) -> bool:
         """Lower the longest chain that begins with `op`; False if there is none."""
-        found = self._longest_chain(op)
+        if op.kind == "MATMUL":
+            return self._chain_of_product(op)
+        found = self._longest_chain(_Chain(), op)
         while len(found) > 1:
-            layer = self._chained(found)
+            layer = self._chained(found, MapBuilder())
             if layer is not None:
-                self.layers.append(layer)
-                self.fusion.done.update(id(member) for member in found)
+                self._append_chain(layer, found)
                 return True
             found = self._closed(found[:-1])
         return False
 
+    def _append_chain(self, layer: MapLayer, ops: list[Op]) -> None:
+        self.layers.append(layer)
+        self.fusion.done.update(id(member) for member in ops)
+
+    # Products ---------------------------------------------------------------------------------
+
+    def _chain_of_product(self, op: Op) -> bool:
+        """Lower a MATMUL together with a chain that is more than an epilogue."""
+        product, before = op.outputs[0], [op]
+        users = self.fusion.users[product]
+        if len(users) == 1 and users[0].kind == "RESHAPE" and product not in self.graph.outputs:
+            before.append(users[0])
+            product = users[0].outputs[0]
+        factors = self._factors(op, product)
+        if factors is None or id(op) in self.fusion.sum_of or product in self.graph.outputs:
+            return False
+        chain = _Chain(made={product}, shape=self.graph.tensors[product].shape)
+        found = self._longest_chain(chain, before[-1])
+        members = {id(member) for member in found}
+        if not found or any(id(user) not in members for user in self._users(product)):
+            return False
+        builder = MapBuilder()
+        value = Value(DType.I32, self.graph.tensors[product].shape)
+        builder.made[product] = value
+        builder.product = (value, factors)
+        layer = self._chained(found, builder)
+        if layer is None:
+            return False
+        self._append_chain(layer, [*before, *found])
+        return True
+
+    def _factors(self, op: Op, product: str) -> Factors | None:
+        """The operands of a MATMUL whose result has the shape of `product`, if rows and columns
+        are still its last dimensions, and tiles can be made of it.
+        """
+        shape = self.graph.tensors[product].shape
+        a, b = (self.storage.get(name) for name in op.inputs[:2])
+        n, m, depth = a.shape
+        if len(shape) < 3 or shape[-2:] != (m, b.shape[2]) or math.prod(shape[:-2]) != n:
+            return None
+        if min(m, shape[-1], depth) < self.config.cols or a.strides[2] != 1:
+            return None
+        if self.graph.tensors[op.inputs[0]].dtype != "int8" or 1 not in b.strides[1:]:
+            return None
+        lead = row_major(shape[:-2], 1)
+
+        def spread(placed: Placed) -> Placed:
+            outer = tuple(placed.strides[0] * step for step in lead)
+            return replace(
+                placed,
+                shape=(*shape[:-2], *placed.shape[1:]),
+                strides=(*outer, *placed.strides[1:]),
+            )
+
+        zero_points = (self.fusion.integer(op.inputs[2]), self.fusion.integer(op.inputs[3]))
+        found = Factors(spread(a), spread(b), zero_points)
+        return None if found.transposed and not self.config.transposed_weights else found
+
     # Which operators --------------------------------------------------------------------------
 
-    def _longest_chain(self, op: Op) -> list[Op]:
-        chain, best = _Chain(), 0
-        if not self._joins_chain(chain, op):
+    def _longest_chain(self, chain: _Chain, op: Op) -> list[Op]:
+        """The longest chain from `op` on; what `chain` has made already is read by it."""
+        best, begun = 0, bool(chain.made)
+        if not begun and not self._joins_chain(chain, op):
             return []
         start = self.place[id(op)]
         for other in self.graph.ops[start : start + WINDOW]:
-            if other is not op and not self._joins_chain(chain, other):
+            if (other is not op or begun) and not self._joins_chain(chain, other):
                 continue
             self._join(chain, other)
             if len(self._leaving(chain.ops)) <= RESULTS:
@@ -119,7 +180,7 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         if id(op) in fusion.sum_at or not self._simple(op):
             return False
         operands, out = self._operands(op), self.graph.tensors[op.outputs[0]].shape
-        if not out or (chain.ops and not chain.made.intersection(operands)):
+        if not out or (chain.made and not chain.made.intersection(operands)):
             return False
         if any(n not in chain.made and not self._ready(n) for n in operands):
             return False
@@ -185,9 +246,8 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
 
     # Their layer ------------------------------------------------------------------------------
 
-    def _chained(self, ops: list[Op]) -> MapLayer | None:
+    def _chained(self, ops: list[Op], builder: MapBuilder) -> MapLayer | None:
         """The layer of a chain; None if no tile of it fits."""
-        builder = MapBuilder()
         for op in ops:
             self._emit(builder, op)
         names = self._leaving(ops)
@@ -196,6 +256,8 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         if len({id(v) for v in results} & made) < len(results):
             return None
         simplify(builder, results, self.config.cols)
+        if builder.product is not None and not builder.keeps_product():
+            return None
         targets = []
         for name, value in zip(names, results, strict=True):
             tensor = self.graph.tensors[name]

@@ -10,6 +10,7 @@ from spec.isa import Alu, DType, Reduce, Table
 from spec.numerics import RANGES
 from sw.compiler.layers import DTYPE, Epilogue, View
 from sw.compiler.map_layer import MapLayer, Register, Result, Source, Step
+from sw.compiler.map_product import Factor, Product
 from sw.compiler.storage import Placed
 
 Shape = tuple[int, ...]
@@ -55,6 +56,23 @@ class Target:
     strides: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Operands of a product of the builder's rank, the depth of its sums, zero points.
+
+    `left` is […, row, k], `right` […, k, col] of int8.
+    """
+
+    left: Placed
+    right: Placed
+    zero_points: tuple[int, int]
+
+    @property
+    def transposed(self) -> bool:
+        """Whether elements of `right` along the sum are neighbours, and those of columns not."""
+        return self.right.strides[-1] != 1
+
+
 class MapBuilder:
     """Collects sources and steps; all shapes have the same rank.
 
@@ -66,6 +84,7 @@ class MapBuilder:
         self.sources: list[Value] = []
         self.steps: list[Draft] = []
         self.tables: dict[bytes, NDArray[Any]] = {}
+        self.product: tuple[Value, Factors] | None = None
 
     def source(self, placed: Placed, dtype: str, data: NDArray[Any] | None = None) -> Value:
         """An operand in memory; the same place twice is one operand."""
@@ -113,12 +132,16 @@ class MapBuilder:
         """The layer; `results` (if none are given, what the last step makes) go to `targets`."""
         results = list(results) or [self.steps[-1].out]
         rank = len(targets[0].strides)
-        values = [*self.sources, *(s.out for s in self.steps)]
+        values = self._values()
         shape = tuple(max((v.shape[d] for v in values), default=1) for d in range(rank))
         apart = {s.axis for s in self.steps if s.axis >= 0}
         params = [s.params for s in self.steps if s.params is not None]
         if params:
             apart.add(rank - 1)
+        whole = set(apart)
+        if self.product is not None:
+            whole.add(rank - 1)
+            apart |= {rank - 2, rank - 1}
         pairs = list(zip(results, targets, strict=True))
         kept = self._merged(shape, apart, pairs)
         number, registers = self._registers(results, kept)
@@ -137,10 +160,48 @@ class MapBuilder:
                 )
                 for value, target in pairs
             ),
-            whole=frozenset(i for i, (_, _, last) in enumerate(kept) if last in apart),
+            whole=frozenset(i for i, (_, _, last) in enumerate(kept) if last in whole),
             tables=tuple(self.tables.values()),
             params=tuple(_distinct(params)),
+            product=self._product(number, kept),
             **shared,
+        )
+
+    def _values(self) -> list[Value]:
+        made = [] if self.product is None else [self.product[0]]
+        return [*self.sources, *made, *(s.out for s in self.steps)]
+
+    def _product(
+        self, number: Mapping[int, int], kept: list[tuple[int, int, int]]
+    ) -> Product | None:
+        if self.product is None:
+            return None
+        value, factors = self.product
+        left, right = factors.left, factors.right
+        rank = len(value.shape)
+        dims = [last for _, _, last in kept]
+        assert dims[-2:] == [rank - 2, rank - 1]
+        sides = []
+        for placed, other, along, zero_point in (
+            (left, rank - 1, left.strides[-1], factors.zero_points[0]),
+            (right, rank - 2, right.strides[-2], factors.zero_points[1]),
+        ):
+            strides = tuple(0 if d == other else placed.strides[d] for d in dims)
+            sides.append(
+                Factor(
+                    tensor=placed.root,
+                    offset=placed.offset,
+                    strides=strides,
+                    along=along,
+                    zero_point=zero_point,
+                )
+            )
+        return Product(
+            register=number[id(value)],
+            left=sides[0],
+            right=sides[1],
+            depth=left.shape[-1],
+            transposed=factors.transposed,
         )
 
     def _registers(
@@ -151,6 +212,9 @@ class MapBuilder:
         """
         registers = [_register(v, kept) for v in self.sources]
         number = {id(v): i for i, v in enumerate(self.sources)}
+        if self.product is not None:
+            number[id(self.product[0])] = len(registers)
+            registers.append(_register(self.product[0], kept, acc=True))
         kept_values = {id(v) for v in results}
         uses = {id(v): i for i, s in enumerate(self.steps) for v in (s.a, s.b) if v is not None}
         eligible = self._for_accumulator(kept_values, kept)
@@ -182,6 +246,16 @@ class MapBuilder:
             number[id(step.out)] = register
             release(step, i, acc=False)
         return number, registers
+
+    def keeps_product(self) -> bool:
+        """Whether the product may stay in the accumulator: steps read it as A, in its own type."""
+        if self.product is None:
+            return False
+        value = self.product[0]
+        reads = [s for s in self.steps if s.a is value]
+        return bool(reads) and all(
+            s.b is not value and ("a_type" not in s.values or s.a is not value) for s in self.steps
+        )
 
     def _for_accumulator(self, results: set[int], kept: list[tuple[int, int, int]]) -> set[int]:
         """Temporaries that lie in whole vectors, and that steps read as A, in their own type."""
@@ -223,10 +297,13 @@ class MapBuilder:
     ) -> bool:
         if {outer, inner} & apart:
             return False
-        values = [*self.sources, *(s.out for s in self.steps)]
+        values = self._values()
         if any((v.shape[outer] > 1) != (v.shape[inner] > 1) for v in values):
             return False
         strides = [v.placed.strides for v in self.sources if v.placed and v.shape[inner] > 1]
+        if self.product is not None:
+            factors = self.product[1]
+            strides += [factors.left.strides, factors.right.strides]
         strides += [target.strides for value, target in results if value.shape[inner] > 1]
         return all(s[outer] == size * s[inner] for s in strides)
 

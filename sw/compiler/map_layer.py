@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spec.isa import DType, Reduce
 from sw.compiler.layers import Epilogue, Layer, View
+from sw.compiler.map_product import Product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,8 @@ class MapLayer(Layer):
 
     `output` is the view of the first of `results`. `whole`: dimensions that no tile may cut.
     `tables`: what steps with TABLE look up. `params`: parameters along the last dimension, which
-    then is whole.
+    then is whole. `product`: a register that the layer computes as a product; of the dimensions
+    before rows and columns a tile then has one.
     """
 
     shape: tuple[int, ...]
@@ -103,12 +105,22 @@ class MapLayer(Layer):
     whole: frozenset[int] = frozenset()
     tables: tuple[NDArray[np.generic], ...] = ()
     params: tuple[Epilogue, ...] = ()
+    product: Product | None = None
 
     @property
     def inputs(self) -> tuple[View, ...]:
         return tuple(
             View(tensor=s.tensor, dtype=s.dtype, shape=(1, 1, 1, 1), strides=(0, 0, 0))
-            for s in self.sources
+            for s in (
+                *self.sources,
+                *(() if self.product is None else self._factors(self.product)),
+            )
+        )
+
+    def _factors(self, product: Product) -> tuple[Source, ...]:
+        return tuple(
+            Source(tensor=f.tensor, dtype="int8", offset=f.offset, strides=f.strides)
+            for f in (product.left, product.right)
         )
 
     @property
@@ -119,4 +131,7 @@ class MapLayer(Layer):
         sources = ", ".join(f"%{s.tensor}+{s.offset}@{list(s.strides)}" for s in self.sources)
         steps = "; ".join(map(str, self.steps))
         outputs = ", ".join(map(str, self.outputs))
+        if self.product is not None:
+            found = self.product
+            steps = f"r{found.register} = {found.left} * {found.right}; {steps}"
         return f"map {self.name}: {outputs} over {list(self.shape)} of {sources}: {steps}"

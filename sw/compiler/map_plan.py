@@ -29,19 +29,21 @@ Ranges = tuple[tuple[int, int], ...]
 class MapPlan:
     """Extents of a tile; bytes of each register's buffer, and how many such buffers rotate.
 
-    `vectors`: of the accumulator, for each register; 0 for those in the scratchpad.
+    `vectors`: of the accumulator, for each register; 0 for those in the scratchpad. `operands`:
+    bytes of those of a product.
     """
 
     tile: tuple[int, ...]
     nbytes: tuple[int, ...]
     slots: tuple[int, ...]
     vectors: tuple[int, ...]
+    operands: int = 0
     cycles: int = 0
     traffic: int = 0
 
     @property
     def spad_bytes(self) -> int:
-        return sum(n * size for n, size in zip(self.slots, self.nbytes, strict=True))
+        return self.operands + sum(n * s for n, s in zip(self.slots, self.nbytes, strict=True))
 
     @property
     def acc_vectors(self) -> int:
@@ -55,7 +57,7 @@ class MapPlan:
 def plan_map(layer: MapLayer, config: NpuConfig, room: Room) -> MapPlan:
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
-    for acc in (True, False) if any(r.acc for r in layer.registers) else (False,):
+    for acc in _places(layer):
         for count in (2, 1):
             fitting = [
                 plan
@@ -75,18 +77,31 @@ def plan_map(layer: MapLayer, config: NpuConfig, room: Room) -> MapPlan:
     )
 
 
+def _places(layer: MapLayer) -> tuple[bool, ...]:
+    """Whether registers may lie in the accumulator, and whether they must."""
+    if layer.product is not None:
+        return (True,)
+    return (True, False) if any(r.acc for r in layer.registers) else (False,)
+
+
 def _sized(
     layer: MapLayer, config: NpuConfig, tile: tuple[int, ...], count: int, acc: bool
 ) -> MapPlan:
     word = config.word_bytes
     moved = {*range(len(layer.sources)), *(r.register for r in layer.results)}
-    held = [acc and r.acc and tile[-1] >= config.cols for r in layer.registers]
+    product, operands = layer.product, 0
+    if product is not None:
+        moved.add(product.register)
+        operands = sum(2 * -(-n // word) * word for n in product.nbytes(tile))
+    wide = tile[-1] >= config.cols or product is not None
+    held = [acc and r.acc and wide for r in layer.registers]
     pairs = list(zip(layer.registers, held, strict=True))
     return MapPlan(
         tile=tile,
         nbytes=tuple(0 if h else -(-r.nbytes(tile) // word) * word for r, h in pairs),
         slots=tuple(count if i in moved else 1 for i in range(len(pairs))),
         vectors=tuple(r.vectors(tile, config.cols) if h else 0 for r, h in pairs),
+        operands=operands,
     )
 
 
@@ -106,7 +121,7 @@ def _largest(
     if not fits(0, tile[0]):
         return None
     for d in reversed(range(len(tile))):
-        if d in layer.whole:
+        if d in layer.whole or (layer.product is not None and d < len(tile) - 2):
             continue
         low, high = 1, min(layer.shape[d], MAX_EXTENT)
         while low < high:
@@ -130,6 +145,9 @@ def _costed(layer: MapLayer, config: NpuConfig, plan: MapPlan) -> MapPlan:
     bus = config.bus_bytes
     if len(layer.tables) > 1:
         compute += TABLE_CYCLES * len(layer.tables)
+    if layer.product is not None:
+        compute = max(compute, layer.product.cycles(plan.tile, config))
+        load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
     cycles = max(tiles * compute, load / bus, store / bus)
     cycles += (load + store) / tiles / bus + 3 * LATENCY + HANDOVER
     return replace(plan, cycles=math.ceil(cycles), traffic=load + store)

@@ -19,6 +19,7 @@ from sw.compiler.emitter import LayerEmitter, Resources
 from sw.compiler.layers import Epilogue
 from sw.compiler.map_layer import MapLayer, Result, Step
 from sw.compiler.map_plan import MAX_EXTENT, MapPlan, Ranges, map_tiles
+from sw.compiler.map_product import ProductTiles
 from sw.compiler.slots import Slots
 
 Stride = int | Fraction
@@ -76,6 +77,11 @@ class MapScheduler(LayerEmitter):
         self.params = self._param_slots()
         self.loaded: dict[Ranges, list[_Held]] = {}
         self.lookup = -1
+        self.product: ProductTiles | None = None
+        if layer.product is not None:
+            self.product = ProductTiles(
+                layer.product, layer.name, epilogue, plan.tile, config, res, index
+            )
 
     def _rotations(self) -> list[_Rotation]:
         """The places of every register; those in the accumulator from its top down."""
@@ -124,6 +130,8 @@ class MapScheduler(LayerEmitter):
 
     def _load(self, tile: Ranges, pending: Sequence[Ranges]) -> None:
         buffers = []
+        if self.product is not None:
+            self.product.load(tile)
         for i in range(len(self.layer.sources)):
             needed = {self._key(i, other) for other in pending}
             buffer, fresh = self.rotations[i].take(self._key(i, tile), needed)
@@ -163,6 +171,8 @@ class MapScheduler(LayerEmitter):
         for i in range(len(places), len(self.layer.registers)):
             place, _ = self.rotations[i].take(tile, set())
             places.append(place)
+        if self.product is not None:
+            self.product.matrix(tile, places[self.product.product.register].at)
         for step in self.layer.steps:
             if step.lookup not in (-1, self.lookup):
                 self.lookup = step.lookup

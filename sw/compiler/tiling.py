@@ -96,7 +96,7 @@ def _signature(layer: Layer) -> Hashable:
         steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in layer.steps)
         uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in layer.steps)
         kept = tuple(result.register for result in layer.results)
-        rest = (layer.shape, layer.registers, steps, uses, kept, layer.whole)
+        rest = (layer.shape, layer.registers, steps, uses, kept, layer.whole, layer.product)
     return type(layer), places, kinds, rest
 
 
