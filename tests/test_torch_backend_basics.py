@@ -3,8 +3,7 @@
 import pytest
 import torch
 from torch import nn
-
-from tests.torch_backend_helpers import compiled, pcc, report, rows
+from torch_backend_helpers import compiled, pcc, report, rows
 
 
 def mlp():

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from torch_backend_helpers import OPTIONS, compiled, pcc, report, rows
 
 from sw.runtime.torch_backend.entry import systola as backend
-from tests.torch_backend_helpers import OPTIONS, compiled, pcc, report, rows
 
 
 class Model(nn.Module):

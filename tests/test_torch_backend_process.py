@@ -1,8 +1,9 @@
 """The backend by its name, in a process that imports torch and transformers only."""
 
 import pytest
+from torch_backend_helpers import ROOT, metadata, run_script
 
-from tests.torch_backend_helpers import metadata, run_script
+EXAMPLE = ROOT / "examples" / "torch_compile.py"
 
 HEAD = """
 import sys
@@ -102,6 +103,10 @@ def worked(found):
 def test_models_run_by_the_name_of_the_backend_alone(site, tmp_path):
     code = HEAD + RESNET + BERT + OWN + "check('bert', *bert(), top=True)\n"
     code += "check('resnet', *resnet([1, 1], [16, 32], 32, 10), top=True)\n"
+    # The example is such a process too; it exits with an error where results are wrong.
+    code += f"import runpy\nsys.argv = [{str(EXAMPLE)!r}, '--config', 'tiny']\n"
+    code += "try:\n    runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    code += "except SystemExit as done:\n    assert not done.code\n"
     found = run_script(code, site, tmp_path)
     assert sorted(found) == ["bert", "branch", "resnet", "unsupported"]
     totals = {name: worked(report) for name, report in found.items()}

@@ -1,0 +1,68 @@
+"""The partitioner on random graphs: parts that run one after another, and no more than needed."""
+
+import operator
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.fx import Graph, GraphModule
+
+from sw.runtime.torch_backend.extract import assemble, extract
+from sw.runtime.torch_backend.partition import partition
+
+FUNCTIONS = (operator.add, operator.mul, operator.sub)
+
+
+@st.composite
+def graphs(draw):
+    """(module of random sums, which of its operators the NPU takes)."""
+    graph = Graph()
+    nodes = [graph.placeholder(f"x{i}") for i in range(draw(st.integers(1, 3)))]
+    reasons = {}
+    for _ in range(draw(st.integers(1, 14))):
+        a, b = (draw(st.sampled_from(nodes)) for _ in range(2))
+        node = graph.call_function(draw(st.sampled_from(FUNCTIONS)), (a, b))
+        reasons[node] = draw(st.sampled_from(["", "no"]))
+        nodes.append(node)
+    for node in nodes:
+        node.meta["val"] = torch.zeros(())
+    last = nodes[-draw(st.integers(1, 3)) :]
+    graph.output(tuple(last))
+    return GraphModule({}, graph), reasons
+
+
+def alternations(module, reasons):
+    """The most NPU parts that any path meets: a lower bound of their number."""
+    most, at = 0, {}
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        # (parts so far on the longest path, whether it ends in one)
+        best = max((at[n] for n in node.all_input_nodes if n in at), default=(0, False))
+        inside = not reasons[node]
+        parts = max(
+            (p + (inside and not ends) for n in node.all_input_nodes if n in at
+             for p, ends in [at[n]]),
+            default=int(inside),
+        )  # fmt: skip
+        assert best[0] <= parts
+        at[node] = (parts, inside)
+        most = max(most, parts)
+    return most
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_random_graphs_compute_the_same_in_the_fewest_parts(drawn):
+    module, reasons = drawn
+    split = partition(list(module.graph.nodes), set(), reasons)
+    inside = [n for part in split.parts for n in part]
+    assert sorted(n.name for n in inside) == sorted(n.name for n, r in reasons.items() if not r)
+    assert len(split.parts) == alternations(module, reasons)
+    extracts = [extract(module, part, set()) for part in split.parts]
+    runners = {f"npu_{i}": made.module for i, made in enumerate(extracts)}
+    whole = assemble(module, split, extracts, runners, set())
+    count = sum(n.op == "placeholder" for n in module.graph.nodes)
+    inputs = torch.randn(count, dtype=torch.float64).unbind()
+    for got, exact in zip(whole(*inputs), module(*inputs)):
+        assert torch.equal(got, exact) or bool(got.isnan() & exact.isnan())
