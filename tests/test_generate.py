@@ -12,6 +12,7 @@ from sw.compiler.errors import CompileError
 from sw.compiler.transformer.module import import_float
 from sw.runtime.cli import main
 from sw.runtime.generate import Generation, failed
+from sw.runtime.networks import gpt2
 from sw.runtime.networks.gpt2 import Prefill, build_generator, state_mask
 from sw.runtime.session import DeviceOptions
 
@@ -41,6 +42,18 @@ def test_state_holds_what_the_prompt_would_give_at_once(generation: Generation) 
         got = cache[:, :, : ids.shape[1]] * port.scale
         assert np.corrcoef(got.ravel(), want.numpy().ravel())[0, 1] >= 0.999
         assert not cache[:, :, ids.shape[1] :].any()
+
+
+def test_programs_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYSTOLA_CACHE", str(tmp_path))
+    first = build_generator("gpt2_tiny", 3, 2)
+    monkeypatch.delattr(gpt2, "import_float")
+    again = build_generator("gpt2_tiny", 3, 2)
+    assert torch.equal(first.prompt, again.prompt)
+    for a, b in ((first.prefill, again.prefill), (first.decode, again.decode)):
+        assert (a.inputs, a.outputs) == (b.inputs, b.outputs)
+    with pytest.raises(NameError):
+        build_generator("gpt2_tiny", 3, 3)
 
 
 def test_both_programs_hold_the_state_in_the_same_integers() -> None:

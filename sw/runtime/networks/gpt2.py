@@ -4,15 +4,17 @@ Keys and values go in and out as tensors. Both programs hold them in the same in
 comes out goes in again as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from sw.compiler.ports import Imported
+from sw.compiler.ports import Imported, ModelPort
+from sw.compiler.quantized import QuantizedModel
 from sw.compiler.transformer.module import import_float
+from sw.runtime.networks.store import Network, load_network
 from sw.runtime.networks.transformer_table import GENERATORS, SEED
 
 Inputs = tuple[torch.Tensor, ...]
@@ -133,7 +135,8 @@ def build_generator(name: str, prompt: int, tokens: int) -> Generator:
     """The network called `name`, for a prompt of `prompt` tokens and `tokens` runs of decoding.
 
     Weights, prompt and what calibrates are random and seeded. The output layer has weights of its
-    own: one that shares the embedding's repeats its input as long as nothing was trained.
+    own: one that shares the embedding's repeats its input as long as nothing was trained. The
+    integers of both programs come from the cache where they were made before.
     """
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -146,27 +149,59 @@ def build_generator(name: str, prompt: int, tokens: int) -> Generator:
             eos_token_id=None,
         )
     ).eval()
-    state = prompt + tokens
-    calls = [decode_call(model, state, prompt) for _ in range(_DECODE_CALLS)]
-    caches = 2 * model.config.n_layer
-    decode = import_float(
+    begin = _prompt(model, prompt)
+    sizes = f"{prompt}-{tokens}"
+    decode = _stored(f"{name}-decode-{sizes}", lambda: _decode(model, name, prompt, tokens))
+    caches = decode.inputs[3:]
+    prefill = _stored(f"{name}-prefill-{sizes}", lambda: _prefill(model, name, prompt, caches))
+    return Generator(
+        name=name,
+        model=model,
+        prompt=begin,
+        state=prompt + tokens,
+        prefill=prefill,
+        decode=decode,
+    )
+
+
+def _decode(model: Any, name: str, prompt: int, tokens: int) -> Imported:
+    calls = [decode_call(model, prompt + tokens, prompt) for _ in range(_DECODE_CALLS)]
+    return import_float(
         Decoder(model),
         calls[0],
         calibration=calls,
         name=f"{name}_decode",
-        outputs=[None, *range(3, 3 + caches)],
+        outputs=[None, *range(3, 3 + 2 * model.config.n_layer)],
     )
-    prompts = [_prompt(model, prompt) for _ in range(_PREFILL_CALLS + 1)]
-    prefill = import_float(
+
+
+def _prefill(model: Any, name: str, prompt: int, caches: Sequence[ModelPort]) -> Imported:
+    calls = [(_prompt(model, prompt),) for _ in range(_PREFILL_CALLS)]
+    return import_float(
         Prefill(model),
-        (prompts[0],),
-        calibration=[(p,) for p in prompts[1:]],
+        calls[0],
+        calibration=calls,
         name=f"{name}_prefill",
-        outputs=[None, *decode.inputs[3:]],
+        outputs=[None, *caches],
     )
-    return Generator(
-        name=name, model=model, prompt=prompts[0], state=state, prefill=prefill, decode=decode
-    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What the cache knows a program by."""
+
+    name: str
+    seed: int
+
+
+def _stored(name: str, make: Callable[[], Imported]) -> Imported:
+    """The program called `name` from the cache, or made from calls of its own seed and stored."""
+
+    def build(entry: Network) -> QuantizedModel:
+        torch.manual_seed(entry.seed)
+        return QuantizedModel(imported=make(), info={"name": name, "seed": entry.seed})
+
+    return load_network(_Entry(name, SEED + 1), build).imported
 
 
 def _prompt(model: Any, tokens: int) -> torch.Tensor:
