@@ -99,8 +99,8 @@ class ConvCost:
     """The cost of plans of one layer.
 
     `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
-    `blocks`: column blocks. `images`: how many sets of weights. `few`: loading weights into the
-    array takes longer than computing.
+    `blocks`: column blocks. `images`: how many sets of weights. `vectors`: of weights in a fold.
+    `few`: loading weights into the array takes longer than computing.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
@@ -111,7 +111,8 @@ class ConvCost:
         if geo.residual is not None and geo.residual.tensor in room.held:
             self.added = None
         self.blocks = -(-geo.oc // config.cols)
-        self.few = geo.oh * geo.ow < config.rows
+        self.vectors = config.cols if geo.layer.transposed else config.rows
+        self.few = geo.oh * geo.ow < self.vectors
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weights_by_image else 1
@@ -146,7 +147,7 @@ class ConvCost:
         tiles = geo.n * ys.tiles * xs.tiles
         folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.parts)
         fold = geo.n * sum(
-            ny * nx * max(h * w, config.rows) for h, ny in ys.counts for w, nx in xs.counts
+            ny * nx * max(h * w, self.vectors) for h, ny in ys.counts for w, nx in xs.counts
         )
         act, act_load = self._act(ys, xs, cut.parts)
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images

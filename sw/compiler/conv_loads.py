@@ -49,6 +49,15 @@ class ConvLoads(LayerEmitter):
         """Weight bytes of a column block over `part`."""
         return part.channels * part.kernel_rows * self.geo.kernel[1] * self.width(block)
 
+    def columns(self, part: Part, width: int) -> tuple[int, int]:
+        """Transposed weights: bytes between columns of a block, and between channel blocks.
+
+        Where the first step is ramped, every block of channels lies by itself, so that pieces are
+        contiguous.
+        """
+        rows = self.config.rows
+        return (rows, rows * width) if self.plan.ramp else (part.channels, rows)
+
     def act_box(self, tile: Tile, part: Part) -> tuple[int, int, int, int]:
         """(y0, y1, x0, x1) of the input that a tile holds."""
         return (
@@ -125,7 +134,20 @@ class ConvLoads(LayerEmitter):
         skipped = (piece.c0 - part.c0) * part.kernel_rows * self.geo.kernel[1] * width
         chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
         view = self.layer.weight_view
-        if view is None:
+        if view is not None and self.layer.transposed:
+            source = self.res.tensors[view.tensor]
+            column = view.strides[1]
+            mem = view.offset + piece.c0 + blocks[0] * cols * column
+            if self.layer.weights_by_image:
+                mem += step.tile.batch * view.strides[0]
+            vector, inner = self.columns(piece, width)
+            run = min(vector, piece.channels)
+            loops = [
+                {"count": len(blocks), "mem": cols * column, "chip": whole},
+                {"count": piece.channels // run, "mem": run, "chip": inner},
+                {"count": width, "mem": column, "chip": vector},
+            ]
+        elif view is None:
             weights = self.geo.weights
             assert weights is not None
             o0 = blocks[0] * cols

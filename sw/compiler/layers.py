@@ -220,6 +220,7 @@ class ConvLayer(Layer):
 
     `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` has them in memory, as
     [batch or 1, IC, KH·KW, OC]; `weight_pitch`: bytes between its kernel rows, where it is a part.
+    `transposed`: as [batch or 1, OC, 1, IC] (KH = KW = 1).
     `pad` is (top, left); the other sides follow from the output's size.
     """
 
@@ -234,6 +235,7 @@ class ConvLayer(Layer):
     weights: NDArray[np.int8] | None = None
     weight_view: View | None = None
     weight_pitch: int = 0
+    transposed: bool = False
     residual: Residual | None = None
 
     @property
@@ -262,6 +264,7 @@ class ConvLayer(Layer):
 
     def __str__(self) -> str:
         weight = str(self.weight_view) if self.weight_view else "constant weights"
+        weight += " transposed" if self.transposed else ""
         kernel = f"k={self.kernel} s={self.stride} d={self.dilation} p={self.pad}"
         return (
             f"conv {self.name}: {self.output} = {self.input} * {weight} {kernel} "

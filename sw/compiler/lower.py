@@ -3,7 +3,7 @@
 A layer is CONV2D, DEPTHWISE_CONV2D or MATMUL + RESCALE + CLAMP + TABLE, a pooling + CLAMP + TABLE,
 or RESCALE x 2 + ADD (SUB, MAXIMUM, MINIMUM) + RESCALE + CLAMP + TABLE. Only values that nobody else
 reads are fused away.
-RESHAPE, IDENTITY and SLICE become views.
+RESHAPE, IDENTITY and SLICE become views, TRANSPOSE too next to matrix products (see `permutes`).
 """
 
 from collections.abc import Callable

@@ -3,7 +3,8 @@
 from spec.config import NpuConfig
 from sw.compiler.fusion import Fusion
 from sw.compiler.layers import DTYPE, ITEM, UNSIGNED, Layer, MoveLayer, Operand, View, dense
-from sw.compiler.storage import Shape4, Storage, row_major, to_nhwc
+from sw.compiler.permutes import Ahead, Permutes
+from sw.compiler.storage import Shape4, Storage, row_major, to_nhwc, view_of
 from sw.compiler.tosa import Graph
 
 
@@ -15,11 +16,28 @@ class LayerBuilder:
         self.fusion = Fusion(graph)
         self.storage = Storage(graph)
         self.layers: list[Layer] = []
+        self.permutes = Permutes(graph, self.fusion.users)
         self.place = {id(op): i for i, op in enumerate(graph.ops)}
 
     def output(self, name: str, shape: tuple[int, int, int, int]) -> View:
         """A new tensor in memory for the result `name`."""
         return dense(self.storage.add(name), self.graph.tensors[name].dtype, shape)
+
+    def product(self, name: str, shape: tuple[int, int, int, int]) -> View:
+        """The same for the result of a product, which may lie permuted: see `Permutes`."""
+        ahead = self.permutes.ahead(name)
+        if ahead is not None:
+            view = view_of(ahead.placed, self.graph.tensors[name].dtype, shape)
+            if view is not None:
+                self.write_ahead(name, ahead)
+                return view
+        return self.output(name, shape)
+
+    def write_ahead(self, name: str, ahead: Ahead) -> None:
+        """From now on tensor `name` and its permutation are in memory."""
+        self.storage.add(ahead.result)
+        self.storage.placed[name] = ahead.placed
+        self.fusion.done.update(id(op) for op in ahead.ops)
 
     def view(self, name: str, shape: Shape4) -> View:
         """Tensor `name` as an NHWC view; a piece that cannot be seen so is copied first."""

@@ -20,6 +20,7 @@ from sw.compiler.map_builder import Factors, MapBuilder, Target, Value
 from sw.compiler.map_layer import MapLayer
 from sw.compiler.map_plan import plan_map
 from sw.compiler.map_simplify import simplify
+from sw.compiler.permutes import Ahead
 from sw.compiler.residency import Room
 from sw.compiler.storage import Placed, row_major, to_nhwc
 from sw.compiler.tosa import Op
@@ -258,11 +259,16 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         simplify(builder, results, self.config.cols)
         if builder.product is not None and not builder.keeps_product():
             return None
-        targets = []
+        targets: list[Target] = []
+        ahead: dict[str, Ahead] = {}
         for name, value in zip(names, results, strict=True):
-            tensor = self.graph.tensors[name]
-            view = dense(name, tensor.dtype, to_nhwc(tensor.shape))
-            targets.append(Target(view, 0, row_major(value.shape, ITEM[tensor.dtype])))
+            tensor, found = self.graph.tensors[name], self.permutes.ahead(name)
+            strides = row_major(value.shape, ITEM[tensor.dtype])
+            if found is not None and value.shape == tensor.shape:
+                ahead[name], strides = found, found.placed.strides
+                tensor = self.graph.tensors[found.result]
+            view = dense(tensor.name, tensor.dtype, to_nhwc(tensor.shape))
+            targets.append(Target(view, 0, strides))
         main = next(op for op in ops if op.kind not in ("RESHAPE", "RESCALE"))
         layer = builder.layer(
             *targets,
@@ -276,7 +282,10 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         except CompileError:
             return None
         for name in names:
-            self.storage.add(name)
+            if name in ahead:
+                self.write_ahead(name, ahead[name])
+            else:
+                self.storage.add(name)
         return layer
 
     def _emit(self, builder: MapBuilder, op: Op) -> None:

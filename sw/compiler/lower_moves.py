@@ -20,7 +20,10 @@ class MoveLowering(LayerBuilder):
             self.storage.alias(op)
 
     def transpose(self, op: Op) -> None:
-        """TRANSPOSE, gathered in the order of the result."""
+        """TRANSPOSE, gathered in the order of the result, unless products read it as it lies."""
+        if self.permutes.only_products(op.outputs[0]):
+            self.storage.permute(op)
+            return
         root = self.storage.add(op.outputs[0])
         self.move(op.inputs[0], root, op.name, op.source, tuple(op.attributes["perms"]))
 

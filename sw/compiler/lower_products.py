@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sw.compiler.depthwise import MAX_STEP
 from sw.compiler.layers import ConvLayer, DepthwiseLayer, Epilogue, Residual, View
 from sw.compiler.lower_runtime import RuntimeOperands
-from sw.compiler.storage import to_nhwc
+from sw.compiler.storage import to_nhwc, view_of
 from sw.compiler.tosa import Op
 
 
@@ -98,7 +98,7 @@ class ProductLowering(RuntimeOperands):
         several = several and (op.kind == "MATMUL" or not self.is_runtime(op.inputs[2]))
         out, epilogue = self.fusion.after_int32(op.outputs[0], names, several=several, **values)
         if found is None:
-            return names, self.output(out, shape), epilogue, None
+            return names, self.product(out, shape), epilogue, None
         operand = self.operand(found.other, shape)
         out, last = self.fusion.after_int32(self.fusion.absorb(found.add, names), names)
         residual = Residual(
@@ -112,7 +112,7 @@ class ProductLowering(RuntimeOperands):
         epilogue = replace(
             last, bias=epilogue.bias, multiplier=epilogue.multiplier, shift=epilogue.shift
         )
-        return names, self.output(out, shape), epilogue, residual
+        return names, self.product(out, shape), epilogue, residual
 
     def depthwise_conv2d(self, op: Op) -> None:
         """DEPTHWISE_CONV2D on its engine, or as products where that cannot do it."""
@@ -191,6 +191,7 @@ class ProductLowering(RuntimeOperands):
         n, h, k = self.graph.tensors[a].shape
         w = self.graph.tensors[b].shape[2]
         names, target, epilogue, residual = self._product(op, (n, h, 1, w))
+        weights = self._columns(b, n, k, w)
         self.layers.append(
             ConvLayer(
                 name=op.name,
@@ -201,10 +202,19 @@ class ProductLowering(RuntimeOperands):
                 epilogue=epilogue,
                 input_zp=self.fusion.integer(a_zp),
                 weight_zp=self.fusion.integer(b_zp),
-                weight_view=self.view(b, (n, k, 1, w)),
+                weight_view=self.view(b, (n, k, 1, w)) if weights is None else weights,
+                transposed=weights is not None,
                 residual=residual,
             )
         )
+
+    def _columns(self, name: str, n: int, k: int, w: int) -> View | None:
+        """Weights [n, k, w] as [n, w, 1, k], if only their columns can be read as they lie."""
+        if not self.config.transposed_weights or self.storage.fits(name, (n, k, 1, w)):
+            return None
+        placed = self.storage.get(name)
+        dtype = self.graph.tensors[name].dtype
+        return view_of(placed.permuted((0, 2, 1)), dtype, (n, w, 1, k))
 
 
 def _subsample(view: View, size: tuple[int, int], stride: tuple[int, int]) -> View:

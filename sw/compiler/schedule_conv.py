@@ -76,7 +76,8 @@ class ConvScheduler(LayerEmitter):
         values = {
             "act_base": act_base,
             "wgt_base": wgt,
-            "wgt_row": row,
+            "wgt_row": self.loads.columns(step.part, width)[0] if layer.transposed else row,
+            "transposed": int(layer.transposed),
             "acc_base": unit.acc,
             "y0": self._origin(unit)[0] if on_y else 0,
             "x0": self._origin(unit)[1] if on_x else 0,
@@ -153,6 +154,8 @@ class ConvScheduler(LayerEmitter):
             "act": plane,
             "wgt": r * piece.kernel_rows * tap,
         }
+        if layer.transposed:
+            _, cb["wgt"] = self.loads.columns(step.part, width)
         tile = step.tile
         my = {"count": tile.rows, "act": down, "acc": tile.cols, "dy": sy * on_y}
         mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}

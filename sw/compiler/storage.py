@@ -1,6 +1,6 @@
 """Where tensors lie in memory: storage roots, and views of them that need no copy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.errors import CompileError
@@ -38,6 +38,12 @@ class Placed:
                 self.shape, self.strides, row_major(self.shape, self.item), strict=True
             )
         )
+
+    def permuted(self, perms: tuple[int, ...]) -> "Placed":
+        """The same elements with dimension perms[i] as dimension i."""
+        shape = tuple(self.shape[p] for p in perms)
+        strides = tuple(self.strides[p] for p in perms)
+        return replace(self, shape=shape, strides=strides)
 
 
 def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -145,13 +151,18 @@ class Storage:
             return True
         strides: tuple[int, ...] | None = source.strides
         if op.kind == "RESHAPE":
-            strides = _reshaped(source, shape)
+            strides = reshaped(source, shape)
         if strides is None:
             return False
         self.placed[out] = Placed(
             root=source.root, shape=shape, strides=strides, offset=source.offset, item=source.item
         )
         return True
+
+    def permute(self, op: Op) -> None:
+        """Place the output of a TRANSPOSE: the strides of its input in another order."""
+        source = self.get(op.inputs[0])
+        self.placed[op.outputs[0]] = source.permuted(tuple(op.attributes["perms"]))
 
     def get(self, name: str) -> Placed:
         """Where tensor `name` lies; constants get a place when they are first asked for."""
@@ -186,40 +197,46 @@ class Storage:
 
     def fits(self, name: str, shape: Shape4) -> bool:
         """Whether `view` can show tensor `name` as `shape` without a copy."""
-        placed = self.get(name)
-        return placed.is_dense or _strided(placed, shape) is not None
+        return view_of(self.get(name), "", shape) is not None
 
     def view(self, name: str, shape: Shape4) -> View:
         """Tensor `name` as an NHWC view of `shape` (the same elements in the same order)."""
         placed = self.get(name)
-        dtype = self.graph.tensors[name].dtype
-        strides = row_major(shape, placed.item) if placed.is_dense else _strided(placed, shape)
-        if strides is None:
+        found = view_of(placed, self.graph.tensors[name].dtype, shape)
+        if found is None:
             raise CompileError(
                 f"tensor {name!r}: a piece of shape {list(placed.shape)} cannot be read as "
                 f"{list(shape)} without a copy"
             )
-        return View(
-            tensor=placed.root,
-            dtype=dtype,
-            shape=shape,
-            strides=(strides[0], strides[1], strides[2]),
-            offset=placed.offset,
-        )
+        return found
+
+
+def view_of(placed: Placed, dtype: str, shape: Shape4) -> View | None:
+    """The elements of `placed` as an NHWC view of `shape`; None where they would need a copy."""
+    strides = row_major(shape, placed.item) if placed.is_dense else _strided(placed, shape)
+    if strides is None:
+        return None
+    return View(
+        tensor=placed.root,
+        dtype=dtype,
+        shape=shape,
+        strides=(strides[0], strides[1], strides[2]),
+        offset=placed.offset,
+    )
 
 
 def _strided(placed: Placed, shape: Shape4) -> tuple[int, ...] | None:
     """Strides of a piece that is not dense under `shape`; None if its channels would not lie
     next to each other, or it cannot be seen so at all.
     """
-    strides = _reshaped(placed, shape)
+    strides = reshaped(placed, shape)
     if strides is None or (shape[3] > 1 and strides[3] != placed.item):
         return None
     n, h, w, _ = (0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
     return n, h, w, placed.item
 
 
-def _reshaped(placed: Placed, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def reshaped(placed: Placed, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of the same elements under a new shape; None where they would need a copy."""
     dims: list[tuple[int, int]] = []  # without size 1, merged where contiguous
     for size, stride in zip(placed.shape, placed.strides, strict=True):
