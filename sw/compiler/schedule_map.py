@@ -262,7 +262,7 @@ class MapScheduler(LayerEmitter):
                 block["param"] = 1
             loops = [block, *loops]
             values["lane_loop"] = 0
-        if not across and inner[0] == 0:
+        if inner[0] == 0:
             values["a_one"] = 1
         if b is not None and inner[1] == 0:
             values["b_one"] = 1
