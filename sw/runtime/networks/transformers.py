@@ -23,6 +23,7 @@ from sw.compiler.module import one_thread
 from sw.compiler.ports import pack_inputs
 from sw.compiler.quantized import QuantizedModel
 from sw.compiler.transformer.module import import_float
+from sw.runtime.networks.detectors import detr, scenes, yolos
 from sw.runtime.networks.gpt2 import MASKED, decoder
 from sw.runtime.networks.sentences import all_sentences
 from sw.runtime.networks.transformer_table import TRANSFORMERS, TransformerSpec
@@ -67,18 +68,6 @@ class Masked(nn.Module):
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         found: torch.Tensor = self.model(ids, attention_mask=mask).last_hidden_state
         return found
-
-
-class Detector(nn.Module):
-    """Class scores and boxes of a detector."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        out = self.model(pixels)
-        return out.logits, out.pred_boxes
 
 
 def build_transformer(name: str) -> Transformer:
@@ -162,7 +151,7 @@ def _bert_tiny() -> tuple[nn.Module, Callable[[], Inputs]]:
 def _vit() -> tuple[nn.Module, Callable[[], Inputs]]:
     from transformers import ViTConfig, ViTModel
 
-    return Hidden(ViTModel(ViTConfig())), _image(3, 224, 224)
+    return Hidden(ViTModel(ViTConfig())), scenes(224, 224)
 
 
 def _gpt2() -> tuple[nn.Module, Callable[[], Inputs]]:
@@ -211,19 +200,6 @@ def _whisper() -> tuple[nn.Module, Callable[[], Inputs]]:
     return Hidden(WhisperModel(config).encoder), _image(80, 3000)
 
 
-def _yolos() -> tuple[nn.Module, Callable[[], Inputs]]:
-    from transformers import YolosConfig, YolosForObjectDetection
-
-    config = YolosConfig(
-        hidden_size=192,
-        num_attention_heads=3,
-        intermediate_size=768,
-        image_size=[224, 224],
-        num_labels=91,
-    )
-    return Detector(YolosForObjectDetection(config)), _image(3, 224, 224)
-
-
 _LLAMA: dict[str, Any] = {**_CAUSAL, "num_key_value_heads": 2, "intermediate_size": 688}
 
 _BUILDERS: dict[str, Builder] = {
@@ -237,7 +213,9 @@ _BUILDERS: dict[str, Builder] = {
     "bloom": _causal("Bloom", **_CAUSAL),
     "falcon": _causal("Falcon", **_CAUSAL),
     "whisper": _whisper,
-    "yolos": _yolos,
+    "yolos": yolos,
+    "detr": lambda: detr(256, 256),
+    "detr_800": lambda: detr(800, 1066),
 }
 
 
