@@ -32,13 +32,14 @@ class X:
 class Case:
     """`args` of a call: X for inputs, tensors for constants, anything else as it is.
 
-    result: which of several results.
+    result: which of several results. plus: the first input is added to the result.
     """
 
     name: str
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...] = ()
     result: int | None = None
+    plus: bool = False
 
     @property
     def inputs(self) -> list[X]:
@@ -61,7 +62,7 @@ class Case:
         if isinstance(found, tuple | list):
             found = found[self.result or 0]
         assert isinstance(found, torch.Tensor)
-        return found
+        return found + inputs[0] if self.plus and inputs else found
 
     def graph(self) -> GraphModule:
         """A graph of this call alone, as export would write it."""
@@ -96,6 +97,11 @@ class Case:
             part = graph.call_function(operator.getitem, (node, index))
             part.meta["val"] = node.meta["val"][index]
             node = part
+        if self.plus:
+            first = next(iter(samples))
+            total = graph.call_function(aten.add.Tensor, (node, first))
+            total.meta["val"] = node.meta["val"] + first.meta["val"]
+            node = total
         graph.output(node)
         return GraphModule(root, graph)
 
@@ -124,9 +130,11 @@ def _fixed(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def _case(name: str, *args: Any, result: int | None = None, **kwargs: Any) -> Case:
+def _case(
+    name: str, *args: Any, result: int | None = None, plus: bool = False, **kwargs: Any
+) -> Case:
     full = name if name == "getitem" else f"aten.{name}" + ("" if "." in name else ".default")
-    return Case(full, args, tuple(kwargs.items()), result)
+    return Case(full, args, tuple(kwargs.items()), result, plus)
 
 
 def _each(names: str, *args: Any, **kwargs: Any) -> list[Case]:
@@ -135,6 +143,7 @@ def _each(names: str, *args: Any, **kwargs: Any) -> list[Case]:
 
 _IMAGE = X((1, 4, 6, 6))
 _ROWS = X((2, 3, 8))
+_INTS, _BOOLS = X((2, 3, 8), -5, 5, torch.int64), X((2, 3, 4), dtype=torch.bool)
 _WEIGHT, _BIAS = _fixed(5, 4, 3, 3), _fixed(5)
 _NORM = (_fixed(4).abs() + 0.5, _fixed(4), _fixed(4), _fixed(4).abs() + 0.5)
 _WIDE = (_IMAGE, _WEIGHT, _BIAS, [2, 2], [1, 1], [1, 1])
@@ -150,7 +159,6 @@ CASES: list[Case] = [
     _case("bmm", X((3, 4, 8)), X((3, 8, 5))),
     _case("baddbmm", _fixed(3, 4, 5), X((3, 4, 8)), X((3, 8, 5))),
     _case("scaled_dot_product_attention", X((1, 2, 5, 8)), X((1, 2, 5, 8)), X((1, 2, 5, 8))),
-    _case("embedding", _fixed(9, 8), X((2, 5), 0, 8, torch.int64)),
     _case("conv1d", X((1, 4, 9)), _fixed(5, 4, 3), _BIAS, [2], [1]),
     _case("conv1d.padding", X((1, 4, 9)), _fixed(5, 4, 4), None, [1], "same"),
     _case("conv2d", *_WIDE),
@@ -178,21 +186,69 @@ CASES: list[Case] = [
     # Sums, norms, functions
     *_each("add.Tensor sub.Tensor mul.Tensor", _ROWS, X((2, 3, 8), -0.3, 0.4)),
     *_each("add.Tensor sub.Tensor mul.Tensor", X((3, 1), -9, 9), _fixed(2, 1, 8)),
-    _case("mean.dim", _ROWS, [-1], True),
-    _case("mean.dim", _IMAGE, [2, 3]),
-    *_each("softmax.int _softmax", X((2, 3, 8), -5, 5), -1, False)[1:],
+    *_each("add.Tensor sub.Tensor mul.Tensor", _INTS, X((3, 1), -9, 9, torch.int64)),
+    *_each("add.Scalar sub.Scalar mul.Scalar div.Scalar div.Tensor rsub.Scalar", _ROWS, -1.5),
+    _case("add.Scalar", _INTS, 7),
+    *_each("div.Tensor", _ROWS, X((3, 8), 0.5, 4.0)),
     _case("softmax.int", X((2, 3, 8), -5, 5), 2),
+    _case("_softmax", X((2, 3, 8), -5, 5), -1, False),
     _case("layer_norm", X((2, 3, 8), -4, 5), [8], _fixed(8), _fixed(8)),
     _case("native_layer_norm", X((2, 3, 8), -4, 5), [8], _fixed(8), None, 1e-5),
+    _case("group_norm", _IMAGE, 2, _fixed(4), _fixed(4), 1e-5),
+    _case("native_group_norm", _IMAGE, None, _fixed(4), 1, 4, 36, 2, 1e-5),
     _case("rms_norm", X((2, 3, 8), -4, 5), [8], _fixed(8), 1e-6),
     *_each("relu relu6", X((2, 3, 8), -5, 9)),
     _case("hardtanh", X((2, 3, 8), -5, 9), -1.5, 4.0),
     _case("clamp", X((2, 3, 8), -5, 9), None, 3.0),
+    _case("clamp", _INTS, -3, 4),
     _case("clamp_min", X((2, 3, 8), -5, 9), -1.0),
     _case("clamp_max", X((2, 3, 8), -5, 9), 2.0),
-    *_each("gelu silu sigmoid tanh exp erf softplus leaky_relu neg", X((2, 3, 8), -4, 4)),
+    *_each("gelu silu sigmoid tanh exp expm1 erf sin cos atan abs neg softplus leaky_relu elu "
+           "hardswish hardsigmoid", X((2, 3, 8), -4, 4)),
+    *_each("sqrt rsqrt reciprocal log log1p", X((2, 3, 8), 0.5, 4)),
     _case("pow.Tensor_Scalar", _ROWS, 3),
-    *_each("mul.Scalar div.Tensor rsub.Scalar", _ROWS, -1.5),
+    _case("pow.Scalar", 2.0, _ROWS),
+    _case("pow.Tensor_Tensor", torch.tensor(1.5), _ROWS),
+    *_each("floor ceil trunc", _ROWS),
+    # Reductions
+    _case("mean.dim", _ROWS, [-1], True),
+    _case("mean.dim", _IMAGE, [2, 3]),
+    _case("mean", _ROWS),
+    _case("sum.dim_IntList", _ROWS, [0, 2]),
+    _case("sum.dim_IntList", _INTS, [1], True),
+    _case("sum.dim_IntList", _BOOLS, [1]),
+    _case("sum", _ROWS),
+    *_each("amax amin", _ROWS, [1, -1]),
+    *_each("amax amin", _INTS, [0], True),
+    *_each("max min", _ROWS),
+    *_each("max.dim min.dim", _ROWS, 1),
+    _case("argmax", _ROWS, -1),
+    _case("argmax", _ROWS, 1, True),
+    _case("any", _BOOLS),
+    _case("any.dim", X((3, 2, 4), 0, 1, torch.int64), -1),
+    _case("any.dims", _BOOLS, [0, 1], True),
+    _case("cumsum", _ROWS, 1),
+    _case("cumsum", X((2, 9), -9, 9, torch.int64), -1),
+    # Comparisons, logic, choice
+    *_each("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", _INTS, 2),
+    *_each("eq.Scalar ne.Scalar", _ROWS, float("-inf")),
+    *_each("lt.Scalar le.Scalar gt.Scalar ge.Scalar", _ROWS, 0.3),
+    *_each("eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor", _INTS,
+           X((3, 1), -5, 5, torch.int64)),
+    *_each("lt.Tensor le.Tensor gt.Tensor ge.Tensor", _ROWS, X((8,), -0.5, 1.0)),
+    *_each("logical_not bitwise_not", _BOOLS),
+    _case("logical_not", X((2, 3, 8), 0, 2, torch.int64)),
+    _case("bitwise_not", _INTS),
+    *_each("logical_and logical_or logical_xor bitwise_and.Tensor bitwise_or.Tensor "
+           "bitwise_xor.Tensor __and__.Tensor __or__.Tensor", _BOOLS, X((4,), dtype=torch.bool)),
+    *_each("bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor", _INTS,
+           X((3, 1), -99, 99, torch.int64)),
+    _case("bitwise_and.Scalar", _INTS, 6),
+    _case("where.self", X((3, 8), dtype=torch.bool), _ROWS, X((2, 1, 8), -1, 1)),
+    _case("where.self", X((3, 8), dtype=torch.bool), X((2, 3, 8), -5, 5, torch.int64),
+          torch.tensor(7)),
+    *_each("maximum minimum", _ROWS, X((3, 1), -1, 1)),
+    *_each("maximum minimum", _INTS, X((3, 1), -3, 3, torch.int64)),
     # Moves
     *_each("view reshape _unsafe_view", _ROWS, [6, 8]),
     _case("flatten.using_ints", _IMAGE, 1),
@@ -204,8 +260,9 @@ CASES: list[Case] = [
     _case("transpose.int", _ROWS, 0, -1),
     _case("t", X((3, 8))),
     _case("slice.Tensor", _ROWS, 2, 1, -2),
+    _case("slice.Tensor", X((2, 7, 3)), 1, 1, 7, 4),
+    _case("slice.Tensor", X((2, 9, 3), -99, 99, torch.int64), 1, 0, 9, 2),
     _case("select.int", _ROWS, 1, -1),
-    _case("index.Tensor", _ROWS, [None, None, torch.tensor([5, 0, 1, -1])]),
     _case("split.Tensor", X((2, 7, 3)), 3, 1, result=2),
     _case("split_with_sizes", X((2, 7, 3)), [2, 5], 1, result=1),
     _case("chunk", X((2, 7, 3)), 2, 1, result=0),
@@ -213,9 +270,27 @@ CASES: list[Case] = [
     _case("cat", [X((2, 3)), X((2, 2), -7, 7), _fixed(2, 4)], -1),
     _case("expand", X((3, 1)), [2, 3, 4]),
     _case("repeat", X((2, 3)), [2, 1, 3]),
+    _case("cat", [X((2, 3), 0, 9, torch.int64), X((1, 3), 0, 9, torch.int64)]),
+    _case("stack", [X((2, 3)), X((2, 3), -7, 7)], 1),
+    _case("flip", _ROWS, [0, -1]),
+    _case("copy", _ROWS, X((3, 1))),
     *_each("clone alias contiguous detach lift_fresh_copy _to_copy", _ROWS),
     _case("dropout", _ROWS, 0.1, False),
-    _case("to.dtype", _ROWS, torch.float32),
-    _case("type_as", _ROWS, _fixed(1)),
+    _case("to.dtype", _INTS, torch.float32),
+    _case("to.dtype", _BOOLS, torch.float32),
+    _case("to.dtype", X((2, 3, 8), -4.9, 4.9), torch.int64),
+    _case("_to_copy", _INTS, dtype=torch.bool),
+    _case("type_as", _BOOLS, torch.tensor(1)),
+    # Values by indices
+    _case("embedding", _fixed(9, 8), X((2, 5), 0, 8, torch.int64)),
+    _case("index.Tensor", _ROWS, [None, None, torch.tensor([5, 0, 1, -1])]),
+    _case("index.Tensor", X((4, 5, 3)), [None, X((2, 3), -5, 4, torch.int64)]),
+    _case("index_select", X((4, 5, 3)), 2, X((6,), 0, 2, torch.int64)),
+    _case("gather", X((4, 5, 3)), 1, X((4, 2, 3), 0, 4, torch.int64)),
+    # Constants of a value's shape: added to it
+    _case("full_like", _ROWS, 1.5, plus=True),
+    *_each("zeros_like ones_like", _ROWS, plus=True),
+    *_each("new_zeros new_ones", _ROWS, [3, 8], plus=True),
+    _case("new_full", _ROWS, [8], -0.5, plus=True),
     _case("getitem", X((2, 7, 3)), 3, 1, result=1),
 ]  # fmt: skip

@@ -129,13 +129,25 @@ def layer_norm(node: Node) -> str:
     return "" if last else f"layer norm over {list(sizes)}: only the last dimension"
 
 
-def step(node: Node) -> str:
-    by = argument(node, 4, "step", 1)
-    return "" if by == 1 else f"slice with step {by}: only 1"
+def dropout(node: Node) -> str:
+    training = node.target is aten.dropout.default and bool(node.args[2])
+    return "dropout in training mode" if training else ""
+
+
+def precision(node: Node) -> str:
+    kinds = {torch.float32, torch.bool}
+    for at in (node, *node.all_input_nodes):
+        dtype = at.meta["val"].dtype
+        if dtype.is_complex or (dtype.is_floating_point and dtype not in kinds):
+            return f"{dtype}: only float32, integers and bool"
+    return ""
 
 
 def one_index(node: Node) -> str:
     indices = node.args[1]
     assert isinstance(indices, list | tuple)
-    given = [i for i in indices if i is not None]
-    return "" if len(given) == 1 else f"{len(given)} index tensors: only one"
+    given = [i for i in indices if isinstance(i, Node)]
+    if len(given) != 1:
+        return f"{len(given)} index tensors: only one"
+    mask = given[0].meta["val"].dtype is torch.bool
+    return "indices of bool: the result's size depends on them" if mask else ""

@@ -212,11 +212,14 @@ def _products(
 def affine(im: Importer, node: Node, plan: Plan) -> Value:
     """x · a[c] + b[c] with c the second dimension: a batch norm that follows no convolution."""
     (source,) = plan.reads
-    value = im.wide(source)
-    a, b = plan.data["factor"], plan.data["offset"]
+    reach = im.formats.magnitude(source)
+    return scaled(im, node, im.wide(source), plan.data["factor"], plan.data["offset"], reach)
+
+
+def scaled(im: Importer, node: Node, value: Value, a: Float, b: Float, reach: float) -> Value:
+    """x · a[c] + b[c] of an int16 value whose magnitude is at most `reach`."""
     assert isinstance(value.scale, float)
     # One step for which the product, the offset and their sum stay below 2^30.
-    reach = im.formats.magnitude(source)
     step = float(np.max(np.abs(a)) * reach * 1.1 + np.max(np.abs(b))) / (1 << 30)
     step = max(step, float(np.max(np.abs(a))) * value.scale / 32767, 2.0**-60)
     axes = value.layout.axes or tuple(range(len(value.shape)))

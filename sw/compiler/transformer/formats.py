@@ -166,6 +166,12 @@ class Formats:
             return exact(node)
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
 
+    def int16(self, node: Node) -> Format:
+        """int16 with one scale, of integers too: as they are where they fit."""
+        if is_float(node):
+            return self.wide(node)
+        return Format(dtype="int16", scale=max(1.0, HEADROOM * self.magnitude(node) / 32767))
+
     def smoothing(self, node: Node) -> Smoothing:
         """How the linear layers that read `node` quantize it."""
         if node not in self._smoothings:

@@ -1,10 +1,10 @@
 """Views, permutations, parts and concatenations: layouts where they suffice, else moves."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from torch.fx import Node
 
 from sw.compiler.layout import Layout
@@ -12,7 +12,7 @@ from sw.compiler.transformer.importer import Importer, Value, element_count, equ
 from sw.compiler.transformer.sets import Plan, aten
 
 
-def _movable(im: Importer, node: Node, source: Node) -> Value:
+def movable(im: Importer, source: Node) -> Value:
     """An operand with one scale."""
     value = im.value(source)
     if value.channelwise:
@@ -22,7 +22,7 @@ def _movable(im: Importer, node: Node, source: Node) -> Value:
 
 def view(im: Importer, node: Node, plan: Plan) -> Value:
     """To the node's own shape."""
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     shape = tuple(node.meta["val"].shape)
     layout = value.layout.reshape(shape)
     if layout is None:
@@ -33,7 +33,7 @@ def view(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def permute(im: Importer, node: Node, plan: Plan) -> Value:
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     axes = list(range(len(value.shape)))
     if node.target is aten.permute.default:
         axes = [a % len(axes) for a in node.args[1]]
@@ -62,10 +62,37 @@ def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: in
 
 
 def slice_(im: Importer, node: Node, plan: Plan) -> Value:
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     axis, begin, end = (argument(node, i + 1, d) for i, d in enumerate((0, None, None)))
     start, stop, _ = slice(begin, end).indices(value.shape[axis])
-    return part(im, node, value, axis, start, stop - start)
+    by = int(argument(node, 4, 1))
+    if by == 1:
+        return part(im, node, value, axis, start, stop - start)
+    return _strided(im, node, value, axis % len(value.shape), start, -(-(stop - start) // by), by)
+
+
+def _strided(
+    im: Importer, node: Node, value: Value, axis: int, start: int, count: int, by: int
+) -> Value:
+    """Every `by`-th element: the first of each group of `by`, the last one filled up."""
+    value = im.ordered(value)
+    shape = list(value.shape)
+    size = min(count * by, shape[axis] - start)
+    value = im.ordered(part(im, node, value, axis, start, size))
+    tensor = value.tensor
+    if size < count * by:
+        pads = [0] * (2 * len(shape))
+        pads[2 * axis + 1] = count * by - size
+        padding = im.graph.add_constant(f"{node.name}_padding", pads, "shape")
+        fill = im.graph.add_constant(f"{node.name}_fill", [0], im.dtype(value))
+        tensor = im.op(node, "PAD", [tensor, padding, fill])
+    lead, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    tensor = im.reshaped(tensor, (lead, count, by, behind))
+    begin = im.graph.add_constant(f"{node.name}_first", [0] * 4, "shape")
+    extent = im.graph.add_constant(f"{node.name}_extent", [lead, count, 1, behind], "shape")
+    tensor = im.op(node, "SLICE", [tensor, begin, extent])
+    shape[axis] = count
+    return replace(value, tensor=im.reshaped(tensor, shape), layout=Layout.of(shape))
 
 
 def argument(node: Node, index: int, default: Any) -> Any:
@@ -73,33 +100,47 @@ def argument(node: Node, index: int, default: Any) -> Any:
     return node.args[index] if len(node.args) > index else default
 
 
-def index(im: Importer, node: Node, plan: Plan) -> Value:
-    """Constant indices along one axis: parts, put together where they are not in a row."""
-    value = _movable(im, node, plan.reads[0])
-    given = [(i, n) for i, n in enumerate(node.args[1]) if n is not None]
-    known = im.constant(given[0][1]) if len(given) == 1 else None
-    im.require(
-        known is not None and known.ndim == 1 and not isinstance(value.scale, np.ndarray),
-        node,
-        "indices must be a constant vector along one axis",
-    )
-    assert known is not None
-    axis, size = given[0][0], value.shape[given[0][0]]
-    value = im.ordered(value)
-    at = [int(v) % size for v in known]
+def pieces(
+    im: Importer, node: Node, value: Value, axis: int, at: Sequence[int], most: int
+) -> Value | None:
+    """The elements `at` of a dimension as runs side by side; None for more than `most` runs."""
     starts = [i for i, v in enumerate(at) if i == 0 or v != at[i - 1] + 1]
-    pieces = [
+    if len(starts) > most:
+        return None
+    value = im.ordered(value)
+    parts = [
         im.ordered(part(im, node, value, axis, at[i], stop - i))
         for i, stop in zip(starts, [*starts[1:], len(at)], strict=True)
     ]
-    if len(pieces) == 1:
-        return pieces[0]
-    out = im.op(node, "CONCAT", [p.tensor for p in pieces], {"axis": axis})
+    if len(parts) == 1:
+        return parts[0]
+    out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": axis})
     return replace(value, tensor=out, layout=Layout.of(tuple(node.meta["val"].shape)))
 
 
+def flip(im: Importer, node: Node, plan: Plan) -> Value:
+    """REVERSE of each dimension."""
+    value = movable(im, plan.reads[0])
+    order = value.layout.axes or tuple(range(len(value.shape)))
+    value = im.ordered(value, order)
+    tensor = value.tensor
+    for axis in node.args[1]:
+        at = order.index(axis % len(order))
+        tensor = im.op(node, "REVERSE", [tensor], {"axis": at})
+    return replace(value, tensor=tensor)
+
+
+def copy(im: Importer, node: Node, plan: Plan) -> Value:
+    """The second operand in the shape of the first."""
+    source = node.args[1]
+    value = im.get(source, im.formats.wide(node)) if im.constant(source) is not None else (
+        movable(im, source)
+    )  # fmt: skip
+    return _expanded(im, node, value)
+
+
 def select(im: Importer, node: Node, plan: Plan) -> Value:
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     axis, index = node.args[1:3]
     return _dropped(im, part(im, node, value, axis, index % value.shape[axis], 1), axis)
 
@@ -113,7 +154,7 @@ def _dropped(im: Importer, value: Value, axis: int) -> Value:
 
 def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
     """split, chunk: parts along an axis, as the node's own results say."""
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     axis = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
     parts, start = [], 0
     for piece in node.meta["val"]:
@@ -124,7 +165,7 @@ def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
 
 
 def unbind(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
-    value = _movable(im, node, plan.reads[0])
+    value = movable(im, plan.reads[0])
     axis = node.args[1] if len(node.args) > 1 else 0
     parts = (part(im, node, value, axis, i, 1) for i in range(value.shape[axis]))
     return tuple(_dropped(im, p, axis) for p in parts)
@@ -154,6 +195,19 @@ def cat(im: Importer, node: Node, plan: Plan) -> Value:
     )
 
 
+def stack(im: Importer, node: Node, plan: Plan) -> Value:
+    """CONCAT of parts with one more dimension."""
+    want = im.formats.of(node)
+    if want.dtype == "int32" or not isinstance(want.scale, float):
+        want = im.formats.wide(node)
+    shape = tuple(node.meta["val"].shape)
+    axis = int(argument(node, 1, 0)) % len(shape)
+    own = tuple(1 if i == axis else s for i, s in enumerate(shape))
+    parts = [im.reshaped(im.ordered(im.get(o, want)).tensor, own) for o in node.args[0]]
+    out = im.op(node, "CONCAT", parts, {"axis": axis}) if len(parts) > 1 else parts[0]
+    return Value(tensor=out, layout=Layout.of(shape), scale=want.scale, zero_point=want.zero_point)
+
+
 def _size(node: Node) -> int:
     size: int = node.meta["val"].numel()
     return size
@@ -161,7 +215,10 @@ def _size(node: Node) -> int:
 
 def expand(im: Importer, node: Node, plan: Plan) -> Value:
     """TILE of the dimensions that grow; none of them for sums and products, which broadcast."""
-    value = _movable(im, node, plan.reads[0])
+    return _expanded(im, node, movable(im, plan.reads[0]))
+
+
+def _expanded(im: Importer, node: Node, value: Value) -> Value:
     shape = tuple(node.meta["val"].shape)
     if shape == value.shape:
         return value
@@ -171,7 +228,7 @@ def expand(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def repeat(im: Importer, node: Node, plan: Plan) -> Value:
-    value = im.ordered(_movable(im, node, plan.reads[0]))
+    value = im.ordered(movable(im, plan.reads[0]))
     times = list(node.args[1])
     return tiled(im, node, value, equal_ranks(value.shape, len(times)), times)
 

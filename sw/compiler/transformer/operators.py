@@ -15,9 +15,12 @@ from sw.compiler.transformer import (
     checks,
     convolutions,
     elementwise,
+    gathers,
+    logic,
     moves,
     pools,
     products,
+    reductions,
 )
 from sw.compiler.transformer.importer import Rule
 
@@ -54,6 +57,7 @@ class Pcc:
 
 
 EXACT, ROUNDED = Steps(0), Steps(1)
+EXACT_OR_ONE = Steps(2)
 
 FLOAT, NUMBERS, ANY, INTS, BOOLS = "float", "float, int", "float, int, bool", "int", "bool"
 
@@ -111,8 +115,6 @@ ROWS: tuple[Operator, ...] = (
            constants=(0,)),
     *_rows(products.attention, FLOAT, Pcc(0.999), "scaled_dot_product_attention",
            limits="four dimensions", check=checks.attention),
-    *_rows(products.embedding, INTS, ROUNDED, "embedding", limits="constant table",
-           constants=(0,)),
     *_rows(convolutions.convolution, FLOAT, Pcc(0.999), "conv1d", "conv2d", "conv1d.padding",
            "conv2d.padding", limits=_WEIGHTS, check=checks.convolution, constants=(1,)),
     *_rows(
@@ -148,48 +150,112 @@ ROWS: tuple[Operator, ...] = (
     ),
     *_rows(pools.constant_pad, FLOAT, ROUNDED, "constant_pad_nd"),
     # Sums, norms, functions
-    *_rows(elementwise.add, FLOAT, ROUNDED, "add.Tensor", limits="alpha=1", check=checks.alpha),
-    *_rows(elementwise.sub, FLOAT, ROUNDED, "sub.Tensor", limits="alpha=1", check=checks.alpha),
-    *_rows(elementwise.multiply, FLOAT, ROUNDED, "mul.Tensor"),
-    *_rows(elementwise.mean, FLOAT, ROUNDED, "mean.dim"),
+    *_rows(
+        elementwise.add, NUMBERS, ROUNDED, "add.Tensor", "add.Scalar", limits="alpha=1",
+        check=checks.alpha,
+    ),
+    *_rows(
+        elementwise.sub, NUMBERS, ROUNDED, "sub.Tensor", "sub.Scalar", limits="alpha=1",
+        check=checks.alpha,
+    ),
+    *_rows(elementwise.multiply, NUMBERS, ROUNDED, "mul.Tensor", "mul.Scalar"),
+    *_rows(
+        elementwise.divide, FLOAT, Steps(2), "div.Tensor", "div.Scalar",
+        limits="a number, or a tensor that calibration saw only positive",
+    ),
     *_rows(products.softmax, FLOAT, Pcc(0.999), "softmax.int", "_softmax",
            limits="along the last dimension", check=checks.last_axis),
     *_rows(
         elementwise.layer_norm, FLOAT, Pcc(0.9999), "layer_norm", "native_layer_norm",
-        limits="over the last dimension", check=checks.layer_norm,
+        limits="over the last dimension", check=checks.layer_norm, constants=(2, 3),
     ),
-    *_rows(elementwise.univariate, FLOAT, ROUNDED, "rms_norm", limits="over the last dimension"),
+    *_rows(elementwise.group_norm, FLOAT, Pcc(0.9999), "group_norm",
+           limits="constant parameters", constants=(2, 3)),
+    *_rows(elementwise.group_norm, FLOAT, Pcc(0.9999), "native_group_norm",
+           limits="constant parameters", constants=(1, 2)),
+    *_rows(elementwise.univariate, FLOAT, Pcc(0.9999), "rms_norm",
+           limits="over the last dimension"),
     *_rows(
-        elementwise.bounded, FLOAT, ROUNDED, "relu", "relu6", "hardtanh", "clamp", "clamp_min",
-        "clamp_max",
+        elementwise.bounded, NUMBERS, ROUNDED, "relu", "relu6", "hardtanh", "clamp", "clamp_min",
+        "clamp_max", limits="numbers as bounds",
     ),
     *_rows(
-        elementwise.univariate, FLOAT, Table(), "gelu", "silu", "sigmoid", "tanh", "exp", "erf",
-        "pow.Tensor_Scalar", "mul.Scalar", "rsub.Scalar", "softplus", "leaky_relu", "neg",
+        elementwise.univariate, FLOAT, Table(), "gelu", "silu", "sigmoid", "tanh", "exp", "expm1",
+        "erf", "sin", "cos", "atan", "abs", "neg", "pow.Tensor_Scalar", "pow.Scalar", "rsub.Scalar",
+        "softplus", "leaky_relu", "elu", "hardswish", "hardsigmoid",
     ),
     *_rows(
-        elementwise.univariate, FLOAT, Table(), "div.Tensor", limits="by a number",
+        elementwise.univariate, FLOAT, Table(), "sqrt", "rsqrt", "reciprocal", "log", "log1p",
+        "pow.Tensor_Tensor",
+        limits="as accurate as a table is over the calibrated range: poor near a pole; pow of two "
+        "tensors with one of them a number",
     ),
+    *_rows(logic.floor, FLOAT, EXACT_OR_ONE, "floor"),
+    *_rows(logic.ceil, FLOAT, EXACT_OR_ONE, "ceil"),
+    *_rows(logic.trunc, FLOAT, EXACT_OR_ONE, "trunc"),
+    # Reductions
+    *_rows(reductions.mean, FLOAT, ROUNDED, "mean.dim", "mean"),
+    *_rows(reductions.total, ANY, ROUNDED, "sum.dim_IntList", "sum"),
+    *_rows(reductions.amax, NUMBERS, EXACT, "amax", "max"),
+    *_rows(reductions.amin, NUMBERS, EXACT, "amin", "min"),
+    *_rows(reductions.amax, NUMBERS, EXACT, "max.dim", limits="values only"),
+    *_rows(reductions.amin, NUMBERS, EXACT, "min.dim", limits="values only"),
+    *_rows(reductions.argmax, FLOAT, EXACT, "argmax"),
+    *_rows(reductions.any_, ANY, EXACT, "any", "any.dim", "any.dims"),
+    *_rows(reductions.cumsum, ANY, ROUNDED, "cumsum"),
+    # Comparisons, logic, choice
+    *_rows(logic.COMPARISONS["eq"], ANY, EXACT, "eq.Scalar", "eq.Tensor"),
+    *_rows(logic.COMPARISONS["ne"], ANY, EXACT, "ne.Scalar", "ne.Tensor"),
+    *_rows(logic.COMPARISONS["lt"], ANY, EXACT, "lt.Scalar", "lt.Tensor"),
+    *_rows(logic.COMPARISONS["le"], ANY, EXACT, "le.Scalar", "le.Tensor"),
+    *_rows(logic.COMPARISONS["gt"], ANY, EXACT, "gt.Scalar", "gt.Tensor"),
+    *_rows(logic.COMPARISONS["ge"], ANY, EXACT, "ge.Scalar", "ge.Tensor"),
+    *_rows(logic.logical_not, ANY, EXACT, "logical_not"),
+    *_rows(logic.logical_and, ANY, EXACT, "logical_and"),
+    *_rows(logic.logical_or, ANY, EXACT, "logical_or"),
+    *_rows(logic.logical_xor, ANY, EXACT, "logical_xor"),
+    *_rows(logic.bitwise_not, "int, bool", EXACT, "bitwise_not"),
+    *_rows(logic.bitwise_and, "int, bool", EXACT, "bitwise_and.Tensor", "bitwise_and.Scalar",
+           "__and__.Tensor"),
+    *_rows(logic.bitwise_or, "int, bool", EXACT, "bitwise_or.Tensor", "__or__.Tensor"),
+    *_rows(logic.bitwise_xor, "int, bool", EXACT, "bitwise_xor.Tensor"),
+    *_rows(logic.where, ANY, ROUNDED, "where.self"),
+    *_rows(logic.maximum, NUMBERS, ROUNDED, "maximum"),
+    *_rows(logic.minimum, NUMBERS, ROUNDED, "minimum"),
     # Moves
     *_rows(
         moves.view, ANY, EXACT, "view", "reshape", "_unsafe_view", "flatten.using_ints",
         "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
     ),
     *_rows(moves.permute, ANY, EXACT, "permute", "transpose.int", "t"),
-    *_rows(moves.slice_, ANY, EXACT, "slice.Tensor", limits="step 1", check=checks.step),
+    *_rows(moves.slice_, ANY, EXACT, "slice.Tensor"),
     *_rows(moves.select, ANY, EXACT, "select.int"),
-    *_rows(moves.index, ANY, EXACT, "index.Tensor", limits="constant indices along one dimension",
-           check=checks.one_index),
     *_rows(moves.split, ANY, EXACT, "split.Tensor", "split_with_sizes", "chunk"),
     *_rows(moves.unbind, ANY, EXACT, "unbind.int"),
     *_rows(moves.cat, ANY, ROUNDED, "cat"),
+    *_rows(moves.stack, ANY, ROUNDED, "stack"),
     *_rows(moves.expand, ANY, EXACT, "expand"),
     *_rows(moves.repeat, ANY, EXACT, "repeat"),
+    *_rows(moves.flip, ANY, EXACT, "flip"),
+    *_rows(moves.copy, ANY, ROUNDED, "copy"),
     *_rows(
         elementwise.same, ANY, EXACT, "clone", "alias", "contiguous", "detach", "dropout",
-        "lift_fresh_copy", "_to_copy", "to.dtype", "type_as",
+        "lift_fresh_copy", check=checks.dropout,
     ),
+    *_rows(logic.cast, ANY, ROUNDED, "_to_copy", "to.dtype", "type_as",
+           limits="float32, integers, bool; towards zero", check=checks.precision),
     *_rows(moves.getitem, ANY, EXACT, "getitem"),
+    # Values by indices
+    *_rows(gathers.embedding, NUMBERS, ROUNDED, "embedding"),
+    *_rows(gathers.index, NUMBERS, EXACT, "index.Tensor",
+           limits="integer indices along one dimension", check=checks.one_index),
+    *_rows(gathers.index_select, NUMBERS, EXACT, "index_select"),
+    *_rows(gathers.gather, NUMBERS, EXACT, "gather"),
+    # Constants that take only the shape of what they read
+    *_rows(
+        elementwise.same, ANY, ROUNDED, "full_like", "zeros_like", "ones_like", "new_zeros",
+        "new_ones", "new_full",
+    ),
 )  # fmt: skip
 
 TABLE = {row.name: row for row in ROWS}
@@ -204,6 +270,7 @@ _GROUPS: dict[str, Rule] = {
     "linear": products.linear,
     "convolution": convolutions.convolution,
     "affine": convolutions.affine,
+    "cast": logic.cast,
 }
 """Rules of groups of nodes (`plan.py`)."""
 

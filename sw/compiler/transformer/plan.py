@@ -18,6 +18,7 @@ from sw.compiler.transformer.sets import (
     BATCH_NORMS,
     BOUNDS,
     LINEAR,
+    SAME,
     UNIVARIATE,
     Plan,
     aten,
@@ -68,6 +69,8 @@ class Planner:
         found = self._bounded(node) or self._univariate(node)
         if found is not None:
             return found
+        if node.target in SAME and not keeps(node):
+            return Plan(rule="cast", reads=self.variable(node)[:1])
         if keeps(node):
             return Plan(rule="same", reads=self.variable(node)[:1])
         weight = linear_weight(node)
@@ -120,7 +123,7 @@ class Planner:
 
     def _univariate(self, node: Node) -> Plan | None:
         root = self.roots.get(node)
-        if root is None:
+        if root is None or not is_float(root):
             return None
         function = self.function(node, root)
         grid = torch.tensor([-3.0, -0.5, 0.25, 1.0, 7.0], dtype=torch.float64)

@@ -262,17 +262,3 @@ def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> s
     return im.graph.add_constant(
         f"{node.name}_mask", np.rint(steps).reshape(equal_ranks(steps.shape, 4)), "int32"
     )
-
-
-def embedding(im: Importer, node: Node, plan: Plan) -> Value:
-    """GATHER of int16 rows."""
-    table, indices = im.constant(node.args[0]), im.value(node.args[1])
-    im.require(table is not None, node, "the table must be a constant")
-    assert table is not None
-    rows, width = table.shape
-    weight = im.quantized(node.name, table, im.formats.wide(node.args[0]))
-    values = im.reshaped(weight.tensor, (1, rows, width))
-    flat = im.reshaped(im.ordered(indices).tensor, (1, element_count(indices.shape)))
-    out = im.op(node, "GATHER", [values, flat])
-    layout = Layout.of((*indices.shape, width))
-    return Value(tensor=im.reshaped(out, layout.shape), layout=layout, scale=weight.scale)

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.errors import CompileError
-from sw.compiler.transformer.sets import LINEAR, SAME, aten
+from sw.compiler.transformer.sets import FILLED, LINEAR, SAME, aten
 
 Float = NDArray[np.float64]
 
+
+HUGE = 1e30
+"""Larger magnitudes are masks."""
 
 ROWS = 128
 """Rows of a value that are kept as samples."""
@@ -25,13 +28,14 @@ _PER_CALL = 16
 class Ranges:
     """By node: largest magnitude, the same by channel (last axis), values that are constant.
 
-    least: the smallest value.
+    least, most: the smallest and the largest value.
 
     rows: samples of the rows of what linear layers read, [up to ROWS, channels].
     """
 
     largest: dict[Node, float] = field(default_factory=dict)
     least: dict[Node, float] = field(default_factory=dict)
+    most: dict[Node, float] = field(default_factory=dict)
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
@@ -42,7 +46,8 @@ def fixed_nodes(module: GraphModule) -> set[Node]:
     fixed: set[Node] = set()
     for node in module.graph.nodes:
         made = node.op not in ("placeholder", "output") and not varies(node)
-        if made and all(n in fixed for n in node.all_input_nodes):
+        filled = node.target in FILLED or all(n in fixed for n in node.all_input_nodes)
+        if made and filled:
             fixed.add(node)
     return fixed
 
@@ -52,6 +57,13 @@ def varies(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
     return random or bool(schema is not None and schema.is_mutable)
+
+
+def _finite(value: torch.Tensor) -> torch.Tensor:
+    """Without what only masks mean: −∞ and the type's lowest value."""
+    if float(value.abs().max()) < HUGE:
+        return value
+    return torch.where(value.abs() < HUGE, value, torch.zeros_like(value))
 
 
 class _Recorder(Interpreter):
@@ -67,7 +79,9 @@ class _Recorder(Interpreter):
             if n in self.fixed:
                 self.ranges.constants[n] = result.detach()
             elif result.is_floating_point() and result.numel():
-                self._record(n, result.detach())
+                self._record(n, _finite(result.detach()))
+            elif result.numel() and not result.is_complex():
+                self._ends(n, result.detach())
         return result
 
     def _record(self, node: Node, value: torch.Tensor) -> None:
@@ -79,9 +93,16 @@ class _Recorder(Interpreter):
             by_channel = np.maximum(seen, by_channel)
         self.ranges.channels[node] = by_channel
         self.ranges.largest[node] = float(self.ranges.channels[node].max())
-        self.ranges.least[node] = min(self.ranges.least.get(node, np.inf), float(value.min()))
+        self._ends(node, value)
         if value.dim() >= 2 and feeds_rows(node):
             self._sample(node, value.reshape(-1, value.shape[-1]))
+
+    def _ends(self, node: Node, value: torch.Tensor) -> None:
+        r, least, most = self.ranges, float(value.min()), float(value.max())
+        r.least[node] = min(r.least.get(node, np.inf), least)
+        r.most[node] = max(r.most.get(node, -np.inf), most)
+        if not value.is_floating_point():
+            r.largest[node] = max(r.largest.get(node, 0.0), abs(least), abs(most))
 
     def _sample(self, node: Node, rows: torch.Tensor) -> None:
         seen = self.ranges.rows.get(node)

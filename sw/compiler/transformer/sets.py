@@ -47,13 +47,27 @@ MOVES = (
     aten.unbind.int,
     operator.getitem,
     aten.cat.default,
+    aten.stack.default,
     aten.repeat.default,
     aten.max_pool2d.default,
     aten.max_pool2d_with_indices.default,
     aten.upsample_nearest2d.vec,
     aten.constant_pad_nd.default,
+    aten.flip.default,
+    aten.index_select.default,
+    aten.gather.default,
 )
 """Operators whose results are some of the values that they read."""
+
+FILLED = (
+    aten.full_like.default,
+    aten.zeros_like.default,
+    aten.ones_like.default,
+    aten.new_zeros.default,
+    aten.new_ones.default,
+    aten.new_full.default,
+)
+"""Constants that take their shape from a value."""
 
 LINEAR = (aten.linear.default, aten.addmm.default, aten.mm.default)
 PRODUCTS = (
@@ -100,6 +114,24 @@ UNIVARIATE = (
     aten.neg.default,
     aten.softplus.default,
     aten.leaky_relu.default,
+    aten.abs.default,
+    aten.sqrt.default,
+    aten.rsqrt.default,
+    aten.reciprocal.default,
+    aten.log.default,
+    aten.log1p.default,
+    aten.expm1.default,
+    aten.sin.default,
+    aten.cos.default,
+    aten.atan.default,
+    aten.pow.Scalar,
+    aten.pow.Tensor_Tensor,
+    aten.add.Scalar,
+    aten.sub.Scalar,
+    aten.div.Scalar,
+    aten.elu.default,
+    aten.hardswish.default,
+    aten.hardsigmoid.default,
     *BOUNDS,
 )
 """Elementwise operators: with one operand that is not a number they are a function of one value."""
@@ -108,6 +140,9 @@ FIRST = (
     aten._native_batch_norm_legit_no_training.default,
     aten.max_pool2d_with_indices.default,
     aten.native_layer_norm.default,
+    aten.native_group_norm.default,
+    aten.max.dim,
+    aten.min.dim,
 )
 """Operators with several results, of which the first is imported."""
 
