@@ -108,7 +108,7 @@ format: venv ## Let ruff format and mend what it can
 	$(PY) -m ruff format .
 
 .PHONY: docs
-docs: venv ## Regenerate docs/isa.md and docs/registers.md from spec/
+docs: venv ## Regenerate docs/isa.md, docs/registers.md and docs/operators.md
 	@$(PY) -m sw.runtime.docgen
 
 .PHONY: doctor

@@ -267,9 +267,11 @@ def test_scaling_costs_no_operator() -> None:
 def test_an_unknown_operator_is_named_with_its_line() -> None:
     class Odd(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cumsum(x, 1)
+            return torch.cumprod(x, 1)
 
-    with pytest.raises(CompileError, match=r"aten.cumsum.default is not supported(.|\n)*cumsum\(x"):
+    with pytest.raises(
+        CompileError, match=r"aten.cumprod.default is not supported(.|\n)*cumprod\(x"
+    ):
         import_float(Odd(), (torch.randn(2, 3),))
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/isa.md and docs/registers.md from `spec`: `python -m sw.runtime.docgen [DIR]`."""
+"""Writes the generated pages of docs/: `python -m sw.runtime.docgen [DIR]`."""
 
 import enum
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 from spec import isa, memmap
 from spec.isa import TABLE, Field, Format, Group
 from spec.memmap import REGISTERS, Register
+from sw.runtime.docgen_operators import operators_page
 
 _NOTE = "<!-- Generated from spec/ by sw/runtime/docgen.py (make docs); do not edit. -->"
 _FIELD_ENUMS = (isa.Point, isa.Space, isa.DType, isa.Scale, isa.Alu, isa.Reduce, isa.Table)
@@ -120,7 +121,7 @@ def _register_row(register: Register) -> str:
     return f"| {register.offset:#05x} | `{register.name}` | {register.access} | {register.doc} |"
 
 
-PAGES = {"isa.md": isa_page, "registers.md": registers_page}
+PAGES = {"isa.md": isa_page, "registers.md": registers_page, "operators.md": operators_page}
 
 
 def main(folder: Path) -> None:

@@ -35,7 +35,9 @@ class Steps:
     count: float
 
     def __str__(self) -> str:
-        return f"error ≤ {self.count:g} steps" if self.count else "exact"
+        if not self.count:
+            return "exact"
+        return f"error ≤ {self.count:g} step" + "s" * (self.count > 1)
 
 
 @dataclass(frozen=True, slots=True)
