@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attention_graphs import attention
 from compiler_graphs import random_inputs
 from epilogue_graphs import gelu, products, residual
 from numpy.typing import NDArray
@@ -45,6 +46,14 @@ def test_operator_on_the_rtl_is_exact(device: RtlDevice, kind: str) -> None:
             g = BUILDERS[kind.lower()](rng)
             inputs = random_inputs(g, seed)
         check(device, g, inputs, seed, f"{kind}, seed {seed}")
+
+
+def test_attention_in_place_is_exact(device: RtlDevice) -> None:
+    for seed in range(FIRST, FIRST + 4 * COUNT):
+        rng = np.random.default_rng(seed)
+        sizes = [int(n) for n in rng.integers(1, (3, 4, 20, 20, 20))]
+        g = attention(rng, *sizes)
+        check(device, g, random_inputs(g, seed), seed, f"attention {sizes}, seed {seed}")
 
 
 @pytest.mark.parametrize("kind", ["pointwise", "conv", "matmul"])
