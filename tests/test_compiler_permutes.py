@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from attention_graphs import attention
+from attention_graphs import attention, permuted, product
 from compiler_graphs import assert_compiles_exactly, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from golden_model import Machine
 from spec import preset
 from sw.compiler.interpreter import run_graph
-from sw.compiler.layers import ConvLayer
+from sw.compiler.layers import ConvLayer, MoveLayer
 from sw.compiler.pipeline import run_stages
+from sw.compiler.tosa import Graph
 
 presets = st.sampled_from(["tiny", "rect", "odd", "default"])
 seeds = st.integers(0, 1 << 30)
@@ -39,3 +40,51 @@ def test_no_operand_of_attention_is_moved(name: str, seed: int) -> None:
     got, want = Machine(preset(name)).run(made.image, inputs), run_graph(g, inputs)
     for key, array in want.items():
         np.testing.assert_array_equal(got[key], array)
+
+
+def test_keys_of_several_images_are_copied_in_runs() -> None:
+    """Images and heads are not one stride: three operands and the result are copied, by channels."""
+    g = attention(np.random.default_rng(0), 2, 3, 16, 24, 32)
+    made = run_stages(g, preset("default"))
+    moves = [layer for layer in made.layers.layers if isinstance(layer, MoveLayer)]
+    assert len(moves) == 4
+    for move in moves:
+        assert move.source_shape[-1] == 32 and move.source_strides[-1] == 1
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+def test_what_others_read_too_is_transposed_in_memory() -> None:
+    g = Graph(name="shared")
+    x, y = g.add_input("x", (2, 20, 24)), g.add_input("y", (2, 8, 20))
+    both = permuted(g, x, 0, 2, 1)
+    out = product(g, y, permuted(g, both, 0, 2, 1), 0.01, (1, -2))
+    g.outputs = [out, both]
+    made = run_stages(g, preset("tiny"))
+    assert [type(layer) for layer in made.layers.layers].count(MoveLayer) == 1
+    assert assert_compiles_exactly(g, preset("tiny"), random_inputs(g)) > 0
+
+
+def test_without_transposed_weights_columns_are_gathered() -> None:
+    config = preset("tiny").with_settings({"transposed_weights": "false"})
+    g = attention(np.random.default_rng(3), 1, 2, 12, 20, 8)
+    made = run_stages(g, config)
+    layers = made.layers.layers
+    assert sum(isinstance(layer, MoveLayer) for layer in layers) == 1
+    assert not any(layer.transposed for layer in layers if isinstance(layer, ConvLayer))
+    assert assert_compiles_exactly(g, config, random_inputs(g)) > 0
+
+
+@given(name=presets, seed=seeds, perms=st.permutations(range(3)))
+@settings(max_examples=15, deadline=None)
+def test_elementwise_results_are_written_permuted(name: str, seed: int, perms: list[int]) -> None:
+    """A chain, and a product with a sum behind it, before a TRANSPOSE that is an output."""
+    rng = np.random.default_rng(seed)
+    n, h, k, w = (int(v) for v in rng.integers(1, (4, 12, 12, 24)))
+    g = Graph(name="written")
+    a, b = g.add_input("a", (n, h, k)), g.add_input("b", (n, k, w))
+    out = product(g, a, b, 0.01, (0, 0))
+    factor = g.add_op("REDUCE_MAX", [g.add_input("f", (n, h, w), "int32")], {"axis": 2})
+    many = g.add_op("SUB", [g.add_input("s", (n, h, w), "int32"), factor])
+    g.outputs = [permuted(g, out, *perms), permuted(g, many, *perms)]
+    g.verify()
+    assert assert_compiles_exactly(g, preset(name), random_inputs(g, seed)) > 0

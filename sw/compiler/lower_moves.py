@@ -1,8 +1,10 @@
 """Lowering of the operators that only move data. Views cost nothing, the others are MoveLayers."""
 
+from dataclasses import replace
+
 from sw.compiler.layers import ITEM, MoveLayer, dense
 from sw.compiler.lower_base import LayerBuilder
-from sw.compiler.storage import row_major, to_nhwc
+from sw.compiler.storage import Placed, reshaped, row_major, to_nhwc
 from sw.compiler.tosa import Op
 
 Dim = tuple[int, int, int, int, int]
@@ -15,9 +17,34 @@ class MoveLowering(LayerBuilder):
 
     def alias(self, op: Op) -> None:
         """RESHAPE, IDENTITY or SLICE: a view, of a copy if its elements lie too far apart."""
-        if not self.storage.alias(op):
+        if self.storage.alias(op):
+            return
+        if not (self.permutes.only_products(op.outputs[0]) and self._copied_by_runs(op)):
             self.copy(op.inputs[0], f"{op.name}.copy", op.source)
-            self.storage.alias(op)
+        self.storage.alias(op)
+
+    def _copied_by_runs(self, op: Op) -> bool:
+        """Copy the operand of a RESHAPE with the dimension whose elements are neighbours last, in
+        which products read it as well; False if the result would be no view of that.
+        """
+        name = op.inputs[0]
+        placed = self.storage.get(name)
+        order = sorted(range(len(placed.shape)), key=lambda i: placed.strides[i] == placed.item)
+        shape = tuple(placed.shape[i] for i in order)
+        dense = Placed(
+            root=name,
+            shape=shape,
+            strides=row_major(shape, placed.item),
+            offset=0,
+            item=placed.item,
+        )
+        back = tuple(order.index(i) for i in range(len(order)))
+        if reshaped(dense.permuted(back), self.graph.tensors[op.outputs[0]].shape) is None:
+            return False
+        root = self.storage.add_copy(name)
+        self.move(name, root, f"{op.name}.copy", op.source, tuple(order))
+        self.storage.placed[name] = replace(dense.permuted(back), root=root)
+        return True
 
     def transpose(self, op: Op) -> None:
         """TRANSPOSE, gathered in the order of the result, unless products read it as it lies."""
