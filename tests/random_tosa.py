@@ -252,7 +252,7 @@ def _transpose_conv2d(case: _Case) -> None:
     for i, (size, kernel, stride) in enumerate(((h, kh, sy), (w, kw, sx))):
         reach = (size - 1) * stride + kernel
         for side in (2 * i, 2 * i + 1):
-            pad[side] = int(rng.integers(max(1 - kernel, -(reach - 1) // 2), 3))
+            pad[side] = int(rng.integers(max(1 - kernel, -((reach - 1) // 2)), 3))
     ic, oc = int(rng.integers(1, 5)), int(rng.integers(1, 5))
     x = case.input((int(rng.integers(1, 3)), h, w, ic), "int8")
     operands = [x, *_weights(case, ic, (oc, kh, kw, ic), oc)]

@@ -43,7 +43,7 @@ def test_no_operand_of_attention_is_moved(name: str, seed: int) -> None:
 
 
 def test_keys_of_several_images_are_copied_in_runs() -> None:
-    """Images and heads are not one stride: three operands and the result are copied, by channels."""
+    """Images and heads are not one stride: four copies, by channels."""
     g = attention(np.random.default_rng(0), 2, 3, 16, 24, 32)
     made = run_stages(g, preset("default"))
     moves = [layer for layer in made.layers.layers if isinstance(layer, MoveLayer)]
