@@ -79,13 +79,16 @@ def node_cycles(node: Node, config: NpuConfig) -> float:
     if node.opcode is Opcode.DEPTHWISE:
         columns = (values["outputs"] - 1) * values["stride"] + values["kernel_cols"]
         return float(steps * columns * values["kernel_rows"])
-    return vector_cycles(values, config)
+    same = all(node.bases.get(x) is node.bases.get("a_base") for x in ("a_base", "b_base"))
+    same = same and values.get("a_base", 0) == values.get("b_base", 0)
+    same = same and all(loop.get("a", 0) == loop.get("b", 0) for loop in loops)
+    return vector_cycles(values, config, same=same)
 
 
-def vector_cycles(values: Mapping[str, Any], config: NpuConfig) -> float:
+def vector_cycles(values: Mapping[str, Any], config: NpuConfig, *, same: bool = False) -> float:
     """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words.
 
-    In a reduction only its last step writes.
+    In a reduction only its last step writes. `same`: B is A, whose words are then read twice.
     """
     loops = values["loop"]
     lanes = values.get("lanes", config.cols)
@@ -94,10 +97,13 @@ def vector_cycles(values: Mapping[str, Any], config: NpuConfig) -> float:
     counts = [loop.get("count", 1) for loop in loops]
     written = math.prod(n for i, n in enumerate(counts) if not chosen >> i & 1)
     uses_b = values.get("a_scale") is Scale.OPERAND or not Alu(values.get("alu", Alu.PASS)).unary
+    uses_b = uses_b and not values.get("b_none")
     read = max(
         _words(values, "a", lanes, config),
-        _words(values, "b", lanes, config) if uses_b and not values.get("b_none") else 1,
+        _words(values, "b", lanes, config) if uses_b else 1,
     )
+    if same and uses_b and values.get("a_space", Space.SPAD) is not Space.ACC:
+        read *= 2
     write = _words(values, "o", lanes, config)
     return float(max(math.prod(counts) * read, written * write))
 

@@ -96,13 +96,29 @@ def _sized(
     wide = tile[-1] >= config.cols or product is not None
     held = [acc and r.acc and wide for r in layer.registers]
     pairs = list(zip(layer.registers, held, strict=True))
+    slots = tuple(count if i in moved else 1 for i in range(len(pairs)))
     return MapPlan(
         tile=tile,
-        nbytes=tuple(0 if h else -(-r.nbytes(tile) // word) * word for r, h in pairs),
-        slots=tuple(count if i in moved else 1 for i in range(len(pairs))),
+        nbytes=tuple(
+            0 if h else word * _padded(-(-r.nbytes(tile) // word), n, config)
+            for (r, h), n in zip(pairs, slots, strict=True)
+        ),
+        slots=slots,
         vectors=tuple(r.vectors(tile, config.cols) if h else 0 for r, h in pairs),
         operands=operands,
     )
+
+
+def _padded(words: int, slots: int, config: NpuConfig) -> int:
+    """Words of a buffer such that its neighbour begins in other banks: steps read A and B in the
+    same cycles.
+    """
+    banks = config.banks
+    for more in range(banks):
+        apart = slots * (words + more)
+        if 0 < (apart + apart // banks + apart // banks**2) % banks <= banks // 2:
+            return words + more
+    return words
 
 
 def _largest(

@@ -287,8 +287,11 @@ class _Simplifier:
         for value in list(self.builder.sources):
             reads = [s for s, x in self._reads(value) if x == "a" and "a_type" not in s.values]
             words = value.kind.bytes
-            pays = words + len(reads) < words * len(reads)
-            if not pays or value.shape[-1] < self.cols or not self.builder.steps:
+            # The same words as A and as B are read one after the other.
+            squares = sum(s.b is value for s in reads)
+            before = words * (len(reads) + squares)
+            after = words * (1 + squares) + len(reads) - squares
+            if after >= before or value.shape[-1] < self.cols or not self.builder.steps:
                 continue
             if _count(value) < max(_count(s.out) for s in self.builder.steps):
                 continue
