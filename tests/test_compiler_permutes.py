@@ -14,7 +14,7 @@ from sw.compiler.layers import ConvLayer, MoveLayer
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 
-presets = st.sampled_from(["tiny", "rect", "odd", "default"])
+presets = st.sampled_from(["tiny", "small", "rect", "odd", "default", "large"])
 seeds = st.integers(0, 1 << 30)
 
 
