@@ -75,7 +75,7 @@ def node_cycles(node: Node, config: NpuConfig) -> float:
         return steps * max(1.0, values["run"] / config.bus_bytes)
     if node.opcode is Opcode.MATRIX:
         folds = iterations(loops, values["fold_loops"])
-        return max(steps, folds * config.rows)
+        return max(steps, folds * (config.cols if values.get("transposed") else config.rows))
     if node.opcode is Opcode.DEPTHWISE:
         columns = (values["outputs"] - 1) * values["stride"] + values["kernel_cols"]
         return float(steps * columns * values["kernel_rows"])
