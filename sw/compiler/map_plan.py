@@ -62,7 +62,7 @@ def plan_map(layer: MapLayer, config: NpuConfig, room: Room) -> MapPlan:
             fitting = [
                 plan
                 for pieces in PIECES
-                if (plan := _largest(layer, config, room.buffer_bytes, count, pieces, acc))
+                if (plan := _largest(layer, config, room, count, pieces, acc))
             ]
             found += [_costed(layer, config, plan) for plan in fitting]
             if fitting:
@@ -122,7 +122,7 @@ def _padded(words: int, slots: int, config: NpuConfig) -> int:
 
 
 def _largest(
-    layer: MapLayer, config: NpuConfig, room: int, count: int, pieces: int, acc: bool
+    layer: MapLayer, config: NpuConfig, room: Room, count: int, pieces: int, acc: bool
 ) -> MapPlan | None:
     """A tile that grows from the innermost dimension outwards until the room is full."""
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
@@ -131,7 +131,9 @@ def _largest(
     def fits(d: int, n: int) -> bool:
         grown = (*tile[:d], n, *tile[d + 1 :])
         plan = _sized(layer, config, grown, count, acc)
-        fit = plan.spad_bytes <= room and plan.acc_vectors <= config.acc_vectors
+        # A product beside it leaves it the last bank.
+        vectors = config.acc_bank if room.beside else config.acc_vectors
+        fit = plan.spad_bytes <= room.buffer_bytes and plan.acc_vectors <= vectors
         return fit and math.prod(grown) <= MAX_EXTENT * config.cols // 2
 
     if not fits(0, tile[0]):

@@ -30,6 +30,7 @@ from sw.compiler.interleave import interleave
 from sw.compiler.layers import LayerProgram
 from sw.compiler.lower import lower
 from sw.compiler.ordering import Channel, Order
+from sw.compiler.overlap import delay_products, let_overlap
 from sw.compiler.passes import run_passes
 from sw.compiler.residency import Residency, Room, check_residency, choose
 from sw.compiler.schedule import schedule
@@ -85,6 +86,8 @@ def _passes(c: Compilation) -> None:
 
 def _lower(c: Compilation) -> None:
     c.layers = lower(c.graph, c.config, c.fold)
+    if c.on_chip and not c.keep_all:
+        c.layers = delay_products(c.layers, c.config)
 
 
 def _check_layers(c: Compilation) -> None:
@@ -99,6 +102,7 @@ def _residency(c: Compilation) -> None:
     if c.on_chip and not c.keep_all:
         c.residency = choose(c.layers, c.config, c.planner.cost)
         let_flow(c.layers, c.residency, c.planner.cost)
+        let_overlap(c.layers, c.residency, c.planner.cost)
     else:
         c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
 

@@ -32,7 +32,7 @@ class Room:
     """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
-    `beside`: a product next to a depthwise layer, or the reverse: they take turns in the banks of
+    `beside`: a product next to a depthwise layer or a chain, or the reverse: they take turns in the banks of
     the accumulator, the product in the first and third. `parts`: into how many the scratchpad is
     cut, so that neighbours that run at the same time lie side by side. `rowwise`: the layer follows
     the one before it row by row (see `flow`).
