@@ -36,6 +36,25 @@ def gelu(g: Graph, x: str) -> str:
     return rescale(g, y, scales(g, y, 0.00003, True), -100)
 
 
+def by_row(kind: str, *, bias: bool, reshaped: bool, dtype: str = "int8") -> Graph:
+    """A product times one int32 a row, plus a constant per channel, RESCALE per channel."""
+    g = Graph()
+    lead = (2, 11) if kind == "matmul" else (1, 11, 2)
+    lead = (1, *lead) if reshaped else lead
+    rows = g.add_op("ABS", [g.add_input("rows", (*lead, 1), "int32")])
+    y, shape = products(g, kind, 11, 20, 37), (*lead, 37)
+    if reshaped:
+        y = g.add_op("RESHAPE", [y, g.add_constant("shape", shape, "shape")])
+    shift = g.add_constant("shift", [13], "int8")
+    y = g.add_op("MUL", [y, rows, shift])
+    if bias:
+        at = (*(1 for _ in shape[:-1]), shape[-1])
+        steps = np.random.default_rng(3).integers(-1 << 20, 1 << 20, at)
+        y = g.add_op("ADD", [g.add_constant("more", steps, "int32"), y])
+    g.outputs = [rescale(g, y, scales(g, y, 0.0001, True), 0, dtype)]
+    return g
+
+
 def residual(*, reshaped: bool, turned: bool = False, reads: int = 1) -> Graph:
     """RESCALE(product) + RESCALE(r) as int32, and a RESCALE to int16, in a shape of rank 3."""
     g = Graph()

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from compiler_graphs import assert_compiles_exactly, random_inputs, rescale
-from epilogue_graphs import gelu, products, residual, scales
+from epilogue_graphs import by_row, gelu, products, residual, scales
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import Table
-from sw.compiler.layers import ConvLayer, Layer
+from sw.compiler.layers import ConvLayer, Factor, Layer
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 
@@ -89,6 +89,27 @@ def test_sum_of_int32_is_part_of_the_product(reshaped: bool, turned: bool, confi
     assert isinstance(layer, ConvLayer) and layer.residual is not None
     assert layer.ops == ("CONV2D", "RESCALE", "ADD", "RESCALE")
     assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 12 * 2 * 24
+
+
+@pytest.mark.parametrize("config", list(PRESETS))
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", ["pointwise", "matmul"])
+def test_factor_of_a_row_is_part_of_the_product(kind: str, bias: bool, config: str) -> None:
+    g = by_row(kind, bias=bias, reshaped=kind == "matmul")
+    *_, layer = layers_of(g, config)
+    assert isinstance(layer, ConvLayer) and isinstance(layer.residual, Factor)
+    assert len(layer.epilogue.passes) == 1 + bias
+    assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 2 * 11 * 37
+
+
+def test_factor_that_comes_later_is_not_fused() -> None:
+    """It is made from the product's own results."""
+    g = Graph()
+    y = products(g, "matmul", 6, 9, 8)
+    rows = g.add_op("REDUCE_MAX", [y], {"axis": 2})
+    g.outputs = [g.add_op("MUL", [y, rows, g.add_constant("shift", [20], "int8")])]
+    assert not any(isinstance(getattr(x, "residual", None), Factor) for x in layers_of(g))
+    assert_compiles_exactly(g, preset("tiny"), random_inputs(g))
 
 
 def test_int32_operand_with_another_reader_is_not_fused() -> None:

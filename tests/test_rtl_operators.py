@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from attention_graphs import attention
 from compiler_graphs import random_inputs
-from epilogue_graphs import gelu, products, residual
+from epilogue_graphs import by_row, gelu, products, residual
 from numpy.typing import NDArray
 from random_ops import BUILDERS
 from random_tosa import CASES, random_graph
@@ -66,6 +66,12 @@ def test_several_passes_behind_a_product_are_exact(device: RtlDevice, kind: str)
 def test_a_sum_of_int32_behind_a_product_is_exact(device: RtlDevice) -> None:
     g = residual(reshaped=True)
     check(device, g, random_inputs(g), 2, "sum")
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_factor_of_each_row_behind_a_product_is_exact(device: RtlDevice, bias: bool) -> None:
+    g = by_row("matmul", bias=bias, reshaped=True)
+    check(device, g, random_inputs(g), 3, "factor")
 
 
 def check(

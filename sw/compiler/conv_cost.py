@@ -153,7 +153,7 @@ class ConvCost:
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
         pixels, bus = geo.n * geo.oh * geo.ow, config.bus_bytes
         out = 0 if self.held_out else pixels * geo.oc * geo.output.item
-        added = 0 if self.added is None else pixels * geo.oc * self.added.item
+        added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
         units = tiles * many * groups * -(-cut.group // cut.span)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * groups * many * LOAD_BYTES

@@ -3,10 +3,10 @@
 from typing import Any
 
 from spec.isa import Alu, DType, Scale, Space
-from sw.compiler.layers import Epilogue, Operand, Residual
+from sw.compiler.layers import Epilogue, Factor, Operand, Residual
 
 
-def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[str, Any]:
+def accumulator_values(epilogue: Epilogue, residual: Residual | Factor | None) -> dict[str, Any]:
     """Fields of a VECTOR that takes A from the accumulator and writes the scratchpad.
 
     Bases, lanes and loops are the caller's.
@@ -17,7 +17,6 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
         "a_zp": epilogue.input_zp,
         "alu": Alu.PASS,
         "bias": int(epilogue.has_bias),
-        "a_scale": epilogue.scale,
         "o_zp": epilogue.zero_point,
         "o_min": epilogue.low,
         "o_max": epilogue.high,
@@ -25,9 +24,10 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
         "o_space": Space.SPAD,
         "o_type": epilogue.dtype,
     }
-    if epilogue.scale is Scale.TENSOR:
-        assert epilogue.multiplier is not None and epilogue.shift is not None
-        values |= {"a_mult": int(epilogue.multiplier[0]), "a_shift": int(epilogue.shift[0])}
+    if isinstance(residual, Factor):
+        values |= {"a_scale": Scale.OPERAND, "a_shift": residual.shift, "b_one": 1}
+        return values | _scale("o", epilogue) | operand_values("b", residual.operand)
+    values |= _scale("a", epilogue)
     if residual is not None:
         if residual.clamps:
             values |= {"a_clamp": 1, "a_min": residual.low, "a_max": residual.high}
@@ -42,6 +42,16 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | None) -> dict[st
                 "o_mult": residual.multiplier,
                 "o_shift": residual.shift,
             }
+    return values
+
+
+def _scale(stream: str, epilogue: Epilogue) -> dict[str, Any]:
+    """Fields of the epilogue's RESCALE; `stream`: a, before the ALU, or o, behind it."""
+    values: dict[str, Any] = {f"{stream}_scale": epilogue.scale}
+    if epilogue.scale is Scale.TENSOR:
+        assert epilogue.multiplier is not None and epilogue.shift is not None
+        mult, shift = int(epilogue.multiplier[0]), int(epilogue.shift[0])
+        values |= {f"{stream}_mult": mult, f"{stream}_shift": shift}
     return values
 
 

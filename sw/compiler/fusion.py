@@ -42,12 +42,20 @@ class Fusion:
         self.deferred = {id(op) for s in sums for op in s.before}
 
     def next(self, name: str, *kinds: str) -> Op | None:
-        """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it."""
+        """The only reader of tensor `name`, if it is one of `kinds` and nobody else sees it.
+
+        It reads the tensor first of all; a sum or a MUL may read it second.
+        """
         users = self.users[name]
         if len(users) != 1 or name in self.graph.outputs or users[0].kind not in kinds:
             return None
         op = users[0]
-        return op if op.inputs[0] == name and id(op) not in self.done else None
+        first = op.inputs[0] == name or op.kind in ("ADD", "MUL")
+        return op if first and op.inputs.count(name) == 1 and id(op) not in self.done else None
+
+    def other(self, op: Op, name: str) -> str:
+        """The operand of a sum or a MUL that is not `name`."""
+        return op.inputs[1] if op.inputs[0] == name else op.inputs[0]
 
     def absorb(self, op: Op, names: list[str]) -> str:
         """Mark `op` as part of the current layer; returns its output."""

@@ -5,7 +5,9 @@ depthwise layer can follow the channels of the convolution before it. Engines ta
 program order, so the order is made by playing the program on a simple model of the engines: nodes
 start when their engine is free and what they depend on has ended. On each engine the nodes of a
 layer keep their order; those of layers that run at the same time mix as they become ready, earlier
-layers first. Other layers mix on the vector engine only.
+layers first. Other layers mix on the vector engine only. A product beside a chain waits for its turn
+on the matrix engine: what it could do before, the products that the chain needs would have to wait
+for.
 """
 
 import heapq
@@ -36,7 +38,10 @@ def interleave(draft: Draft, rooms: Sequence[Room], config: NpuConfig) -> None:
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
     for i, node in enumerate(nodes):
-        mixes = node.engine is Engine.VECTOR or rooms[node.layer].concurrent
+        room = rooms[node.layer]
+        mixes = node.engine is Engine.VECTOR or room.concurrent
+        if node.engine is Engine.MATRIX and room.abreast:
+            mixes = False
         key = (node.engine, node.layer if mixes else -1)
         if key in latest:
             after[latest[key]].append(i)

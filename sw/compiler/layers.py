@@ -192,6 +192,24 @@ class Residual:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A MUL behind a product, before all else: result · operand >> shift.
+
+    The operand is int32, one element for all channels of a pixel (1 channel).
+    """
+
+    operand: Operand
+    shift: int
+
+    def channels(self, part: slice) -> "Factor":
+        """The same for some of the channels."""
+        return self
+
+    def __str__(self) -> str:
+        return f"* {self.operand} >> {self.shift}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """What every layer has. `ops`: names of the TOSA operators; `source`: line of the model."""
 
@@ -210,7 +228,7 @@ class Layer:
         return (self.output,)
 
 
-def _finish(epilogue: Epilogue, residual: Residual | None) -> str:
+def _finish(epilogue: Epilogue, residual: Residual | Factor | None) -> str:
     return str(epilogue) if residual is None else f"{residual}; {epilogue}"
 
 
@@ -236,7 +254,7 @@ class ConvLayer(Layer):
     weight_view: View | None = None
     weight_pitch: int = 0
     transposed: bool = False
-    residual: Residual | None = None
+    residual: Residual | Factor | None = None
 
     @property
     def inputs(self) -> tuple[View, ...]:

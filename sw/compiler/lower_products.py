@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.isa import DType
+from spec.numerics import RANGES
 from sw.compiler.depthwise import MAX_STEP
-from sw.compiler.layers import ConvLayer, DepthwiseLayer, Epilogue, Residual, View
+from sw.compiler.layers import (
+    ConvLayer,
+    DepthwiseLayer,
+    Epilogue,
+    Factor,
+    Residual,
+    View,
+)
 from sw.compiler.lower_runtime import RuntimeOperands
 from sw.compiler.storage import to_nhwc, view_of
 from sw.compiler.tosa import Op
@@ -69,7 +78,7 @@ class ProductLowering(RuntimeOperands):
             )
         )
 
-    def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | None]:
+    def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | Factor | None]:
         """`_product` of a convolution."""
         bias, shape = op.inputs[2], self.graph.tensors[op.outputs[0]].shape
         if self.is_runtime(bias):
@@ -87,8 +96,8 @@ class ProductLowering(RuntimeOperands):
 
     def _product(
         self, op: Op, shape: tuple[int, int, int, int], **values: Any
-    ) -> tuple[list[str], View, Epilogue, Residual | None]:
-        """(operators, output, epilogue, residual) of a product and of what follows it.
+    ) -> tuple[list[str], View, Epilogue, Residual | Factor | None]:
+        """(operators, output, epilogue, what it also reads) of a product and what follows it.
 
         `shape`: of its result as NHWC; `values`: fields of the epilogue.
         """
@@ -96,6 +105,9 @@ class ProductLowering(RuntimeOperands):
         found = self.fusion.sum_of.get(id(op))
         several = found is None and op.kind in ("CONV2D", "CONV3D", "MATMUL")
         several = several and (op.kind == "MATMUL" or not self.is_runtime(op.inputs[2]))
+        factor = self._factor(op, shape) if several else None
+        if factor is not None:
+            return self._multiplied(op, factor, shape, names, values)
         out, epilogue = self.fusion.after_int32(op.outputs[0], names, several=several, **values)
         if found is None:
             return names, self.product(out, shape), epilogue, None
@@ -114,9 +126,52 @@ class ProductLowering(RuntimeOperands):
         )
         return names, self.product(out, shape), epilogue, residual
 
+    def _factor(self, op: Op, shape: tuple[int, int, int, int]) -> Factor | None:
+        """The MUL behind a product by one element a row, if that is in memory already."""
+        mul = self.fusion.next(op.outputs[0], "MUL")
+        if mul is None:
+            return None
+        name = self.fusion.other(mul, op.outputs[0])
+        before, rows = (self.graph.tensors[n].shape for n in (op.outputs[0], name))
+        if rows != (*before[:-1], 1) or name not in self.storage.placed:
+            return None
+        operand = self.operand(name, (*shape[:3], 1))
+        return Factor(operand=operand, shift=self.fusion.integer(mul.inputs[2]))
+
+    def _multiplied(
+        self,
+        op: Op,
+        factor: Factor,
+        shape: tuple[int, int, int, int],
+        names: list[str],
+        values: dict[str, Any],
+    ) -> tuple[list[str], View, Epilogue, Factor]:
+        """`_product` with a factor; a sum with a constant per channel is a pass of its own."""
+        (mul,) = self.fusion.users[op.outputs[0]]
+        out = self.fusion.absorb(mul, names)
+        add = self.fusion.next(out, "ADD")
+        bias = None if add is None else self._per_channel(self.fusion.other(add, out), shape[3])
+        if add is not None and bias is not None:
+            low, high = RANGES[DType.I32]
+            first = Epilogue(dtype=DType.I32, low=low, high=high, **values)
+            values = {"bias": bias, "first": first}
+            out = self.fusion.absorb(add, names)
+        out, epilogue = self.fusion.after_int32(out, names, several=True, **values)
+        return names, self.output(out, shape), epilogue, factor
+
+    def _per_channel(self, name: str, channels: int) -> NDArray[np.int32] | None:
+        """A constant of one element for each channel, or for all of them."""
+        tensor = self.graph.tensors[name]
+        if not tensor.is_constant or tensor.size not in (1, channels):
+            return None
+        if tensor.shape[-1:] not in ((1,), (channels,)):
+            return None
+        return np.broadcast_to(self.graph.constant(name).reshape(-1), (channels,)).astype(np.int32)
+
     def depthwise_conv2d(self, op: Op) -> None:
         """DEPTHWISE_CONV2D on its engine, or as products where that cannot do it."""
         names, target, epilogue, residual = self._weighted(op)
+        assert not isinstance(residual, Factor)
         stride, dilation = op.attributes["stride"], op.attributes["dilation"]
         top, _, left, _ = op.attributes["pad"]
         weight, later = op.inputs[1], self.is_runtime(op.inputs[1])

@@ -14,7 +14,7 @@ from itertools import pairwise
 from spec.config import NpuConfig
 from sw.compiler.layers import ConvLayer, Layer, LayerProgram
 from sw.compiler.map_layer import MapLayer
-from sw.compiler.residency import Cost, Residency, Room
+from sw.compiler.residency import ABREAST, Cost, Residency, Room
 
 REACH = 8
 """Layers before a chain among which a product is looked for."""
@@ -49,7 +49,7 @@ def let_overlap(program: LayerProgram, residency: Residency, cost: Cost) -> None
         before = rooms[i : i + 2]
         if not _pairs(pair) or any(room.concurrent for room in before):
             continue
-        after = [replace(room, parts=2, beside=True) for room in before]
+        after = [replace(room, parts=ABREAST, beside=True) for room in before]
         alone, beside = _costs(cost, pair, before), _costs(cost, pair, after)
         if alone and beside and max(beside) < GAIN * sum(alone):
             rooms[i : i + 2] = after

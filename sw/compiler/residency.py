@@ -23,6 +23,9 @@ from sw.compiler.layers import (
     View,
 )
 
+ABREAST = 2
+"""Parts of the scratchpad where a chain and a product run at the same time."""
+
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
 
@@ -32,10 +35,10 @@ class Room:
     """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
-    `beside`: a product next to a depthwise layer or a chain, or the reverse: they take turns in the banks of
-    the accumulator, the product in the first and third. `parts`: into how many the scratchpad is
-    cut, so that neighbours that run at the same time lie side by side. `rowwise`: the layer follows
-    the one before it row by row (see `flow`).
+    `beside`: a product next to a depthwise layer or a chain, or the reverse: they take turns in the
+    banks of the accumulator, the product in the first and third. `parts`: into how many the
+    scratchpad is cut, so that neighbours that run at the same time lie side by side. `rowwise`: the
+    layer follows the one before it row by row (see `flow`).
     """
 
     spad_bytes: int
@@ -54,6 +57,11 @@ class Room:
     def concurrent(self) -> bool:
         """Whether the layer runs at the same time as its neighbours, on another engine."""
         return self.beside or self.parts > 1
+
+    @property
+    def abreast(self) -> bool:
+        """Whether it is a chain or a product beside one (see `overlap`)."""
+        return self.parts == ABREAST
 
     @staticmethod
     def whole(config: NpuConfig) -> "Room":

@@ -1,4 +1,7 @@
-"""Residual tiles of a convolution: loaded ahead into rotating slots, or read on chip in place."""
+"""Residual tiles of a convolution: loaded ahead into rotating slots, or read on chip in place.
+
+A residual of one channel is the same for all column blocks.
+"""
 
 from collections.abc import Hashable, Sequence
 
@@ -26,7 +29,8 @@ class ResidualTiles(LayerEmitter):
         super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
         self.geo, self.view, self.plan = geo, view, plan
         self.held = res.held(view)
-        self.joint = plan.joint
+        self.single = view.shape[3] == 1
+        self.joint = plan.joint or self.single
         self.rotating = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
         self.todo: list[tuple[Hashable, Box]] = []
 
@@ -51,7 +55,7 @@ class ResidualTiles(LayerEmitter):
         """Where the residual of a unit lies, and the access of the VECTOR that reads it."""
         item = self.view.item
         if self.held is not None:
-            box = self._box(unit.step, unit.block, unit.block + unit.count)
+            box = self._loaded(unit, whole=False)
             read = touch(self.held, self.view, box, write=False)
             _, line, pixel = self.view.strides
             return Spot(self.held, address(self.view, box), line, pixel), read
@@ -59,7 +63,7 @@ class ResidualTiles(LayerEmitter):
         assert slot is not None and not fresh
         box = self._loaded(unit)
         pixel = box.channels * item
-        at = unit.in_group * self.config.cols * item if self.joint else 0
+        at = unit.in_group * self.config.cols * item if self.joint and not self.single else 0
         read = Access(buffer=slot, start=0, stop=box.elements * item, write=False)
         return Spot(slot, at, box.cols * pixel, pixel), read
 
@@ -80,12 +84,15 @@ class ResidualTiles(LayerEmitter):
             y1=tile.y1,
             x0=tile.x0,
             x1=tile.x1,
-            c0=first * cols,
-            c1=min(stop * cols, self.geo.oc),
+            c0=0 if self.single else first * cols,
+            c1=1 if self.single else min(stop * cols, self.geo.oc),
         )
 
-    def _loaded(self, unit: Unit) -> Box:
-        """What is loaded together for a unit: the group's blocks where they are joint."""
-        if self.joint:
+    def _loaded(self, unit: Unit, whole: bool = True) -> Box:
+        """What is loaded together for a unit: the group's blocks where they are joint.
+
+        `whole`: not only what this unit reads.
+        """
+        if self.joint and whole:
             return self._box(unit.step, unit.step.first, unit.step.stop)
         return self._box(unit.step, unit.block, unit.block + unit.count)

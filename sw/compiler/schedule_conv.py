@@ -15,7 +15,7 @@ from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.epilogue import accumulator_values
 from sw.compiler.geometry import Box, ConvGeometry, Packing, address
-from sw.compiler.layers import Epilogue
+from sw.compiler.layers import Epilogue, Factor, Residual
 from sw.compiler.residual import ResidualTiles
 from sw.compiler.tiling_conv import ConvPlan
 
@@ -252,7 +252,6 @@ class ConvScheduler(LayerEmitter):
         """The VECTOR of a unit: column blocks, `slices` equal parts of the rows, rows, columns."""
         tile, lanes = unit.step.tile, self.loads.width(unit.block)
         rows = tile.rows // slices
-        added = None if self.added is None else self.added.spot(unit)
         steps = self._steps(rows, out, self.geo.output.item)
         loops = [
             {"count": unit.count, "a": unit.acc_step, "o": steps[0]},
@@ -263,7 +262,8 @@ class ConvScheduler(LayerEmitter):
         *before, epilogue = self.layer.epilogue.passes
         for each in before:
             self._in_place(unit, each)
-        values = accumulator_values(epilogue, self.layer.residual)
+        extra = self._extra(epilogue)
+        values = accumulator_values(epilogue, extra)
         values |= {
             "a_base": unit.acc,
             "o_base": out.at,
@@ -273,21 +273,41 @@ class ConvScheduler(LayerEmitter):
         }
         accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": self.res.acc, "o_base": out.buffer}
-        if self.added is not None and added is not None:
-            spot, read = added
-            values["b_base"] = spot.at
-            bases["b_base"] = spot.buffer
-            accesses.append(read)
-            for loop, step in zip(
-                loops, self._steps(rows, spot, self.added.view.item), strict=True
-            ):
-                loop["b"] = step
+        if extra is not None:
+            self._read_added(unit, rows, values, bases, accesses)
         self._emit(unit, epilogue, values, bases, accesses)
+
+    def _extra(self, epilogue: Epilogue) -> Residual | Factor | None:
+        """What a pass reads besides: the first one a factor, the last one a residual."""
+        extra, passes = self.layer.residual, self.layer.epilogue.passes
+        at = 0 if isinstance(extra, Factor) else -1
+        return extra if passes[at] is epilogue else None
+
+    def _read_added(
+        self,
+        unit: Unit,
+        rows: int,
+        values: dict[str, Any],
+        bases: dict[str, Buffer],
+        accesses: list[Access],
+    ) -> None:
+        """Let a VECTOR over column blocks, slices of `rows` rows, rows, columns read it as B."""
+        assert self.added is not None
+        spot, read = self.added.spot(unit)
+        values["b_base"] = spot.at
+        bases["b_base"] = spot.buffer
+        accesses.append(read)
+        block, *steps = self._steps(rows, spot, self.added.view.item)
+        for loop, step in zip(
+            values["loop"], (0 if self.added.single else block, *steps), strict=True
+        ):
+            loop["b"] = step
 
     def _in_place(self, unit: Unit, epilogue: Epilogue) -> None:
         """A VECTOR that leaves its results where the sums of a unit are."""
-        vectors, lanes = unit.step.tile.vectors, self.loads.width(unit.block)
-        values = accumulator_values(epilogue, None) | {
+        tile, lanes = unit.step.tile, self.loads.width(unit.block)
+        extra = self._extra(epilogue)
+        values = accumulator_values(epilogue, extra) | {
             "a_base": unit.acc,
             "o_base": unit.acc,
             "o_space": Space.ACC,
@@ -296,11 +316,15 @@ class ConvScheduler(LayerEmitter):
             "lanes_last": lanes,
             "loop": [
                 {"count": unit.count, "a": unit.acc_step, "o": unit.acc_step},
-                {"count": vectors, "a": 1, "o": 1},
+                {"count": 1},
+                {"count": tile.rows, "a": tile.cols, "o": tile.cols},
+                {"count": tile.cols, "a": 1, "o": 1},
             ],
         }
         bases = {"a_base": self.res.acc, "o_base": self.res.acc}
         accesses = [*self._sums(unit, write=False), *self._sums(unit, write=True)]
+        if extra is not None:
+            self._read_added(unit, tile.rows, values, bases, accesses)
         self._emit(unit, epilogue, values, bases, accesses)
 
     def _emit(

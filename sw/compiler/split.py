@@ -6,6 +6,7 @@ rows and columns that it reads, with the kernel's rows and columns that meet the
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sw.compiler.layers import ConvLayer, DepthwiseLayer, Layer, PoolLayer, View
 
@@ -140,7 +141,8 @@ def _cut(layer: _Window, y: Piece, x: Piece) -> _Window:
     if part.residual is not None:
         operand = part.residual.operand
         view = _crop(operand.view, (y.o0, y.o1), (x.o0, x.o1))
-        part = replace(part, residual=replace(part.residual, operand=replace(operand, view=view)))
+        cut: Any = replace(part.residual, operand=replace(operand, view=view))
+        part = replace(part, residual=cut)
     rows, cols = slice(y.t0, y.t1), slice(x.t0, x.t1)
     kept = part.weight_view
     if isinstance(part, DepthwiseLayer):

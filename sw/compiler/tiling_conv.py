@@ -206,8 +206,9 @@ class _Search:
         tiles = geo.n * ys.tiles * xs.tiles
         span = self._span(th * tw, tiles, group, together(parts, (), group))
         wide = min((group if joint else span) * config.cols, geo.oc)
-        added = self.cost.added.item if self.cost.added is not None else 0
-        sizes = (act, wgt, th * tw * wide * geo.output.item, th * tw * wide * added)
+        extra = self.cost.added
+        added = 0 if extra is None else min(wide, extra.shape[3]) * extra.item
+        sizes = (act, wgt, th * tw * wide * geo.output.item, th * tw * added)
         act, wgt, out, res = (-(-b // word) * word for b in sizes)
         held_in, held_out = self.cost.held_in, self.cost.held_out
         act, out = (0 if held_in else max(word, act)), (0 if held_out else out)

@@ -1,12 +1,13 @@
 """Move a RESHAPE behind what follows a product, so that the product's layer can take it.
 
-A sum that follows is one of the product's shape; its other operand is reshaped before its RESCALE.
+A sum or a MUL that follows then has the product's shape, and its other operand is reshaped: before
+its RESCALE, a constant of the channels, or one element a row.
 """
 
 from dataclasses import replace
 
 from sw.compiler.sums import PRODUCTS
-from sw.compiler.tosa import Graph, Op
+from sw.compiler.tosa import Graph, Op, Tensor
 
 _FOLLOWERS = ("RESCALE", "CLAMP", "TABLE")
 
@@ -23,7 +24,7 @@ def late_reshapes(graph: Graph) -> None:
 
 def _follow(graph: Graph, product: Op) -> None:
     reshape = _only_reader(graph, product.outputs[0])
-    while reshape is not None and reshape.kind in (*_FOLLOWERS, "ADD"):
+    while reshape is not None and reshape.kind in (*_FOLLOWERS, "ADD", "MUL"):
         reshape = _only_reader(graph, reshape.outputs[0])
     if reshape is None or reshape.kind != "RESHAPE":
         return
@@ -31,46 +32,68 @@ def _follow(graph: Graph, product: Op) -> None:
         graph, reshape, op
     ):
         _swap(graph, reshape, op)
-    add = _sum(graph, reshape)
-    if add is not None:
-        _swap(graph, reshape, add)
+    binary = _binary(graph, reshape)
+    if binary is not None:
+        _swap(graph, reshape, binary)
         _follow(graph, product)
 
 
-def _sum(graph: Graph, reshape: Op) -> Op | None:
-    """The ADD behind `reshape`, made ready to be moved: its other operand has the earlier shape."""
-    readers = [op for op in graph.ops if reshape.outputs[0] in op.inputs]
-    if len(readers) != 1 or readers[0].kind != "ADD" or reshape.outputs[0] in graph.outputs:
+def _binary(graph: Graph, reshape: Op) -> Op | None:
+    """The ADD or MUL behind `reshape`, made ready to be moved: its other operand has a shape for
+    the earlier one.
+    """
+    (name,) = reshape.outputs
+    readers = [op for op in graph.ops if name in op.inputs]
+    if len(readers) != 1 or readers[0].kind not in ("ADD", "MUL") or name in graph.outputs:
         return None
-    (add,) = readers
-    add.inputs.sort(key=lambda name: name != reshape.outputs[0])
+    (op,) = readers
+    if op.inputs[:2].count(name) == 2:
+        return None
+    op.inputs[:2] = sorted(op.inputs[:2], key=lambda operand: operand != name)
+    before, after = (graph.tensors[t].shape for t in (reshape.inputs[0], name))
+    other = graph.tensors[op.inputs[1]]
+    same = before[-1:] == after[-1:]
+    if other.is_constant and other.data is not None:
+        if not same or other.size != other.shape[-1] or other.size not in (1, after[-1]):
+            return None
+        shape = (*(1 for _ in before[:-1]), other.size)
+        op.inputs[1] = graph.add_constant(other.name, other.data.reshape(shape), other.dtype)
+        return op
+    if op.kind == "MUL":
+        if not same or other.shape != (*after[:-1], 1):
+            return None
+        op.inputs[1] = _reshaped(graph, other, (*before[:-1], 1))
+        return op
+    return op if _reshape_operand(graph, op, before, after) else None
+
+
+def _reshape_operand(
+    graph: Graph, add: Op, before: tuple[int, ...], after: tuple[int, ...]
+) -> bool:
+    """Reshape the other operand of a sum before its RESCALE, if it has one of its own."""
     rescale = next((op for op in graph.ops if add.inputs[1] in op.outputs), None)
     if rescale is None or rescale.kind != "RESCALE" or rescale.attributes["per_channel"]:
-        return None
-    before, after = (graph.tensors[t] for t in (reshape.inputs[0], reshape.outputs[0]))
+        return False
     wide = graph.tensors[add.inputs[1]]
     alone = sum(op.inputs.count(wide.name) for op in graph.ops) == 1
-    if wide.shape != after.shape or not alone or wide.name in graph.outputs:
-        return None
-    source = graph.tensors[rescale.inputs[0]]
-    early = [
-        replace(t, name=graph.fresh_name(f"{t.name}_early"), shape=before.shape)
-        for t in (source, wide)
-    ]
-    for tensor in early:
-        graph.add_tensor(tensor)
-    shape = graph.add_constant(f"{early[0].name}_shape", before.shape, "shape")
-    move = Op(
-        kind="RESHAPE",
-        name=early[0].name,
-        inputs=[source.name, shape],
-        outputs=[early[0].name],
-        source=rescale.source,
-    )
-    graph.ops.insert(graph.ops.index(rescale), move)
-    rescale.inputs[0], rescale.outputs[0] = early[0].name, early[1].name
-    add.inputs[1] = early[1].name
-    return add
+    if wide.shape != after or not alone or wide.name in graph.outputs:
+        return False
+    early = replace(wide, name=graph.fresh_name(f"{wide.name}_early"), shape=before)
+    graph.add_tensor(early)
+    rescale.inputs[0] = _reshaped(graph, graph.tensors[rescale.inputs[0]], before)
+    rescale.outputs[0] = add.inputs[1] = early.name
+    return True
+
+
+def _reshaped(graph: Graph, tensor: Tensor, shape: tuple[int, ...]) -> str:
+    """`tensor` in another shape, as soon as it is there."""
+    made = replace(tensor, name=graph.fresh_name(f"{tensor.name}_early"), shape=shape)
+    graph.add_tensor(made)
+    target = graph.add_constant(f"{made.name}_shape", shape, "shape")
+    at = next((i for i, op in enumerate(graph.ops) if tensor.name in op.outputs), -1) + 1
+    inputs, outputs = [tensor.name, target], [made.name]
+    graph.ops.insert(at, Op(kind="RESHAPE", name=made.name, inputs=inputs, outputs=outputs))
+    return made.name
 
 
 def _only_reader(graph: Graph, name: str) -> Op | None:
