@@ -5,9 +5,8 @@ depthwise layer can follow the channels of the convolution before it. Engines ta
 program order, so the order is made by playing the program on a simple model of the engines: nodes
 start when their engine is free and what they depend on has ended. On each engine the nodes of a
 layer keep their order; those of layers that run at the same time mix as they become ready, earlier
-layers first. Other layers mix on the vector engine only. A product beside a chain waits for its turn
-on the matrix engine: what it could do before, the products that the chain needs would have to wait
-for.
+layers first. Other layers mix on the vector engine only. A product beside a chain waits for its
+turn on the matrix engine: what the chain needs goes first.
 """
 
 import heapq
