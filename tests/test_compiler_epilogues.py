@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import Table
-from sw.compiler.layers import ConvLayer, Factor, Layer
+from sw.compiler.layers import ConvLayer, Layer, RowFactor
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa import Graph
 
@@ -97,7 +97,7 @@ def test_sum_of_int32_is_part_of_the_product(reshaped: bool, turned: bool, confi
 def test_factor_of_a_row_is_part_of_the_product(kind: str, bias: bool, config: str) -> None:
     g = by_row(kind, bias=bias, reshaped=kind == "matmul")
     *_, layer = layers_of(g, config)
-    assert isinstance(layer, ConvLayer) and isinstance(layer.residual, Factor)
+    assert isinstance(layer, ConvLayer) and isinstance(layer.residual, RowFactor)
     assert len(layer.epilogue.passes) == 1 + bias
     assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 2 * 11 * 37
 
@@ -108,7 +108,7 @@ def test_factor_that_comes_later_is_not_fused() -> None:
     y = products(g, "matmul", 6, 9, 8)
     rows = g.add_op("REDUCE_MAX", [y], {"axis": 2})
     g.outputs = [g.add_op("MUL", [y, rows, g.add_constant("shift", [20], "int8")])]
-    assert not any(isinstance(getattr(x, "residual", None), Factor) for x in layers_of(g))
+    assert not any(isinstance(getattr(x, "residual", None), RowFactor) for x in layers_of(g))
     assert_compiles_exactly(g, preset("tiny"), random_inputs(g))
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from spec.isa import Alu, DType, Scale, Space
-from sw.compiler.layers import Epilogue, Factor, Operand, Residual
+from sw.compiler.layers import Epilogue, Operand, Residual, RowFactor
 
 
-def accumulator_values(epilogue: Epilogue, residual: Residual | Factor | None) -> dict[str, Any]:
+def accumulator_values(epilogue: Epilogue, residual: Residual | RowFactor | None) -> dict[str, Any]:
     """Fields of a VECTOR that takes A from the accumulator and writes the scratchpad.
 
     Bases, lanes and loops are the caller's.
@@ -24,7 +24,7 @@ def accumulator_values(epilogue: Epilogue, residual: Residual | Factor | None) -
         "o_space": Space.SPAD,
         "o_type": epilogue.dtype,
     }
-    if isinstance(residual, Factor):
+    if isinstance(residual, RowFactor):
         values |= {"a_scale": Scale.OPERAND, "a_shift": residual.shift, "b_one": 1}
         return values | _scale("o", epilogue) | operand_values("b", residual.operand)
     values |= _scale("a", epilogue)

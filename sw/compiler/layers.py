@@ -192,7 +192,7 @@ class Residual:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class RowFactor:
     """A MUL behind a product, before all else: result · operand >> shift.
 
     The operand is int32, one element for all channels of a pixel (1 channel).
@@ -201,7 +201,7 @@ class Factor:
     operand: Operand
     shift: int
 
-    def channels(self, part: slice) -> "Factor":
+    def channels(self, part: slice) -> "RowFactor":
         """The same for some of the channels."""
         return self
 
@@ -228,7 +228,7 @@ class Layer:
         return (self.output,)
 
 
-def _finish(epilogue: Epilogue, residual: Residual | Factor | None) -> str:
+def _finish(epilogue: Epilogue, residual: Residual | RowFactor | None) -> str:
     return str(epilogue) if residual is None else f"{residual}; {epilogue}"
 
 
@@ -254,7 +254,7 @@ class ConvLayer(Layer):
     weight_view: View | None = None
     weight_pitch: int = 0
     transposed: bool = False
-    residual: Residual | Factor | None = None
+    residual: Residual | RowFactor | None = None
 
     @property
     def inputs(self) -> tuple[View, ...]:

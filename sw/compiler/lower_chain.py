@@ -87,6 +87,8 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         members = {id(member) for member in found}
         if not found or any(id(user) not in members for user in self._users(product)):
             return False
+        if self._is_epilogue(found):
+            return False
         builder = MapBuilder()
         value = Value(DType.I32, self.graph.tensors[product].shape)
         builder.made[product] = value
@@ -96,6 +98,12 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
             return False
         self._append_chain(layer, [*before, *found])
         return True
+
+    def _is_epilogue(self, ops: list[Op]) -> bool:
+        """Whether the layer of the product itself can do as much: a factor a row, and RESCALEs."""
+        first, *others = [op for op in ops if op.kind != "RESHAPE"]
+        rows = any(self.graph.tensors[name].shape[-1:] == (1,) for name in first.inputs[:2])
+        return first.kind == "MUL" and rows and all(op.kind in _SINGLE for op in others)
 
     def _factors(self, op: Op, product: str) -> Factors | None:
         """The operands of a MATMUL whose result has the shape of `product`, if rows and columns

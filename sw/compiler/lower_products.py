@@ -14,8 +14,8 @@ from sw.compiler.layers import (
     ConvLayer,
     DepthwiseLayer,
     Epilogue,
-    Factor,
     Residual,
+    RowFactor,
     View,
 )
 from sw.compiler.lower_runtime import RuntimeOperands
@@ -78,7 +78,7 @@ class ProductLowering(RuntimeOperands):
             )
         )
 
-    def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | Factor | None]:
+    def _weighted(self, op: Op) -> tuple[list[str], View, Epilogue, Residual | RowFactor | None]:
         """`_product` of a convolution."""
         bias, shape = op.inputs[2], self.graph.tensors[op.outputs[0]].shape
         if self.is_runtime(bias):
@@ -96,7 +96,7 @@ class ProductLowering(RuntimeOperands):
 
     def _product(
         self, op: Op, shape: tuple[int, int, int, int], **values: Any
-    ) -> tuple[list[str], View, Epilogue, Residual | Factor | None]:
+    ) -> tuple[list[str], View, Epilogue, Residual | RowFactor | None]:
         """(operators, output, epilogue, what it also reads) of a product and what follows it.
 
         `shape`: of its result as NHWC; `values`: fields of the epilogue.
@@ -126,7 +126,7 @@ class ProductLowering(RuntimeOperands):
         )
         return names, self.product(out, shape), epilogue, residual
 
-    def _factor(self, op: Op, shape: tuple[int, int, int, int]) -> Factor | None:
+    def _factor(self, op: Op, shape: tuple[int, int, int, int]) -> RowFactor | None:
         """The MUL behind a product by one element a row, if that is in memory already."""
         mul = self.fusion.next(op.outputs[0], "MUL")
         if mul is None:
@@ -136,16 +136,16 @@ class ProductLowering(RuntimeOperands):
         if rows != (*before[:-1], 1) or name not in self.storage.placed:
             return None
         operand = self.operand(name, (*shape[:3], 1))
-        return Factor(operand=operand, shift=self.fusion.integer(mul.inputs[2]))
+        return RowFactor(operand=operand, shift=self.fusion.integer(mul.inputs[2]))
 
     def _multiplied(
         self,
         op: Op,
-        factor: Factor,
+        factor: RowFactor,
         shape: tuple[int, int, int, int],
         names: list[str],
         values: dict[str, Any],
-    ) -> tuple[list[str], View, Epilogue, Factor]:
+    ) -> tuple[list[str], View, Epilogue, RowFactor]:
         """`_product` with a factor; a sum with a constant per channel is a pass of its own."""
         (mul,) = self.fusion.users[op.outputs[0]]
         out = self.fusion.absorb(mul, names)
@@ -157,7 +157,7 @@ class ProductLowering(RuntimeOperands):
             values = {"bias": bias, "first": first}
             out = self.fusion.absorb(add, names)
         out, epilogue = self.fusion.after_int32(out, names, several=True, **values)
-        return names, self.output(out, shape), epilogue, factor
+        return names, self.product(out, shape), epilogue, factor
 
     def _per_channel(self, name: str, channels: int) -> NDArray[np.int32] | None:
         """A constant of one element for each channel, or for all of them."""
@@ -171,7 +171,7 @@ class ProductLowering(RuntimeOperands):
     def depthwise_conv2d(self, op: Op) -> None:
         """DEPTHWISE_CONV2D on its engine, or as products where that cannot do it."""
         names, target, epilogue, residual = self._weighted(op)
-        assert not isinstance(residual, Factor)
+        assert not isinstance(residual, RowFactor)
         stride, dilation = op.attributes["stride"], op.attributes["dilation"]
         top, _, left, _ = op.attributes["pad"]
         weight, later = op.inputs[1], self.is_runtime(op.inputs[1])

@@ -1,9 +1,9 @@
 """Products and chains that do not need one another run at the same time.
 
-A chain (MapLayer) keeps the vector engine busy and leaves the matrix engine idle: a softmax costs
-an attention layer as much as its products. A product that nobody before the chain's end waits for,
-such as that of the values beside the softmax of the scores, is put behind the chain; both then get
-half of the scratchpad and banks of the accumulator of their own, and `interleave` mixes them.
+A chain (MapLayer) keeps the vector engine busy and leaves the matrix engine idle, unless it begins
+with a product of its own. A product that nobody before the chain's end waits for, such as that of
+the keys beside the rotation of the queries, is put behind the chain; both then get half of the
+scratchpad and banks of the accumulator of their own, and `interleave` mixes them.
 """
 
 import math
@@ -29,9 +29,9 @@ GAIN = 0.95
 def delay_products(program: LayerProgram, config: NpuConfig) -> LayerProgram:
     """The layers in another order: behind each long chain a product that does not need it."""
     layers = list(program.layers)
-    for chain in [x for x in layers if isinstance(x, MapLayer)]:
+    for chain in [x for x in layers if _is_long(x, config)]:
         i = layers.index(chain)
-        if _vectors(chain, config) < WORTH or _pairs(layers[i : i + 2]):
+        if _pairs(layers[i : i + 2], config):
             continue
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
             if isinstance(layers[j], ConvLayer) and _free(layers[j], layers[j + 1 : i + 1]):
@@ -42,12 +42,12 @@ def delay_products(program: LayerProgram, config: NpuConfig) -> LayerProgram:
     return replace(program, layers=tuple(layers))
 
 
-def let_overlap(program: LayerProgram, residency: Residency, cost: Cost) -> None:
+def let_overlap(program: LayerProgram, residency: Residency, config: NpuConfig, cost: Cost) -> None:
     """Change the rooms of neighbours that can run at the same time."""
     rooms = residency.rooms
     for i, pair in enumerate(pairwise(program.layers)):
         before = rooms[i : i + 2]
-        if not _pairs(pair) or any(room.concurrent for room in before):
+        if not _pairs(pair, config) or any(room.concurrent for room in before):
             continue
         after = [replace(room, parts=ABREAST, beside=True) for room in before]
         alone, beside = _costs(cost, pair, before), _costs(cost, pair, after)
@@ -61,16 +61,20 @@ def _costs(cost: Cost, layers: Sequence[Layer], rooms: Sequence[Room]) -> list[i
     return [c for c in found if c is not None] if None not in found else []
 
 
-def _vectors(chain: MapLayer, config: NpuConfig) -> int:
-    return math.prod(chain.shape) * len(chain.steps) // config.cols
-
-
-def _pairs(layers: Sequence[Layer]) -> bool:
-    """Whether these are a chain and a product that need nothing of one another."""
-    if {type(layer) for layer in layers} != {MapLayer, ConvLayer}:
+def _pairs(layers: Sequence[Layer], config: NpuConfig) -> bool:
+    """Whether these are a long chain and a product that need nothing of one another."""
+    products = [layer for layer in layers if isinstance(layer, ConvLayer)]
+    if len(products) != 1 or not any(_is_long(layer, config) for layer in layers):
         return False
     first, second = layers
     return _free(first, [second])
+
+
+def _is_long(layer: Layer, config: NpuConfig) -> bool:
+    """Whether it is a chain that is worth a product beside it."""
+    if not isinstance(layer, MapLayer) or layer.product is not None:
+        return False
+    return math.prod(layer.shape) * len(layer.steps) // config.cols >= WORTH
 
 
 def _free(layer: Layer, others: Sequence[Layer]) -> bool:

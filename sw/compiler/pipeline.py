@@ -102,7 +102,7 @@ def _residency(c: Compilation) -> None:
     if c.on_chip and not c.keep_all:
         c.residency = choose(c.layers, c.config, c.planner.cost)
         let_flow(c.layers, c.residency, c.planner.cost)
-        let_overlap(c.layers, c.residency, c.planner.cost)
+        let_overlap(c.layers, c.residency, c.config, c.planner.cost)
     else:
         c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
 

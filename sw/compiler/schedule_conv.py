@@ -15,7 +15,7 @@ from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.epilogue import accumulator_values
 from sw.compiler.geometry import Box, ConvGeometry, Packing, address
-from sw.compiler.layers import Epilogue, Factor, Residual
+from sw.compiler.layers import Epilogue, Residual, RowFactor
 from sw.compiler.residual import ResidualTiles
 from sw.compiler.tiling_conv import ConvPlan
 
@@ -277,10 +277,10 @@ class ConvScheduler(LayerEmitter):
             self._read_added(unit, rows, values, bases, accesses)
         self._emit(unit, epilogue, values, bases, accesses)
 
-    def _extra(self, epilogue: Epilogue) -> Residual | Factor | None:
+    def _extra(self, epilogue: Epilogue) -> Residual | RowFactor | None:
         """What a pass reads besides: the first one a factor, the last one a residual."""
         extra, passes = self.layer.residual, self.layer.epilogue.passes
-        at = 0 if isinstance(extra, Factor) else -1
+        at = 0 if isinstance(extra, RowFactor) else -1
         return extra if passes[at] is epilogue else None
 
     def _read_added(
