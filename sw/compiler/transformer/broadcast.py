@@ -12,7 +12,8 @@ from sw.compiler.transformer.importer import Importer, Value, equal_ranks
 
 def same_shape(im: Importer, values: Sequence[Value]) -> tuple[list[str], Layout]:
     """Tensors that broadcast, of equal rank, and the result's layout: the largest operand's."""
-    if all(v.layout == values[0].layout for v in values):
+    forms = {im.graph.tensors[v.tensor].shape for v in values}
+    if len(forms) == 1 and all(v.layout == values[0].layout for v in values):
         return [v.tensor for v in values], values[0].layout
     shape = np.broadcast_shapes(*(v.shape for v in values))
     rank = len(shape)

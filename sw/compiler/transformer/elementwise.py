@@ -122,6 +122,7 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
     else:
         value = im.convert(im.wide(top), im.formats.int16(top), node.name)
     divisor = im.convert(im.wide(bottom), im.formats.int16(bottom), node.name)
+    divisor = im.ordered(divisor, divisor.layout.axes)
     assert isinstance(value.scale, float) and isinstance(divisor.scale, float)
     low = max(1, math.floor(least / divisor.scale / 2))
     s = Operators()

@@ -43,6 +43,11 @@ class Format:
     zero_point: int = 0
 
 
+def _unit(largest: float) -> float:
+    """A magnitude to divide a range by: what calibration saw only at zero may have any scale."""
+    return largest if largest > _TINY else 1.0
+
+
 def exact(node: Node) -> Format:
     """The format of integers and of bools."""
     value = node.meta["val"]
@@ -144,11 +149,11 @@ class Formats:
                 return node
 
     def magnitude(self, node: Node) -> float:
-        """Largest magnitude of a value in calibration (or of a constant)."""
+        """Largest magnitude of a value in calibration (or of a constant); 1 for what is zero."""
         constant = self.planner.fixed.get(node)
         if constant is not None:
-            return max(float(constant.abs().max()), _TINY)
-        return max(self.ranges.largest.get(node, 0.0), _TINY)
+            return _unit(float(constant.abs().max()))
+        return _unit(self.ranges.largest.get(node, 0.0))
 
     def narrow(self, node: Node) -> Format:
         """int8 with one scale; all of its steps for what is never negative."""
@@ -188,7 +193,7 @@ class Formats:
     def smoothed(self, node: Node) -> Format:
         """int8 with a fixed scale per channel, for the linear layers that read `node`."""
         x, smooth = self.ranges.channels[node], self.smoothing(node).channels
-        return Format(dtype="int8", scale=smooth * max((x / smooth).max(), _TINY) / 127)
+        return Format(dtype="int8", scale=smooth * _unit(float((x / smooth).max())) / 127)
 
     def _is_linear(self, reader: Node) -> bool:
         plan = self.planner.plans.get(reader)

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 from torch.fx import Node
 
 from sw.compiler.layout import Layout
@@ -25,10 +24,7 @@ def _indices(im: Importer, node: Node, operand: Node, size: int, signed: bool) -
     value = im.ordered(im.get(operand, _INTEGER))
     if not signed:
         return value
-    shape = (1,) * len(value.shape)
-    zero, full = (
-        im.graph.add_constant(f"{node.name}_{n}", np.full(shape, n), "int32") for n in (0, size)
-    )
+    zero, full = (im.number(n, value.tensor) for n in (0, size))
     below = im.op(node, "GREATER", [zero, value.tensor])
     moved = im.op(node, "ADD", [value.tensor, full])
     return replace(value, tensor=im.op(node, "SELECT", [below, moved, value.tensor]))

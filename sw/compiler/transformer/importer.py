@@ -152,6 +152,14 @@ class Importer:
             self.graph.add_constant(name, [value], dtype)
         return name
 
+    def number(self, value: int, like: str) -> str:
+        """An int32 constant of one element, of the rank of tensor `like`."""
+        rank = len(self.graph.tensors[like].shape)
+        name = f"number_{value}_{rank}".replace("-", "m")
+        if name not in self.graph.tensors:
+            self.graph.add_constant(name, np.full((1,) * rank, value), "int32")
+        return name
+
     def sequence(self, node: Node, operators: Operators, *inputs: str) -> list[str]:
         """Append a sequence of `spec.sequences`; names of its results."""
         return emit(

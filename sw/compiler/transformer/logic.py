@@ -70,8 +70,7 @@ def compare(name: str) -> Rule:
                 whole = {"gt": math.floor, "le": math.floor, "ge": math.ceil, "lt": math.ceil}
                 steps = whole.get(name, round)(round(steps, 6))
             limit = int(min(max(steps, -_INT32), _INT32))
-            shape = (1,) * len(value.shape)
-            constant = im.graph.add_constant(f"{node.name}_limit", np.full(shape, limit), "int32")
+            constant = im.number(limit, value.tensor)
             tensors, layout = [value.tensor, constant], value.layout
         else:
             tensors, layout, _scale = common(im, node, (a, b))
@@ -101,8 +100,7 @@ def as_bool(im: Importer, node: Node, value: Any) -> Value:
     if kind(value) == "bool":
         return im.value(value)
     made = _against(im, node, value, 0.0)
-    shape = (1,) * len(made.shape)
-    zero = im.graph.add_constant(f"{node.name}_zero", np.zeros(shape), "int32")
+    zero = im.number(0, made.tensor)
     equal = im.op(node, "EQUAL", [made.tensor, zero], name=f"{node.name}_is_zero")
     return replace(made, tensor=im.op(node, "LOGICAL_NOT", [equal]), scale=1.0)
 
@@ -175,9 +173,8 @@ def clamp_integers(im: Importer, node: Node, plan: Plan) -> Value:
         given = [None, node.args[1]]
     for bound, name in zip(given, ("MAXIMUM", "MINIMUM"), strict=True):
         if bound is not None:
-            limit = np.full((1,) * len(value.shape), int(bound))
-            constant = im.graph.add_constant(f"{node.name}_bound", limit, "int32")
-            value = replace(value, tensor=im.op(node, name, [value.tensor, constant]))
+            operands = [value.tensor, im.number(int(bound), value.tensor)]
+            value = replace(value, tensor=im.op(node, name, operands))
     return value
 
 
@@ -210,18 +207,16 @@ def _whole(im: Importer, node: Node, source: Node, name: str) -> Value:
     largest = im.formats.magnitude(source)
     bits = max(0, min(16, 29 - math.ceil(math.log2(largest + 1))))
     value = im.get(source, Format(dtype="int32", scale=2.0**-bits))
-    rank = len(value.shape)
-
-    def constant(number: int) -> str:
-        return im.graph.add_constant(f"{node.name}_{number}", np.full((1,) * rank, number), "int32")
-
-    tensor, below = value.tensor, constant((1 << bits) - 1)
+    tensor = value.tensor
+    below = im.number((1 << bits) - 1, tensor)
     if name == "ceil":
         tensor = im.op(node, "ADD", [tensor, below])
     elif name == "trunc":
-        sign = im.op(node, "ARITHMETIC_RIGHT_SHIFT", [tensor, constant(31)], {"round": False})
+        sign = im.op(
+            node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(31, tensor)], {"round": False}
+        )
         tensor = im.op(node, "ADD", [tensor, im.op(node, "BITWISE_AND", [sign, below])])
-    out = im.op(node, "ARITHMETIC_RIGHT_SHIFT", [tensor, constant(bits)], {"round": False})
+    out = im.op(node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(bits, tensor)], {"round": False})
     return replace(value, tensor=out, scale=1.0)
 
 
