@@ -56,6 +56,11 @@ bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transfor
 	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(JSON),--json '$(JSON)')
 
+.PHONY: accuracy
+accuracy: venv ## Regenerate docs/accuracy.md from the measured rows in docs/data/
+	@$(SYSTOLA) accuracy --render $(sort $(wildcard docs/data/accuracy-*.json docs/data/generate-*.json)) \
+		-o docs/accuracy.md
+
 .PHONY: benchmarks
 benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs/data/
 	@$(SYSTOLA) bench --render $(sort $(wildcard docs/data/benchmarks-*.json)) -o docs/benchmarks.md

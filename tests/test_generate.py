@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import GPT2Config
 
 from spec.config import preset
 from sw.compiler.errors import CompileError
+from sw.compiler.pipeline import run_stages
 from sw.compiler.transformer.module import import_float
 from sw.runtime.cli import main
-from sw.runtime.generate import Generation, failed
+from sw.runtime.generate import Generation, failed, stream_bytes
 from sw.runtime.networks import gpt2
 from sw.runtime.networks.gpt2 import Prefill, build_generator, state_mask
 from sw.runtime.session import DeviceOptions
@@ -66,6 +68,19 @@ def test_both_programs_hold_the_state_in_the_same_integers() -> None:
             (p.dtype, p.scale, p.zero_point) for p in ports
         ]
     assert program.outputs[0].dtype == "int16"
+
+
+def test_a_step_of_gpt2s_size_is_bound_by_the_bus() -> None:
+    """One layer of GPT-2 and a small output layer behind 16 tokens, as the cost model has it."""
+    torch.manual_seed(0)
+    module, make = gpt2.decoder(GPT2Config(n_layer=1, vocab_size=2000))
+    imported = import_float(module.eval(), make())
+    moved = stream_bytes(imported)
+    assert moved == {"weights": 12 * 768**2 + 768 * 2000, "state": 2 * 16 * 768}
+    config = preset("default")
+    bound = sum(moved.values()) / config.bus_bytes
+    cycles = sum(run_stages(imported.graph, config).predicted)
+    assert bound < cycles <= bound / 0.9
 
 
 def test_the_mask_hides_what_is_not_there_yet() -> None:

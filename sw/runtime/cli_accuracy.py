@@ -1,5 +1,6 @@
 """The command `systola accuracy`."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,8 +27,19 @@ def accuracy(
     config: Annotated[str, typer.Option("--config", "-c", help="of --device")] = "default",
     settings: SetOption = None,
     json_file: JsonOption = None,
+    render: Annotated[
+        bool, typer.Option("--render", help="write the page of the JSON files named instead")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="of --render (stdout)")] = None,
 ) -> None:
     """Compare the integers of transformers with their float modules: PCC, cosine, by layer."""
+    if render:
+        from sw.runtime.accuracy_page import write_page
+
+        write_page([Path(name) for name in models or ()], out)
+        return
+    if out is not None:
+        raise OptionError("--out goes with --render")
     check_json(json_file)
     if rows not in ("auto", "never", "always"):
         raise OptionError(f"--rows {rows}: must be auto, never or always")
