@@ -101,6 +101,8 @@ class Generation:
         self.made: Generator = build_generator(name, prompt, tokens)
         self.count = tokens
         self.steps: list[Row] = []
+        ports = self.made.decode.inputs[3:]
+        self.caches: list[Array] = [np.zeros(p.layout.memory_shape, p.dtype) for p in ports]
         self.bytes = stream_bytes(self.made.decode)
 
     def run(self, config: NpuConfig, options: DeviceOptions, say: Say) -> Iterator[Row]:
@@ -133,7 +135,6 @@ class Generation:
     def _prefill(self) -> Iterator[tuple[dict[str, Array], torch.Tensor, Callable[..., None]]]:
         ids, made = self.made.prompt, self.made
         port = made.prefill.inputs[0]
-        self.caches = [np.zeros(p.layout.memory_shape, p.dtype) for p in made.decode.inputs[3:]]
         yield {port.name: quantize_input(port, ids)}, ids, lambda o: self._keep(made.prefill, o, 0)
 
     def _decode(self) -> Iterator[tuple[dict[str, Array], torch.Tensor, Callable[..., None]]]:
