@@ -107,7 +107,7 @@ def _embeddings(row: Row) -> str:
         f"least {row['embedding_least']:.5f}.",
     ]
     if between:
-        lines.append(f"Between two different sentences it is at most {max(between):.3f}.")
+        lines.append(f"Between a sentence and the next it is at most {max(between):.3f}.")
     lines += ["", "| style | mean | least |", "|---|---:|---:|"]
     lines += [f"| {name} | {a:.5f} | {b:.5f} |" for name, (a, b) in row["styles"].items()]
     return "\n".join([*lines, ""])

@@ -91,7 +91,7 @@ def _text(row: dict[str, Any]) -> str:
             f"(least {row['embedding_least']:.5f})"
         )
         if row["embedding_between"]:
-            text += f", between sentences at most {max(row['embedding_between']):.3f}"
+            text += f", between neighbours at most {max(row['embedding_between']):.3f}"
     if "device_exact" in row:
         text += "; golden " + ("bit-exact" if row["device_exact"] else "DIFFERS")
     if "bit_exact" in row:
