@@ -264,6 +264,22 @@ def test_scaling_costs_no_operator() -> None:
     assert set(kinds(imported)) <= {"TRANSPOSE", "MATMUL", "RESCALE", "RESHAPE"}
 
 
+class Flattened(nn.Module):
+    """A linear layer over rows of all samples, as GPT-2 has it, beside its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(8, 8)), nn.Parameter(torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = torch.addmm(self.bias, x.view(-1, 8), self.weight)
+        return torch.relu(x) + rows.view(x.shape)
+
+
+def test_operands_of_a_sum_may_be_views_of_another_rank() -> None:
+    check(Flattened(), lambda: (torch.randn(2, 3, 8),), 0.999)
+
+
 def test_an_unknown_operator_is_named_with_its_line() -> None:
     class Odd(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

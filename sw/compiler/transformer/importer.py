@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import GraphModule, Node
 
+from spec.errors import SystolaError
 from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
 from sw.compiler.capture import module_path, source_line
@@ -320,7 +321,12 @@ class Importer:
                     )
                 reason = check(plan.source)
                 self.require(not reason, node, reason)
-                self.env[node] = rule(self, node, plan)
+                try:
+                    self.env[node] = rule(self, node, plan)
+                except SystolaError:
+                    raise
+                except Exception as error:  # whoever splits the graph must know where
+                    raise self.error(node, f"{type(error).__name__}: {error}") from error
                 self._note(node)
         prune(self.graph)
         self.graph.verify()

@@ -2,8 +2,10 @@
 
 entry.py      what torch calls for a graph; options.py: what a user may ask for
 bind.py       a graph of Dynamo with its parameters and sizes as constants
+simplify.py   other words for the same, before it is split
 partition.py  which nodes run on the NPU, in as few programs as can be
-subgraph.py   one such part: quantized, compiled, on a device; devices.py: the devices
+extract.py    parts as graphs of their own, and the graph that calls them
+part.py       one part: quantized, compiled, on a device; devices.py: the devices
 variant.py    a graph for one set of shapes and parameters; graph.py: all of them, and when eager
 report.py     what ran where, and why
 """

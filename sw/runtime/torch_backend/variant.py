@@ -21,6 +21,7 @@ from sw.runtime.torch_backend.extract import (
 from sw.runtime.torch_backend.options import Options
 from sw.runtime.torch_backend.part import Part, PartError
 from sw.runtime.torch_backend.partition import Partition, computes, partition
+from sw.runtime.torch_backend.simplify import simplify
 
 Inputs = Sequence[torch.Tensor]
 
@@ -60,7 +61,7 @@ class Variant:
         self._options = options
         self.shapes = [list(t.shape) for t in samples[0]]
         self._whole = capture(bound, [t.detach() for t in samples[0]])
-        _float_masks(self._whole)
+        simplify(self._whole)
         self.training = any(_trains(n) for n in self._whole.graph.nodes)
         self._fixed = fixed_nodes(self._whole)
         self._built: dict[tuple[Node, ...], Part] = {}
@@ -154,21 +155,3 @@ def _trains(node: Node) -> bool:
     if node.target is aten.dropout.default:
         return bool(node.args[2])
     return node.target in _TRAINING
-
-
-def _float_masks(module: GraphModule) -> None:
-    """Masks of bool become what is added to the scores: an operator of its own, on the CPU."""
-    attention = aten.scaled_dot_product_attention.default
-    fixed = fixed_nodes(module)
-    for node in list(module.graph.nodes):
-        if node.target is not attention:
-            continue
-        mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
-        known = isinstance(mask, Node) and mask not in fixed
-        if not known or mask.meta["val"].dtype is not torch.bool:
-            continue
-        with module.graph.inserting_before(node):
-            added = module.graph.call_function(aten.where.Scalar, (mask, 0.0, float("-inf")), {})
-        added.meta = {**mask.meta, "val": torch.empty_like(mask.meta["val"], dtype=torch.float32)}
-        node.replace_input_with(mask, added)
-    module.recompile()
