@@ -1,9 +1,14 @@
 """`torch.compile(model, backend="systola")`: small models on the golden model of preset tiny."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
-from torch_backend_helpers import compiled, pcc, report, rows
+from torch_backend_helpers import OPTIONS, compiled, pcc, report, rows
+
+import systola
+from sw.runtime.torch_backend.entry import systola as backend
 
 
 def mlp():
@@ -77,3 +82,47 @@ def test_what_is_unknown_runs_on_the_cpu_between_two_programs():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(Exception, match=message):
         compiled(mlp(), **options)(torch.randn(2, 16))
+
+
+class Own(nn.Module):
+    """`nn.Sequential.compile` compiles nothing: torch skips its frames."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@torch.no_grad()
+def test_reports_of_functions_and_of_modules_that_were_compiled_in_place():
+    layer, module = nn.Linear(8, 8), Own()
+    function = compiled(lambda x: torch.relu(layer(x)))
+    module.compile(backend=backend, options=dict(OPTIONS))
+    for one in (function, module):
+        one(torch.randn(2, 8))
+    assert report(function)["totals"]["npu_nodes"] == 3  # its own, and the module's: equal options
+    assert report(module)["totals"]["npu_nodes"] == 1
+    text = str(systola.compile_report(module))
+    assert "1 nodes on the NPU, 0 on the CPU" in text and "aten.linear.default" in text
+    assert systola.compile_report(module).counters["matrix"] > 0
+    json.loads(systola.compile_report(module).to_json())
+    with pytest.raises(systola.SystolaError, match=r"Linear is nothing that torch\.compile"):
+        systola.compile_report(layer)
+
+
+@torch.no_grad()
+def test_calibration_by_calls_and_no_fallback():
+    calls = [torch.randn(2, 8) * size for size in (1.0, 4.0)]
+    fast = compiled(Own(), calibration=calls)
+    for x in (torch.randn(2, 8), calls[1]):
+        fast(x)
+    totals = report(fast)["totals"]
+    assert totals["calibrations"] == 1 and totals["saturated"] == 0
+    fast(torch.randn(3, 8))
+    notes = [note for graph in report(fast)["graphs"] for note in graph["notes"]]
+    assert notes == ["no call of the option calibration has this graph's shapes"]
+    strict = compiled(lambda x: torch.cumsum(x.relu(), 0), fallback=False)
+    with pytest.raises(Exception, match=r"cumsum .* cannot run on the NPU(.|\n)*fallback=True"):
+        strict(torch.randn(2, 8))

@@ -293,3 +293,19 @@ def test_autocast_runs_in_eager_mode():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(fast(x), slow(x))
     assert "autocast" in next(iter(report(fast)["graphs"][0]["eager"]))
+
+
+@torch.no_grad()
+def test_other_words_for_what_the_importer_knows():
+    """An empty cache, a padding, scores on top of a computed bias."""
+
+    def words(layer, x, cache):
+        y = layer(torch.cat([cache, nn.functional.pad(x, (0, 0, 1, 1))], 1))
+        scores = torch.baddbmm(y @ y.transpose(1, 2), y, y.transpose(1, 2), beta=0.5, alpha=0.25)
+        return torch.softmax(scores, -1) @ y
+
+    slow = model(words)
+    fast = compiled(slow)
+    x, cache = torch.randn(2, 4, 8), torch.zeros(2, 0, 8)
+    assert pcc(fast(x, cache), slow(x, cache)) >= 0.99
+    assert totals(fast)["cpu_nodes"] == sum("move" in why for _, _, why in rows(fast)) <= 2

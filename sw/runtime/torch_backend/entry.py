@@ -57,8 +57,8 @@ def compile_report(compiled: Any = None) -> CompileReport:
     wrapper = _wrapper(compiled)
     given = wrapper.kwargs.get("options")
     graphs = [g for g in graphs if g.given is given or _equal(g.given, given)]
-    owner = getattr(compiled, "_orig_mod", None)
-    if owner is not None:
+    owner = getattr(compiled, "_orig_mod", compiled)
+    if isinstance(owner, torch.nn.Module):
         tensors = [*owner.parameters(), *owner.buffers()]
         graphs = [g for g in graphs if g.belongs_to(tensors)]
     return make_report(graphs)
@@ -68,10 +68,9 @@ def _wrapper(compiled: Any) -> Any:
     """The object that stands for the backend and its options in what `torch.compile` returns."""
     from torch._dynamo.eval_frame import innermost_backend
 
-    context = getattr(compiled, "dynamo_ctx", None)
-    callback = getattr(context, "callback", None)
-    if context is None:
-        callback = getattr(compiled, "_torchdynamo_orig_backend", None) or _closure(compiled)
+    called = getattr(compiled, "_compiled_call_impl", None) or compiled  # Module.compile()
+    context = getattr(called, "dynamo_ctx", None)
+    callback = _closure(called) if context is None else getattr(context, "callback", None)
     found = innermost_backend(callback) if callback is not None else None
     if getattr(found, "compiler_fn", None) is not systola:
         raise OptionError(
@@ -83,6 +82,7 @@ def _wrapper(compiled: Any) -> Any:
 
 def _closure(compiled: Any) -> Any:
     """The backend of a compiled function: torch keeps it in the wrapper's closure only."""
+    compiled = getattr(compiled, "__func__", compiled)
     for cell in getattr(compiled, "__closure__", None) or ():
         callback = getattr(cell.cell_contents, "callback", None)
         if callback is not None:
