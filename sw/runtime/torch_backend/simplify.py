@@ -3,8 +3,8 @@
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.transformer.plan import aten
 from sw.compiler.transformer.ranges import fixed_nodes
+from sw.compiler.transformer.sets import aten
 
 _ATTENTION = aten.scaled_dot_product_attention.default
 
