@@ -309,3 +309,22 @@ def test_other_words_for_what_the_importer_knows():
     x, cache = torch.randn(2, 4, 8), torch.zeros(2, 0, 8)
     assert pcc(fast(x, cache), slow(x, cache)) >= 0.99
     assert totals(fast)["cpu_nodes"] == sum("move" in why for _, _, why in rows(fast)) <= 2
+
+
+@torch.no_grad()
+def test_tensors_of_one_number_and_integers_of_64_bits():
+    def scaled(layer, x, factor, count):
+        y = layer(x) * factor
+        return y, count * 3 + 2**40, y.argmax(-1), y.max(), (y > 0).sum()
+
+    slow = model(scaled)
+    fast = compiled(slow)
+    for factor in (0.5, 0.7):
+        x, count = torch.randn(4, 8), torch.tensor(2**35)
+        got, exact = fast(x, torch.tensor(factor), count), slow(x, torch.tensor(factor), count)
+        assert pcc(got[0], exact[0]) >= 0.99 and abs(got[3] - exact[3]) < 0.05
+        assert int(got[1]) == 3 * 2**35 + 2**40
+        for a, b in zip(got, exact):
+            assert a.dtype == b.dtype and a.shape == b.shape
+        assert torch.equal(got[2], exact[2]) and abs(int(got[4]) - int(exact[4])) <= 1
+    assert totals(fast)["runs"] >= 2

@@ -168,7 +168,8 @@ class Layout:
 
     def to_memory(self, logical: NDArray[Any]) -> NDArray[Any]:
         """A logical array as it lies in memory, one axis per factor."""
-        return np.ascontiguousarray(logical.reshape(self.sizes).transpose(self.order))
+        memory = np.ascontiguousarray(logical.reshape(self.sizes).transpose(self.order))
+        return memory.reshape(self.memory_shape)  # a scalar became a vector
 
     def to_logical(self, memory: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `to_memory`; `memory` may have any shape of the same element order."""

@@ -20,9 +20,8 @@ from sw.compiler.transformer.sets import MOVES, SAME, aten
 from sw.runtime.torch_backend.devices import Resident, instructions, place
 from sw.runtime.torch_backend.extract import Extract
 from sw.runtime.torch_backend.options import Options
+from sw.runtime.torch_backend.simplify import MASKED
 
-MASKED = -100.0
-"""What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
 OUTGROWN = 1.1
 """Inputs this many times what a port holds are calibrated anew; what is less, saturates."""
 _SAMPLES = 8
@@ -146,10 +145,16 @@ class Part(torch.nn.Module):
         """One run."""
         given = self._masked(tensors)
         reason = self._unfit(given)
+        arrays: dict[str, Any] = {}
+        if not reason:
+            try:
+                arrays = self._pack(given)
+            except CompileError as error:
+                reason = _short(error)
         if reason:
             self.figures.on_cpu[reason] = self.figures.on_cpu.get(reason, 0) + 1
             return tuple(self._float(*tensors))
-        outputs = self._run(given)
+        outputs = self._run(arrays)
         if self.anchor is not None and torch.is_grad_enabled():
             return tuple(_Inference.apply(self.anchor, *outputs))
         return outputs
@@ -174,15 +179,17 @@ class Part(torch.nn.Module):
                 return f"calibration with larger inputs: {error}"
         return ""
 
-    def _run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _pack(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """Integers by port; `CompileError` for what they cannot hold."""
+        assert self._imported is not None
+        ports = zip(self._imported.inputs, tensors, strict=True)
+        return {port.name: quantize_input(port, tensor.numpy()) for port, tensor in ports}
+
+    def _run(self, arrays: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
         imported, options, figures = self._imported, self._options, self.figures
         assert imported is not None
         if self._resident is None:
             self._resident = place(self._image, options.device_options(), options.check)
-        arrays = {
-            port.name: quantize_input(port, tensor.numpy())
-            for port, tensor in zip(imported.inputs, tensors, strict=True)
-        }
         done = self._resident.run(arrays)
         if options.verify:
             exact = run_graph(imported.graph, arrays)

@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from sw.compiler.transformer.sets import MOVES, SAME, VIEWS, aten
 
+EDGE = "moves or counts what comes from the CPU"
 _GROW = (aten.expand.default, aten.repeat.default)
 
 
@@ -73,14 +74,14 @@ def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
 def _trim(operators: list[Node], fixed: Collection[Node], why: dict[Node, str]) -> None:
     """Moves at the edge of a part cost nothing on the CPU, where views stay views."""
     for node in operators:
-        moves = not computes(node) and node.target not in _GROW
+        moves = _is_integers(node) or (not computes(node) and node.target not in _GROW)
         if not why[node] and moves and not isinstance(node.meta.get("val"), list | tuple):
             sources = [n for n in node.all_input_nodes if n not in fixed]
             if all(why.get(n, "input") for n in sources):
-                why[node] = "a move of an input"
+                why[node] = EDGE
         elif not why[node] and moves and all(why.get(n, "input") for n in node.all_input_nodes):
-            why[node] = "a move of an input"
-            why.update(dict.fromkeys(node.users, "a move of an input"))
+            why[node] = EDGE
+            why.update(dict.fromkeys(node.users, EDGE))
     for node in reversed(operators):
         if why[node] or computes(node) or isinstance(node.meta.get("val"), list | tuple):
             continue
@@ -90,6 +91,14 @@ def _trim(operators: list[Node], fixed: Collection[Node], why: dict[Node, str]) 
         read = any(why.get(u, "output") for u in source.users if u is not node)
         if node.target in VIEWS or node.target in SAME or read:
             why[node] = "a move of a result"
+
+
+def _is_integers(node: Node) -> bool:
+    """Whether there is nothing but integers: PyTorch's have 64 bits, and cost nothing there."""
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    flat = [x for v in values for x in (v if isinstance(v, list | tuple) else [v])]
+    tensors = [t for t in flat if isinstance(t, torch.Tensor)]
+    return bool(tensors) and not any(t.is_floating_point() for t in tensors)
 
 
 def _stages(nodes: list[Node], fixed: Collection[Node], why: Mapping[Node, str]) -> dict[Node, int]:

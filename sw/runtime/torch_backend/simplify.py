@@ -6,6 +6,9 @@ from torch.fx import GraphModule, Node
 from sw.compiler.transformer.ranges import fixed_nodes
 from sw.compiler.transformer.sets import aten
 
+MASKED = -100.0
+"""What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
+
 _ATTENTION = aten.scaled_dot_product_attention.default
 
 
@@ -72,7 +75,7 @@ def _added(module: GraphModule, mask: Node, known: dict[Node, Node]) -> Node:
     """What a mask of bool adds to the scores, on the CPU; once for all layers."""
     if mask not in known:
         with module.graph.inserting_after(mask):
-            added = module.graph.call_function(aten.where.Scalar, (mask, 0.0, float("-inf")), {})
+            added = module.graph.call_function(aten.where.Scalar, (mask, 0.0, MASKED), {})
         added.meta = {**mask.meta, "val": torch.empty_like(mask.meta["val"], dtype=torch.float32)}
         known[mask] = added
     return known[mask]
