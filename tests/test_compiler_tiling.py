@@ -174,6 +174,21 @@ def test_estimates_of_large_convolutions_are_near_the_floor(
     assert plan.cycles <= limit * h * w * c * oc * 9 / 256
 
 
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("default", (128, 3072, 768)), ("default", (512, 4096, 1024)), ("small", (512, 4096, 1024))],
+)
+def test_a_long_reduction_is_cut_rather_than_loaded_again_and_again(
+    name: str, size: tuple[int, int, int]
+) -> None:
+    """The whole reduction fits, in tiles of few rows and one column block."""
+    config, (rows, depth, columns) = preset(name), size
+    layer = _conv(1, rows, 1, depth, columns, 1, 1, 0)
+    plan = plan_conv(layer, config, Room.whole(config))
+    assert len(plan.parts) > 1
+    assert plan.cycles < 1.005 * rows * depth * columns / config.pes
+
+
 def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:
     layer = _conv(1, 9, 30000, 4, 4, 1, 1, 0)
     wide = _conv(1, 130, 130, 4, 4, 125, 1, 0)

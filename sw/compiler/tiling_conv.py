@@ -28,6 +28,9 @@ LEAST_UNITS = 16
 MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
+MOST_PARTS = 4
+"""Parts of the reduction that are tried where fewer fit, but load something twice."""
+
 RAMPS = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
@@ -95,7 +98,7 @@ class _Search:
     """The candidates of one layer that take at most `limit` cycles.
 
     `limit` falls with every candidate, so that most others need not be looked at closely.
-    `fits`: whether any fits in the room.
+    `fits`: whether any fits in the room; `once`: and loads everything once.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room, limit: float) -> None:
@@ -103,10 +106,12 @@ class _Search:
         self.cost = ConvCost(geo, config, room)
         self.shared, self.whole = room.beside, room.streams(geo.output, config)
         self.blocks = self.cost.blocks
-        self.limit, self.fits = limit, False
+        self.limit, self.fits, self.once = limit, False, False
 
     def plans(self) -> Iterator[ConvPlan]:
-        """Candidates with as few parts of the reduction as fit at all."""
+        """Candidates with as few parts of the reduction as fit at all, and with some more where
+        those load something twice.
+        """
         most = self.config.acc_bank if self.shared else self.config.acc_half
         widths = _steps(self.geo.ow, most)
         if self.whole:
@@ -118,8 +123,10 @@ class _Search:
             for some in (widths[:cut], widths[cut:]):
                 for tw in some:
                     yield from self._with_width(tw, parts)
-                if self.fits:
+                if self.once or (self.fits and len(parts) >= MOST_PARTS):
                     return
+                if self.fits:
+                    break
 
     def _uniform(self) -> Iterator[tuple[Part, ...]]:
         """The reduction whole, then in more and more equal parts."""
@@ -235,6 +242,7 @@ class _Search:
                 if reuse in seen:
                     continue
                 seen.add(reuse)
+                self.once = self.once or (reuse.act == 1 and reuse.wgt == 1)
                 for ramp, start in starts:
                     cycles, traffic = self.cost.buffered(cost, reuse, start)
                     if cycles > self.limit:
