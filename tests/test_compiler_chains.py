@@ -2,7 +2,7 @@
 
 import numpy as np
 from chain_graphs import norm, scores
-from compiler_graphs import assert_compiles_exactly, random_inputs, rescale
+from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_chains import random_chain
@@ -107,3 +107,16 @@ def test_a_product_that_others_read_too_is_a_layer_of_its_own() -> None:
     g.outputs.append(next(op for op in g.ops if op.kind == "RESHAPE").outputs[0])
     assert len(run_stages(g, preset("default")).layers.layers) > 1
     assert assert_compiles_exactly(g, preset("default"), random_inputs(g, 1)) > 0
+
+
+def test_operators_beside_a_chain_join_it_with_their_reader() -> None:
+    g = Graph(name="gate")
+    x, y = (g.add_input(name, (1, 24, 48), "int16") for name in "xy")
+    wide = [g.add_op("CAST", [v], out_dtype="int32") for v in (x, y)]
+    product = g.add_op("MUL", [*wide, zero_point(g, 0)])
+    g.outputs = [rescale(g, product, 2.0**-12, 0, "int16")]
+    g.verify()
+    (layer,) = run_stages(g, preset("default")).layers.layers
+    assert isinstance(layer, MapLayer) and len(layer.steps) == 1
+    for name in ("tiny", "odd", "default"):
+        assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0

@@ -42,9 +42,14 @@ _KINDS = {*BINARY, *STEPS, *REDUCTIONS, *_SINGLE, "RESHAPE"} - {"INTDIV"}
 
 @dataclass(slots=True)
 class _Chain:
-    """Operators of a chain in order; names of what they make, and which of it is packed."""
+    """Operators of a chain in order; names of what they make, and which of it is packed.
+
+    `beside`: operators that could be computed but read nothing of the chain, by what they make;
+    they join it with the first one that reads them.
+    """
 
     ops: list[Op] = field(default_factory=list)
+    beside: dict[str, Op] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     packed: set[str] = field(default_factory=set)
     shape: tuple[int, ...] = ()
@@ -142,7 +147,12 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         start = self.place[id(op)]
         for other in self.graph.ops[start : start + WINDOW]:
             if (other is not op or begun) and not self._joins_chain(chain, other):
+                if self._stands_beside(other):
+                    chain.beside[other.outputs[0]] = other
                 continue
+            for name in self._operands(other):
+                if name in chain.beside:
+                    self._join(chain, chain.beside.pop(name))
             self._join(chain, other)
             if len(self._leaving(chain.ops)) <= RESULTS:
                 best = len(chain.ops)
@@ -181,17 +191,29 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
         rescales = self.fusion.operand_rescales
         return [rescales[n].inputs[0] if n in rescales else n for n in op.inputs[:count]]
 
-    def _joins_chain(self, chain: _Chain, op: Op) -> bool:
-        """Whether `op` can be computed at the end of the chain."""
+    def _free(self, op: Op) -> bool:
+        """Whether a chain may compute `op`, as far as that does not depend on the chain."""
         fusion = self.fusion
         if op.kind not in _KINDS or id(op) in fusion.done or id(op) in fusion.deferred:
             return False
-        if id(op) in fusion.sum_at or not self._simple(op):
+        return id(op) not in fusion.sum_at and self._simple(op)
+
+    def _stands_beside(self, op: Op) -> bool:
+        """Whether `op` is elementwise on one tensor that is in memory."""
+        alone = op.kind in ("CAST", "RESCALE", "ABS", "NEGATE", "CLAMP") and self._free(op)
+        if not alone or op.attributes.get("per_channel"):
+            return False
+        return bool(self.graph.tensors[op.outputs[0]].shape) and self._ready(op.inputs[0])
+
+    def _joins_chain(self, chain: _Chain, op: Op) -> bool:
+        """Whether `op` can be computed at the end of the chain."""
+        if not self._free(op):
             return False
         operands, out = self._operands(op), self.graph.tensors[op.outputs[0]].shape
         if not out or (chain.made and not chain.made.intersection(operands)):
             return False
-        if any(n not in chain.made and not self._ready(n) for n in operands):
+        known = (*chain.made, *chain.beside)
+        if any(n not in known and not self._ready(n) for n in operands):
             return False
         if op.kind == "RESHAPE":
             return self._packs(chain, op)
