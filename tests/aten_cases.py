@@ -203,8 +203,8 @@ CASES: list[Case] = [
     _case("clamp", _INTS, -3, 4),
     _case("clamp_min", X((2, 3, 8), -5, 9), -1.0),
     _case("clamp_max", X((2, 3, 8), -5, 9), 2.0),
-    *_each("gelu silu sigmoid tanh exp expm1 erf sin cos atan abs neg softplus leaky_relu elu "
-           "hardswish hardsigmoid", X((2, 3, 8), -4, 4)),
+    *_each("gelu silu sigmoid tanh exp expm1 erf sin cos atan abs square neg softplus leaky_relu "
+           "elu hardswish hardsigmoid", X((2, 3, 8), -4, 4)),
     *_each("sqrt rsqrt reciprocal log log1p", X((2, 3, 8), 0.5, 4)),
     _case("pow.Tensor_Scalar", _ROWS, 3),
     _case("pow.Scalar", 2.0, _ROWS),
@@ -247,6 +247,11 @@ CASES: list[Case] = [
     _case("where.self", X((3, 8), dtype=torch.bool), _ROWS, X((2, 1, 8), -1, 1)),
     _case("where.self", X((3, 8), dtype=torch.bool), X((2, 3, 8), -5, 5, torch.int64),
           torch.tensor(7)),
+    _case("where.ScalarOther", X((2, 3, 8), dtype=torch.bool), _ROWS, -2.5),
+    _case("where.ScalarSelf", X((2, 3, 8), dtype=torch.bool), 1.5, _ROWS),
+    _case("where.Scalar", _BOOLS, 1.5, -0.5),
+    _case("masked_fill.Scalar", _ROWS, X((3, 1), dtype=torch.bool), 4.0),
+    _case("masked_fill.Tensor", _INTS, X((3, 1), dtype=torch.bool), torch.tensor(4)),
     *_each("maximum minimum", _ROWS, X((3, 1), -1, 1)),
     *_each("maximum minimum", _INTS, X((3, 1), -3, 3, torch.int64)),
     # Moves
@@ -269,6 +274,7 @@ CASES: list[Case] = [
     _case("unbind.int", _ROWS, 1, result=1),
     _case("cat", [X((2, 3)), X((2, 2), -7, 7), _fixed(2, 4)], -1),
     _case("expand", X((3, 1)), [2, 3, 4]),
+    _case("expand_as", X((3, 1)), _fixed(2, 3, 4)),
     _case("repeat", X((2, 3)), [2, 1, 3]),
     _case("cat", [X((2, 3), 0, 9, torch.int64), X((1, 3), 0, 9, torch.int64)]),
     _case("stack", [X((2, 3)), X((2, 3), -7, 7)], 1),

@@ -11,7 +11,7 @@ from spec.config import preset
 from sw.compiler import compile_graph
 from sw.compiler.interpreter import run_graph
 from sw.compiler.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
-from sw.compiler.transformer.module import import_graph
+from sw.compiler.transformer.module import import_float, import_graph
 from sw.compiler.transformer.operators import ROWS, TABLE, Pcc, Steps
 from sw.compiler.transformer.support import reasons
 from sw.runtime.golden import GoldenDevice
@@ -82,3 +82,34 @@ def test_operator(case: Case) -> None:
 
 def test_every_row_has_a_case() -> None:
     assert {case.name for case in CASES} == {row.name for row in ROWS}
+
+
+class Chosen(torch.nn.Module):
+    """Scores that a bool input masks at run time."""
+
+    def forward(self, scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+        low = torch.finfo(torch.float32).min
+        return torch.where(keep, scores * 2.0, low).softmax(-1)
+
+
+class Causal(torch.nn.Module):
+    """A constant mask of −∞ on values that a comparison reads too."""
+
+    def forward(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mask = torch.full((6, 6), float("-inf")).triu(1)
+        masked = scores + mask
+        return masked.softmax(-1), masked > 0.5
+
+
+@pytest.mark.parametrize("module", [Chosen(), Causal()], ids=["chosen", "causal"])
+def test_masks_of_minus_infinity(module: torch.nn.Module) -> None:
+    torch.manual_seed(1)
+    inputs = (torch.randn(2, 6, 6) * 3, torch.rand(2, 6, 6) < 0.7)
+    inputs = inputs[: 1 if isinstance(module, Causal) else 2]
+    imported = import_float(module, inputs)
+    results = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, inputs)))
+    exact = module(*inputs)
+    exact = exact if isinstance(exact, tuple) else (exact,)
+    assert np.abs(results[0] - exact[0].numpy()).max() < 0.003
+    for result, expected in zip(results[1:], exact[1:], strict=True):
+        assert np.array_equal(result, expected.numpy())

@@ -23,7 +23,7 @@ from sw.compiler.sequences import emit
 from sw.compiler.tosa import Graph
 from sw.compiler.transformer.formats import Format, Formats, Scale
 from sw.compiler.transformer.plan import Planner
-from sw.compiler.transformer.ranges import Ranges
+from sw.compiler.transformer.ranges import HUGE, Ranges
 from sw.compiler.transformer.sets import SPATIAL, Plan, is_float
 
 Rule = Callable[["Importer", Node, Plan], Any]
@@ -127,6 +127,8 @@ class Importer:
         bits = {"int8": 7, "int16": 15, "int32": 31}[want.dtype]
         limit = (1 << bits) - 1
         steps = np.rint(data / want.scale) + want.zero_point
+        if bits == 31:  # masks: room for what is added to them
+            steps = np.where(np.abs(data) < HUGE, steps, np.sign(data) * 2.0**30)
         tensor = self.graph.add_constant(
             f"{name}_constant", np.clip(steps, -limit - 1, limit), want.dtype
         )
@@ -317,7 +319,7 @@ class Importer:
                     raise self.error(
                         node,
                         f"operator {node.target} is not supported here",
-                        f"operators with a rule: {', '.join(sorted(rules))}",
+                        "docs/operators.md lists the operators that are",
                     )
                 reason = check(plan.source)
                 self.require(not reason, node, reason)

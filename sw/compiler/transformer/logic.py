@@ -141,9 +141,16 @@ def bitwise_not(im: Importer, node: Node, plan: Plan) -> Value:
 # Choice -------------------------------------------------------------------------------------------
 
 
+def masked_fill(im: Importer, node: Node, _: Plan) -> Value:
+    return _select(im, node, node.args[1], node.args[2], node.args[0])
+
+
 def where(im: Importer, node: Node, _: Plan) -> Value:
+    return _select(im, node, *node.args[:3])
+
+
+def _select(im: Importer, node: Node, condition: Any, first: Any, second: Any) -> Value:
     """SELECT of two values in one format; infinite constants become the format's ends."""
-    condition, first, second = node.args[:3]
     want = im.formats.of(node)
     if not isinstance(want.scale, float) or want.scale == 0.0:
         want = im.formats.wide(node)

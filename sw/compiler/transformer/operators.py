@@ -183,8 +183,8 @@ ROWS: tuple[Operator, ...] = (
     ),
     *_rows(
         elementwise.univariate, FLOAT, Table(), "gelu", "silu", "sigmoid", "tanh", "exp", "expm1",
-        "erf", "sin", "cos", "atan", "abs", "neg", "pow.Tensor_Scalar", "pow.Scalar", "rsub.Scalar",
-        "softplus", "leaky_relu", "elu", "hardswish", "hardsigmoid",
+        "erf", "sin", "cos", "atan", "abs", "neg", "square", "pow.Tensor_Scalar", "pow.Scalar",
+        "rsub.Scalar", "softplus", "leaky_relu", "elu", "hardswish", "hardsigmoid",
     ),
     *_rows(
         elementwise.univariate, FLOAT, Table(), "sqrt", "rsqrt", "reciprocal", "log", "log1p",
@@ -221,7 +221,9 @@ ROWS: tuple[Operator, ...] = (
            "__and__.Tensor"),
     *_rows(logic.bitwise_or, "int, bool", EXACT, "bitwise_or.Tensor", "__or__.Tensor"),
     *_rows(logic.bitwise_xor, "int, bool", EXACT, "bitwise_xor.Tensor"),
-    *_rows(logic.where, ANY, ROUNDED, "where.self"),
+    *_rows(logic.where, ANY, ROUNDED, "where.self", "where.ScalarSelf", "where.ScalarOther",
+           "where.Scalar"),
+    *_rows(logic.masked_fill, ANY, ROUNDED, "masked_fill.Scalar", "masked_fill.Tensor"),
     *_rows(logic.maximum, NUMBERS, ROUNDED, "maximum"),
     *_rows(logic.minimum, NUMBERS, ROUNDED, "minimum"),
     # Moves
@@ -236,7 +238,7 @@ ROWS: tuple[Operator, ...] = (
     *_rows(moves.unbind, ANY, EXACT, "unbind.int"),
     *_rows(moves.cat, ANY, ROUNDED, "cat"),
     *_rows(moves.stack, ANY, ROUNDED, "stack"),
-    *_rows(moves.expand, ANY, EXACT, "expand"),
+    *_rows(moves.expand, ANY, EXACT, "expand", "expand_as"),
     *_rows(moves.repeat, ANY, EXACT, "repeat"),
     *_rows(moves.flip, ANY, EXACT, "flip"),
     *_rows(moves.copy, ANY, ROUNDED, "copy"),

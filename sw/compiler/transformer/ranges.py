@@ -16,7 +16,10 @@ Float = NDArray[np.float64]
 
 
 HUGE = 1e30
-"""Larger magnitudes are masks."""
+"""Values below −HUGE are masks: −∞, or the type's lowest value."""
+
+MASKED = -128.0
+"""What they count as: e^−128 is 0 in every format."""
 
 ROWS = 128
 """Rows of a value that are kept as samples."""
@@ -60,10 +63,10 @@ def varies(node: Node) -> bool:
 
 
 def _finite(value: torch.Tensor) -> torch.Tensor:
-    """Without what only masks mean: −∞ and the type's lowest value."""
-    if float(value.abs().max()) < HUGE:
+    """Values with masks as MASKED."""
+    if float(value.min()) > -HUGE:
         return value
-    return torch.where(value.abs() < HUGE, value, torch.zeros_like(value))
+    return torch.where(value > -HUGE, value, torch.full_like(value, MASKED))
 
 
 class _Recorder(Interpreter):

@@ -35,6 +35,7 @@ VIEWS = (
     aten.transpose.int,
     aten.t.default,
     aten.expand.default,
+    aten.expand_as.default,
 )
 MOVES = (
     *VIEWS,
@@ -115,6 +116,7 @@ UNIVARIATE = (
     aten.softplus.default,
     aten.leaky_relu.default,
     aten.abs.default,
+    aten.square.default,
     aten.sqrt.default,
     aten.rsqrt.default,
     aten.reciprocal.default,

@@ -35,7 +35,6 @@ _ROWS = (
     ("whisper", "80×3000 → 1500×384, the encoder of tiny", "random", 2, 2),
     ("yolos", "3×224×224 → 100×92, 100×4, the size of tiny", "random", 4, 2),
     ("detr", "3×256×256 → 100×92, 100×4, with ResNet-50", "random", 4, 2),
-    ("detr_800", "3×800×1066 → 100×92, 100×4, with ResNet-50", "random", 2, 2),
 )
 
 TRANSFORMERS: dict[str, TransformerSpec] = {

@@ -215,7 +215,6 @@ _BUILDERS: dict[str, Builder] = {
     "whisper": _whisper,
     "yolos": yolos,
     "detr": lambda: detr(256, 256),
-    "detr_800": lambda: detr(800, 1066),
 }
 
 
