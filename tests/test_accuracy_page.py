@@ -53,6 +53,13 @@ def test_a_run_on_the_rtl_is_shown_with_its_share() -> None:
     assert "| 1 | 6 | 7 | 0.500 | 0.99950 | 4,000 | 93.0% | 1,200 elements |" in text
 
 
+def test_how_many_samples_ran_on_golden_is_said() -> None:
+    assert "| golden: one sample bit-exact |" in page([{**ROW, "device_exact": True}], [])
+    row = {**ROW, "device_exact": True, "device": "golden"}
+    assert "| golden: every sample bit-exact |" in page([row], [])
+    assert "| interpreter |" in page([ROW], [])
+
+
 def test_what_differs_is_not_published() -> None:
     with pytest.raises(ReportError, match="m: the device did not compute the integers"):
         page([{**ROW, "bit_exact": False}], [])
