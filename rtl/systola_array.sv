@@ -21,7 +21,7 @@ module systola_array #(
     parameter int COLS = 16,
     parameter int TAG_BITS = 8,
     // Whether wgt_across may be 1.
-    parameter bit ACROSS = 1
+    parameter int ACROSS = 1
 ) (
     input  logic                   clk,
     input  logic                   rst,
@@ -84,7 +84,7 @@ module systola_array #(
       end
 
       down_in = (r == 0) ? COLS'({skew_down, wgt_valid & ~wgt_across}) : down[r-1];
-      across_in = ACROSS
+      across_in = ACROSS != 0
           ? COLS'({across[r], (r == 0) ? wgt_valid & wgt_across : skew_across[r-1]}) : '0;
       free = ~loaded[r] | swap_in;
       take = (down_in | across_in) & free;

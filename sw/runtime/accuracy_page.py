@@ -3,13 +3,11 @@
 Reads what `systola accuracy --json` wrote (a list) and `systola generate --json` (an object).
 """
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sw.runtime.report import ReportError
+from sw.runtime.report import ReportError, read_json, write_text
 
 Row = Mapping[str, Any]
 
@@ -38,23 +36,11 @@ def write_page(files: Sequence[Path], out: Path | None) -> None:
         else:
             runs.append(found)
     text = page(rows, runs)
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text)
-    except OSError as error:
-        raise ReportError(f"--out {out}: cannot write: {error.strerror}") from None
+    write_text(text, out)
 
 
 def _read(path: Path) -> Any:
-    try:
-        found = json.loads(path.read_text())
-    except OSError as error:
-        raise ReportError(f"{path}: cannot read: {error.strerror}") from None
-    except ValueError as error:
-        raise ReportError(f"{path}: no JSON: {error}") from None
+    found = read_json(path)
     rows = found if isinstance(found, list) else [found]
     key = "pcc_least" if isinstance(found, list) else "float_tokens"
     if not rows or not all(isinstance(row, dict) and key in row for row in rows):

@@ -5,7 +5,6 @@ column whether it was measured, quoted, estimated or computed.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rich.table import Table
 from spec.config import PRESETS
 from sw.runtime.bench import SUITES, problems
 from sw.runtime.bench_store import Row, read_rows
-from sw.runtime.report import ReportError
+from sw.runtime.report import ReportError, write_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PEERS = DOCS / "data" / "peers.json"
@@ -50,14 +49,7 @@ def write_page(files: Sequence[Path], out: Path | None) -> None:
     if not files:
         raise ReportError("--render: name the JSON files that systola bench wrote")
     text = page([row for path in files for row in read_rows(path)], read_peers(PEERS))
-    if out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text)
-    except OSError as error:
-        raise ReportError(f"--out {out}: cannot write: {error.strerror}") from None
+    write_text(text, out)
 
 
 def read_peers(path: Path) -> Peers:

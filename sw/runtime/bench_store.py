@@ -1,11 +1,10 @@
 """Where measured rows are kept: a JSON list that is whole after every row."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from spec.config import NpuConfig
-from sw.runtime.report import ReportError, write_json
+from sw.runtime.report import ReportError, read_json, write_json
 from sw.runtime.revision import commit, source_digest
 
 Row = dict[str, Any]
@@ -49,12 +48,7 @@ class Store:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file that `systola bench --json` wrote; `ReportError` if it is none."""
-    try:
-        rows = json.loads(path.read_text())
-    except OSError as error:
-        raise ReportError(f"{path}: cannot read: {error.strerror}") from None
-    except ValueError as error:
-        raise ReportError(f"{path}: no JSON: {error}") from None
+    rows = read_json(path)
     good = isinstance(rows, list) and all(
         isinstance(row, dict) and {"name", "config_digest"} <= set(row) for row in rows
     )

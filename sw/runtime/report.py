@@ -1,6 +1,7 @@
 """What a run is reported as: one record, printed as tables or written as JSON."""
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,6 +210,28 @@ def write_json(facts: Any, path: Path) -> None:
         path.write_text(json.dumps(facts, indent=2) + "\n")
     except OSError as error:
         raise ReportError(f"--json {path}: cannot write: {error.strerror}") from None
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; `ReportError` if it cannot be read or is none."""
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise ReportError(f"{path}: cannot read: {error.strerror}") from None
+    except ValueError as error:
+        raise ReportError(f"{path}: no JSON: {error}") from None
+
+
+def write_text(text: str, out: Path | None) -> None:
+    """Write a page, to standard output if `out` is None; `ReportError` if that cannot be done."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text)
+    except OSError as error:
+        raise ReportError(f"--out {out}: cannot write: {error.strerror}") from None
 
 
 def _claim(text: str, result: Comparison) -> str:
