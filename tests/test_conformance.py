@@ -149,7 +149,7 @@ def test_constants_become_inputs_and_nothing_is_folded() -> None:
 
 def test_the_page_is_what_the_records_give(tmp_path: Path) -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
-    names = ("golden", "rtl-sample", "negative")
+    names = ("golden", "rtl", "random", "negative")
     page.write_page([docs / "data" / f"conformance-{n}.json" for n in names], tmp_path / "page.md")
     assert (tmp_path / "page.md").read_text() == (docs / "conformance.md").read_text()
 
