@@ -51,18 +51,17 @@ def test_a_product_is_computed_beside_a_chain_that_does_not_need_it() -> None:
 
 
 def test_a_product_that_comes_earlier_is_put_behind_the_chain() -> None:
-    """Products by others lie between them."""
-    g = mixture(128, 256)
-    y = linear(g, linear(g, "x", 64, 3), 64, 4)
-    softmaxed = next(i for i, op in enumerate(g.ops) if op.kind == "REDUCE_MAX")
-    moved = g.ops[softmaxed:]
-    late = [op for op in moved if op.kind in ("CONV2D", "RESCALE")][-4:]
-    g.ops[softmaxed:] = [*late, *(op for op in moved if op not in late)]
-    g.outputs.append(y)
-    g.verify()
+    """The product that the chain reads lies between them."""
+    g = Graph()
+    x = g.add_input("x", (1, 128, 1, 256))
+    v, s = linear(g, x, 256, 1), linear(g, x, 128, 2)
+    wide = rescale(g, s, 1000.0, 0, "int32")
+    (p,) = emit(g, softmax((1, 128, 1, 128), 1e-5), [wide], name="softmax")
+    g.outputs = [v, p]
     c = run_stages(g, preset("default"))
-    (chain,) = (i for i, layer in enumerate(c.layers.layers) if isinstance(layer, MapLayer))
-    assert [c.residency.rooms[i].parts for i in (chain, chain + 1)].count(2) >= 1
+    assert names(c) == ["ConvLayer", "MapLayer", "ConvLayer"]
+    assert c.layers.layers[2].output.tensor == v
+    assert [room.parts for room in c.residency.rooms] == [1, 2, 2]
     assert_compiles_exactly(g, preset("default"), random_inputs(g))
 
 

@@ -249,27 +249,45 @@ class ConvScheduler(LayerEmitter):
             self._store(unit, out, (step.first if joint else unit.block) * cols, channels, slices)
 
     def _vector(self, unit: Unit, out: Spot, slices: int, writes: list[Access]) -> None:
-        """The VECTOR of a unit: column blocks, `slices` equal parts of the rows, rows, columns."""
-        tile, lanes = unit.step.tile, self.loads.width(unit.block)
+        """The VECTORs of a unit: all but the last leave their results where the sums are."""
+        *before, last = self.layer.epilogue.passes
+        sums, tile = Spot(self.res.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
+        in_acc = {"o_space": Space.ACC, "o_type": DType.I32}
+        steps = (unit.acc_step, tile.vectors, sums.line, sums.pixel)
+        for epilogue in before:
+            self._pass(unit, epilogue, 1, sums, steps, self._sums(unit, write=True), in_acc)
         rows = tile.rows // slices
         steps = self._steps(rows, out, self.geo.output.item)
-        loops = [
-            {"count": unit.count, "a": unit.acc_step, "o": steps[0]},
-            {"count": slices, "a": rows * tile.cols, "o": steps[1]},
-            {"count": rows, "a": tile.cols, "o": steps[2]},
-            {"count": tile.cols, "a": 1, "o": steps[3]},
-        ]
-        *before, epilogue = self.layer.epilogue.passes
-        for each in before:
-            self._in_place(unit, each)
+        self._pass(unit, last, slices, out, steps, writes, {})
+
+    def _pass(
+        self,
+        unit: Unit,
+        epilogue: Epilogue,
+        slices: int,
+        out: Spot,
+        steps: tuple[int, int, int, int],
+        writes: list[Access],
+        place: dict[str, Any],
+    ) -> None:
+        """A VECTOR over column blocks, `slices` equal parts of the rows, rows, columns.
+
+        `steps`: between its results at `out`, loop by loop. `place`: fields besides.
+        """
+        tile, lanes = unit.step.tile, self.loads.width(unit.block)
+        rows = tile.rows // slices
+        counts = (unit.count, slices, rows, tile.cols)
+        sums = (unit.acc_step, rows * tile.cols, tile.cols, 1)
         extra = self._extra(epilogue)
-        values = accumulator_values(epilogue, extra)
-        values |= {
+        values = accumulator_values(epilogue, extra) | {
             "a_base": unit.acc,
             "o_base": out.at,
             "lanes": lanes,
             "lanes_last": lanes,
-            "loop": loops,
+            "loop": [
+                {"count": n, "a": a, "o": o} for n, a, o in zip(counts, sums, steps, strict=True)
+            ],
+            **place,
         }
         accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": self.res.acc, "o_base": out.buffer}
@@ -302,30 +320,6 @@ class ConvScheduler(LayerEmitter):
             values["loop"], (0 if self.added.single else block, *steps), strict=True
         ):
             loop["b"] = step
-
-    def _in_place(self, unit: Unit, epilogue: Epilogue) -> None:
-        """A VECTOR that leaves its results where the sums of a unit are."""
-        tile, lanes = unit.step.tile, self.loads.width(unit.block)
-        extra = self._extra(epilogue)
-        values = accumulator_values(epilogue, extra) | {
-            "a_base": unit.acc,
-            "o_base": unit.acc,
-            "o_space": Space.ACC,
-            "o_type": DType.I32,
-            "lanes": lanes,
-            "lanes_last": lanes,
-            "loop": [
-                {"count": unit.count, "a": unit.acc_step, "o": unit.acc_step},
-                {"count": 1},
-                {"count": tile.rows, "a": tile.cols, "o": tile.cols},
-                {"count": tile.cols, "a": 1, "o": 1},
-            ],
-        }
-        bases = {"a_base": self.res.acc, "o_base": self.res.acc}
-        accesses = [*self._sums(unit, write=False), *self._sums(unit, write=True)]
-        if extra is not None:
-            self._read_added(unit, tile.rows, values, bases, accesses)
-        self._emit(unit, epilogue, values, bases, accesses)
 
     def _emit(
         self,
