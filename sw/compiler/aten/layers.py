@@ -102,7 +102,7 @@ def _convolution(
     ends = [pads] * 2 if not isinstance(padding, str) else _split(pads)
     x = im.ordered(node, x, NHWC)
     tensor, begin, end = _absorb_pad(im, x, ends[0], ends[1])
-    tensor, pad = exact_windows(im, node, tensor, reach, stride, begin, end)
+    tensor, pad = exact_windows(im, node, tensor, reach, stride, list(zip(begin, end, strict=True)))
     attributes = {"pad": pad, "stride": stride, "dilation": dilation}
     kind, weight = _tosa_weight(weight, groups)
     out, scale = _weighted(im, node, tensor, x, weight, attributes, kind)

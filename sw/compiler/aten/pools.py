@@ -1,4 +1,4 @@
-"""Pools and means over height and width; windows that fit exactly, as TOSA wants them."""
+"""Pools and means over height and width."""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from sw.compiler.aten.arguments import NHWC, args, argument, one_scale, out_shap
 from sw.compiler.aten.moves import padded
 from sw.compiler.frontend import Importer, Item, Value
 from sw.compiler.layout import Layout
+from sw.compiler.windows import Pads, fit_windows, pool_pads
 
 
 def exact_windows(
@@ -19,16 +20,12 @@ def exact_windows(
     tensor: str,
     reach: Sequence[int],
     stride: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-) -> tuple[str, tuple[int, int, int, int]]:
-    """Make windows fit exactly, as TOSA wants: less padding at the end, or a SLICE of the input."""
+    pads: Pads,
+) -> tuple[str, tuple[int, ...]]:
+    """(tensor, TOSA's pad) of an NHWC tensor: cut by a SLICE if windows leave a rest of it."""
     shape = list(im.graph.tensors[tensor].shape)
-    size, last = shape[:], list(end)
-    for i in range(2):
-        rest = (shape[1 + i] + begin[i] + end[i] - reach[i]) % stride[i]
-        last[i] = max(0, end[i] - rest)
-        size[1 + i] -= rest - (end[i] - last[i])
+    kept, pad = fit_windows(shape[1:3], reach, stride, pads)
+    size = [shape[0], *kept, shape[3]]
     if size != shape:
         start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
         extent = im.graph.add_constant(f"{node.name}_size", size, "shape")
@@ -41,22 +38,7 @@ def exact_windows(
             scale=old.scale,
             zero_point=old.zero_point,
         )
-    return tensor, (begin[0], last[0], begin[1], last[1])
-
-
-def _pool_ends(
-    im: Importer, node: Node, x: Value, kernel: Any, stride: Any, padding: Any, ceil: bool
-) -> list[int]:
-    """Padding at the end; with ceil_mode as much more as the last window needs."""
-    end = list(padding)
-    for i in range(2):
-        size = x.shape[2 + i] + 2 * padding[i] - kernel[i]
-        rest = size % stride[i]
-        # PyTorch drops a window that would start in the padding behind the input.
-        starts_inside = (size // stride[i] + 1) * stride[i] < x.shape[2 + i] + padding[i]
-        if ceil and rest and starts_inside:
-            end[i] += stride[i] - rest
-    return end
+    return tensor, pad
 
 
 def max_pool2d(im: Importer, node: Node) -> Item:
@@ -66,8 +48,8 @@ def max_pool2d(im: Importer, node: Node) -> Item:
     dilation = pair(argument(node, 4, "dilation", 1))
     im.require(dilation == (1, 1), node, f"max pool with dilation {dilation} is not supported")
     x = im.ordered(node, im.int8(node, args(node)[0]), NHWC)
-    end = _pool_ends(im, node, x, kernel, stride, padding, argument(node, 5, "ceil_mode", False))
-    tensor, pad = exact_windows(im, node, x.tensor, kernel, stride, padding, end)
+    pads = pool_pads(x.shape[2:], kernel, stride, padding, argument(node, 5, "ceil_mode", False))
+    tensor, pad = exact_windows(im, node, x.tensor, kernel, stride, pads)
     out = im.op(
         node,
         "MAX_POOL2D",
@@ -137,7 +119,8 @@ def mean(im: Importer, node: Node) -> Item:
 def _average(
     im: Importer, node: Node, x: Value, kernel: Any, stride: Any, padding: Any, shape: Any
 ) -> Value:
-    tensor, pad = exact_windows(im, node, x.tensor, kernel, stride, padding, padding)
+    pads = pool_pads(x.shape[2:], kernel, stride, padding, ceil=False)
+    tensor, pad = exact_windows(im, node, x.tensor, kernel, stride, pads)
     zero = im.scalar(x.zero_point, "int8")
     attributes = {"kernel": kernel, "stride": stride, "pad": pad}
     out = im.op(

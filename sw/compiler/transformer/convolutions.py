@@ -11,6 +11,7 @@ from torch.fx import Node
 from sw.compiler.layout import Layout
 from sw.compiler.transformer.importer import Importer, Value
 from sw.compiler.transformer.sets import Plan, aten
+from sw.compiler.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
 
@@ -98,24 +99,17 @@ def exact_windows(
     tensor: str,
     reach: Sequence[int],
     stride: Sequence[int],
-    pads: Sequence[tuple[int, int]],
+    pads: Pads,
 ) -> tuple[str, tuple[int, ...]]:
-    """(tensor, TOSA's pad) of an NHWC tensor: TOSA wants exact sizes.
-
-    What the last window leaves over is cut from the padding, then from the input.
-    """
+    """(tensor, TOSA's pad) of an NHWC tensor: cut by a SLICE if windows leave a rest of it."""
     shape = list(im.graph.tensors[tensor].shape)
-    size, pad = shape[:], []
-    for i in range(2):
-        begin, end = pads[i]
-        end -= (shape[1 + i] + begin + end - reach[i]) % stride[i]
-        size[1 + i] += min(end, 0)
-        pad += [begin, max(end, 0)]
+    kept, pad = fit_windows(shape[1:3], reach, stride, pads)
+    size = [shape[0], *kept, shape[3]]
     if size != shape:
         start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
         extent = im.graph.add_constant(f"{node.name}_size", size, "shape")
         tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_cut")
-    return tensor, tuple(pad)
+    return tensor, pad
 
 
 def image(im: Importer, value: Value) -> tuple[str, tuple[int, ...]]:

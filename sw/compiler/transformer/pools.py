@@ -11,6 +11,7 @@ from sw.compiler.layout import Layout
 from sw.compiler.transformer.convolutions import exact_windows, image
 from sw.compiler.transformer.importer import Importer, Value
 from sw.compiler.transformer.sets import Plan
+from sw.compiler.windows import pool_pads
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -22,21 +23,6 @@ def _arguments(call: Node, *defaults: Any) -> list[Any]:
     """Arguments from the second on, with defaults."""
     given = list(call.args[1:])
     return [*given, *defaults[len(given) :]]
-
-
-def _ends(shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
-          padding: Sequence[int], ceil: bool) -> list[tuple[int, int]]:  # fmt: skip
-    """(before, behind) of rows and columns; with ceil_mode what the last window needs more."""
-    pads = []
-    for i in range(2):
-        rest = (shape[2 + i] + 2 * padding[i] - kernel[i]) % stride[i]
-        steps = (shape[2 + i] + 2 * padding[i] - kernel[i]) // stride[i] + 1
-        # PyTorch drops a window that would start in the padding behind the input.
-        inside = steps * stride[i] < shape[2 + i] + padding[i]
-        pads.append(
-            (padding[i], padding[i] + (stride[i] - rest if ceil and rest and inside else 0))
-        )
-    return pads
 
 
 def _image_value(im: Importer, value: Value, tensor: str, shape: Sequence[int]) -> Value:
@@ -62,7 +48,7 @@ def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
     stride = _pair(stride) if stride else kernel
     value = _narrow(im, plan.reads[0])
     tensor, _ = image(im, value)
-    pads = _ends(value.shape, kernel, stride, padding, ceil)
+    pads = pool_pads(value.shape[2:], kernel, stride, padding, ceil)
     tensor, pad = exact_windows(im, node, tensor, kernel, stride, pads)
     attributes = {"kernel": kernel, "stride": stride, "pad": pad}
     out = im.op(node, "MAX_POOL2D", [tensor], attributes)
@@ -93,7 +79,7 @@ def _average(im: Importer, node: Node, value: Value, kernel: tuple[int, int],
     if im.dtype(value) == "int32":
         value = im.convert(value, im.formats.wide(node), node.name)
     tensor, _ = image(im, value)
-    pads = _ends(value.shape, kernel, stride, padding, False)
+    pads = pool_pads(value.shape[2:], kernel, stride, padding, ceil=False)
     tensor, pad = exact_windows(im, node, tensor, kernel, stride, pads)
     zero = im.scalar(value.zero_point, im.dtype(value))
     attributes = {"kernel": kernel, "stride": stride, "pad": pad}
