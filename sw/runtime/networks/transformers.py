@@ -197,7 +197,11 @@ def _whisper() -> tuple[nn.Module, Callable[[], Inputs]]:
         decoder_attention_heads=6,
         decoder_ffn_dim=64,
     )
-    return Hidden(WhisperModel(config).encoder), _image(80, 3000)
+    encoder = WhisperModel(config).encoder
+    # As large as trained ones, or the positions added behind them would drown the sound.
+    for conv in (encoder.conv1, encoder.conv2):
+        nn.init.kaiming_normal_(conv.weight)
+    return Hidden(encoder), _image(80, 3000)
 
 
 _LLAMA: dict[str, Any] = {**_CAUSAL, "num_key_value_heads": 2, "intermediate_size": 688}
