@@ -79,6 +79,15 @@ def test_sum_is_part_of_the_product_and_exact(kind: str, config: str) -> None:
     assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 9 * 7 * 20
 
 
+@pytest.mark.parametrize("config", list(PRESETS))
+@pytest.mark.parametrize("kind", ["pointwise", "conv"])
+def test_sum_of_a_single_channel(kind: str, config: str) -> None:
+    g = block(kind, h=40, w=33, c=1)
+    (layer,) = layers_of(g)
+    assert isinstance(layer, ConvLayer) and layer.residual is not None
+    assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 40 * 33
+
+
 @st.composite
 def _blocks(draw: Any) -> tuple[Graph, str]:
     def one(*values: Any) -> Any:
