@@ -183,7 +183,7 @@ def _concat(case: _Case) -> None:
 
 def _gather(case: _Case) -> None:
     rng = case.rng
-    dtype = str(rng.choice(INTS))
+    dtype = str(rng.choice(ANY))
     n, k, w, c = (int(v) for v in rng.integers(1, 8, 4))
     values = case.input((n, k, c), dtype)
     case.done([values, case.input((n, w), "int32", rng.integers(0, k, (n, w)))])
@@ -191,7 +191,7 @@ def _gather(case: _Case) -> None:
 
 def _scatter(case: _Case) -> None:
     rng = case.rng
-    dtype = str(rng.choice(INTS))
+    dtype = str(rng.choice(ANY))
     n, w, c = (int(v) for v in rng.integers(1, 8, 3))
     k = w + int(rng.integers(0, 4))
     indices = np.stack([rng.permutation(k)[:w] for _ in range(n)])  # none twice

@@ -6,7 +6,6 @@ import numpy as np
 
 from sw.compiler.operators.checker import (
     ANY,
-    INTS,
     MAX_RANK,
     MAX_TENSORS,
     Checker,
@@ -89,14 +88,14 @@ def _gather(c: Checker, _: str) -> tuple[Shape, str]:
     batch, w = c.rank("indices", 2)
     c.dtype("indices", "int32")
     c.require(batch == n, f"indices {[batch, w]} must have {n} rows, as values")
-    return (n, w, ch), c.dtype("values", *INTS)
+    return (n, w, ch), c.dtype("values", *ANY)
 
 
 def _scatter(c: Checker, _: str) -> tuple[Shape, str]:
     n, k, ch = c.rank("values_in", 3)
     batch, w = c.rank("indices", 2)
     c.dtype("indices", "int32")
-    c.dtype("values_in", *INTS)
+    c.dtype("values_in", *ANY)
     dtype = same_type(c, "values_in", "input")
     c.require(batch == n, f"indices {[batch, w]} must have {n} rows, as values_in")
     c.require(w <= k, f"indices {[batch, w]}: at most {k} of them, rows of values_in")
