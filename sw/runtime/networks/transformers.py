@@ -198,7 +198,7 @@ def _whisper() -> tuple[nn.Module, Callable[[], Inputs]]:
         decoder_ffn_dim=64,
     )
     encoder = WhisperModel(config).encoder
-    # As large as trained ones, or the positions added behind them would drown the sound.
+    # Larger than initialized, or the positions added behind them would drown the sound.
     for conv in (encoder.conv1, encoder.conv2):
         nn.init.kaiming_normal_(conv.weight)
     return Hidden(encoder), _image(80, 3000)
