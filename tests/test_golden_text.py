@@ -1,0 +1,88 @@
+"""Every stage's text of small graphs, the front end's graphs, and digests of whole networks.
+
+A change of structure must leave these files as they are; a change of behaviour shows as their diff.
+"""
+
+import hashlib
+import io
+import re
+
+import pytest
+from golden_graphs import GRAPHS
+from golden_text import FOLDER, compare
+
+from spec import preset
+from sw.compiler.pipeline import run_stages, stage_names
+from sw.compiler.tosa import Graph
+from sw.runtime.models import compile_model, get_model
+from sw.runtime.networks.table import NETWORKS
+
+_DIGESTS = re.compile(r"(isa_digest|config_digest)=\w+")
+"""Of the BEGIN instruction: they change with the instruction set, the program does not."""
+
+TRANSFORMERS = ("bert_tiny", "llama", "bloom", "qwen")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_stage_of_a_small_graph(name: str, request: pytest.FixtureRequest) -> None:
+    text = io.StringIO()
+    done = run_stages(GRAPHS[name](), preset("small"), name=name, dump_after=["all"], out=text)
+    headings = [line[4:] for line in text.getvalue().splitlines() if line.startswith("=== ")]
+    assert headings == stage_names()
+    assert len(done.instructions) > 3
+    compare(f"stages_{name}.txt", _DIGESTS.sub(r"\1=…", text.getvalue()), request)
+
+
+def canonical_digest(graph: Graph) -> str:
+    """Of operators, types, shapes, attributes and constants; names do not count."""
+    digest, numbers = hashlib.sha256(), dict[str, int]()
+
+    def number(name: str) -> int:
+        if name not in numbers:
+            numbers[name] = len(numbers)
+            tensor = graph.tensors[name]
+            digest.update(f"{tensor.dtype} {tensor.shape}".encode())
+            if tensor.data is not None:
+                digest.update(tensor.data.tobytes())
+        return numbers[name]
+
+    for name in graph.inputs:
+        number(name)
+    for op in graph.ops:
+        operands = [number(n) for n in op.inputs], [number(n) for n in op.outputs]
+        attributes = sorted((k, str(v)) for k, v in op.attributes.items())
+        digest.update(f"{op.kind} {operands} {attributes}".encode())
+    digest.update(str([number(n) for n in graph.outputs]).encode())
+    return digest.hexdigest()[:16]
+
+
+def _digest(array: object) -> str:
+    return hashlib.sha256(array.tobytes()).hexdigest()[:16]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*NETWORKS, *TRANSFORMERS])
+def test_images_of_whole_networks(name: str, request: pytest.FixtureRequest) -> None:
+    """`tosa` alone differs: the front end (or this processor's floats); the others: the compiler.
+
+    The instruction that carries digests of the instruction set is left out.
+    """
+    model = get_model(name)
+    graph = model.imported().graph
+    image = compile_model(model, preset("default"))
+    first = len(image.instructions()[0].encode())
+    lines = [
+        f"tosa {canonical_digest(graph)} {len(graph.ops)} operators",
+        f"program {_digest(image.program[first:])} {image.program.size} bytes",
+        f"constants {_digest(image.constants)} {image.constants.size} bytes",
+        f"temporaries {image.temp_bytes} bytes",
+        f"predicted {sum(layer['predicted_cycles'] for layer in image.info['layers'])} cycles",
+    ]
+    compare(f"network_{name}.txt", "\n".join(lines) + "\n", request)
+
+
+def test_every_golden_file_has_a_test() -> None:
+    known = {f"stages_{name}.txt" for name in GRAPHS}
+    known |= {f"network_{name}.txt" for name in (*NETWORKS, *TRANSFORMERS)}
+    known.add("compiler_matmul_6x9x10_tiny.txt")
+    assert {path.name for path in FOLDER.glob("*.txt")} == known
