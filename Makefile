@@ -114,7 +114,7 @@ format: venv ## Let ruff format and mend what it can
 
 .PHONY: docs
 docs: venv ## Regenerate docs/isa.md, docs/registers.md and docs/operators.md
-	@$(PY) -m sw.runtime.docgen
+	@$(PY) -m sw.measure.pages.reference
 
 .PHONY: doctor
 doctor: venv ## Check the environment and say how to mend it

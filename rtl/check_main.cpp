@@ -1,5 +1,5 @@
 // Runs one program on the design and compares what it leaves in memory with what it should be:
-// the `sim` target of systola.core. sw/runtime/simulator/export.py writes its files.
+// the `sim` target of systola.core. sw/cli/export_check.py writes its files.
 //
 // Arguments: +check=FILE +memory=FILE +control=FILE. Exit code: 0 everything is equal; 1 something
 // differs, faults or hangs; 2 bad arguments. Writes check_result.json.

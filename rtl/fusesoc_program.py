@@ -18,7 +18,7 @@ def main() -> int:
     request = yaml.safe_load(Path(sys.argv[1]).read_text())
     parameters = request.get("parameters") or {}
     root = Path(request["files_root"])
-    command = [sys.executable, "-m", "sw.runtime.simulator.export", "--out", str(Path.cwd())]
+    command = [sys.executable, "-m", "sw.cli.export_check", "--out", str(Path.cwd())]
     for name in ("config", "kernel", "shape"):
         if name in parameters:
             command += [f"--{name}", str(parameters[name])]

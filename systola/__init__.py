@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sw.compiler.errors import CompileError as CompileError
-    from sw.compiler.module import CompiledModule
+    from sw.compiler.frontend.module import CompiledModule
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
-    from sw.runtime.torch_backend.report import CompileReport as CompileReport
+    from sw.torch_backend.report import CompileReport as CompileReport
 
 _LAZY = {
     "CompileError": "sw.compiler.errors",
-    "CompileReport": "sw.runtime.torch_backend.report",
+    "CompileReport": "sw.torch_backend.report",
     "GoldenDevice": "sw.runtime.golden",
     "RtlDevice": "sw.runtime.rtl",
 }
@@ -61,12 +61,12 @@ def __getattr__(name: str) -> Any:
 def compile(
     module: Any, example_inputs: "Sequence[Any]", config: NpuConfig, **options: Any
 ) -> "CompiledModule":
-    """Quantize and compile a PyTorch module; see `sw.compiler.module.compile_module`.
+    """Quantize and compile a PyTorch module; see `sw.compiler.frontend.module.compile_module`.
 
     example_inputs: float32 tensors, batch included, that also calibrate it unless `calibration` is
     given. Raises `CompileError` naming the node, its source line and a way out.
     """
-    from sw.compiler.module import compile_module
+    from sw.compiler.frontend.module import compile_module
 
     return compile_module(module, example_inputs, config, **options)
 
@@ -77,7 +77,7 @@ def compile_report(compiled: Any = None) -> "CompileReport":
     compiled: what `torch.compile` returned; None: everything that was compiled in this process. The
     report has where each operator ran and why, bytes moved and counters; see `CompileReport`.
     """
-    from sw.runtime.torch_backend.entry import compile_report
+    from sw.torch_backend.entry import compile_report
 
     return compile_report(compiled)
 

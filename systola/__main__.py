@@ -1,6 +1,6 @@
 """`python -m systola` is the command line."""
 
-from sw.runtime.cli import main
+from sw.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 import numpy as np
 from compiler_graphs import rescale, zero_point
 
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 
 def shaped(g: Graph, x: str, *shape: int) -> str:

@@ -4,8 +4,8 @@ import numpy as np
 from compiler_graphs import rescale, zero_point
 
 from spec.sequences import layer_norm, softmax
-from sw.compiler.sequences import emit
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.sequences import emit
 
 
 def norm(rows: int, size: int) -> Graph:

@@ -10,8 +10,8 @@ from golden_model import Machine
 from spec.config import NpuConfig
 from spec.numerics import scale_to_multiplier
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def zero_point(g: Graph, value: int, dtype: str = "int8") -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sw.runtime.conformance import sut
+from sw.measure.conformance import sut
 
 
 class TosaSUTRunner(sut.TosaSUTRunner):

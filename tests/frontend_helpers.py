@@ -9,10 +9,10 @@ import torch
 from frontend_cases import EXACT_CASES, TIE_CASES
 from torch.fx import GraphModule
 
-from sw.compiler.frontend import import_module
-from sw.compiler.interpreter import run_graph
-from sw.compiler.module import one_thread, quantize_module
-from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.module import one_thread, quantize_module
+from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.pt2e.importer import import_module
+from sw.compiler.tosa.interpreter import run_graph
 
 CASES = {**EXACT_CASES, **TIE_CASES}
 

@@ -8,8 +8,8 @@ from chain_graphs import norm, scores
 from compiler_graphs import inverted_residuals, residual_net
 from epilogue_graphs import by_row
 
-from sw.compiler.tosa import Graph
-from sw.runtime.kernels import kernel
+from sw.compiler.tosa.graph import Graph
+from sw.models.kernels import kernel
 
 
 def moves() -> Graph:

@@ -3,7 +3,7 @@
 import numpy as np
 from compiler_graphs import rescale, zero_point
 
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 Rng = np.random.Generator
 _INT32 = ("ADD", "SUB", "MAXIMUM", "MINIMUM", "BITWISE_XOR", "ARITHMETIC_RIGHT_SHIFT", "MUL")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spec.numerics import scale_to_multiplier
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 Rng = np.random.Generator
 LIMITS = {"int8": (-128, 127), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from random_ops import LIMITS
 
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 Rng = np.random.Generator
 Values = dict[str, np.ndarray]

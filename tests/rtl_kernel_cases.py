@@ -12,8 +12,8 @@ from golden_model import Machine
 from spec import Image
 from spec.isa import Engine
 from sw.compiler import compile_graph
+from sw.models.kernels import Shape, kernel, parse_shape
 from sw.runtime.device import RunResult
-from sw.runtime.kernels import Shape, kernel, parse_shape
 from sw.runtime.report import compare
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image

@@ -9,17 +9,17 @@ import torch
 from transformers import GPT2Config
 
 from spec.config import preset
-from sw.compiler.quantized import QuantizedModel, load_quantized
-from sw.compiler.transformer.module import import_float
-from sw.compiler.transformer.smoothing import choose
-from sw.runtime.accuracy import integers, measure
-from sw.runtime.cli import main
-from sw.runtime.model_runs import verify_model
-from sw.runtime.models import ModelError, get_model, pcc
-from sw.runtime.networks.gpt2 import decoder
-from sw.runtime.networks.sentences import STYLES, all_sentences
-from sw.runtime.networks.transformer_table import TRANSFORMERS
-from sw.runtime.networks.transformers import _BUILDERS, calibration_sentences
+from sw.cli.main import main
+from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
+from sw.compiler.frontend.smoothing import choose
+from sw.measure.accuracy import integers, measure
+from sw.measure.model_runs import verify_model
+from sw.models.catalog import ModelError, get_model, pcc
+from sw.models.gpt2 import decoder
+from sw.models.sentences import STYLES, all_sentences
+from sw.models.transformer_table import TRANSFORMERS
+from sw.models.transformers import _BUILDERS, calibration_sentences
 from sw.runtime.session import DeviceOptions, OptionError
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sw.runtime.accuracy_page import page, write_page
-from sw.runtime.cli import main
+from sw.cli.main import main
+from sw.measure.pages.accuracy import page, write_page
 from sw.runtime.report import ReportError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -9,11 +9,11 @@ from aten_cases import CASES, Case
 
 from spec.config import preset
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
-from sw.compiler.transformer.module import import_float, import_graph
-from sw.compiler.transformer.operators import ROWS, TABLE, Pcc, Steps
-from sw.compiler.transformer.support import reasons
+from sw.compiler.frontend.float_module import import_float, import_graph
+from sw.compiler.frontend.operators import ROWS, TABLE, Pcc, Steps
+from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.frontend.support import reasons
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.golden import GoldenDevice
 
 TINY = preset("tiny")

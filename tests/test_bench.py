@@ -9,12 +9,14 @@ from test_cli_commands import refused
 from test_cli_report import KEYS
 
 from spec.config import preset
-from sw.compiler.tosa import Graph
-from sw.runtime import bench, bench_store, models, session
-from sw.runtime.bench import Entry, entries, problems, run_suite, summary
-from sw.runtime.bench_health import activation_health
-from sw.runtime.bench_store import Store, read_rows
-from sw.runtime.cli import main
+from sw.cli.main import main
+from sw.compiler.tosa.graph import Graph
+from sw.measure import bench, bench_store
+from sw.measure.bench import Entry, entries, problems, run_suite, summary
+from sw.measure.bench_health import activation_health
+from sw.measure.bench_store import Store, read_rows
+from sw.models import catalog as models
+from sw.runtime import session
 from sw.runtime.report import ReportError
 from sw.runtime.session import DeviceOptions, OptionError
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from test_bench import GOOD
 
-from sw.runtime.bench import SUITES, problems
-from sw.runtime.bench_page import PEERS, page, read_peers, write_page
-from sw.runtime.bench_store import read_rows
+from sw.measure.bench import SUITES, problems
+from sw.measure.bench_store import read_rows
+from sw.measure.pages.bench import PEERS, page, read_peers, write_page
 from sw.runtime.report import ReportError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

@@ -14,15 +14,15 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from spec import Image, preset
 from spec.isa import Instruction, Opcode, encode_program
-from sw.runtime.campaign.measure import Bench, carry_out
-from sw.runtime.campaign.plan import load_suite, suite_names
-from sw.runtime.campaign.progress import Bar, Lines
-from sw.runtime.campaign.store import Store
-from sw.runtime.campaign.summary import complaints, count, exit_code, repeat_command, verdict
-from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status, Task
-from sw.runtime.campaign.workloads import check_workload, split_workloads
-from sw.runtime.kernels import kernel_names
-from sw.runtime.models import MODELS
+from sw.measure.campaign.measure import Bench, carry_out
+from sw.measure.campaign.plan import load_suite, suite_names
+from sw.measure.campaign.progress import Bar, Lines
+from sw.measure.campaign.store import Store
+from sw.measure.campaign.summary import complaints, count, exit_code, repeat_command, verdict
+from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
+from sw.measure.campaign.workloads import check_workload, split_workloads
+from sw.models.catalog import MODELS
+from sw.models.kernels import kernel_names
 from sw.runtime.rtl import RtlDevice
 
 TINY = preset("tiny")
@@ -220,10 +220,10 @@ def test_other_sources_are_another_campaign(
 ) -> None:
     with Store(tmp_path / "results.sqlite") as store:
         for digest, resumed in (("a" * 16, False), ("b" * 16, False), ("a" * 16, True)):
-            monkeypatch.setattr("sw.runtime.campaign.store.source_digest", lambda d=digest: d)
+            monkeypatch.setattr("sw.measure.campaign.store.source_digest", lambda d=digest: d)
             campaign = store.campaign("regress", "mine", [task()], options={})
             assert campaign.resumed is resumed
-        monkeypatch.setattr("sw.runtime.campaign.store.commit", lambda: "")
+        monkeypatch.setattr("sw.measure.campaign.store.commit", lambda: "")
         campaign = store.campaign("regress", "mine", [task()], options={})
         assert not campaign.resumed
     assert query(store.path, "SELECT git_commit, dirty FROM campaigns WHERE id = 3") == [
@@ -430,7 +430,7 @@ def test_elsewhere_every_run_is_a_line_and_silence_is_broken(monkeypatch) -> Non
     lines.tick([(task(0), 2.0)])  # something was said a moment ago
     lines.end(task(0), Outcome(status=Status.PASSED, cycles=1234), 0.5)
     lines.end(task(1), Outcome(status=Status.BLOCKED, message="did not run: x error"), 0.0)
-    monkeypatch.setattr("sw.runtime.campaign.progress._SILENCE_S", -1.0)
+    monkeypatch.setattr("sw.measure.campaign.progress._SILENCE_S", -1.0)
     lines.tick([(task(2), 61.2)])
     assert out.getvalue().splitlines() == [
         "1 of 3 are there from before",

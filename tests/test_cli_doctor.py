@@ -9,7 +9,7 @@ import pytest
 from cli_helpers import ROOT, copy_image, environment, systola
 
 import systola as api
-from sw.runtime import doctor
+from sw.cli import doctor
 
 
 def test_everything_is_checked_and_fine_here():

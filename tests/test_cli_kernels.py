@@ -61,7 +61,7 @@ def test_a_wrong_result_fails_with_the_first_difference(tmp_path):
         "    next(iter(out.values())).reshape(-1)[6] ^= 1\n"
         "    return out\n"
         "v.run_reference = wrong\n"
-        "from sw.runtime.cli import main\n"
+        "from sw.cli.main import main\n"
         "main(['sim','matmul','--shape','2x4x5','-c','tiny','-d','golden','--verify',"
         f"'--json',{str(tmp_path / 'r.json')!r}])\n"
     )

@@ -7,8 +7,8 @@ import pytest
 from cli_helpers import systola
 from test_cli_commands import refused
 
-from sw.runtime import kernels
-from sw.runtime.kernels import KernelError, kernel, kernel_names
+from sw.models import kernels
+from sw.models.kernels import KernelError, kernel, kernel_names
 from sw.runtime.report import ReportError, check_json
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sw.compiler.macs import graph_macs
-from sw.runtime.kernels import kernel
+from sw.compiler.tosa.macs import graph_macs
+from sw.models.kernels import kernel
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_rtl_leaves_the_folder_to_the_generator():
         (["rtl", "OUT=my rtl"], "-m hw_gen --config default --out 'my rtl'"),
         (["simspeed"], "-m systola simspeed --config default"),
         (["goldenspeed", "MODEL=vww"], "-m systola goldenspeed vww --config default"),
-        (["docs"], "-m sw.runtime.docgen"),
+        (["docs"], "-m sw.measure.pages.reference"),
         (["regress", "JOBS=3"], "-m systola regress smoke --jobs 3"),
         (
             ["regress", "SUITE=nightly", "JOBS=2", "FRESH=1", "RETRY=0", "ONLY=tiny rtl"],
@@ -146,7 +146,7 @@ def test_python_without_venv_is_named(tmp_path):
 
 
 def test_pins_are_complete_and_agree():
-    from sw.runtime.doctor import pins
+    from sw.cli.doctor import pins
 
     folder = ROOT / "requirements"
     direct = {**pins((folder / "run.txt").read_text()), **pins((folder / "dev.txt").read_text())}

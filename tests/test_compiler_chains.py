@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from random_chains import random_chain
 
 from spec.config import preset
-from sw.compiler.map_layer import MapLayer
+from sw.compiler.kernels.fused.layer import MapLayer
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 
 @example(seed=26064, name="tiny")

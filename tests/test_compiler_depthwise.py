@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import DType
-from sw.compiler.depthwise import inputs_of, passes, units
 from sw.compiler.errors import CompileError, GraphError
-from sw.compiler.layers import DepthwiseLayer, Epilogue, dense
-from sw.compiler.residency import Room
-from sw.compiler.tiling_depthwise import boxes, plan_depthwise
-from sw.compiler.tosa import Graph
+from sw.compiler.kernels.depthwise.geometry import inputs_of, passes, units
+from sw.compiler.kernels.depthwise.plan import boxes, plan_depthwise
+from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.placement.residency import Room
+from sw.compiler.tosa.graph import Graph
 
 
 def same(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:

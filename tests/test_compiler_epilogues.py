@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import Table
-from sw.compiler.layers import ConvLayer, Layer, RowFactor
+from sw.compiler.kernels.layers import ConvLayer, Layer, RowFactor
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 
 def layers_of(g: Graph, config: str = "default") -> tuple[Layer, ...]:

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from sw.compiler.windows import fit_windows, pool_pads
+from sw.compiler.frontend.windows import fit_windows, pool_pads
 
 SIZE = st.integers(1, 24)
 STEP = st.integers(1, 5)

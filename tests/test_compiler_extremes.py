@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from spec.config import preset
 from spec.isa import DType
-from sw.compiler.layers import DepthwiseLayer, Epilogue, dense
-from sw.compiler.residency import Room
-from sw.compiler.split import Axis, pieces
-from sw.compiler.tiling_depthwise import plan_depthwise
-from sw.compiler.tosa import Graph
+from sw.compiler.kernels.depthwise.plan import plan_depthwise
+from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.lower.split import Axis, pieces
+from sw.compiler.placement.residency import Room
+from sw.compiler.tosa.graph import Graph
 
 
 def _product(kind: str, shapes: tuple[tuple[int, ...], ...], oc: int, **attributes: Any) -> Graph:

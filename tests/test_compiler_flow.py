@@ -5,9 +5,9 @@ from compiler_graphs import assert_compiles_exactly, conv, depthwise, random_inp
 
 from spec import preset
 from spec.isa import Engine
-from sw.compiler.draft import Place
 from sw.compiler.pipeline import Compilation, run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.program.draft import Place
+from sw.compiler.tosa.graph import Graph
 
 
 def pooled(size: int, channels: int) -> Graph:

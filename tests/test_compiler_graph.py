@@ -7,9 +7,9 @@ import pytest
 from compiler_graphs import conv, random_inputs, rescale, residual_net, zero_point
 
 from sw.compiler.errors import GraphError
-from sw.compiler.interpreter import run_graph
 from sw.compiler.passes import PASSES, copy_graph, run_passes
-from sw.compiler.tosa import Graph, Op, Tensor
+from sw.compiler.tosa.graph import Graph, Op, Tensor
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def _conv_graph(**changes: Any) -> Graph:

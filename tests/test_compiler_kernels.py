@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sw.compiler.interpreter import run_graph
-from sw.runtime.kernels import KernelError, kernel, kernel_names, parse_shape
+from sw.compiler.tosa.interpreter import run_graph
+from sw.models.kernels import KernelError, kernel, kernel_names, parse_shape
 
 
 @pytest.mark.parametrize(

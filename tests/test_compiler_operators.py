@@ -13,8 +13,8 @@ from random_tosa import CASES, random_graph
 from spec.config import NpuConfig, preset
 from spec.isa import Opcode
 from sw.compiler import compile_graph
-from sw.compiler.tosa import Graph
-from sw.compiler.tosa_ops import OPERATORS
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.table import OPERATORS
 
 KINDS = sorted({*CASES, *(name.upper() for name in BUILDERS)})
 PRODUCTS = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")

@@ -6,11 +6,11 @@ from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zer
 
 from spec import PRESETS, preset
 from spec.sequences import softmax
-from sw.compiler.layers import ConvLayer
-from sw.compiler.map_layer import MapLayer
+from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.layers import ConvLayer
 from sw.compiler.pipeline import Compilation, run_stages
-from sw.compiler.sequences import emit
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.sequences import emit
 
 
 def linear(g: Graph, x: str, channels: int, seed: int) -> str:

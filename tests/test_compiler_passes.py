@@ -7,11 +7,11 @@ import pytest
 from compiler_graphs import random_inputs, rescale, zero_point
 
 from spec import preset
-from sw.compiler.interpreter import run_graph
-from sw.compiler.layers import ConvLayer
+from sw.compiler.kernels.layers import ConvLayer
 from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def linear(channels: int = 24) -> tuple[Graph, str]:

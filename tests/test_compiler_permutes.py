@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from golden_model import Machine
 from spec import preset
-from sw.compiler.interpreter import run_graph
-from sw.compiler.layers import ConvLayer, MoveLayer
+from sw.compiler.kernels.layers import ConvLayer, MoveLayer
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 presets = st.sampled_from(["tiny", "small", "rect", "odd", "default", "large"])
 seeds = st.integers(0, 1 << 30)

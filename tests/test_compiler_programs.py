@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from spec import PRESETS, preset
 from spec.isa import Instruction, Opcode, Reduce
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
-from sw.runtime.kernels import KernelError, kernel, kernel_names, parse_shape
+from sw.compiler.tosa.graph import Graph
+from sw.models.kernels import KernelError, kernel, kernel_names, parse_shape
 
 CASES = [
     ("matmul", "1x1x1"),

@@ -10,9 +10,9 @@ from test_compiler_depthwise import depthwise
 
 from spec.config import PRESETS, preset
 from spec.isa import Opcode
-from sw.compiler.draft import Access, Buffer, Place
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa import Graph
+from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.tosa.graph import Graph
 
 _COMPUTES = (Opcode.MATRIX, Opcode.DEPTHWISE)
 

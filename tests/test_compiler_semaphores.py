@@ -5,8 +5,8 @@ import numpy as np
 from golden_model import Machine
 from spec.config import preset
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def test_results_that_nobody_waits_for_are_taken_in_time() -> None:

@@ -16,19 +16,19 @@ from golden_model.semaphores import Semaphores
 from spec import preset
 from spec.isa import DType, Opcode
 from sw.compiler import CompileError, compile_graph, stage_names
-from sw.compiler.allocate import allocate_on_chip, check_on_chip
-from sw.compiler.draft import Buffer, Draft, Place, iterations
 from sw.compiler.errors import LegalityError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.layers import ConvLayer, MoveLayer, PoolLayer
-from sw.compiler.lower import lower
+from sw.compiler.kernels.layers import ConvLayer, MoveLayer, PoolLayer
+from sw.compiler.kernels.slots import Slots
+from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
-from sw.compiler.residency import Residency, Room
-from sw.compiler.slots import Slots
-from sw.compiler.sync import _Assignment
-from sw.compiler.tosa import Graph
-from sw.runtime.kernels import kernel
+from sw.compiler.placement.residency import Residency, Room
+from sw.compiler.program.allocate import allocate_on_chip, check_on_chip
+from sw.compiler.program.draft import Buffer, Draft, Place, iterations
+from sw.compiler.program.sync import _Assignment
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.models.kernels import kernel
 
 GOLDEN = Path(__file__).parent / "golden"
 

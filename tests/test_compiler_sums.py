@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spec import PRESETS, preset
-from sw.compiler.layers import ConvLayer, DepthwiseLayer, ElementwiseLayer, Layer
-from sw.compiler.lower import lower
-from sw.compiler.tosa import Graph
+from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, ElementwiseLayer, Layer
+from sw.compiler.lower.stage import lower
+from sw.compiler.tosa.graph import Graph
 
 
 def product(g: Graph, x: str, kind: str, oc: int, *, stride: int = 1, seed: int = 0) -> str:

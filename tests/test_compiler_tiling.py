@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import DType
-from sw.compiler.conv_steps import Accumulators, steps
 from sw.compiler.errors import CompileError
-from sw.compiler.geometry import geometry
-from sw.compiler.layers import (
+from sw.compiler.kernels.conv.geometry import geometry
+from sw.compiler.kernels.conv.plan import plan_conv
+from sw.compiler.kernels.conv.steps import Accumulators, steps
+from sw.compiler.kernels.layers import (
     ConvLayer,
     ElementwiseLayer,
     Epilogue,
@@ -21,10 +22,9 @@ from sw.compiler.layers import (
     PoolLayer,
     dense,
 )
-from sw.compiler.move import move_tiles, plan_move
-from sw.compiler.residency import Room
-from sw.compiler.tiling_conv import plan_conv
-from sw.compiler.tiling_vector import boxes, input_box, plan_vector
+from sw.compiler.kernels.move.move import move_tiles, plan_move
+from sw.compiler.kernels.pool.plan import boxes, input_box, plan_vector
+from sw.compiler.placement.residency import Room
 
 configs = st.sampled_from(list(PRESETS))
 sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 40, 65, 130])

@@ -5,11 +5,11 @@ from compiler_graphs import inverted_residuals
 
 from spec import preset
 from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space
-from sw.compiler.draft import Node
-from sw.compiler.interleave import vector_cycles
-from sw.compiler.ordering import END, Need, Order
 from sw.compiler.pipeline import run_stages
-from sw.compiler.timeline import BEGIN, layer_cycles
+from sw.compiler.program.draft import Node
+from sw.compiler.program.interleave import vector_cycles
+from sw.compiler.program.ordering import END, Need, Order
+from sw.compiler.program.timeline import BEGIN, layer_cycles
 
 DEFAULT = preset("default")
 

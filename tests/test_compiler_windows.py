@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import DType
-from sw.compiler import tiling_conv
-from sw.compiler.geometry import Packing, Tile, geometry, packings
-from sw.compiler.layers import ConvLayer, Epilogue, dense
+from sw.compiler.kernels.conv import plan as tiling_conv
+from sw.compiler.kernels.conv.geometry import Packing, Tile, geometry, packings
+from sw.compiler.kernels.conv.plan import ConvPlan
+from sw.compiler.kernels.conv.window_loads import window_moves
+from sw.compiler.kernels.layers import ConvLayer, Epilogue, dense
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tiling_conv import ConvPlan
-from sw.compiler.window_loads import window_moves
-from sw.runtime.kernels import kernel, parse_shape
+from sw.models.kernels import kernel, parse_shape
 
 FIRST = {
     "resnet": "h=22,w=26,c=3,oc=20,k=7,s=2,p=3",

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from spec.config import preset
-from sw.compiler.expose import expose_constants
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
-from sw.runtime.conformance import page
-from sw.runtime.conformance.chunk import Setting, Status, Verdict, run_chunk
-from sw.runtime.conformance.conduct import conduct
-from sw.runtime.conformance.execute import execute
-from sw.runtime.conformance.store import Verdicts
-from sw.runtime.conformance.suite import ConformanceError, Suite, Tests, generate, operator_of
+from sw.compiler.passes.expose import expose_constants
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.conformance import page
+from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk
+from sw.measure.conformance.conduct import conduct
+from sw.measure.conformance.execute import execute
+from sw.measure.conformance.store import Verdicts
+from sw.measure.conformance.suite import ConformanceError, Suite, Tests, generate, operator_of
 from sw.runtime.golden import GoldenDevice
 
 GOLDEN = Setting(device="golden", config="tiny")
@@ -113,9 +113,9 @@ def test_a_run_goes_on_where_it_was(
         return [Verdict(test=name, status=Status.PASSED) for name in tests]
 
     expected = {*some, "clamp_lost"}
-    monkeypatch.setattr("sw.runtime.conformance.conduct.generate", copied)
-    monkeypatch.setattr("sw.runtime.conformance.conduct.listed", lambda *_: set(expected))
-    monkeypatch.setattr("sw.runtime.conformance.conduct.run_chunk", run)
+    monkeypatch.setattr("sw.measure.conformance.conduct.generate", copied)
+    monkeypatch.setattr("sw.measure.conformance.conduct.listed", lambda *_: set(expected))
+    monkeypatch.setattr("sw.measure.conformance.conduct.run_chunk", run)
     first, *others = some
     with Verdicts(tmp_path / "v.sqlite", "key") as store:
         store.add([Verdict(test=first, status=Status.FAILED, message="before")])

@@ -10,11 +10,10 @@ from compiler_graphs import residual_net
 from torch import nn
 
 from spec import preset
-from sw.compiler.interpreter import run_graph
+from sw.cli.main import main
 from sw.compiler.passes import copy_graph
-from sw.runtime import models
-from sw.runtime.cli import main
-from sw.runtime.diff import (
+from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.diff import (
     FED_TOLERANCE,
     FREE_TOLERANCE,
     DiffError,
@@ -25,9 +24,10 @@ from sw.runtime.diff import (
     first_beyond,
     run_free,
 )
-from sw.runtime.diff_run import diff_rows, pt2e_tensors
+from sw.measure.diff_run import diff_rows, pt2e_tensors
+from sw.models import catalog as models
+from sw.models.build import build
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.networks.build import build
 from sw.runtime.session import DeviceOptions
 
 TINY = preset("tiny")

@@ -12,8 +12,8 @@ from spec import Image, Instruction, preset
 from spec.isa import DType, Opcode, Space, encode_program
 from spec.program import REGION_OUTPUT, REGION_TEMP
 from sw.compiler import compile_graph
-from sw.compiler.tosa import Graph
-from sw.runtime.divergence import (
+from sw.compiler.tosa.graph import Graph
+from sw.measure.divergence import (
     ACC,
     OUTPUT,
     SPAD,
@@ -22,7 +22,7 @@ from sw.runtime.divergence import (
     layer_of,
     prefix,
 )
-from sw.runtime.onchip import dump_image
+from sw.measure.onchip import dump_image
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
 from sw.runtime.simulator.layout import POISON

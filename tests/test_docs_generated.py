@@ -6,7 +6,7 @@ import pytest
 
 from spec.isa import TABLE, Group
 from spec.memmap import REGISTERS
-from sw.runtime.docgen import PAGES, main
+from sw.measure.pages.reference import PAGES, main
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

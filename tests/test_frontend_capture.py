@@ -7,9 +7,9 @@ from frontend_cases import Apply
 from frontend_helpers import random_tensors, run_module, run_quantized
 from torch import nn
 
-from sw.compiler.capture import capture
-from sw.compiler.module import is_quantized, quantize_module
-from sw.compiler.quantizer import SystolaQuantizer
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.module import is_quantized, quantize_module
+from sw.compiler.frontend.quantizer import SystolaQuantizer
 
 
 def _norm(kind: type[nn.Module], channels: int) -> nn.Module:

@@ -9,11 +9,11 @@ from frontend_helpers import random_tensors, run_module, run_quantized
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sw.compiler.capture import capture
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend import import_module
-from sw.compiler.module import quantize_module
-from sw.compiler.ports import pack_inputs
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.module import quantize_module
+from sw.compiler.frontend.ports import pack_inputs
+from sw.compiler.frontend.pt2e.importer import import_module
 
 IMAGE = (2, 4, 8, 8)
 

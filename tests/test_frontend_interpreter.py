@@ -5,8 +5,8 @@ import pytest
 from random_ops import BUILDERS, random_inputs
 
 from sw.compiler.errors import GraphError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.verify import verify
 
 GRAPHS_EACH = 16

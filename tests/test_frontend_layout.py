@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sw.compiler.layout import Layout
+from sw.compiler.frontend.layout import Layout
 
 
 def _array(shape: tuple[int, ...]) -> np.ndarray:

@@ -6,8 +6,8 @@ import torch
 from frontend_cases import EXACT_CASES, TIE_CASES, Case
 from frontend_helpers import Run, is_subsequence, run_case
 
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph, Op
+from sw.compiler.tosa.graph import Graph, Op
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.verify import verify
 
 

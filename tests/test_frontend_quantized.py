@@ -12,8 +12,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from sw.compiler.errors import CompileError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.quantized import QuantizedModel, load_quantized
+from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
+from sw.compiler.tosa.interpreter import run_graph
 
 CASES = ("depthwise_pad_asymmetric", "residual_convs", "flatten_linear", "bmm_transposed")
 
@@ -43,7 +43,8 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, name: str) -> None:
 
 def test_loading_needs_no_pytorch(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from sw.compiler.quantized import load_quantized; "
+        "import sys; from pathlib import Path; "
+        "from sw.compiler.frontend.quantized import load_quantized; "
         f"m = load_quantized(Path({str(_saved(tmp_path))!r})); "
         "print(len(m.imported.graph.ops), 'torch' in sys.modules)"
     )

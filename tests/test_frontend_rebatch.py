@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from sw.compiler.errors import CompileError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.layout import Layout
-from sw.compiler.ports import Imported, ModelPort, pack_inputs
-from sw.compiler.rebatch import rebatch
-from sw.compiler.tosa import Graph
+from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.ports import Imported, ModelPort, pack_inputs
+from sw.compiler.frontend.rebatch import rebatch
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def _outputs(imported: Imported, tensors: list[torch.Tensor]) -> list[np.ndarray]:

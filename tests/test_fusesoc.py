@@ -10,11 +10,11 @@ import pytest
 
 from golden_model import Machine
 from spec import preset
+from sw.cli.export_check import FILES, export, export_kernel
 from sw.compiler import compile_graph
-from sw.runtime.kernels import kernel
+from sw.models.kernels import kernel
 from sw.runtime.simulator import fusesoc
 from sw.runtime.simulator.errors import BuildError, SimulationError
-from sw.runtime.simulator.export import FILES, export, export_kernel
 
 RUN = ["+check=check.txt", "+memory=memory.bin", "+control=control.bin"]
 
@@ -104,7 +104,7 @@ def test_exported_files_hold_the_program_and_what_golden_makes_of_it(tmp_path: P
 
 
 def test_export_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sw.runtime.simulator.export import main
+    from sw.cli.export_check import main
 
     assert main(["--kernel", "sub", "--out", str(tmp_path)]) == 2
     assert "kernel 'sub': no such kernel" in capsys.readouterr().err

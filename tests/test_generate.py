@@ -9,13 +9,13 @@ import torch
 from transformers import GPT2Config
 
 from spec.config import preset
+from sw.cli.main import main
 from sw.compiler.errors import CompileError
+from sw.compiler.frontend.float_module import import_float
 from sw.compiler.pipeline import run_stages
-from sw.compiler.transformer.module import import_float
-from sw.runtime.cli import main
-from sw.runtime.generate import Generation, failed, stream_bytes
-from sw.runtime.networks import gpt2
-from sw.runtime.networks.gpt2 import Prefill, build_generator, state_mask
+from sw.measure.generate import Generation, failed, stream_bytes
+from sw.models import gpt2
+from sw.models.gpt2 import Prefill, build_generator, state_mask
 from sw.runtime.session import DeviceOptions
 
 

@@ -8,7 +8,7 @@ from golden_programs import image
 
 from golden_model import GoldenError, Machine
 from spec import Instruction, Opcode, preset
-from sw.runtime import goldenspeed
+from sw.measure import goldenspeed
 
 TINY = preset("tiny")
 

@@ -13,9 +13,9 @@ from golden_text import FOLDER, compare
 
 from spec import preset
 from sw.compiler.pipeline import run_stages, stage_names
-from sw.compiler.tosa import Graph
-from sw.runtime.models import compile_model, get_model
-from sw.runtime.networks.table import NETWORKS
+from sw.compiler.tosa.graph import Graph
+from sw.models.catalog import compile_model, get_model
+from sw.models.table import NETWORKS
 
 _DIGESTS = re.compile(r"(isa_digest|config_digest)=\w+")
 """Of the BEGIN instruction: they change with the instruction set, the program does not."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sw.runtime.campaign import mutants
-from sw.runtime.campaign.mutants import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan, page
-from sw.runtime.campaign.store import Run
-from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status
+from sw.measure.campaign import mutants
+from sw.measure.campaign.mutants import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan, page
+from sw.measure.campaign.store import Run
+from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status
 
 
 def test_every_mutation_applies_to_a_copy_and_leaves_the_sources_alone(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from spec import preset
-from sw.compiler.interpreter import run_graph
-from sw.compiler.quantized import QuantizedModel
-from sw.runtime.bench_health import activation_health
+from sw.compiler.frontend.quantized import QuantizedModel
+from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.bench_health import activation_health
+from sw.measure.model_runs import run_model, verify_model
+from sw.models import photographs, sounds, store, tiny, vision
+from sw.models.catalog import ModelError, compile_model, get_model, pcc, pcc_between
+from sw.models.table import NETWORKS
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.model_runs import run_model, verify_model
-from sw.runtime.models import ModelError, compile_model, get_model, pcc, pcc_between
-from sw.runtime.networks import photographs, sounds, store, tiny, vision
-from sw.runtime.networks.table import NETWORKS
 from sw.runtime.simulator.cache import BuildCache
 
 MODULES: dict[str, tuple[Callable[[], torch.nn.Module], tuple[int, ...]]] = {
@@ -124,7 +124,7 @@ def test_images_say_where_the_numbers_come_from() -> None:
 def test_the_second_start_needs_no_pytorch() -> None:
     get_model("ad")
     code = (
-        "import sys; from sw.runtime.cli import main\n"
+        "import sys; from sw.cli.main import main\n"
         "try: main(['run', 'ad', '--config', 'tiny', '--limit', '1'])\n"
         "except SystemExit as end: assert not end.code\n"
         "print('torch' in sys.modules, 'transformers' in sys.modules)"

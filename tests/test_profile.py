@@ -12,13 +12,13 @@ from spec import preset
 from spec.isa import Engine
 from spec.memmap import Stall
 from sw.compiler import compile_graph
+from sw.measure.profile.layers import analyse
+from sw.measure.profile.run import profile_target
+from sw.measure.profile.trace import LAYERS_TRACK, trace_events, tracks
+from sw.models.kernels import kernel
 from sw.runtime.device import RunResult
-from sw.runtime.kernels import kernel
-from sw.runtime.profile import analyse
-from sw.runtime.profile_run import profile_target
 from sw.runtime.session import DeviceOptions
 from sw.runtime.simulator.errors import SimulationError
-from sw.runtime.trace import LAYERS_TRACK, trace_events, tracks
 
 TINY = preset("tiny")
 
@@ -189,6 +189,6 @@ def test_recording_changes_neither_cycles_nor_results(tmp_path):
 
 
 def _read(path):
-    from sw.runtime.trace_records import read_recording
+    from sw.measure.profile.trace_records import read_recording
 
     return read_recording(path)

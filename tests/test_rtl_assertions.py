@@ -19,7 +19,7 @@ from hw_gen.generate import npu_verilog
 from spec import preset
 from spec.program import REGION_INPUT, REGION_OUTPUT
 from sw.compiler import compile_graph
-from sw.runtime.kernels import kernel
+from sw.models.kernels import kernel
 from sw.runtime.rtl import DeviceFault, RtlDevice
 from sw.runtime.simulator.build import RTL, Kind, npu_recipe
 from sw.runtime.simulator.control import READ, WRITE

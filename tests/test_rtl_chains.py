@@ -10,8 +10,8 @@ from random_chains import random_chain
 
 from spec import preset
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.rtl import RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]

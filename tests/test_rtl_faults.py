@@ -14,7 +14,7 @@ from spec import Instruction, NpuConfig, Opcode, preset
 from spec.isa import Alu, DType, Reduce, Space
 from spec.program import REGION_INPUT, REGION_OUTPUT
 from sw.compiler import compile_graph
-from sw.runtime.kernels import kernel, parse_shape
+from sw.models.kernels import kernel, parse_shape
 from sw.runtime.rtl import DeviceFault, RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]  # with a build on a busy machine

@@ -15,10 +15,10 @@ from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, same
 from golden_model import Machine
 from spec import preset
 from sw.compiler import compile_graph
+from sw.models.catalog import compile_model, get_model
+from sw.models.kernels import kernel_names
+from sw.models.random_kernels import random_case
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.kernels import kernel_names
-from sw.runtime.models import compile_model, get_model
-from sw.runtime.random_kernels import random_case
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
 

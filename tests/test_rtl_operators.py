@@ -19,8 +19,8 @@ from random_tosa import CASES, random_graph
 
 from spec import preset
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.rtl import RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]

@@ -5,7 +5,7 @@ import pytest
 from sim_programs import SIZE, copy, image, load, store
 
 from spec import preset
-from sw.runtime import simspeed
+from sw.measure import simspeed
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.simulator.build import Kind, build_simulator
 from sw.runtime.simulator.errors import SimulationError

@@ -20,9 +20,9 @@ from spec.sequences import (
     unary,
 )
 from spec.sequences.softmax import mask_value
-from sw.compiler.interpreter import run_graph
-from sw.compiler.sequences import emit
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.compiler.tosa.sequences import emit
 
 Int = NDArray[np.int64]
 

@@ -9,11 +9,11 @@ from campaign_helpers import ROOT, query, systola
 
 from spec import preset
 from spec.config import ConfigError
-from sw.runtime.campaign.picture import write_picture
-from sw.runtime.campaign.points import point_results
-from sw.runtime.campaign.space import load_space
-from sw.runtime.campaign.store import Store
-from sw.runtime.campaign.task import CampaignError, Kind, Outcome, Status
+from sw.measure.campaign.picture import write_picture
+from sw.measure.campaign.points import point_results
+from sw.measure.campaign.space import load_space
+from sw.measure.campaign.store import Store
+from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status
 from sw.runtime.rtl import RtlDevice
 
 REASON = "acc_kib=4: must hold a power of two (4 or more) of 48-byte vectors (cols=12); acc_kib="

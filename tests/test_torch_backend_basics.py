@@ -8,7 +8,7 @@ from torch import nn
 from torch_backend_helpers import OPTIONS, compiled, pcc, report, rows
 
 import systola
-from sw.runtime.torch_backend.entry import systola as backend
+from sw.torch_backend.entry import systola as backend
 
 
 def mlp():

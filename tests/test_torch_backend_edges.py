@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch_backend_helpers import OPTIONS, compiled, pcc, report, rows
 
-from sw.runtime.torch_backend.entry import systola as backend
+from sw.torch_backend.entry import systola as backend
 
 
 class Model(nn.Module):

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import Graph, GraphModule
 
-from sw.runtime.torch_backend.extract import assemble, extract
-from sw.runtime.torch_backend.partition import partition
+from sw.torch_backend.extract import assemble, extract
+from sw.torch_backend.partition import partition
 
 FUNCTIONS = (operator.add, operator.mul, operator.sub)
 

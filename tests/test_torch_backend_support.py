@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from sw.compiler.capture import capture
-from sw.compiler.transformer.ranges import fixed_nodes
-from sw.compiler.transformer.support import reasons, supported
-from sw.runtime.networks.transformers import build_transformer
+from sw.compiler.frontend.calibrate import fixed_nodes
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.support import reasons, supported
+from sw.models.transformers import build_transformer
 
 
 def graph_of(function, *inputs):

@@ -9,12 +9,12 @@ from compiler_graphs import rescale
 
 from spec.config import preset
 from spec.program import load_image
-from sw.compiler.flatbuffer import to_flatbuffer
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.tosa_runs import compile_tosa, read_inputs, run_tosa
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.session import DeviceOptions, OptionError, run_image
-from sw.runtime.tosa_runs import compile_tosa, read_inputs, run_tosa
 
 
 def _graph() -> Graph:

@@ -12,9 +12,9 @@ from tflite_model import Quantized, conv_and_add
 
 from spec.config import preset
 from sw.compiler import compile_graph
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
-from sw.compiler.tosa_file import from_flatbuffer, load_tosa
+from sw.compiler.tosa.file import from_flatbuffer, load_tosa
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.session import run_image
 from sw.runtime.verify import run_flatbuffer

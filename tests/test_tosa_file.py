@@ -12,10 +12,10 @@ from random_ops import BUILDERS
 from random_tosa import CASES, random_graph
 
 from sw.compiler.errors import CompileError, GraphError
-from sw.compiler.flatbuffer import to_flatbuffer
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
-from sw.compiler.tosa_file import TosaFileError, from_flatbuffer, load_tosa
+from sw.compiler.tosa.file import TosaFileError, from_flatbuffer, load_tosa
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 ts = importlib.import_module("tosa_serializer")
 

@@ -8,9 +8,9 @@ from random_ops import BUILDERS
 from random_tosa import CASES, random_graph
 
 from sw.compiler.errors import GraphError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
-from sw.compiler.tosa_ops import OPERATORS
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.compiler.tosa.table import OPERATORS
 from sw.runtime.verify import verify
 
 OPERATORS_EACH = 8

@@ -6,10 +6,10 @@ from trace_helpers import recording, word
 
 from spec.isa import Engine, Instruction, Opcode
 from spec.memmap import Stall
-from sw.runtime.profile import bound_by, runs, written_bytes
+from sw.measure.profile.layers import bound_by, runs, written_bytes
+from sw.measure.profile.trace_records import LAST, parse_recording, read_recording
+from sw.measure.profile.trace_spans import closings, engine_spans, state_sums
 from sw.runtime.simulator.errors import SimulationError
-from sw.runtime.trace_records import LAST, parse_recording, read_recording
-from sw.runtime.trace_spans import closings, engine_spans, state_sums
 
 BUSY, SEM, MEM, PIPE, IDLE = Stall.BUSY, Stall.SEMAPHORE, Stall.MEMORY, Stall.PIPELINE, Stall.IDLE
 BEGIN, END = Instruction(Opcode.BEGIN), Instruction(Opcode.END)

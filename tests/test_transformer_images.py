@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from sw.compiler.interpreter import run_graph
-from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
-from sw.compiler.transformer.module import import_float
-from sw.runtime.networks.detectors import detr, scenes
+from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.tosa.interpreter import run_graph
+from sw.models.detectors import detr, scenes
 
 _SMALL: dict[str, Any] = {"depths": [1, 1], "hidden_sizes": [16, 32], "embedding_size": 16}
 

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from sw.compiler.errors import CompileError
-from sw.compiler.interpreter import run_graph
-from sw.compiler.ports import Imported, pack_inputs, unpack_outputs
-from sw.compiler.transformer.module import import_float
-from sw.compiler.transformer.smoothing import Rows
+from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.smoothing import Rows
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def pcc(a: Any, b: Any) -> float:

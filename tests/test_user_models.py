@@ -11,12 +11,12 @@ from cli_helpers import ROOT
 from torch import nn
 
 from spec import preset
+from sw.cli.main import main
 from sw.compiler.errors import CompileError
-from sw.runtime.cli import main
+from sw.measure.model_runs import run_model
+from sw.models.catalog import ModelError, get_model
+from sw.models.user import UserModelError
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.model_runs import run_model
-from sw.runtime.models import ModelError, get_model
-from sw.runtime.networks.user import UserModelError
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
 

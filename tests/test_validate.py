@@ -9,11 +9,11 @@ import pytest
 from cli_helpers import ROOT
 
 from spec import preset
-from sw.runtime.cli import main
-from sw.runtime.models import model_names
+from sw.cli.main import main
+from sw.measure.pages.validation import page, read_rows, write_page
+from sw.measure.validate import MIN_PCC, disagreements, problems, validate
+from sw.models.catalog import model_names
 from sw.runtime.report import ReportError
-from sw.runtime.validate import MIN_PCC, disagreements, problems, validate
-from sw.runtime.validate_page import page, read_rows, write_page
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from spec import preset
-from sw.compiler.interpreter import run_graph
-from sw.runtime import digits
+from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.model_runs import run_model, verify_model
+from sw.models import digits
+from sw.models.catalog import Model, ModelError, get_model, pcc
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.model_runs import run_model, verify_model
-from sw.runtime.models import Model, ModelError, get_model, pcc
 from sw.runtime.verify import verify
 
 

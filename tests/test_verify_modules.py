@@ -10,8 +10,8 @@ from torchao.quantization.pt2e.quantizer import QuantizationSpec
 import systola
 from spec import preset
 from sw.compiler import compile_graph
-from sw.compiler.module import quantize_module
-from sw.compiler.quantizer import SystolaQuantizer
+from sw.compiler.frontend.module import quantize_module
+from sw.compiler.frontend.quantizer import SystolaQuantizer
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import reference_comparison, run_image

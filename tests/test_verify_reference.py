@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.models.kernels import kernel, kernel_names
 from sw.runtime import verify as module
-from sw.runtime.kernels import kernel, kernel_names
 from sw.runtime.verify import ReferenceModelError, VerifyResult, compare, verify
 
 

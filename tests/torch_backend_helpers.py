@@ -25,7 +25,7 @@ def pcc(a, b):
 
 def compiled(module, **options):
     """`module` through the backend; the entry point is tested where nothing is imported."""
-    from sw.runtime.torch_backend.entry import systola as backend
+    from sw.torch_backend.entry import systola as backend
 
     torch._dynamo.reset()
     dynamic = options.pop("dynamic", None)

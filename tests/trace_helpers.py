@@ -3,7 +3,7 @@
 import numpy as np
 
 from spec.isa import Engine
-from sw.runtime.trace_records import LAST, POST, READ, parse_recording
+from sw.measure.profile.trace_records import LAST, POST, READ, parse_recording
 
 
 def word(cycle, kind, engine=0, index=0):

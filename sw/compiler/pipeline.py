@@ -13,31 +13,31 @@ from typing import Any, TextIO
 from spec.config import NpuConfig
 from spec.isa import Instruction
 from spec.program import Image
-from sw.compiler.allocate import (
+from sw.compiler.errors import CompileError, LegalityError
+from sw.compiler.kernels.layers import LayerProgram
+from sw.compiler.kernels.schedule import schedule
+from sw.compiler.kernels.tiling import Plan, Planner, check_plans
+from sw.compiler.lower.stage import lower
+from sw.compiler.passes import run_passes
+from sw.compiler.placement.flow import let_flow
+from sw.compiler.placement.overlap import delay_products, let_overlap
+from sw.compiler.placement.residency import Residency, Room, check_residency, choose
+from sw.compiler.program.allocate import (
     Peaks,
     allocate_dram,
     allocate_on_chip,
     check_on_chip,
     tensor_buffers,
 )
-from sw.compiler.constants import ConstantPool
-from sw.compiler.draft import Buffer, Draft, Node
-from sw.compiler.emit import emit
-from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.flow import let_flow
-from sw.compiler.image import build_image, check_program
-from sw.compiler.interleave import interleave
-from sw.compiler.layers import LayerProgram
-from sw.compiler.lower import lower
-from sw.compiler.ordering import Channel, Order
-from sw.compiler.overlap import delay_products, let_overlap
-from sw.compiler.passes import run_passes
-from sw.compiler.residency import Residency, Room, check_residency, choose
-from sw.compiler.schedule import schedule
-from sw.compiler.sync import synchronise
-from sw.compiler.tiling import Plan, Planner, check_plans
-from sw.compiler.timeline import layer_cycles
-from sw.compiler.tosa import Graph
+from sw.compiler.program.constants import ConstantPool
+from sw.compiler.program.draft import Buffer, Draft, Node
+from sw.compiler.program.emit import emit
+from sw.compiler.program.image import build_image, check_program
+from sw.compiler.program.interleave import interleave
+from sw.compiler.program.ordering import Channel, Order
+from sw.compiler.program.sync import synchronise
+from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.tosa.graph import Graph
 
 
 @dataclass(slots=True, kw_only=True)

@@ -49,7 +49,7 @@ class RtlDevice:
     the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
     one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off).
     verilog: files with module `systola_npu` instead of the generated ones. events: file for the
-    record of the last run (`sw.runtime.trace_records`; slower). say: hears
+    record of the last run (`sw.measure.profile.trace_records`; slower). say: hears
     what the build is doing (default: standard error). resident: images stay in memory, with their
     constants, when others are loaded; loading one again only points the NPU at it.
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.

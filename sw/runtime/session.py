@@ -19,7 +19,7 @@ from spec.program import Image
 from sw.runtime.report import Comparison, Report, compare
 
 if TYPE_CHECKING:
-    from sw.compiler.tosa import Graph
+    from sw.compiler.tosa.graph import Graph
     from sw.runtime.device import Device, RunResult
 
 Arrays = dict[str, NDArray[Any]]

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.errors import SystolaError
-from sw.compiler.flatbuffer import to_flatbuffer
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
+from sw.compiler.tosa.graph import Graph
 
 Array = NDArray[Any]
 

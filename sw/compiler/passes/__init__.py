@@ -10,7 +10,7 @@ from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_reshapes import late_reshapes
-from sw.compiler.tosa import Graph, Op
+from sw.compiler.tosa.graph import Graph, Op
 
 Pass = Callable[[Graph], None]
 

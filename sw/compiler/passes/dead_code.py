@@ -1,6 +1,6 @@
 """Remove operators and tensors that no output depends on. Inputs stay: they are ports."""
 
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
 
 
 def remove_dead_code(graph: Graph) -> None:

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from sw.compiler.interpreter import run_graph
-from sw.compiler.tosa import Graph
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
 
 
 def fold_constants(graph: Graph) -> None:

@@ -1,6 +1,6 @@
 """Make a PAD with the zero point the padding of the convolution that reads it."""
 
-from sw.compiler.tosa import Graph, Op
+from sw.compiler.tosa.graph import Graph, Op
 
 
 def fold_pads(graph: Graph) -> None:

@@ -2,7 +2,7 @@
 
 from spec.isa import DType
 from spec.numerics import RANGES
-from sw.compiler.tosa import Graph, Op
+from sw.compiler.tosa.graph import Graph, Op
 
 _TYPES = {"int8": DType.I8, "int16": DType.I16}
 _MOVES = ("IDENTITY", "RESHAPE", "SLICE", "PAD")

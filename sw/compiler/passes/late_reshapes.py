@@ -6,8 +6,8 @@ its RESCALE, a constant of the channels, or one element a row.
 
 from dataclasses import replace
 
-from sw.compiler.sums import PRODUCTS
-from sw.compiler.tosa import Graph, Op, Tensor
+from sw.compiler.lower.sums import PRODUCTS
+from sw.compiler.tosa.graph import Graph, Op, Tensor
 
 _FOLLOWERS = ("RESCALE", "CLAMP", "TABLE")
 

@@ -1,0 +1,89 @@
+"""`systola conformance`: the official TOSA suite on the NPU."""
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sw.cli.campaign import DatabaseOption, FreshOption, JobsOption, RetryOption
+from sw.cli.main import ConfigOption, JsonOption, SeedOption, app, console
+from sw.runtime.report import check_json, write_json
+from sw.runtime.session import DeviceOptions
+
+DATABASE = Path("results", "conformance.sqlite")
+
+
+@app.command()
+def conformance(
+    operators: Annotated[
+        list[str] | None, typer.Argument(metavar="[OPERATOR]…", help="default: all of them")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", "-d", help="golden or rtl")] = "golden",
+    config: ConfigOption = "small",
+    jobs: JobsOption = None,
+    negative: Annotated[
+        bool, typer.Option("--negative", help="tests that must be refused (ERROR_IF)")
+    ] = False,
+    random: Annotated[
+        int, typer.Option("--random", min=0, help="so many random tests of each operator instead")
+    ] = 0,
+    seed: SeedOption = 0,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", min=1, help="seconds that one test may take")
+    ] = 1200.0,
+    database: DatabaseOption = DATABASE,
+    fresh: FreshOption = False,
+    retry: RetryOption = False,
+    json_file: JsonOption = None,
+    render: Annotated[
+        list[Path] | None, typer.Option("--render", help="write --out from these JSON records")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="page")] = Path("docs/conformance.md"),
+) -> None:
+    """Run the official TOSA integer suite; interrupted and started again it goes on."""
+    from spec.config import preset
+    from sw.measure.conformance import page
+    from sw.measure.conformance.chunk import Setting, Status, Verdict
+    from sw.measure.conformance.conduct import conduct
+    from sw.measure.conformance.store import Verdicts
+    from sw.measure.conformance.suite import Suite, all_operators
+    from sw.measure.revision import commit, source_digest
+
+    if render:
+        page.write_page(render, out)
+        typer.echo(f"{out}: written")
+        return
+    check_json(json_file)
+    DeviceOptions(device=device)
+    suite = Suite(
+        operators=tuple(operators or all_operators()),
+        test_type="negative" if negative else "positive",
+        random=random,
+        seed=seed if random else 0,
+    )
+    setting = Setting(device=device, config=config, test_type=suite.test_type, limit_s=time_limit)
+    key = "|".join((suite.name, device, preset(config).digest_hex, source_digest()))
+    start = time.monotonic()
+
+    def progress(operator: str, new: list[Verdict]) -> None:
+        bad = sum(v.status is not Status.PASSED for v in new)
+        typer.echo(
+            f"{time.monotonic() - start:6.0f} s  {operator}: {len(new)} tests, {bad} not passed"
+        )
+
+    with Verdicts(database, key, fresh=fresh, retry=retry) as store:
+        verdicts = conduct(
+            suite, setting, store, jobs=jobs or os.cpu_count() or 1, progress=progress
+        )
+    wall_s = time.monotonic() - start
+    console().print(page.table(page.summary(verdicts)))
+    if json_file is not None:
+        write_json(page.record(suite.name, device, config, wall_s, verdicts, commit()), json_file)
+    passed = sum(v.status is Status.PASSED for v in verdicts.values())
+    typer.echo(
+        f"{suite.name} on {device} {config}: {passed} of {len(verdicts)} pass, {wall_s:.0f} s"
+    )
+    if passed < len(verdicts) or not verdicts:
+        raise typer.Exit(1)

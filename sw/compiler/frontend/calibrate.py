@@ -1,0 +1,143 @@
+"""Calibration of a float graph: how large each value gets, and which values never change."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import GraphModule, Interpreter, Node
+
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend.operator_sets import FILLED, LINEAR, SAME, aten
+
+Float = NDArray[np.float64]
+
+
+HUGE = 1e30
+"""Values below −HUGE are masks: −∞, or the type's lowest value."""
+
+MASKED = -128.0
+"""What they count as: e^−128 is 0 in every format."""
+
+ROWS = 128
+"""Rows of a value that are kept as samples."""
+
+_PER_CALL = 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Ranges:
+    """By node: largest magnitude, the same by channel (last axis), values that are constant.
+
+    least, most: the smallest and the largest value.
+
+    rows: samples of the rows of what linear layers read, [up to ROWS, channels].
+    """
+
+    largest: dict[Node, float] = field(default_factory=dict)
+    least: dict[Node, float] = field(default_factory=dict)
+    most: dict[Node, float] = field(default_factory=dict)
+    channels: dict[Node, Float] = field(default_factory=dict)
+    constants: dict[Node, torch.Tensor] = field(default_factory=dict)
+    rows: dict[Node, Float] = field(default_factory=dict)
+
+
+def fixed_nodes(module: GraphModule) -> set[Node]:
+    """Nodes that no input of the model reaches: parameters, positions, masks of fixed shape."""
+    fixed: set[Node] = set()
+    for node in module.graph.nodes:
+        made = node.op not in ("placeholder", "output") and not varies(node)
+        filled = node.target in FILLED or all(n in fixed for n in node.all_input_nodes)
+        if made and filled:
+            fixed.add(node)
+    return fixed
+
+
+def varies(node: Node) -> bool:
+    """Whether an operator gives something else each time, or writes to its operands."""
+    schema = getattr(node.target, "_schema", None)
+    random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return random or bool(schema is not None and schema.is_mutable)
+
+
+def _finite(value: torch.Tensor) -> torch.Tensor:
+    """Values with masks as MASKED."""
+    if float(value.min()) > -HUGE:
+        return value
+    return torch.where(value > -HUGE, value, torch.full_like(value, MASKED))
+
+
+class _Recorder(Interpreter):
+    def __init__(self, module: GraphModule, ranges: Ranges, fixed: set[Node]) -> None:
+        super().__init__(module)
+        self.ranges, self.fixed = ranges, fixed
+
+    def run_node(self, n: Node) -> Any:
+        if n in self.ranges.constants:
+            return self.ranges.constants[n]
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            if n in self.fixed:
+                self.ranges.constants[n] = result.detach()
+            elif result.is_floating_point() and result.numel():
+                self._record(n, _finite(result.detach()))
+            elif result.numel() and not result.is_complex():
+                self._ends(n, result.detach())
+        return result
+
+    def _record(self, node: Node, value: torch.Tensor) -> None:
+        magnitude = value.abs()
+        last = magnitude.reshape(-1, magnitude.shape[-1]) if magnitude.dim() else magnitude[None]
+        by_channel = last.amax(0).double().numpy()
+        seen = self.ranges.channels.get(node)
+        if seen is not None and seen.shape == by_channel.shape:
+            by_channel = np.maximum(seen, by_channel)
+        self.ranges.channels[node] = by_channel
+        self.ranges.largest[node] = float(self.ranges.channels[node].max())
+        self._ends(node, value)
+        if value.dim() >= 2 and feeds_rows(node):
+            self._sample(node, value.reshape(-1, value.shape[-1]))
+
+    def _ends(self, node: Node, value: torch.Tensor) -> None:
+        r, least, most = self.ranges, float(value.min()), float(value.max())
+        r.least[node] = min(r.least.get(node, np.inf), least)
+        r.most[node] = max(r.most.get(node, -np.inf), most)
+        if not value.is_floating_point():
+            r.largest[node] = max(r.largest.get(node, 0.0), abs(least), abs(most))
+
+    def _sample(self, node: Node, rows: torch.Tensor) -> None:
+        seen = self.ranges.rows.get(node)
+        room = ROWS - (0 if seen is None else len(seen))
+        count = min(room, _PER_CALL, len(rows))
+        if count <= 0:
+            return
+        # Evenly spread over the rows, first and last among them: special tokens stand there.
+        at = np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))
+        picked = rows[torch.from_numpy(at)].double().numpy()
+        self.ranges.rows[node] = picked if seen is None else np.concatenate([seen, picked])
+
+
+def feeds_rows(node: Node) -> bool:
+    """Whether a linear layer reads `node`, or what only renames it."""
+    return any(
+        user.target in (*LINEAR, aten.matmul.default) or (user.target in SAME and feeds_rows(user))
+        for user in node.users
+    )
+
+
+def calibrate(module: GraphModule, samples: Iterable[Sequence[torch.Tensor]]) -> Ranges:
+    """Run `module` on every sample (the arguments of one call); `CompileError` without any."""
+    ranges = Ranges()
+    recorder = _Recorder(module, ranges, fixed_nodes(module))
+    count = 0
+    with torch.no_grad():
+        for sample in samples:
+            recorder.run(*sample)
+            count += 1
+    if not count:
+        raise CompileError(
+            "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
+        )
+    return ranges

@@ -1,0 +1,208 @@
+"""Which integers stand for a value: decided by who reads it.
+
+- int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
+- int8, one scale: only products of activations and convolutions read it, maybe moved about; or
+  linear layers read a product of activations, moved about, and it costs them little;
+- int32, the scale of a product: only a softmax reads it;
+- int16, one scale: everything else, the residual stream among it.
+
+Integers are int32, exactly; bools are TOSA's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import Node
+
+from sw.compiler.frontend.calibrate import Ranges
+from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, aten, is_float
+from sw.compiler.frontend.plan import Planner, linear_weight
+from sw.compiler.frontend.smoothing import PLAIN, Rows, Smoothing, choose
+
+Scale = float | NDArray[np.float64]
+
+_CAT = aten.cat.default
+_MATRICES = (aten.matmul.default, aten.bmm.default)
+_SOFTMAX = (aten.softmax.int, aten._softmax.default)
+_SUMS = ("aten.add.Tensor", "aten.sub.Tensor")
+HEADROOM = 1.1
+"""int16 reaches this many times the largest value of the calibration; int8 saturates there."""
+
+_TINY = 2.0**-40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """Real value = scale · (integer − zero_point). `scale` may be per channel (last axis)."""
+
+    dtype: str
+    scale: Scale
+    zero_point: int = 0
+
+
+def _unit(largest: float) -> float:
+    """A magnitude to divide a range by: what calibration saw only at zero may have any scale."""
+    return largest if largest > _TINY else 1.0
+
+
+def exact(node: Node) -> Format:
+    """The format of integers and of bools."""
+    value = node.meta["val"]
+    value = value[0] if isinstance(value, tuple | list) else value
+    return Format(dtype="bool" if value.dtype is torch.bool else "int32", scale=1.0)
+
+
+class Formats:
+    """Formats of the values of one graph. `rows`: see `Rows`."""
+
+    def __init__(self, planner: Planner, ranges: Ranges, rows: Rows = "auto") -> None:
+        self.planner, self.ranges = planner, ranges
+        self.rows: Rows = rows
+        self._made: dict[Node, Format] = {}
+        self._smoothings: dict[Node, Smoothing] = {}
+
+    def readers(self, node: Node, moved: Node | None = None) -> Iterator[tuple[Node, Node, bool]]:
+        """(reader, the operand that it reads, whether moves or scalings lie between)."""
+        start = node if moved is None else moved
+        for reader in self.planner.readers.get(start, ()):
+            plan = self.planner.plans.get(reader)
+            if plan is not None and (plan.rule in ("same", "scale") or reader.target in MOVES):
+                yield from self._behind(reader, plan.rule == "same")
+            else:
+                yield reader, start, False
+
+    def _behind(self, reader: Node, same: bool) -> Iterator[tuple[Node, Node, bool]]:
+        for last, operand, moved in self.readers(reader):
+            yield last, operand, moved or not same
+
+    def of(self, node: Node) -> Format:
+        """The format of the value that `node` makes."""
+        if node not in self._made:
+            self._made[node] = self._choose(node)
+        return self._made[node]
+
+    def _choose(self, node: Node) -> Format:
+        if not is_float(node):
+            return exact(node)
+        kinds = {self._kind(*found) for found in self.readers(node)}
+        if kinds == {"linear"}:
+            return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
+        if kinds == {"product"}:
+            return self.narrow(self._joined(node))
+        if kinds == {"moved to linear"} and self._plain(node):
+            return self.symmetric(self._joined(node))
+        if kinds == {"softmax"}:
+            return Format(dtype="int32", scale=0.0)
+        return self.wide(node)
+
+    def _kind(self, reader: Node, operand: Node, moved: bool) -> str:
+        plan = self.planner.plans.get(reader)
+        if plan is None:
+            return "output"
+        if plan.rule == "linear":
+            return "moved to linear" if moved else "linear"
+        if plan.rule == "convolution" or reader.target in _MATRICES:
+            return "product"
+        if reader.target is aten.baddbmm.default:
+            return "wide" if operand is reader.args[0] else "product"
+        if reader.target is aten.scaled_dot_product_attention.default:
+            return "product" if operand in reader.args[:3] else "wide"
+        if reader.target in _SOFTMAX:
+            return "softmax"
+        if plan.rule in _SUMS and self.of(reader).dtype == "int32":
+            return "softmax"
+        return "wide"
+
+    def _plain(self, node: Node) -> bool:
+        """Whether a product of activations, moved to linear layers, may be int8 of one scale."""
+        if node.target not in PRODUCTS or self.rows == "always":
+            return False
+        while node in self.planner.readers:
+            (reader, *others) = self.planner.readers[node]
+            if reader.target not in MOVES and self.planner.plans[reader].rule != "same":
+                return self._accurate(node)
+            if others:
+                return False
+            node = reader
+        return False
+
+    def _accurate(self, node: Node) -> bool:
+        """Whether the linear layers that read `node` lose little by one scale."""
+        found = self.smoothing(node)
+        return found.plain <= PLAIN * found.error
+
+    def _joined(self, node: Node) -> Node:
+        """The concatenation that a value becomes part of: its parts share its scale."""
+        seen, at = {node}, node
+        while True:
+            nearest = [r for r in self.planner.readers.get(at, ()) if r in self.planner.plans]
+            if len(nearest) != 1 or nearest[0] in seen:
+                return node
+            at = nearest[0]
+            seen.add(at)
+            if at.target is _CAT:
+                return at
+            if self.planner.plans[at].rule != "same" and at.target not in MOVES:
+                return node
+
+    def magnitude(self, node: Node) -> float:
+        """Largest magnitude of a value in calibration (or of a constant); 1 for what is zero."""
+        constant = self.planner.fixed.get(node)
+        if constant is not None:
+            return _unit(float(constant.abs().max()))
+        return _unit(self.ranges.largest.get(node, 0.0))
+
+    def narrow(self, node: Node) -> Format:
+        """int8 with one scale; all of its steps for what is never negative."""
+        if self.ranges.least.get(node, -1.0) >= 0:
+            return Format(dtype="int8", scale=self.magnitude(node) / 255, zero_point=-128)
+        return self.symmetric(node)
+
+    def symmetric(self, node: Node) -> Format:
+        """int8 with one scale and zero point 0."""
+        return Format(dtype="int8", scale=self.magnitude(node) / 127)
+
+    def wide(self, node: Node) -> Format:
+        """int16 with one scale; integers and bools as they are."""
+        if not is_float(node):
+            return exact(node)
+        return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
+
+    def int16(self, node: Node) -> Format:
+        """int16 with one scale, of integers too: as they are where they fit."""
+        if is_float(node):
+            return self.wide(node)
+        return Format(dtype="int16", scale=max(1.0, HEADROOM * self.magnitude(node) / 32767))
+
+    def smoothing(self, node: Node) -> Smoothing:
+        """How the linear layers that read `node` quantize it."""
+        if node not in self._smoothings:
+            weights = [
+                np.asarray(matrix(r, self.planner.fixed).double().numpy(), np.float64)
+                for r, _, moved in self.readers(node)
+                if self._is_linear(r) and not moved
+            ]
+            self._smoothings[node] = choose(
+                self.ranges.channels[node], self.ranges.rows.get(node), weights, self.rows
+            )
+        return self._smoothings[node]
+
+    def smoothed(self, node: Node) -> Format:
+        """int8 with a fixed scale per channel, for the linear layers that read `node`."""
+        x, smooth = self.ranges.channels[node], self.smoothing(node).channels
+        return Format(dtype="int8", scale=smooth * _unit(float((x / smooth).max())) / 127)
+
+    def _is_linear(self, reader: Node) -> bool:
+        plan = self.planner.plans.get(reader)
+        return plan is not None and plan.rule == "linear"
+
+
+def matrix(node: Node, constants: Mapping[Node, torch.Tensor]) -> torch.Tensor:
+    """The weights [out, in] of a linear layer."""
+    operand = linear_weight(node)
+    assert operand is not None
+    weight = constants[operand]
+    return weight if node.target is aten.linear.default else weight.t()

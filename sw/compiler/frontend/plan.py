@@ -1,0 +1,171 @@
+"""The plan: for each node that is needed, the rule that imports it and the values that rule reads.
+
+Rules may cover several nodes: a chain of functions of one value is one table, the five nodes of an
+RMS norm are one norm, a batch norm belongs to its convolution. Nodes inside such a group are never
+imported. Plans are made from the outputs back, so that every value's readers are known before it
+is made.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from sw.compiler.frontend import patterns
+from sw.compiler.frontend.operator_sets import (
+    BATCH_NORMS,
+    BOUNDS,
+    LINEAR,
+    SAME,
+    UNIVARIATE,
+    Plan,
+    aten,
+    first_result,
+    is_float,
+    keeps,
+    node_argument,
+    same,
+)
+
+
+class Planner:
+    """Plans of a graph; `constants`: the nodes that no input reaches, with their values."""
+
+    def __init__(self, module: GraphModule, constants: Mapping[Node, torch.Tensor]) -> None:
+        self.fixed = constants
+        self.roots: dict[Node, Node] = {}
+        self.plans: dict[Node, Plan] = {}
+        self.readers: dict[Node, list[Node]] = {}
+        nodes = list(module.graph.nodes)
+        for node in nodes:
+            self._find_root(node)
+        needed: set[Node] = set()
+        for node in reversed(nodes):
+            if node.op == "output":
+                needed.update(node.all_input_nodes)
+                self._read(node, tuple(node.all_input_nodes))
+            elif node in needed and node not in constants and node.op == "call_function":
+                plan = self._plan(node)
+                plan.call = plan.call or node
+                self.plans[node] = plan
+                needed.update(plan.reads)
+                self._read(node, plan.reads)
+
+    def _read(self, reader: Node, reads: tuple[Node, ...]) -> None:
+        for node in reads:
+            self.readers.setdefault(node, []).append(reader)
+
+    def variable(self, node: Node) -> tuple[Node, ...]:
+        """Operands that are not constants."""
+        return tuple(n for n in node.all_input_nodes if n not in self.fixed)
+
+    def _plan(self, node: Node) -> Plan:
+        for match in (patterns.rms_norm, patterns.convolution):
+            found = match(node, self.fixed)
+            if found is not None:
+                return found
+        found = self._bounded(node) or self._univariate(node)
+        if found is not None:
+            return found
+        if node.target in SAME and not keeps(node):
+            return Plan(rule="cast", reads=self.variable(node)[:1])
+        if keeps(node):
+            return Plan(rule="same", reads=self.variable(node)[:1])
+        weight = linear_weight(node)
+        if weight is not None and weight in self.fixed and len(self.variable(node)) == 1:
+            return Plan(rule="linear", reads=self.variable(node), data={"weight": weight})
+        call = first_result(node)
+        affine = None
+        if call.target in BATCH_NORMS:
+            affine = patterns.channel_affine(call, self.fixed)
+        if affine is not None:
+            x, a, b = affine
+            return Plan(rule="affine", reads=(x,), data={"factor": a, "offset": b}, call=call)
+        name = str(call.target) if call.target is not operator.getitem else "getitem"
+        return Plan(rule=name, reads=self.variable(call), call=call)
+
+    # Functions of one value -----------------------------------------------------------------------
+
+    def _find_root(self, node: Node) -> None:
+        """The value that `node` is a function of, through elementwise operators only."""
+        if node.op != "call_function" or node in self.fixed or node.target not in UNIVARIATE:
+            return
+        if any(n in self.fixed and _elements(n) != 1 for n in node.all_input_nodes):
+            return
+        sources = {self._root(same(n)) for n in self.variable(node)}
+        if len(sources) == 1 and is_float(node):
+            self.roots[node] = sources.pop()
+
+    def _root(self, node: Node) -> Node:
+        """What lies before the functions that end in `node`; bounds of a value begin anew."""
+        return node if self._only_bounds(node) else self.roots.get(node, node)
+
+    def _only_bounds(self, node: Node) -> bool:
+        root = self.roots.get(node)
+        at: Any = node
+        while root is not None and at is not root:
+            if at.target not in BOUNDS:
+                return False
+            at = same(at.args[0])
+        return root is not None
+
+    def _bounded(self, node: Node) -> Plan | None:
+        """A value between bounds."""
+        if not self._only_bounds(node):
+            return None
+        root = self.roots[node]
+        ends = self.function(node, root)(torch.tensor([-1e300, 1e300], dtype=torch.float64))
+        low, high = (float(v) for v in ends)
+        data = {"low": low if low > -1e300 else None, "high": high if high < 1e300 else None}
+        return Plan(rule="bounded", reads=(root,), data=data)
+
+    def _univariate(self, node: Node) -> Plan | None:
+        root = self.roots.get(node)
+        if root is None or not is_float(root):
+            return None
+        function = self.function(node, root)
+        grid = torch.tensor([-3.0, -0.5, 0.25, 1.0, 7.0], dtype=torch.float64)
+        ratio = function(grid) / grid
+        if bool((ratio - ratio[0]).abs().max() <= 1e-6 * ratio[0].abs()) and ratio[0] > 0:
+            return Plan(rule="scale", reads=(root,), data={"factor": float(ratio[0])})
+        return Plan(rule="univariate", reads=(root,), data={"function": function})
+
+    def function(self, node: Node, root: Node) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The chain from `root` to `node` as a function of a float64 tensor."""
+
+        def run(x: torch.Tensor) -> torch.Tensor:
+            values: dict[Node, Any] = {root: x}
+
+            def of(n: Any) -> Any:
+                if not isinstance(n, Node):
+                    return n
+                if n in self.fixed:
+                    return self.fixed[n].double()
+                if n not in values:
+                    if keeps(n):
+                        values[n] = of(n.args[0])
+                    else:
+                        args = [of(a) for a in n.args]
+                        values[n] = n.target(*args, **n.kwargs)
+                return values[n]
+
+            return torch.as_tensor(of(node))
+
+        return run
+
+
+def linear_weight(node: Node) -> Node | None:
+    """The weight operand of a product of rows with a matrix."""
+    if node.target in LINEAR:
+        return node_argument(node, 2 if node.target is aten.addmm.default else 1)
+    if node.target is aten.matmul.default:
+        b = node_argument(node, 1)
+        return b if len(b.meta["val"].shape) == 2 else None
+    return None
+
+
+def _elements(node: Node) -> int:
+    value = node.meta.get("val")
+    return value.numel() if isinstance(value, torch.Tensor) else 0

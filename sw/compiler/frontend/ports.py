@@ -1,0 +1,116 @@
+"""Float tensors of a model to int8 ports and back, exactly as PT2E quantizes them.
+
+This file and what it imports need no PyTorch: a saved model runs without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend.layout import Layout
+from sw.compiler.tosa.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPort:
+    """A model's input or output: real = scale · (integer − zero_point), stored as `layout` says.
+
+    `dtype`: int8, int16, int32 or bool. Scale 0: the integers themselves, indices for example.
+    """
+
+    name: str
+    layout: Layout
+    scale: float
+    zero_point: int
+    dtype: str = "int8"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The model's own shape (NCHW for images)."""
+        return self.layout.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A TOSA graph and how the model's tensors lie in its ports.
+
+    `quantized`: by name of each of PT2E's quantize nodes whose value reaches the result, the TOSA
+    tensor that holds the same integers (`name`), and how it lies in memory. Empty for a graph
+    that was read from a file or made for a larger batch.
+    """
+
+    graph: Graph
+    inputs: tuple[ModelPort, ...]
+    outputs: tuple[ModelPort, ...]
+    quantized: Mapping[str, ModelPort] = field(default_factory=dict)
+
+
+def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:
+    """A float array of the model's shape as the port's integers, in memory order (NHWC for images).
+
+    Rounds half to even in float32, as PT2E does. `CompileError` on another shape, NaN, or integers
+    that do not fit.
+    """
+    if port.scale == 0:
+        return _integers(port, np.asarray(value))
+    array = np.asarray(value, np.float32)
+    if array.shape != port.shape:
+        raise CompileError(
+            f"input {port.name!r} has shape {list(array.shape)}, the program was compiled for "
+            f"{list(port.shape)}",
+            hint="compile again with example inputs of that shape",
+        )
+    if np.isnan(array).any():
+        raise CompileError(f"input {port.name!r} has {int(np.isnan(array).sum())} NaN values")
+    steps = np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
+    limits = np.iinfo(port.dtype)
+    return port.layout.to_memory(np.clip(steps, limits.min, limits.max).astype(port.dtype))
+
+
+def _integers(port: ModelPort, array: NDArray[Any]) -> NDArray[Any]:
+    good = np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    if array.shape != port.shape or not good:
+        raise CompileError(
+            f"input {port.name!r} is {array.dtype}{list(array.shape)}, the program takes integers "
+            f"of shape {list(port.shape)}",
+            hint="compile again with example inputs of that shape and type",
+        )
+    if port.dtype == "bool":
+        return port.layout.to_memory(array.astype(np.bool_))
+    limits = np.iinfo(port.dtype)
+    if array.min() < limits.min or array.max() > limits.max:
+        raise CompileError(
+            f"input {port.name!r} has values {array.min()}…{array.max()}, which {port.dtype} does "
+            "not hold"
+        )
+    return port.layout.to_memory(array.astype(port.dtype))
+
+
+def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[Any]:
+    """A port's integers as the float array of the model's shape; as they are for scale 0."""
+    if port.scale == 0:
+        return port.layout.to_logical(value)
+    centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
+    return np.asarray(centred * np.float32(port.scale), np.float32)
+
+
+def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    """int8 arrays by port name from float tensors or arrays in the model's argument order."""
+    if len(tensors) != len(imported.inputs):
+        raise CompileError(
+            f"{len(tensors)} inputs given, the module takes {len(imported.inputs)}: "
+            + ", ".join(p.name for p in imported.inputs)
+        )
+    return {
+        p.name: quantize_input(p, t.detach() if hasattr(t, "detach") else t)
+        for p, t in zip(imported.inputs, tensors, strict=True)
+    }
+
+
+def unpack_outputs(imported: Imported, arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    """Arrays in the model's output order from those of the ports, as `dequantize_output` says."""
+    return [dequantize_output(p, arrays[p.name]) for p in imported.outputs]

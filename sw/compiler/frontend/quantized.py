@@ -1,0 +1,175 @@
+"""A quantized model as a file: its TOSA graph, its ports, and named arrays beside them.
+
+One safetensors file: constants as tensors `constant/NAME`, further arrays under their own names,
+and a JSON text with operators, tensors and ports in the metadata. Nothing in it is executed, and
+reading it needs no PyTorch.
+"""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.errors import CompileError, GraphError
+from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.ports import Imported, ModelPort
+from sw.compiler.tosa.graph import DTYPES, Graph, Op, Tensor
+from sw.compiler.tosa.table import complete_attributes
+
+FORMAT = "systola-quantized"
+VERSION = 1
+
+_CONSTANT = "constant/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizedModel:
+    """What the file holds.
+
+    arrays: anything beside the graph (samples, reference results), by names that do not begin with
+    `constant/`. info: JSON-able facts about the model's origin (name, seeds, packages…).
+    """
+
+    imported: Imported
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Write atomically; `CompileError` where the file cannot be written."""
+        from safetensors.numpy import save_file
+
+        graph = self.imported.graph
+        tensors = {
+            _CONSTANT + name: np.ascontiguousarray(t.data)
+            for name, t in graph.tensors.items()
+            if t.data is not None
+        }
+        tensors |= {name: np.ascontiguousarray(a) for name, a in self.arrays.items()}
+        meta = {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "graph": json.dumps(_graph_json(graph)),
+            "inputs": json.dumps([_port_json(p) for p in self.imported.inputs]),
+            "outputs": json.dumps([_port_json(p) for p in self.imported.outputs]),
+            "info": json.dumps(dict(self.info)),
+        }
+        temporary = path.with_name(f"{path.name}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(tensors, temporary, metadata=meta)
+            temporary.replace(path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise CompileError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def load_quantized(path: Path) -> QuantizedModel:
+    """Read and check such a file; `CompileError` says what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            meta = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
+    except OSError as error:
+        raise CompileError(f"{path}: cannot read: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise CompileError(
+            f"{path}: no quantized model: {error}", hint="write one with `systola quantize`"
+        ) from None
+    if meta.get("format") != FORMAT:
+        raise CompileError(
+            f"{path}: format {meta.get('format')!r} is not {FORMAT!r}",
+            hint="program images run with `systola exec`; models come from `systola quantize`",
+        )
+    if meta.get("version") != str(VERSION):
+        raise CompileError(
+            f"{path}: version {meta.get('version')} of the format, this release reads {VERSION}",
+            hint="quantize the model again",
+        )
+    try:
+        return _parse(meta, arrays)
+    except GraphError as error:
+        raise CompileError(f"{path}: malformed graph: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise CompileError(f"{path}: malformed: {error!r}") from None
+
+
+def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> QuantizedModel:
+    stored = json.loads(meta["graph"])
+    graph = Graph(name=str(stored["name"]))
+    for name, shape, dtype, scale, zero_point in stored["tensors"]:
+        data = arrays.pop(_CONSTANT + name, None)
+        if data is not None:
+            data = data.astype(DTYPES[dtype], casting="no", copy=False)
+        graph.add_tensor(
+            Tensor(
+                name=name,
+                shape=tuple(shape),
+                dtype=dtype,
+                data=data,
+                scale=float(scale),
+                zero_point=int(zero_point),
+            )
+        )
+    for kind, name, inputs, outputs, attributes, source in stored["ops"]:
+        op = Op(kind=kind, name=name, inputs=inputs, outputs=outputs, source=source)
+        op.attributes = complete_attributes(op, attributes)
+        graph.ops.append(op)
+    graph.inputs, graph.outputs = list(stored["inputs"]), list(stored["outputs"])
+    graph.modules = {str(op): str(path) for op, path in stored.get("modules", {}).items()}
+    graph.verify()
+    ports = [tuple(_port(p) for p in json.loads(meta[k])) for k in ("inputs", "outputs")]
+    for names, row in zip((graph.inputs, graph.outputs), ports, strict=True):
+        if names != [p.name for p in row]:
+            raise ValueError(f"ports {[p.name for p in row]} are not the graph's, {names}")
+        for port in row:
+            if graph.tensors[port.name].size != int(np.prod(port.shape)):
+                raise ValueError(f"port {port.name} has another size than its tensor")
+    imported = Imported(graph=graph, inputs=ports[0], outputs=ports[1])
+    return QuantizedModel(imported=imported, arrays=arrays, info=json.loads(meta["info"]))
+
+
+def _graph_json(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "inputs": graph.inputs,
+        "outputs": graph.outputs,
+        "tensors": [
+            (t.name, t.shape, t.dtype, t.scale, t.zero_point) for t in graph.tensors.values()
+        ],
+        "ops": [
+            (op.kind, op.name, op.inputs, op.outputs, op.attributes, op.source) for op in graph.ops
+        ],
+        "modules": graph.modules,
+    }
+
+
+def _port_json(port: ModelPort) -> dict[str, Any]:
+    layout = port.layout
+    return {
+        "name": port.name,
+        "layout": (layout.sizes, layout.groups, layout.order),
+        "scale": port.scale,
+        "zero_point": port.zero_point,
+        "dtype": port.dtype,
+    }
+
+
+def _port(stored: Mapping[str, Any]) -> ModelPort:
+    sizes, groups, order = (tuple(int(v) for v in row) for row in stored["layout"])
+    if sum(groups) != len(sizes) or sorted(order) != list(range(len(sizes))):
+        raise ValueError(f"layout of port {stored['name']} is no permutation of its factors")
+    return ModelPort(
+        name=stored["name"],
+        layout=Layout(sizes, groups, order),
+        scale=float(stored["scale"]),
+        zero_point=int(stored["zero_point"]),
+        dtype=str(stored.get("dtype", "int8")),
+    )

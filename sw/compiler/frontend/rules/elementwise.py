@@ -1,0 +1,314 @@
+"""Sums, products by element, norms, and functions of one value."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import Node
+
+from spec.sequences import Sequence as Operators
+from spec.sequences import layer_norm as layer_norm_of
+from spec.sequences import reciprocal, tabled
+from spec.sequences import rms_norm as rms_norm_of
+from spec.sequences.rows import shift_for
+from spec.sequences.unary import STEP
+from sw.compiler.frontend.formats import Format, exact
+from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.operator_sets import Plan, aten, is_float
+from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.convolutions import scaled
+from sw.compiler.frontend.rules.logic import clamp_integers
+from sw.compiler.frontend.rules.products import added_constant
+
+Float = NDArray[np.float64]
+
+_STEEP = 4.0
+"""A table may reach this many times the largest value within the calibration's range."""
+
+_FINE = 256
+"""Steps of a sum for each step of its int16 result."""
+
+
+def _sum(kind: str) -> Callable[[Importer, Node, Plan], Value]:
+    def run(im: Importer, node: Node, _: Plan) -> Value:
+        want = im.formats.of(node)
+        operands = list(node.args[:2])
+        if not is_float(node):
+            values = [_operand(im, node, o, exact(node)) for o in operands]
+            tensors, layout = same_shape(im, values)
+            return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=1.0)
+        if want.dtype == "int32":
+            return _scores(im, node, kind, operands)
+        base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
+        values = [_operand(im, node, o, base) for o in operands]
+        tensors, layout = same_shape(im, values)
+        out = im.op(node, kind, tensors)
+        return im.finish(node, Value(tensor=out, layout=layout, scale=base.scale), ("bounded",))
+
+    return run
+
+
+def _operand(im: Importer, node: Node, operand: Any, want: Format) -> Value:
+    known = im.constant(operand)
+    if known is not None:
+        return im.quantized(node.name, known, want)
+    return im.get(operand, want)
+
+
+def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
+    """A sum that only a softmax reads: int32 in steps of the variable operand."""
+    known = [im.constant(o) for o in operands]
+    at = 0 if known[0] is None else 1
+    value = im.get(operands[at], Format(dtype="int32", scale=0.0))
+    other = known[1 - at]
+    if other is not None:
+        im.require(kind == "ADD" or at == 0, node, "a constant minus scores")
+        return added_constant(im, node, value, other if kind == "ADD" else -other)
+    assert isinstance(value.scale, float)
+    second = im.get(operands[1 - at], Format(dtype="int32", scale=value.scale))
+    tensors, layout = same_shape(im, [value, second])
+    return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=value.scale)
+
+
+def multiply(im: Importer, node: Node, _: Plan) -> Value:
+    """int16 times int16 in int32, then RESCALE."""
+    values = []
+    for operand in node.args[:2]:
+        known = im.constant(operand)
+        if known is not None:
+            largest = max(float(np.abs(known).max()), 2.0**-40)
+            form = Format(dtype="int16", scale=largest / 32767) if is_float(node) else exact(node)
+            value = im.quantized(node.name, known, form)
+        elif not is_float(node):
+            value = im.get(operand, exact(node))
+        else:
+            value = im.wide(operand)
+            if im.dtype(value) == "int32":
+                value = im.convert(value, im.formats.int16(operand), node.name)
+        values.append(value)
+    tensors, layout = same_shape(im, values)
+    wide = [_int32(im, node, tensor) for tensor in tensors]
+    out = im.op(node, "MUL", [*wide, im.scalar(0, "int8")])
+    if not is_float(node):
+        return Value(tensor=out, layout=layout, scale=1.0)
+    assert isinstance(values[0].scale, float) and isinstance(values[1].scale, float)
+    value = Value(tensor=out, layout=layout, scale=values[0].scale * values[1].scale)
+    return im.finish(node, value, ("bounded",))
+
+
+def _int32(im: Importer, node: Node, tensor: str) -> str:
+    if im.graph.tensors[tensor].dtype == "int32":
+        return tensor
+    return im.op(node, "CAST", [tensor], name=f"{node.name}_cast", out_dtype="int32")
+
+
+def divide(im: Importer, node: Node, _: Plan) -> Value:
+    """A value by a positive one: int16 times the reciprocal, which has 31 bits."""
+    top, bottom = node.args[:2]
+    least = im.ranges.least.get(bottom, 0.0)
+    im.require(
+        least > 0, node, f"a divisor that calibration saw at {least:g}",
+        "only positive divisors; keep them away from zero",
+    )  # fmt: skip
+    known = im.constant(top)
+    if known is not None:
+        largest = max(float(np.abs(known).max()), 2.0**-40)
+        value = im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
+    else:
+        value = im.convert(im.wide(top), im.formats.int16(top), node.name)
+    divisor = im.convert(im.wide(bottom), im.formats.int16(bottom), node.name)
+    divisor = im.ordered(divisor, divisor.layout.axes)
+    assert isinstance(value.scale, float) and isinstance(divisor.scale, float)
+    low = max(1, math.floor(least / divisor.scale / 2))
+    s = Operators()
+    limited = s.op("MAXIMUM", s.cast(s.input("v", "int16"), "int32"),
+                   s.scalar(low, len(divisor.shape)))  # fmt: skip
+    inverse, factor = reciprocal(s, limited, len(divisor.shape), low, 32767)
+    s.outputs = [inverse]
+    (made,) = im.sequence(node, s, divisor.tensor)
+    tensors, layout = same_shape(im, [value, replace(divisor, tensor=made)])
+    # |x| < 2^15, the reciprocal's largest is 1 / (low · factor).
+    shift = shift_for(32768 / (low * factor))
+    out = im.op(node, "MUL", [_int32(im, node, tensors[0]), tensors[1], im.scalar(shift, "int8")])
+    scale = value.scale / divisor.scale * factor * 2.0**shift
+    return im.finish(node, Value(tensor=out, layout=layout, scale=scale), ("bounded",))
+
+
+add, sub = _sum("ADD"), _sum("SUB")
+
+
+def scale(im: Importer, node: Node, plan: Plan) -> Value:
+    """The same integers under another scale."""
+    (source,) = plan.reads
+    value = im.value(source)
+    return replace(value, scale=value.scale * plan.data["factor"])
+
+
+def negate(im: Importer, node: Node, plan: Plan) -> Value:
+    (source,) = plan.reads
+    value = im.wide(source)
+    zero = im.scalar(0, im.dtype(value))
+    return replace(value, tensor=im.op(node, "NEGATE", [value.tensor, zero, zero]))
+
+
+def univariate(im: Importer, node: Node, plan: Plan) -> Value:
+    """Any chain of elementwise operators on one value: TABLE over int16."""
+    (source,) = plan.reads
+    if node.target is aten.neg.default and node.args[0] is source:
+        return negate(im, node, plan)
+    value = im.wide(source)
+    if im.dtype(value) != "int16":
+        value = im.convert(value, im.formats.wide(source), node.name)
+    f = _within(im, source, plan.data["function"], value)
+
+    want = im.formats.of(node)
+    if want.dtype == "int32":
+        want = im.formats.wide(node)
+    in_scale = value.scale
+    assert isinstance(in_scale, float)
+    if isinstance(want.scale, np.ndarray):
+        value = im.ordered(value)
+        operators = tabled(
+            f, in_scale, 1.0, in_dtype="int16", out_dtype=want.dtype, channels=want.scale
+        )
+    else:
+        operators = tabled(
+            f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype, out_zp=want.zero_point
+        )
+    (out,) = im.sequence(node, operators, value.tensor)
+    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+
+
+def _within(
+    im: Importer, source: Node, function: Callable[[torch.Tensor], torch.Tensor], value: Value
+) -> Callable[[Float], Float]:
+    """The function, held at the ends of what calibration saw where it grows out of bounds."""
+    assert isinstance(value.scale, float)
+    step = STEP * value.scale
+    low = im.ranges.least.get(source, -np.inf)
+    high = im.ranges.most.get(source, np.inf)
+
+    def f(x: Float) -> Float:
+        with np.errstate(all="ignore"):
+            y = np.asarray(function(torch.from_numpy(x)).double().numpy(), np.float64)
+            inner = np.asarray(
+                function(torch.from_numpy(np.clip(x, low, high))).double().numpy(), np.float64
+            )
+            near = np.asarray(
+                function(torch.from_numpy(np.clip(x, low - step, high + step))).double().numpy(),
+                np.float64,
+            )
+        top = np.abs(inner).max()
+        if np.isfinite(y).all() and np.abs(y).max() <= _STEEP * top:
+            return y
+        good = np.isfinite(near) & (np.abs(near) <= _STEEP * top)
+        return np.where(good, near, inner)
+
+    return f
+
+
+def bounded(im: Importer, node: Node, plan: Plan) -> Value:
+    """A value between bounds: CLAMP, where the type's own range does not end there."""
+    if not is_float(node):
+        return clamp_integers(im, node, plan)
+    (source,) = plan.reads
+    low, high = plan.data["low"], plan.data["high"]
+    want = im.formats.of(node)
+    channelwise = isinstance(want.scale, np.ndarray)
+    if want.dtype == "int32" or (channelwise and (low or high is not None)):
+        want = im.formats.wide(node)
+    value = im.convert(im.value(source), want, node.name)
+    least, most = (-128, 127) if want.dtype == "int8" else (-32768, 32767)
+    steps = [
+        least
+        if low is None
+        else max(least, int(np.rint(low / np.max(want.scale))) + want.zero_point),
+        most
+        if high is None
+        else min(most, int(np.rint(high / np.max(want.scale))) + want.zero_point),
+    ]
+    if steps == [least, most]:
+        return value
+    attributes = {"min_val": min(steps[0], most), "max_val": max(steps[1], least)}
+    return replace(value, tensor=im.op(node, "CLAMP", [value.tensor], attributes))
+
+
+def _norm_input(im: Importer, node: Node, source: Node, eps: float) -> Value:
+    """int16 in steps for which ε fits in 30 bits: finer ones say nothing beside it."""
+    value = im.ordered(im.wide(source))
+    if im.dtype(value) != "int16":
+        value = im.convert(value, im.formats.wide(source), node.name)
+    least = math.sqrt(eps) * 2.0**-14
+    if np.max(value.scale) < least:
+        value = im.convert(value, Format(dtype="int16", scale=least), node.name)
+    return value
+
+
+def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
+    (source,) = plan.reads
+    args: Any = [*plan.source.args[2:], None, None, 1e-5][:3]
+    gamma, beta = (im.constant(a) if a is not None else None for a in args[:2])
+    eps = float(args[2] if len(plan.source.args) > 4 else 1e-5)
+    value = _norm_input(im, node, source, eps)
+    want = _norm_format(im, node)
+    assert isinstance(value.scale, float)
+    operators = layer_norm_of(value.shape, value.scale, eps, gamma, beta, want.scale, want.dtype)
+    (out,) = im.sequence(node, operators, value.tensor)
+    return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
+
+
+def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
+    """A layer norm of each group, then the affine map of the channels."""
+    (source,) = plan.reads
+    call = plan.source
+    if call.target is aten.group_norm.default:
+        given: Any = [*call.args[1:], None, None, 1e-5][:4]
+        groups, gamma, beta, eps = given[0], given[1], given[2], (
+            call.args[4] if len(call.args) > 4 else 1e-5
+        )  # fmt: skip
+    else:
+        gamma, beta, groups, eps = call.args[1], call.args[2], call.args[6], call.args[7]
+    value = _norm_input(im, node, source, float(eps))
+    shape = value.shape
+    rows = (shape[0] * int(groups), math.prod(shape[1:]) // int(groups))
+    assert isinstance(value.scale, float)
+    bound = math.sqrt(rows[1]) if rows[1] < 256 else 16.0
+    scale = bound / 32767
+    operators = layer_norm_of(rows, value.scale, float(eps), None, None, scale, "int16")
+    (out,) = im.sequence(node, operators, im.reshaped(value.tensor, rows))
+    made = Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=scale)
+    a = np.ones(1) if gamma is None else im.constant(gamma)
+    b = np.zeros(1) if beta is None else im.constant(beta)
+    assert a is not None and b is not None
+    return scaled(im, node, made, a, b, bound)
+
+
+def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
+    (source,) = plan.reads
+    value = _norm_input(im, node, source, plan.data["eps"])
+    gamma = im.constant(plan.data["gamma"]) if plan.data["gamma"] is not None else None
+    want = _norm_format(im, node)
+    assert isinstance(value.scale, float)
+    operators = rms_norm_of(
+        value.shape, value.scale, plan.data["eps"], gamma, want.scale, want.dtype
+    )
+    (out,) = im.sequence(node, operators, value.tensor)
+    return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
+
+
+def _norm_format(im: Importer, node: Node) -> Format:
+    want = im.formats.of(node)
+    if want.zero_point:
+        return im.formats.symmetric(node)
+    return im.formats.wide(node) if want.dtype == "int32" else want
+
+
+def same(im: Importer, node: Node, plan: Plan) -> Value:
+    value = im.env[plan.reads[0]]
+    assert isinstance(value, Value)
+    return value

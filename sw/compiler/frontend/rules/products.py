@@ -1,0 +1,264 @@
+"""Linear layers, products of activations, attention, embeddings."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.fx import Node
+
+from spec.sequences import attention_weights, quantize_rows
+from spec.sequences import softmax as softmax_of
+from spec.sequences.rows import shift_for
+from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
+from sw.compiler.frontend.formats import Format, matrix
+from sw.compiler.frontend.importer import Importer, Value, element_count, equal_ranks
+from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.operator_sets import Plan, aten
+from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.convolutions import conv, int8_weights
+
+Float = NDArray[np.float64]
+
+_ANY_INT32 = Format(dtype="int32", scale=0.0)
+
+
+def linear(im: Importer, node: Node, plan: Plan) -> Value:
+    """A 1×1 CONV2D over rows, its input int8 with smoothed channels."""
+    (source,) = plan.reads
+    shared = _shared(im, source)
+    value = im.value(source)
+    if im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
+        x, magnitudes = im.ordered(value), ""
+    elif im.formats.smoothing(shared).by_row:
+        x, magnitudes = _by_row(im, node, source, im.formats.smoothing(shared).channels)
+    else:
+        x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""
+    real = matrix(node, im.planner.fixed).double().numpy() * np.asarray(x.scale)
+    integers, scale = int8_weights(real)
+    bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
+        node.target is aten.addmm.default or len(node.args) > 2
+    ) else None  # fmt: skip
+    bias = _corrected(im, shared, bias, real - integers * scale[:, None], np.asarray(x.scale))
+    channels, features = integers.shape
+    flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
+    kernel = integers.reshape(channels, 1, 1, features)
+    out = conv(im, node, "CONV2D", flat, kernel, scale, None if magnitudes else bias)
+    layout = Layout.of((*x.shape[:-1], channels))
+    out = im.reshaped(out, layout.shape)
+    if magnitudes:
+        # |sum| ≤ features · 127², the row's magnitude ≤ 2^15: the product keeps 31 bits.
+        shift = shift_for(features * 127.0**2 * 2**15)
+        out = im.op(node, "MUL", [out, magnitudes, im.scalar(shift, "int8")])
+        scale = scale * 2.0**shift
+        if bias is not None:
+            steps = im.quantized(f"{node.name}_bias", bias, Format(dtype="int32", scale=scale))
+            shape = equal_ranks((channels,), len(layout.shape))
+            out = im.op(node, "ADD", [out, im.reshaped(steps.tensor, shape)])
+    return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
+
+
+def _corrected(
+    im: Importer, node: Node, bias: Float | None, lost: Float, unit: Float
+) -> Float | None:
+    """The bias plus what rounding the weights takes from the layer's mean result.
+
+    `lost`: of the weights, for inputs in steps of `unit`; the mean input is the calibration's.
+    """
+    rows = im.ranges.rows.get(node)
+    if rows is None:
+        return bias
+    mean = lost @ (rows.mean(axis=0) / unit)
+    return np.asarray(mean if bias is None else bias + mean, np.float64)
+
+
+def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Value, str]:
+    """(int8 input, int32 magnitudes of its rows): real = scale[c] · input · magnitude."""
+    wide = im.ordered(im.wide(source))
+    if im.dtype(wide) != "int16":
+        wide = im.convert(wide, im.formats.wide(source), node.name)
+    assert isinstance(wide.scale, float)
+    ratios = channels.min() / channels
+    key = (wide.tensor, channels.tobytes())
+    if key not in im.by_row:
+        flat = np.ptp(ratios) < 1e-9
+        operators = quantize_rows(wide.shape, None if flat else ratios)
+        q, m = im.sequence(node, operators, wide.tensor)
+        im.by_row[key] = (q, m)
+    q, m = im.by_row[key]
+    return Value(tensor=q, layout=wide.layout, scale=wide.scale / ratios / 127), m
+
+
+def _shared(im: Importer, node: Node) -> Node:
+    """The node whose linear readers share one smoothed operand: behind what changes nothing."""
+    while node in im.planner.plans and im.planner.plans[node].rule == "same":
+        (node,) = im.planner.plans[node].reads
+    return node
+
+
+def product(
+    im: Importer, node: Node, a: Value, b: Value, shape: tuple[int, ...]
+) -> Value:  # fmt: skip
+    """MATMUL of row-major [B, M, K] and [B, K, N] operands: an int32 value of `shape`."""
+    operands = [a.tensor, b.tensor, *(im.scalar(v.zero_point, "int8") for v in (a, b))]
+    out = im.op(node, "MATMUL", operands)
+    assert isinstance(a.scale, float) and isinstance(b.scale, float)
+    return Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale)
+
+
+def _flat(im: Importer, value: Value) -> Value:
+    """Row-major, with the leading dimensions as one."""
+    value = im.ordered(value)
+    *lead, m, k = value.shape
+    shape = (element_count(lead), m, k)
+    return replace(value, tensor=im.reshaped(value.tensor, shape), layout=Layout.of(shape))
+
+
+def matmul(im: Importer, node: Node, _: Plan) -> Value:
+    a, b = (im.int8(operand) for operand in node.args[:2])
+    shape = (*a.shape[:-1], b.shape[-1])
+    return im.finish(node, product(im, node, _flat(im, a), _flat(im, b), shape))
+
+
+def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
+    """β·input + α·(a @ b), its input a constant (a bias of the scores)."""
+    beta, alpha = (node.kwargs.get(k, 1.0) for k in ("beta", "alpha"))
+    out = matmul_of(im, node, node.args[1], node.args[2])
+    assert isinstance(out.scale, float)
+    out = replace(out, scale=out.scale * float(alpha))
+    offset = im.constant(node.args[0])
+    im.require(offset is not None, node, "the added operand must be a constant")
+    assert offset is not None and isinstance(out.scale, float)
+    if beta and np.any(offset):
+        out = added_constant(im, node, out, offset * beta)
+    return im.convert(out, im.formats.of(node), node.name)
+
+
+def mm(im: Importer, node: Node, _: Plan) -> Value:
+    """A product of two inputs, and for addmm the sum with a third operand."""
+    bias = node.args[0] if node.target is aten.addmm.default else None
+    first, second = node.args[:2] if bias is None else node.args[1:3]
+    out = matmul_of(im, node, first, second)
+    if bias is not None:
+        assert isinstance(out.scale, float)
+        added = im.get(bias, Format(dtype="int32", scale=out.scale))
+        tensors, layout = same_shape(im, [out, added])
+        out = replace(out, tensor=im.op(node, "ADD", tensors), layout=layout)
+    return im.finish(node, out)
+
+
+def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
+    left, right = im.int8(a), im.int8(b)
+    shape = (*left.shape[:-1], right.shape[-1])
+    return product(im, node, _flat(im, left), _flat(im, right), shape)
+
+
+def added_constant(im: Importer, node: Node, value: Value, real: Float) -> Value:
+    """An int32 value of one scale plus a constant; what masks becomes as low as need be."""
+    value = im.ordered(value)
+    assert isinstance(value.scale, float)
+    low = mask_value(value.scale, value.shape[-1])
+    steps = np.rint(np.clip(real / value.scale, low, -low))
+    shape = equal_ranks(steps.shape, len(value.shape))
+    constant = im.graph.add_constant(f"{node.name}_offset", steps.reshape(shape), "int32")
+    return replace(value, tensor=im.op(node, "ADD", [value.tensor, constant]))
+
+
+def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: str = "") -> Value:
+    """Softmax along the last axis; int8 has its own scale, which spans 0…1."""
+    scores = im.ordered(scores)
+    assert isinstance(scores.scale, float) and scores.zero_point == 0
+    narrow = want.dtype == "int8"
+    scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
+    operators = softmax_of(
+        scores.shape,
+        scores.scale,
+        in_dtype=im.dtype(scores),
+        out_dtype="int8" if narrow else "int16",
+        out_scale=scale,
+        out_zp=zero_point,
+        mask=bool(mask),
+    )
+    inputs = [scores.tensor, mask] if mask else [scores.tensor]
+    (out,) = im.sequence(node, operators, *inputs)
+    return Value(tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point)
+
+
+def softmax(im: Importer, node: Node, plan: Plan) -> Value:
+    (source,) = plan.reads
+    value = im.value(source)
+    if value.channelwise:
+        value = im.wide(source)
+    want = im.formats.of(node)
+    narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
+    return probabilities(im, node, value, want if narrow else Format(dtype="int16", scale=1.0))
+
+
+def attention(im: Importer, node: Node, plan: Plan) -> Value:
+    """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
+    q, k, v = (im.int8(operand) for operand in node.args[:3])
+    mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+    causal = bool(node.args[5] if len(node.args) > 5 else node.kwargs.get("is_causal", False))
+    scale = node.kwargs.get("scale") or 1 / math.sqrt(q.shape[-1])
+    batch, heads, rows, size = q.shape
+    groups, keys = k.shape[1], k.shape[2]
+    q = im.ordered(q)
+    shape = (batch * groups, heads // groups * rows, size)
+    q = replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
+    scores = product(im, node, *_score_operands(im, q, k), (batch, heads, rows, keys))
+    assert isinstance(scores.scale, float)
+    scores = replace(scores, scale=scores.scale * float(scale))
+    assert isinstance(scores.scale, float)
+    added = _mask(im, node, mask, causal, scores)
+    operators, factor = attention_weights(scores.shape, scores.scale, mask=bool(added))
+    inputs = [scores.tensor, added] if added else [scores.tensor]
+    weights, inverse = im.sequence(node, operators, *inputs)
+    shape = (batch * groups, heads // groups * rows, keys)
+    w = Value(
+        tensor=im.reshaped(weights, shape),
+        layout=Layout.of(shape),
+        scale=1.0,
+        zero_point=INT8_ZERO_POINT,
+    )
+    out = product(im, node, w, _flat(im, v), (batch, heads, rows, v.shape[-1]))
+    shift = shift_for(1.01 * 128 / factor)
+    tensor = im.op(node, "MUL", [out.tensor, inverse, im.scalar(shift, "int8")])
+    return im.finish(
+        node, replace(out, tensor=tensor, scale=float(np.max(out.scale)) * factor * 2.0**shift)
+    )
+
+
+def _score_operands(im: Importer, q: Value, k: Value) -> tuple[Value, Value]:
+    """The operands of q·kᵀ; of a single row k·qᵀ, which needs no transposed keys."""
+    groups, rows, size = q.shape
+    if rows > 1:
+        return q, _flat(im, replace(k, layout=k.layout.permute((0, 1, 3, 2))))
+    shape = (groups, size, 1)
+    return _flat(im, k), replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
+
+
+def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:
+    """The int32 tensor that is added to the scores, '' if none is needed."""
+    *_, rows, keys = scores.shape
+    assert isinstance(scores.scale, float)
+    low = mask_value(scores.scale, keys)
+    if isinstance(mask, Node) and im.constant(mask) is None:
+        value = im.ordered(im.value(mask))
+        if im.dtype(value) != "int32" or value.scale != scores.scale:
+            value = im.convert(value, Format(dtype="int32", scale=scores.scale), f"{mask.name}")
+        return im.reshaped(value.tensor, equal_ranks(value.shape, 4))
+    steps = np.zeros((1, 1, 1, 1))
+    if isinstance(mask, Node):
+        real = im.planner.fixed[mask]
+        if real.is_floating_point():
+            steps = np.clip(real.double().numpy() / scores.scale, low, -low)
+        else:
+            steps = np.where(real.numpy(), 0.0, low)
+    if causal:
+        steps = steps + np.triu(np.full((rows, keys), low), 1)
+    if not steps.any():
+        return ""
+    return im.graph.add_constant(
+        f"{node.name}_mask", np.rint(steps).reshape(equal_ranks(steps.shape, 4)), "int32"
+    )

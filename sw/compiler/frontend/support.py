@@ -1,0 +1,149 @@
+"""Which nodes of a float graph the importer takes: what a partitioner asks before it compiles.
+
+The planner says which rule would import a node; the table of operators says for which types and
+within which limits. A rule that refuses more than this says so by `CompileError` at import, naming
+the node.
+"""
+
+import operator
+from collections.abc import Collection, Mapping
+
+import torch
+from torch.fx import GraphModule, Node
+
+from sw.compiler.frontend.calibrate import fixed_nodes
+from sw.compiler.frontend.operator_sets import FIRST
+from sw.compiler.frontend.operators import FLOAT, RULES, row_of
+from sw.compiler.frontend.plan import Planner
+from sw.compiler.tosa.operators.checker import MAX_RANK
+
+
+def reasons(
+    module: GraphModule, constants: Mapping[Node, torch.Tensor] | None = None
+) -> dict[Node, str]:
+    """By operator of the graph: '' where the importer takes it, else why not.
+
+    Nodes that a wider rule covers (those inside an RMS norm, a chain of functions) count with it.
+    constants: values of the nodes that no input reaches; those need no rule.
+    """
+    fixed: Collection[Node] = fixed_nodes(module)
+    planner = Planner(module, constants) if constants is not None else None
+    alone = _Alone(fixed)
+    found: dict[Node, str] = {}
+    for node in reversed(list(module.graph.nodes)):
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        reason = _reason(node, alone)
+        covered = planner is not None and node not in planner.plans and node not in fixed
+        if reason and covered and node.users and all(found.get(u) == "" for u in node.users):
+            reason = types(node, fixed, FLOAT)
+        found[node] = reason
+    return dict(reversed(found.items()))
+
+
+def supported(node: Node, fixed: Collection[Node] | None = None) -> str:
+    """'' if the importer takes `node`, alone or with others; else the reason, for people.
+
+    fixed: the nodes that no input reaches (found from the node's graph if not given).
+    """
+    if fixed is None:
+        fixed = fixed_nodes(node.graph.owning_module or GraphModule({}, node.graph))
+    return _reason(node, _Alone(fixed))
+
+
+class _Alone(Planner):
+    """The planner's choice of rules for single nodes, without the values of constants."""
+
+    def __init__(self, fixed: Collection[Node]) -> None:
+        self.fixed = {node: _ones(node) for node in fixed}
+        self.roots, self.plans, self.readers = {}, {}, {}
+
+    def rule(self, node: Node) -> str:
+        self._find_root(node)
+        return self._plan(node).rule
+
+
+def _ones(node: Node) -> torch.Tensor:
+    value = node.meta.get("val")
+    return torch.ones(()).expand(value.shape if isinstance(value, torch.Tensor) else ())
+
+
+def _reason(node: Node, alone: _Alone) -> str:
+    if node.op in ("placeholder", "get_attr", "output") or node in alone.fixed:
+        return ""
+    if node.op != "call_function":
+        return f"{node.op} is no ATen operator"
+    row = row_of(node.target)
+    wrong = shapes(node) or types(node, alone.fixed, row.types if row else FLOAT)
+    if wrong:
+        return wrong
+    try:
+        rule = alone.rule(node)
+    except Exception as error:  # a planner that stumbles over one node must not stop the others
+        return f"operator {node.target}: {error!r}"
+    if row is None or rule not in RULES:
+        return f"operator {node.target} has no rule"
+    if node.target is operator.getitem:
+        return _result(node, alone)
+    for at in row.constants:
+        operand = node.args[at] if len(node.args) > at else None
+        if isinstance(operand, Node) and operand not in alone.fixed:
+            return f"{operand.name} is computed at run time; this operand must be a constant"
+    return row.check(node)
+
+
+def _result(node: Node, alone: _Alone) -> str:
+    """Whether an operator with several results gives this one."""
+    inner, index = node.args
+    assert isinstance(inner, Node)
+    if inner.target not in FIRST:
+        return ""
+    if index != 0:
+        return f"result {index} of {inner.target}: only the first"
+    return _reason(inner, alone)
+
+
+def types(node: Node, fixed: Collection[Node], kinds: str) -> str:
+    """'' if all tensors that `node` reads and gives are of `kinds`; else what it has instead.
+
+    float: float32; int: any integer.
+    """
+    allowed = kinds.split(", ")
+    operands = [n for n in node.all_input_nodes if n not in fixed]
+    for found in (*operands, node):
+        for dtype in dtypes(found):
+            if kind(dtype) not in allowed and (found is not node or kind(dtype) == "other"):
+                name = str(dtype).removeprefix("torch.")
+                what = "gives" if found is node else f"reads {found.name}:"
+                return f"{what} {name}; the NPU computes this of {kinds}"
+    return ""
+
+
+def kind(dtype: torch.dtype) -> str:
+    """float, int, bool, or other (what the NPU has no numbers for)."""
+    if dtype in (torch.float32, torch.bool):
+        return "float" if dtype is torch.float32 else "bool"
+    return "other" if dtype.is_floating_point or dtype.is_complex else "int"
+
+
+def dtypes(node: Node) -> set[torch.dtype]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, list | tuple) else [value]
+    return {v.dtype for v in values if isinstance(v, torch.Tensor)}
+
+
+def shapes(node: Node) -> str:
+    """'' where all shapes are static, without empty dimensions, of ranks that TOSA has."""
+    for at in (node, *node.all_input_nodes):
+        value = at.meta.get("val")
+        results = value if isinstance(value, tuple | list) else (value,)
+        for tensor in results[:1] if at.target in FIRST else results:
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if any(not isinstance(s, int) for s in tensor.shape):
+                return f"dynamic shape {list(tensor.shape)}"
+            if tensor.dim() > MAX_RANK:
+                return f"{tensor.dim()} dimensions: at most {MAX_RANK}"
+            if 0 in tensor.shape:
+                return f"empty tensor {list(tensor.shape)}"
+    return ""

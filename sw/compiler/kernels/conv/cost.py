@@ -1,0 +1,313 @@
+"""Cost model of convolutions and matrix products: cycles and bytes of a plan.
+
+Cycles: the busiest of the matrix engine, the load engine, the store engine and the vector engine,
+plus what cannot overlap (first load, last store).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spec.config import NpuConfig
+from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
+from sw.compiler.placement.residency import Room
+
+LATENCY = 100
+"""Cycles from a memory request to its data that the cost model assumes."""
+
+MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
+"""Instruction bytes per MATRIX, per finished column block (VECTOR, STORE) and per step's loads."""
+
+SPLIT_RUN = 0.75
+"""Bus cycles that a run which begins or ends within a bus word costs beyond its bytes."""
+
+HANDOVER = 40
+"""Cycles from the last vector of a tensor that stays on chip to the first that reads it."""
+
+UNIT_CYCLES = 4
+"""Cycles that the pipelines lose per column block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One output dimension cut in steps.
+
+    `counts`: (length, tiles). Per part of the reduction: `total` rows (columns) that all tiles
+    store, `inside` those of them that come from memory, `most` of one tile. `first`: those of the
+    first tile.
+    """
+
+    counts: tuple[tuple[int, int], ...]
+    tiles: int
+    total: tuple[int, ...]
+    inside: tuple[int, ...]
+    most: tuple[int, ...]
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a layer is cut, whatever its buffers; names as in `ConvPlan`."""
+
+    ys: Axis
+    xs: Axis
+    group: int
+    span: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCost:
+    """What a cut costs with buffers enough: bytes, and cycles of the engines.
+
+    `act`, `wgt`: bytes of loading activations and weights once; `act_load`: its cycles. `other`:
+    cycles of all other loads. `busy`: of the busiest other engine. `around`: that nothing hides.
+    """
+
+    cut: Cut
+    tiles: int
+    groups: int
+    fold: int
+    act: int
+    act_load: float
+    wgt: int
+    out: int
+    added: int
+    other: float
+    busy: float
+    around: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What is loaded again, and what stops loading: all that the number of buffers decides.
+
+    `act`, `wgt`: how often all is loaded. `act_stops`, `wgt_stops`: loading does not overlap
+    computing; `out_stops`: storing neither.
+    """
+
+    act: int
+    wgt: int
+    act_stops: bool
+    wgt_stops: bool
+    out_stops: bool
+
+
+class ConvCost:
+    """The cost of plans of one layer.
+
+    `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
+    `blocks`: column blocks. `images`: how many sets of weights. `vectors`: of weights in a fold.
+    `few`: loading weights into the array takes longer than computing.
+    """
+
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
+        self.geo, self.config = geo, config
+        self.held_in = geo.input.tensor in room.held
+        self.held_out = geo.output.tensor in room.held
+        self.added = geo.residual
+        if geo.residual is not None and geo.residual.tensor in room.held:
+            self.added = None
+        self.blocks = -(-geo.oc // config.cols)
+        self.vectors = config.cols if geo.layer.transposed else config.rows
+        self.few = geo.oh * geo.ow < self.vectors
+        self.joint = not self.held_out and (self.few or not _aligned(geo, config))
+        self.blocked = not self.held_in and _blocked(geo, config)
+        self.images = geo.n if geo.layer.weights_by_image else 1
+        self.width = min(config.cols, geo.oc)
+        self.rows_of = lru_cache(maxsize=None)(self._rows_of)
+        self.cols_of = lru_cache(maxsize=None)(self._cols_of)
+
+    def _rows_of(self, th: int, parts: tuple[Part, ...]) -> Axis:
+        """The output rows in steps of `th`."""
+        geo = self.geo
+        if geo.layer.is_pointwise:
+            return _axis(geo.oh, th, [[th]] * len(parts), [geo.oh] * len(parts))
+        cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
+        stored = [[_span(geo.input_rows(*cut, p)) for cut in cuts] for p in parts]
+        inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in parts]
+        return _axis(geo.oh, th, stored, inside)
+
+    def _cols_of(self, tw: int) -> Axis:
+        """The output columns in steps of `tw`."""
+        geo = self.geo
+        if geo.layer.is_pointwise:
+            return _axis(geo.ow, tw, [[tw]], [geo.ow])
+        cuts = [(x, min(x + tw, geo.ow)) for x in range(0, geo.ow, tw)]
+        stored = [_span(geo.input_cols(*cut)) for cut in cuts]
+        inside = sum(_span(geo.memory_cols(*cut)) for cut in cuts)
+        return _axis(geo.ow, tw, [stored], [inside])
+
+    def of(self, cut: Cut) -> CutCost:
+        """The cost of a cut before its buffers are chosen."""
+        geo, config, ys, xs = self.geo, self.config, cut.ys, cut.xs
+        groups, many, kw = -(-self.blocks // cut.group), len(cut.parts), geo.kernel[1]
+        tiles = geo.n * ys.tiles * xs.tiles
+        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.parts)
+        fold = geo.n * sum(
+            ny * nx * max(h * w, self.vectors) for h, ny in ys.counts for w, nx in xs.counts
+        )
+        act, act_load = self._act(ys, xs, cut.parts)
+        wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
+        pixels, bus = geo.n * geo.oh * geo.ow, config.bus_bytes
+        out = 0 if self.held_out else pixels * geo.oc * geo.output.item
+        added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
+        units = tiles * many * groups * -(-cut.group // cut.span)
+        fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
+        fetch += tiles * groups * many * LOAD_BYTES
+        runs = SPLIT_RUN * self._output_runs(xs, groups)
+        other = (fetch + added) / bus + (runs if added else 0)
+        store = 0 if self.held_out else out / bus + runs
+        passes = len(geo.layer.epilogue.passes)
+        busy = max(fold * folds * self.blocks, store, pixels * self.blocks * passes)
+        last = ys.counts[-1][0] * xs.counts[-1][0]
+        tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
+        around = tail + UNIT_CYCLES * units
+        return CutCost(
+            cut=cut,
+            tiles=tiles,
+            groups=groups,
+            fold=fold,
+            act=act,
+            act_load=act_load,
+            wgt=wgt,
+            out=out,
+            added=added,
+            other=other,
+            busy=busy,
+            around=around,
+            least=max(busy, act_load + wgt / bus + other) + around,
+        )
+
+    def reuse(self, cost: CutCost, tiles_outer: bool, slots: tuple[int, int, int]) -> Reuse:
+        """What `slots` buffers for activations, weights and results come to."""
+        act_slots, wgt_slots, out_slots = slots
+        many, groups, tiles = len(cost.cut.parts), cost.groups, cost.tiles
+        loads = groups * many * self.images
+        keep_act = self.held_in or act_slots >= tiles * many or (tiles_outer and many == 1)
+        keep_wgt = wgt_slots >= loads or (not tiles_outer and many == 1)
+        return Reuse(
+            act=1 if keep_act else groups,
+            wgt=1 if keep_wgt else tiles // self.images,
+            act_stops=act_slots == 1 and tiles * many > 1,
+            wgt_stops=wgt_slots == 1 and loads > 1,
+            out_stops=out_slots == 1,
+        )
+
+    def buffered(self, cost: CutCost, reuse: Reuse, start: float) -> tuple[int, int]:
+        """(cycles, bytes moved) of a cut with its buffers, and what its start adds."""
+        bus = self.config.bus_bytes
+        act_load, wgt = cost.act_load * reuse.act, cost.wgt * reuse.wgt
+        cycles = max(cost.busy, act_load + wgt / bus + cost.other) + cost.around + start
+        cycles += act_load if reuse.act_stops else 0
+        cycles += wgt / bus if reuse.wgt_stops else 0
+        cycles += cost.out / bus if reuse.out_stops else 0
+        return math.ceil(cycles), cost.act * reuse.act + wgt + cost.out + cost.added
+
+    def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
+        """(bytes, cycles of the load engine) of loading all activations once."""
+        geo, bus = self.geo, self.config.bus_bytes
+        if self.held_in:
+            return 0, 0.0
+        if geo.packing is Packing.WINDOWS:
+            return self._windows(ys, xs)
+        rows = zip(ys.inside, parts, strict=True)
+        size = geo.n * xs.inside[0] * sum(t * geo.stored(p) for t, p in rows)
+        return size, size / bus + SPLIT_RUN * self._input_runs(ys, xs, parts)
+
+    def _windows(self, ys: Axis, xs: Axis) -> tuple[int, float]:
+        """Overlapping runs are read once and written singly; fills need no reading."""
+        geo, bus, word = self.geo, self.config.bus_bytes, self.config.word_bytes
+        rows, edges = geo.n * ys.inside[0], geo.layer.pad[1] > 0
+        span = min((geo.ow - 1) * geo.layer.stride[1] + geo.layer.kernel[1], geo.w)
+        words = rows * (-(-span * geo.input.shape[3] // bus) + xs.tiles)
+        writes = rows * xs.total[0] * -(-geo.pixel // bus)
+        outside = geo.n * (ys.total[0] - ys.inside[0]) * xs.total[0]
+        fills = outside * -(-geo.pixel // word) + 2 * edges * rows * geo.layer.pad[1]
+        return words * bus, max(words, writes) + fills
+
+    def _input_runs(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> int:
+        """Runs of bytes that are loaded once through, where they do not fill whole bus words."""
+        if self.blocked:
+            return 0
+        geo, view = self.geo, self.geo.input
+        rows = geo.n * sum(ys.inside)
+        if len(parts) > 1 or view.strides[2] != geo.pixel:
+            return rows * xs.inside[0]
+        dense = view.strides[1] == geo.w * geo.pixel and geo.packing is Packing.NONE
+        return geo.n * ys.tiles if dense and xs.tiles == 1 else rows * xs.tiles
+
+    def _output_runs(self, xs: Axis, groups: int) -> int:
+        """The same for stores."""
+        geo = self.geo
+        if not self.joint and self.blocks > 1:
+            return 0
+        return geo.n * geo.oh * (xs.tiles if groups == 1 else geo.ow * groups)
+
+    def start(self, cost: CutCost, ramp: Sequence[int]) -> float:
+        """Cycles that the first tile adds to its computing: the first piece, or all its loads.
+
+        Where activations are on chip, the weights come while the layer before is computed.
+        """
+        cut, fold, act = cost.cut, cost.fold // cost.tiles, cost.act_load / cost.tiles
+        if self.held_in:
+            return 0.0
+        bus, rows, part = self.config.bus_bytes, self.config.rows, cut.parts[0]
+        taps, channels = part.kernel_rows * self.geo.kernel[1], part.channels
+        if self.geo.packing is not Packing.WINDOWS:
+            act = cut.ys.first * cut.xs.first * self.geo.stored(part) / bus
+        first = ramp[0] * rows if ramp else channels
+        act_piece = act * (rows / channels if self.blocked else 1)
+        soonest = act_piece + first * taps * self.width / bus
+        folds = -(-channels // rows) * taps
+        last = folds - ramp[-1] * taps if ramp else folds
+        fetch = cut.group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
+        fetch += (len(ramp) + 1) * LOAD_BYTES
+        weights = cut.group * channels * taps * self.width
+        loaded = act + (weights + fetch) / bus + fold * last
+        stalls = 0.0
+        edges = [0, *ramp, channels // rows] if ramp else []
+        for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):
+            # While one piece is computed, the rest of its weights and the next one's first load.
+            blocks = (cut.group - 1) * (here - before) + (after - here)
+            load = blocks * rows * taps * self.width / bus + act_piece
+            stalls += max(0.0, load - cut.group * fold * (here - before) * taps)
+        return max(soonest, loaded - cut.group * fold * folds) + stalls
+
+
+def _span(bounds: tuple[int, int]) -> int:
+    return bounds[1] - bounds[0]
+
+
+def _axis(size: int, step: int, spans: list[list[int]], inside: list[int]) -> Axis:
+    full, rest = divmod(size, step)
+    counts = ((step, full), (rest, 1)) if rest else ((step, full),)
+    return Axis(
+        counts=counts,
+        tiles=full + (rest > 0),
+        total=tuple(sum(s) for s in spans),
+        inside=tuple(inside),
+        most=tuple(max(s) for s in spans),
+        first=spans[0][0],
+    )
+
+
+def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether the results of one column block can be stored without partial bus words."""
+    item, bus = geo.output.item, config.bus_bytes
+    strides = (*geo.output.strides, geo.output.offset, config.cols * item)
+    return geo.oc <= config.cols or all(s % bus == 0 for s in strides)
+
+
+def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether activations can be loaded in blocks of array rows without loss on the bus."""
+    if geo.packing is not Packing.NONE:
+        return False
+    places = (config.rows, *geo.input.strides, geo.input.offset)
+    return (
+        geo.c > config.rows
+        and geo.c % config.rows == 0
+        and all(p % config.bus_bytes == 0 for p in places)
+    )

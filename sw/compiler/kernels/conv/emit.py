@@ -1,0 +1,369 @@
+"""Schedule of a ConvLayer: tiles x column groups x reduction parts, with rotating buffers.
+
+A few column blocks of a tile are one MATRIX instruction (per part) and one VECTOR; banks of the
+accumulator alternate, so the epilogue of one block runs under the next.
+"""
+
+from typing import Any
+
+from spec.config import NpuConfig
+from spec.isa import DType, Opcode, Space
+from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, Packing, address
+from sw.compiler.kernels.conv.loads import ConvLoads
+from sw.compiler.kernels.conv.plan import ConvPlan
+from sw.compiler.kernels.conv.residual import ResidualTiles
+from sw.compiler.kernels.conv.steps import Accumulators, Unit, steps
+from sw.compiler.kernels.dma import store_box
+from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.kernels.epilogue import accumulator_values
+from sw.compiler.kernels.layers import Epilogue, Residual, RowFactor
+from sw.compiler.program.draft import Access, Buffer, Place
+
+MIN_SLICED = 32
+"""Vectors from which slicing the last epilogue and store pays."""
+
+
+class ConvScheduler(LayerEmitter):
+    """Emits the nodes of one layer into a draft."""
+
+    def __init__(
+        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
+    ) -> None:
+        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        self.geo, self.plan, self.layer = geo, plan, geo.layer
+        self.loads = ConvLoads(geo, plan, config, res, index)
+        self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
+        self.accumulators = Accumulators(geo, plan, config)
+        self.added: ResidualTiles | None = None
+        if geo.residual is not None:
+            self.added = ResidualTiles(geo, geo.residual, plan, config, res, index)
+
+    def run(self) -> None:
+        """Emit the whole layer; the loads of a step go ahead of the step before it."""
+        self.load_table()
+        todo = steps(self.geo, self.plan, self.config)
+        units = [list(self.accumulators.units(step)) for step in todo]
+        pending: Unit | None = None
+        for i, step in enumerate(todo):
+            self.loads.load(step, pinned=None, sliced=i == 0)
+            if i == 0 and self.added is not None:
+                self.added.start([u for some in units for u in some if u.closes])
+            ahead = todo[i + 1] if i + 1 < len(todo) else None
+            for unit in units[i]:
+                self._matrix(unit)
+                # One unit behind: the next MATRIX is queued before this one's epilogue.
+                if pending is not None:
+                    self._finish(pending)
+                pending = unit if unit.closes else None
+                if ahead is not None:
+                    self.loads.load(ahead, pinned=step, sliced=i == 0)
+                    ahead = None
+        if pending is not None:
+            self._finish(pending, final=True)
+
+    # Matrix -----------------------------------------------------------------------------------
+
+    def _matrix(self, unit: Unit) -> None:
+        step, piece, geo, layer = unit.step, unit.piece, self.geo, self.layer
+        loops, row_loop, act_base = self._matrix_loops(unit)
+        on_y, on_x = geo.bounds
+        blocks = -(-piece.channels // self.config.rows)
+        width = self.loads.width(unit.block)
+        row = piece.kernel_rows * geo.kernel[1] * width
+        wgt = unit.in_group * self.loads.block_bytes(step.first, step.part)
+        wgt += (piece.c0 - step.part.c0) * row
+        tile = step.tile
+        values = {
+            "act_base": act_base,
+            "wgt_base": wgt,
+            "wgt_row": self.loads.columns(step.part, width)[0] if layer.transposed else row,
+            "transposed": int(layer.transposed),
+            "acc_base": unit.acc,
+            "y0": self._origin(unit)[0] if on_y else 0,
+            "x0": self._origin(unit)[1] if on_x else 0,
+            "height": geo.h if on_y else 1,
+            "width": geo.w if on_x else 1,
+            "act_zp": layer.input_zp,
+            "wgt_zp": layer.weight_zp,
+            "fold_loops": 4,
+            "k_loops": 0b1110,
+            "accumulate": int(not unit.opens),
+            "row_loop": row_loop,
+            "rows": min(self.config.rows, piece.channels),
+            "rows_last": piece.channels - (blocks - 1) * self.config.rows,
+            "cols": width,
+            "cols_last": width,
+            "loop": loops,
+        }
+        slot = self.loads.weights_of(step)
+        size, whole = self.loads.block_bytes(unit.block, piece), self._block_pitch(unit)
+        self.node(
+            Opcode.MATRIX,
+            values,
+            {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.res.acc},
+            [
+                *self.loads.act_reads(step, piece, sliced=unit.count == 1),
+                *(
+                    Access(
+                        buffer=slot,
+                        start=wgt + i * whole,
+                        stop=wgt + i * whole + size,
+                        write=False,
+                        weights=True,
+                        **unit.slice(i),
+                    )
+                    for i in range(unit.count)
+                ),
+                *self._sums(unit, write=True),
+            ],
+            f"{unit} y{tile.y0} x{tile.x0} c{piece.c0}",
+        )
+
+    def _block_pitch(self, unit: Unit) -> int:
+        """Bytes between the weights of neighbouring column blocks."""
+        return self.loads.block_bytes(unit.step.first, unit.step.part)
+
+    def _sums(self, unit: Unit, write: bool) -> list[Access]:
+        """The accumulator vectors of a unit, column block by column block."""
+        starts = [unit.acc + i * unit.acc_step for i in range(unit.count)]
+        size = unit.step.tile.vectors
+        return [
+            Access(buffer=self.res.acc, start=at, stop=at + size, write=write, **unit.slice(i))
+            for i, at in enumerate(starts)
+        ]
+
+    def _origin(self, unit: Unit) -> tuple[int, int]:
+        """Input row and column of the first tap of the tile's first output."""
+        (sy, sx), (py, px) = self.layer.stride, self.layer.pad
+        y = unit.step.tile.y0 * sy - py + unit.piece.kh0 * self.layer.dilation[0]
+        return y, unit.step.tile.x0 * sx - px
+
+    def _matrix_loops(self, unit: Unit) -> tuple[list[dict[str, int]], int, int]:
+        """(loops, index of the loop over channel blocks, act_base)."""
+        step, piece, layer = unit.step, unit.piece, self.layer
+        r = self.config.rows
+        base, line, pixel, plane, (down, right) = self._activations(unit)
+        width = self.loads.width(unit.block)
+        tap = self.geo.kernel[1] * width
+        on_y, on_x = self.geo.bounds
+        (sy, sx), (dy, dx) = layer.stride, layer.dilation
+        kh = {"count": piece.kernel_rows, "act": dy * line, "wgt": tap, "dy": dy * on_y}
+        kw = {"count": self.geo.kernel[1], "act": dx * pixel, "wgt": width, "dx": dx * on_x}
+        cb = {
+            "count": -(-piece.channels // r),
+            "act": plane,
+            "wgt": r * piece.kernel_rows * tap,
+        }
+        if layer.transposed:
+            _, cb["wgt"] = self.loads.columns(step.part, width)
+        tile = step.tile
+        my = {"count": tile.rows, "act": down, "acc": tile.cols, "dy": sy * on_y}
+        mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
+        by_channels = self.plan.blocked or self.plan.held_in
+        order = [cb, kh, kw] if by_channels else [kh, kw, cb]
+        several = {"count": unit.count, "wgt": self._block_pitch(unit), "acc": unit.acc_step}
+        return [several, *order, my, mx], 1 + order.index(cb), base
+
+    def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
+        """(address of the first activation, bytes between rows, pixels, channel blocks, outputs).
+
+        Between outputs: down and right.
+        """
+        step, piece, view = unit.step, unit.piece, self.geo.input
+        r = self.config.rows
+        y, x = self._origin(unit)
+        if self.plan.held_in:
+            image, line, pixel = view.strides
+            base = view.offset + step.tile.batch * image + y * line + x * pixel + piece.c0
+            sy, sx = self.layer.stride
+            return base, line, pixel, r, (sy * line, sx * pixel)
+        y0, y1, x0, x1 = self.loads.act_box(step.tile, piece)
+        pixel = r if self.plan.blocked else self.geo.stored(step.part)
+        line = (x1 - x0) * pixel
+        plane = (y1 - y0) * line if self.plan.blocked else r
+        packs_windows = self.geo.packing is Packing.WINDOWS
+        base = 0 if packs_windows else (y - y0) * line + (x - x0) * pixel
+        if self.plan.blocked:
+            base += (piece.c0 - step.part.c0) // r * plane
+        return base, line, pixel, plane, self.geo.walk(y1 - y0, x1 - x0, pixel)
+
+    # Epilogue and store -----------------------------------------------------------------------
+
+    def _finish(self, unit: Unit, final: bool = False) -> None:
+        """The epilogue of finished column blocks, and the store when their pixels are complete.
+
+        `final`: nothing follows that would hide them, so they overlap slice by slice.
+        """
+        held = self.res.held(self.geo.output)
+        if held is not None:
+            self._keep(unit, held)
+        else:
+            self._pack(unit, final)
+        if self.added is not None:
+            self.added.done(unit)
+
+    def _keep(self, unit: Unit, out: Buffer) -> None:
+        """The epilogue into a tensor that stays on chip."""
+        view, tile, cols = self.geo.output, unit.step.tile, self.config.cols
+        _, line, pixel = view.strides
+        boxes = [
+            Box(
+                batch=tile.batch,
+                y0=tile.y0,
+                y1=tile.y1,
+                x0=tile.x0,
+                x1=tile.x1,
+                c0=block * cols,
+                c1=block * cols + self.loads.width(block),
+            )
+            for block in range(unit.block, unit.block + unit.count)
+        ]
+        writes = [touch(out, view, box, write=True, **unit.slice(i)) for i, box in enumerate(boxes)]
+        self._vector(unit, Spot(out, address(view, boxes[0]), line, pixel), 1, writes)
+
+    def _pack(self, unit: Unit, final: bool) -> None:
+        """The epilogue into a slot, pixel after pixel, and the store."""
+        step, tile, item = unit.step, unit.step.tile, self.geo.output.item
+        cols, joint = self.config.cols, self.plan.joint
+        own = unit.count * self.loads.width(unit.block)
+        channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else own
+        out, _ = self.out.get((tile, step.group, 0 if joint else unit.block), None)
+        assert out is not None
+        sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
+        slices = _slices(tile.rows) if sliced else 1
+        pixel, at = channels * item, unit.in_group * cols * item if joint else 0
+        vectors = tile.vectors // slices
+        writes = [
+            Access(
+                buffer=out,
+                start=at + i * vectors * pixel,
+                stop=at + ((i + 1) * vectors - 1) * pixel + own * item,
+                write=True,
+                level=2 if slices > 1 else 0,
+                iteration=i,
+            )
+            for i in range(slices)
+        ]
+        self._vector(unit, Spot(out, at, tile.cols * pixel, pixel), slices, writes)
+        if not joint or unit.block + unit.count == step.stop:
+            self._store(unit, out, (step.first if joint else unit.block) * cols, channels, slices)
+
+    def _vector(self, unit: Unit, out: Spot, slices: int, writes: list[Access]) -> None:
+        """The VECTORs of a unit: all but the last leave their results where the sums are."""
+        *before, last = self.layer.epilogue.passes
+        sums, tile = Spot(self.res.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
+        in_acc = {"o_space": Space.ACC, "o_type": DType.I32}
+        steps = (unit.acc_step, tile.vectors, sums.line, sums.pixel)
+        for epilogue in before:
+            self._pass(unit, epilogue, 1, sums, steps, self._sums(unit, write=True), in_acc)
+        rows = tile.rows // slices
+        steps = self._steps(rows, out, self.geo.output.item)
+        self._pass(unit, last, slices, out, steps, writes, {})
+
+    def _pass(
+        self,
+        unit: Unit,
+        epilogue: Epilogue,
+        slices: int,
+        out: Spot,
+        steps: tuple[int, int, int, int],
+        writes: list[Access],
+        place: dict[str, Any],
+    ) -> None:
+        """A VECTOR over column blocks, `slices` equal parts of the rows, rows, columns.
+
+        `steps`: between its results at `out`, loop by loop. `place`: fields besides.
+        """
+        tile, lanes = unit.step.tile, self.loads.width(unit.block)
+        rows = tile.rows // slices
+        counts = (unit.count, slices, rows, tile.cols)
+        sums = (unit.acc_step, rows * tile.cols, tile.cols, 1)
+        extra = self._extra(epilogue)
+        values = accumulator_values(epilogue, extra) | {
+            "a_base": unit.acc,
+            "o_base": out.at,
+            "lanes": lanes,
+            "lanes_last": lanes,
+            "loop": [
+                {"count": n, "a": a, "o": o} for n, a, o in zip(counts, sums, steps, strict=True)
+            ],
+            **place,
+        }
+        accesses = [*self._sums(unit, write=False), *writes]
+        bases = {"a_base": self.res.acc, "o_base": out.buffer}
+        if extra is not None:
+            self._read_added(unit, rows, values, bases, accesses)
+        self._emit(unit, epilogue, values, bases, accesses)
+
+    def _extra(self, epilogue: Epilogue) -> Residual | RowFactor | None:
+        """What a pass reads besides: the first one a factor, the last one a residual."""
+        extra, passes = self.layer.residual, self.layer.epilogue.passes
+        at = 0 if isinstance(extra, RowFactor) else -1
+        return extra if passes[at] is epilogue else None
+
+    def _read_added(
+        self,
+        unit: Unit,
+        rows: int,
+        values: dict[str, Any],
+        bases: dict[str, Buffer],
+        accesses: list[Access],
+    ) -> None:
+        """Let a VECTOR over column blocks, slices of `rows` rows, rows, columns read it as B."""
+        assert self.added is not None
+        spot, read = self.added.spot(unit)
+        values["b_base"] = spot.at
+        bases["b_base"] = spot.buffer
+        accesses.append(read)
+        block, *steps = self._steps(rows, spot, self.added.view.item)
+        for loop, step in zip(
+            values["loop"], (0 if self.added.single else block, *steps), strict=True
+        ):
+            loop["b"] = step
+
+    def _emit(
+        self,
+        unit: Unit,
+        epilogue: Epilogue,
+        values: dict[str, Any],
+        bases: dict[str, Buffer],
+        accesses: list[Access],
+    ) -> None:
+        """Append the VECTOR of one pass, with its parameters and TABLE."""
+        params, passes = self.loads.params_of(unit.step), self.layer.epilogue.param_passes
+        if params is not None and epilogue.uses_params:
+            step = len(passes)
+            entry = unit.in_group * step + [p is epilogue for p in passes].index(True)
+            values["param_base"] = entry
+            values["loop"][0]["param"] = step
+            bases["param_base"] = params
+            stop = entry + (unit.count - 1) * step + 1
+            accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
+        accesses += self.table_reads(epilogue)
+        note = f"{unit} y{unit.step.tile.y0} x{unit.step.tile.x0}"
+        self.node(Opcode.VECTOR, values, bases, accesses, note)
+
+    def _steps(self, rows: int, spot: Spot, item: int) -> tuple[int, int, int, int]:
+        """Bytes between column blocks, slices of `rows` rows, rows and columns at `spot`."""
+        return self.config.cols * item, rows * spot.line, spot.line, spot.pixel
+
+    def _store(self, unit: Unit, out: Buffer, channel: int, channels: int, slices: int) -> None:
+        tile, view = unit.step.tile, self.geo.output
+        mem = view.offset + tile.batch * view.strides[0] + tile.y0 * view.strides[1]
+        mem += tile.x0 * view.strides[2] + channel * view.item
+        pixel = channels * view.item
+        line = tile.cols * pixel
+        rows = tile.rows // slices
+        box = [
+            (slices, rows * view.strides[1], rows * line),
+            (rows, view.strides[1], line),
+            (tile.cols, view.strides[2], pixel),
+        ]
+        target = self.res.tensors[view.tensor]
+        node = store_box(target, mem, out, box, pixel, slices)
+        self.append(node, f"store y{tile.y0} x{tile.x0} c{channel}")
+
+
+def _slices(rows: int) -> int:
+    """Into how many equal slices of rows the last store is cut."""
+    return next(n for n in (4, 3, 2, 1) if rows % n == 0)

@@ -1,0 +1,283 @@
+"""Geometry of a convolution on the array: dimensions, k parts, and what a tile reads.
+
+Few channels would leave most array rows idle. In NHWC the kw x C values of a window row lie next to
+each other, so a layer that packs *rows* takes them as one vector of kw x C channels and loops over
+no kernel columns. Such a vector straddles the padding at the sides: tiles then hold it as filled
+columns.
+
+A layer that packs *windows* takes all kh x kw x C values as one vector. A tile then holds, for each
+output column, the window rows of that column one below the other, so that a vector begins where
+the window's first row lies; windows that overlap vertically share their rows. See `window_loads`.
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sw.compiler.kernels.layers import ConvLayer, View
+
+Range = tuple[int, int]
+
+
+class Packing(enum.Enum):
+    """What one activation vector spans besides the channels of a pixel."""
+
+    NONE = "plain"
+    ROWS = "rows packed"
+    WINDOWS = "windows packed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A piece of the reduction: kernel rows kh0…kh1 and input channels c0…c1."""
+
+    kh0: int
+    kh1: int
+    c0: int
+    c1: int
+
+    @property
+    def channels(self) -> int:
+        return self.c1 - self.c0
+
+    @property
+    def kernel_rows(self) -> int:
+        return self.kh1 - self.kh0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Output rows y0…y1 and columns x0…x1 of one image."""
+
+    batch: int
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+
+    @property
+    def rows(self) -> int:
+        return self.y1 - self.y0
+
+    @property
+    def cols(self) -> int:
+        return self.x1 - self.x0
+
+    @property
+    def vectors(self) -> int:
+        return self.rows * self.cols
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box(Tile):
+    """Channels c0…c1 of a tile."""
+
+    c0: int
+    c1: int
+
+    @property
+    def channels(self) -> int:
+        return self.c1 - self.c0
+
+    @property
+    def elements(self) -> int:
+        return self.vectors * self.channels
+
+
+def address(view: View, box: Box) -> int:
+    """Byte offset of the first element of `box` in the tensor of `view`."""
+    s0, s1, s2 = view.strides
+    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
+    return at + box.c0 * view.item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvGeometry:
+    """A ConvLayer's dimensions. A pointwise layer over dense tensors is one tall column of pixels.
+
+    n, h, w: input; c: channels of a vector; pixel: bytes of an input pixel in a tile, where it
+    holds all channels (WINDOWS: of a window row); oh, ow, oc: output.
+    """
+
+    layer: ConvLayer
+    input: View
+    output: View
+    residual: View | None
+    n: int
+    h: int
+    w: int
+    c: int
+    oh: int
+    ow: int
+    oc: int
+    pixel: int
+    packing: Packing
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Kernel rows and columns that are loops."""
+        kh, kw = self.layer.kernel
+        return {Packing.NONE: (kh, kw), Packing.ROWS: (kh, 1), Packing.WINDOWS: (1, 1)}[
+            self.packing
+        ]
+
+    @property
+    def bounds(self) -> tuple[bool, bool]:
+        """Whether MATRIX must check rows, and columns, against the input's size."""
+        checked = not self.layer.is_pointwise and self.packing is not Packing.WINDOWS
+        return checked, checked and self.packing is Packing.NONE
+
+    @property
+    def row_step(self) -> int:
+        """WINDOWS: stored window rows from one output row to the next."""
+        return self.layer.stride[0] if self.shares_rows else self.layer.kernel[0]
+
+    @property
+    def shares_rows(self) -> bool:
+        """WINDOWS: whether stored rows are consecutive rows of the input, shared by windows."""
+        return self.layer.dilation[0] == 1 and self.layer.stride[0] <= self.layer.kernel[0]
+
+    @property
+    def weights(self) -> NDArray[np.int8] | None:
+        """Constant weights as [OC,KH,KW,C] over the loops of `kernel`."""
+        weights = self.layer.weights
+        if weights is None or self.packing is Packing.NONE:
+            return weights
+        return weights.reshape(self.oc, self.kernel[0], 1, self.c)
+
+    def stored(self, part: Part) -> int:
+        """Bytes of a pixel in a tile that is loaded for `part`."""
+        return part.channels if self.packing is Packing.NONE else self.pixel
+
+    def window_rows(self, rows: int) -> int:
+        """WINDOWS: window rows that a tile of `rows` output rows stores."""
+        return (rows - 1) * self.row_step + self.layer.kernel[0]
+
+    def walk(self, rows: int, cols: int, pixel: int) -> tuple[int, int]:
+        """Bytes between the vectors of output rows, and of output columns, in a tile.
+
+        The tile holds `rows` x `cols` pixels of `pixel` bytes.
+        """
+        if self.packing is Packing.WINDOWS:
+            return self.row_step * pixel, rows * pixel
+        return self.layer.stride[0] * cols * pixel, self.layer.stride[1] * pixel
+
+    def tiles(self, th: int, tw: int) -> Iterator[Tile]:
+        """Tiles of at most th x tw outputs in row-major order, image by image."""
+        for b in range(self.n):
+            for y in range(0, self.oh, th):
+                for x in range(0, self.ow, tw):
+                    yield Tile(
+                        batch=b,
+                        y0=y,
+                        y1=min(y + th, self.oh),
+                        x0=x,
+                        x1=min(x + tw, self.ow),
+                    )
+
+    def input_rows(self, y0: int, y1: int, part: Part) -> Range:
+        """The rows of the input that output rows y0…y1 read, clipped to the input.
+
+        WINDOWS: the window rows that a tile stores, counted from the first one of output row 0.
+        """
+        if self.packing is Packing.WINDOWS:
+            return y0 * self.row_step, y0 * self.row_step + self.window_rows(y1 - y0)
+        s, d, p = self.layer.stride[0], self.layer.dilation[0], self.layer.pad[0]
+        return _clip(y0 * s - p + part.kh0 * d, (y1 - 1) * s - p + (part.kh1 - 1) * d + 1, self.h)
+
+    def input_cols(self, x0: int, x1: int) -> Range:
+        """The columns of the input that output columns x0…x1 read; ROWS: with the padding.
+
+        WINDOWS: the output columns themselves.
+        """
+        if self.packing is Packing.WINDOWS:
+            return x0, x1
+        s, d, p = self.layer.stride[1], self.layer.dilation[1], self.layer.pad[1]
+        start, stop = x0 * s - p, (x1 - 1) * s - p + (self.layer.kernel[1] - 1) * d + 1
+        return (start, stop) if self.packing is Packing.ROWS else _clip(start, stop, self.w)
+
+    def memory_cols(self, x0: int, x1: int) -> Range:
+        """Those of them that lie in the input (WINDOWS: all)."""
+        start, stop = self.input_cols(x0, x1)
+        return (start, stop) if self.packing is Packing.WINDOWS else _clip(start, stop, self.w)
+
+    def memory_rows(self, y0: int, y1: int, part: Part) -> int:
+        """How many of `input_rows` lie in the input."""
+        start, stop = self.input_rows(y0, y1, part)
+        if self.packing is not Packing.WINDOWS:
+            return stop - start
+        kernel, dilation = self.layer.kernel[0], self.layer.dilation[0]
+        stride, pad = self.layer.stride[0], self.layer.pad[0]
+        if self.shares_rows:
+            start, stop = _clip(start - pad, stop - pad, self.h)
+            return stop - start
+        taps = (y * stride - pad + k * dilation for y in range(y0, y1) for k in range(kernel))
+        return sum(0 <= row < self.h for row in taps)
+
+
+def _clip(start: int, stop: int, size: int) -> Range:
+    start = min(max(start, 0), size)
+    return start, max(start, min(stop, size))
+
+
+def packings(layer: ConvLayer, rows: int) -> list[Packing]:
+    """The ways of packing `layer` that can pay on an array of `rows`: fewer folds than plain."""
+    (kh, kw), c = layer.kernel, layer.input.shape[3]
+    plain = kh * kw * -(-c // rows)
+    out = [Packing.NONE]
+    if layer.dilation[1] > 1 or layer.weights is None:
+        return out
+    if kh * -(-kw * c // rows) < plain:
+        out.append(Packing.ROWS)
+    skips = layer.stride[0] > kh or layer.stride[1] > kw
+    # A window row is one run in memory: its pixels must lie next to each other.
+    dense = layer.input.strides[2] == c * layer.input.item
+    if kh > 1 and dense and (-(-kh * kw * c // rows) < plain or skips):
+        out.append(Packing.WINDOWS)
+    return out
+
+
+def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
+    """Dimensions of `layer`; images of dense pointwise layers are joined into one column."""
+    view, out = layer.input, layer.output
+    added = None if layer.residual is None else layer.residual.operand.view
+    n, h, w, c = view.shape
+    kh, kw = layer.kernel
+    _, oh, ow, oc = out.shape
+    dense = view.is_dense and out.is_dense and (added is None or added.is_dense)
+    if layer.is_pointwise and dense:
+        images = n if layer.weights_by_image else 1
+        pixels = n * h * w // images
+        view = _column(view, images, pixels)
+        out = _column(out, images, pixels)
+        added = None if added is None else _column(added, images, pixels)
+        n, h, w, oh, ow = images, pixels, 1, pixels, 1
+    return ConvGeometry(
+        layer=layer,
+        input=view,
+        output=out,
+        residual=added,
+        n=n,
+        h=h,
+        w=w,
+        c=c * {Packing.NONE: 1, Packing.ROWS: kw, Packing.WINDOWS: kh * kw}[packing],
+        oh=oh,
+        ow=ow,
+        oc=oc,
+        pixel=c * kw if packing is Packing.WINDOWS else c,
+        packing=packing,
+    )
+
+
+def _column(view: View, images: int, pixels: int) -> View:
+    pixel = view.shape[3] * view.item
+    return View(
+        tensor=view.tensor,
+        dtype=view.dtype,
+        shape=(images, pixels, 1, view.shape[3]),
+        strides=(pixels * pixel, pixel, pixel),
+        offset=view.offset,
+    )

@@ -1,0 +1,364 @@
+"""Loads of a convolution: weights, activations and parameters into rotating slots.
+
+Order within a step: weights of the first column block, activations, parameters, the other weights.
+The first MATRIX can start as soon as the first two are there.
+"""
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from spec.config import NpuConfig
+from spec.isa import Opcode, Space
+from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, Packing, Part, Tile
+from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
+from sw.compiler.kernels.conv.steps import Step
+from sw.compiler.kernels.conv.window_loads import window_moves
+from sw.compiler.kernels.dma import bounding, load_box
+from sw.compiler.kernels.emitter import LayerEmitter, Resources, touch
+from sw.compiler.kernels.slots import Slots
+from sw.compiler.program.constants import pack_weights
+from sw.compiler.program.draft import Access, Buffer, Place
+
+
+class ConvLoads(LayerEmitter):
+    """The rotating buffers of one ConvLayer and the LOADs that fill them."""
+
+    def __init__(
+        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
+    ) -> None:
+        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        self.geo, self.plan, self.layer = geo, plan, geo.layer
+        self.held = res.held(geo.input)
+        self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
+        self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
+        self.params: Slots | None = None
+        if entries := len(self.layer.epilogue.param_passes):
+            groups = -(-geo.oc // (plan.group * config.cols))
+            self.params = self.slots("param", Place.PARAM, min(2, groups), entries * plan.group)
+        self.fresh: set[Hashable] = set()
+        self.seen: set[Hashable] = set()
+        self.sliced = False
+
+    # Sizes ------------------------------------------------------------------------------------
+
+    def width(self, block: int) -> int:
+        """Output channels of a column block."""
+        return min(self.config.cols, self.geo.oc - block * self.config.cols)
+
+    def block_bytes(self, block: int, part: Part) -> int:
+        """Weight bytes of a column block over `part`."""
+        return part.channels * part.kernel_rows * self.geo.kernel[1] * self.width(block)
+
+    def columns(self, part: Part, width: int) -> tuple[int, int]:
+        """Transposed weights: bytes between columns of a block, and between channel blocks.
+
+        Where the first step is ramped, every block of channels lies by itself, so that pieces are
+        contiguous.
+        """
+        rows = self.config.rows
+        return (rows, rows * width) if self.plan.ramp else (part.channels, rows)
+
+    def act_box(self, tile: Tile, part: Part) -> tuple[int, int, int, int]:
+        """(y0, y1, x0, x1) of the input that a tile holds."""
+        return (
+            *self.geo.input_rows(tile.y0, tile.y1, part),
+            *self.geo.input_cols(tile.x0, tile.x1),
+        )
+
+    # Slots ------------------------------------------------------------------------------------
+
+    def _wgt_key(self, step: Step) -> tuple[int, int, Part]:
+        batch = step.tile.batch if self.layer.weights_by_image else 0
+        return batch, step.group, step.part
+
+    def weights_of(self, step: Step) -> Buffer:
+        """The slot with the step's weights, which must have been loaded."""
+        return _held(self.wgt.get(self._wgt_key(step), None))
+
+    def act_of(self, step: Step) -> Buffer:
+        """The tensor on chip, or the slot with the step's activations, once they were loaded."""
+        if self.held is not None:
+            return self.held
+        return _held(self.act.get((step.tile, step.part), None))
+
+    def params_of(self, step: Step) -> Buffer | None:
+        """The slot with the step's parameter entries, if the layer has any."""
+        return None if self.params is None else _held(self.params.get(step.group, None))
+
+    def load(self, step: Step, pinned: Step | None, sliced: bool) -> None:
+        """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone.
+
+        `sliced`: the first MATRIX that reads the activations waits for them block by block.
+        """
+        self.sliced = sliced
+        wgt, new_wgt = self.wgt.get(self._wgt_key(step), pinned and self._wgt_key(pinned))
+        act, new_act = None, False
+        if self.held is None:
+            key = pinned and (pinned.tile, pinned.part)
+            act, new_act = self.act.get((step.tile, step.part), key)
+        elif sliced:
+            self.fresh |= {(step.tile, p) for p in step.pieces} - self.seen
+            self.seen |= self.fresh
+        param, new_param = None, False
+        if self.params is not None and step.closes:
+            param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
+        blocks = list(step.blocks)
+        # One instruction for all blocks leaves nothing to start earlier.
+        few = self.plan.th * self.plan.tw < self.config.rows
+        early = 0 if few and self.plan.span == self.plan.group else 1
+        for piece in step.pieces:
+            if wgt is not None and new_wgt:
+                self._load_weights(step, wgt, piece, blocks[:early])
+            if act is not None and new_act:
+                self._load_act(step, act, piece)
+            if param is not None and new_param and piece == step.pieces[-1]:
+                o1 = min(step.stop * self.config.cols, self.geo.oc)
+                self.load_params(step.first * self.config.cols, o1, param)
+            if wgt is not None and new_wgt:
+                self._load_weights(step, wgt, piece, blocks[early:])
+
+    # Weights ----------------------------------------------------------------------------------
+
+    def _load_weights(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
+        """`piece` of some column blocks; a narrower last block separately."""
+        full = [b for b in blocks if self.width(b) == self.config.cols]
+        narrow = [b for b in blocks if self.width(b) < self.config.cols]
+        for run in (full[:MAX_SLICES], full[MAX_SLICES:], narrow):
+            if run:
+                self._load_weight_run(step, slot, piece, run)
+
+    def _load_weight_run(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
+        part, cols, width = step.part, self.config.cols, self.width(blocks[0])
+        whole = self.block_bytes(blocks[0], part)
+        size = self.block_bytes(blocks[0], piece)
+        skipped = (piece.c0 - part.c0) * part.kernel_rows * self.geo.kernel[1] * width
+        chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
+        view = self.layer.weight_view
+        if view is not None and self.layer.transposed:
+            source = self.res.tensors[view.tensor]
+            column = view.strides[1]
+            mem = view.offset + piece.c0 + blocks[0] * cols * column
+            if self.layer.weights_by_image:
+                mem += step.tile.batch * view.strides[0]
+            vector, inner = self.columns(piece, width)
+            run = min(vector, piece.channels)
+            loops = [
+                {"count": len(blocks), "mem": cols * column, "chip": whole},
+                {"count": piece.channels // run, "mem": run, "chip": inner},
+                {"count": width, "mem": column, "chip": vector},
+            ]
+        elif view is None:
+            weights = self.geo.weights
+            assert weights is not None
+            o0 = blocks[0] * cols
+            o1 = min(o0 + len(blocks) * cols, self.geo.oc)
+            data = pack_weights(weights, part, o0, o1, cols)
+            source = self.res.constants.buffer
+            mem = self.res.constants.add(data) + skipped
+            loops = [{"count": len(blocks), "mem": whole, "chip": whole}]
+            run = size
+        else:
+            source = self.res.tensors[view.tensor]
+            row = view.strides[1]
+            mem = view.offset + piece.c0 * row + blocks[0] * cols
+            if self.layer.weights_by_image:
+                mem += step.tile.batch * view.strides[0]
+            mem += piece.kh0 * self.layer.weight_row
+            taps = self.geo.kernel[1]
+            loops = [
+                {"count": len(blocks), "mem": cols, "chip": whole},
+                {"count": piece.channels, "mem": row, "chip": piece.kernel_rows * taps * width},
+            ]
+            if piece.kernel_rows > 1:
+                loops.append(
+                    {"count": piece.kernel_rows, "mem": self.layer.weight_row, "chip": taps * width}
+                )
+            if taps > 1:
+                loops.append({"count": taps, "mem": view.strides[2], "chip": width})
+            run = width
+        accesses = [
+            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+        ]
+        sliced = 1 < len(blocks) <= MAX_SLICES
+        accesses += [
+            Access(
+                buffer=slot,
+                start=chip + i * whole,
+                stop=chip + i * whole + size,
+                write=True,
+                level=1 if sliced else 0,
+                iteration=i if sliced else 0,
+            )
+            for i in range(len(blocks))
+        ]
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            accesses,
+            f"weights {blocks[0]}+{len(blocks)} c{piece.c0}",
+        )
+
+    # Activations ------------------------------------------------------------------------------
+
+    def _load_act(self, step: Step, slot: Buffer, piece: Part) -> None:
+        if self.geo.packing is Packing.WINDOWS:
+            self._load_windows(step, slot)
+            return
+        tile, view = step.tile, self.geo.input
+        y0, y1, x0, x1 = self.act_box(tile, piece)
+        rows, cols = y1 - y0, x1 - x0
+        if rows == 0 or cols == 0:
+            return
+        source = self.res.tensors[view.tensor]
+        mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
+        if self.geo.packing is Packing.ROWS:
+            x0, x1 = self._fill_sides(step, slot, rows)
+            if x0 == x1:
+                return
+        mem += x0 * view.strides[2] + piece.c0 * (self.geo.packing is Packing.NONE)
+        if self.plan.blocked:
+            r = self.config.rows
+            slices = piece.channels // r
+            plane = rows * cols * r
+            box = [(slices, r, plane), (rows, view.strides[1], cols * r)]
+            box += [(cols, view.strides[2], r)]
+            run, loops = load_box(box, r, keep_outer=True)
+            chip = (piece.c0 - step.part.c0) // r * plane
+        else:
+            pixel = self.geo.stored(piece)
+            box = [(rows, view.strides[1], cols * pixel), (x1 - x0, view.strides[2], pixel)]
+            run, loops = load_box(box, pixel)
+            slices, plane = 1, rows * cols * pixel
+            chip = (x0 - self.act_box(tile, piece)[2]) * pixel
+        sliced = self.sliced and 1 < slices <= MAX_SLICES
+        count = slices if sliced else 1
+        size = plane * slices // count
+        start = chip if self.plan.blocked else 0
+        accesses = [
+            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+        ]
+        accesses += [
+            Access(
+                buffer=slot,
+                start=start + i * size,
+                stop=start + (i + 1) * size,
+                write=True,
+                level=1 if sliced else 0,
+                iteration=i,
+            )
+            for i in range(count)
+        ]
+        if sliced:
+            self.fresh.add((id(slot), piece.c0))
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            accesses,
+            f"act y{tile.y0} x{tile.x0} c{piece.c0}",
+        )
+
+    def _load_windows(self, step: Step, slot: Buffer) -> None:
+        tile, view = step.tile, self.geo.input
+        y0, y1, x0, x1 = self.act_box(tile, step.part)
+        size = (y1 - y0) * (x1 - x0) * self.geo.pixel
+        for move in window_moves(self.geo, tile):
+            run, loops = load_box(move.box, move.run)
+            values = {"chip_base": move.chip, "run": run, "space": Space.SPAD, "loop": loops}
+            bases = {"chip_base": slot}
+            accesses = [Access(buffer=slot, start=0, stop=size, write=True)]
+            if move.mem is None:
+                values |= {"fill": 1, "fill_value": self.layer.input_zp & 0xFF}
+            else:
+                source = self.res.tensors[view.tensor]
+                mem = view.offset + tile.batch * view.strides[0] + move.mem
+                stop = mem + bounding(loops, "mem", run)
+                values["mem_base"] = mem
+                bases["mem_base"] = source
+                accesses.append(Access(buffer=source, start=mem, stop=stop, write=False))
+            what = "windows" if move.mem is not None else "padding"
+            self.node(Opcode.LOAD, values, bases, accesses, f"{what} y{tile.y0} x{tile.x0}")
+
+    def _fill_sides(self, step: Step, slot: Buffer, rows: int) -> tuple[int, int]:
+        """Fill the tile's columns outside the input with the zero point; returns those inside."""
+        x0, x1 = self.geo.input_cols(step.tile.x0, step.tile.x1)
+        inside = self.geo.memory_cols(step.tile.x0, step.tile.x1)
+        if inside[0] == inside[1]:
+            inside = (x1, x1)
+        pixel = self.geo.pixel
+        line = (x1 - x0) * pixel
+        for a, b in ((x0, inside[0]), (inside[1], x1)):
+            if a < b:
+                self.node(
+                    Opcode.LOAD,
+                    {
+                        "chip_base": (a - x0) * pixel,
+                        "run": (b - a) * pixel,
+                        "space": Space.SPAD,
+                        "fill": 1,
+                        "fill_value": self.layer.input_zp & 0xFF,
+                        "loop": [{"count": rows, "chip": line}],
+                    },
+                    {"chip_base": slot},
+                    [Access(buffer=slot, start=0, stop=rows * line, write=True)],
+                    f"padding y{step.tile.y0} x{a}",
+                )
+        return inside
+
+    def act_reads(self, step: Step, piece: Part, sliced: bool) -> list[Access]:
+        """What a MATRIX reads of the activations: block by block on the first read of a load.
+
+        `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.
+        """
+        if self.held is not None:
+            return self._held_reads(step, piece, self.held, sliced)
+        slot = self.act_of(step)
+        y0, y1, x0, x1 = self.act_box(step.tile, piece)
+        pixels = (y1 - y0) * (x1 - x0)
+        if pixels == 0:
+            return []
+        start = (piece.c0 - step.part.c0) * pixels
+        size = pixels * self.geo.stored(piece)
+        fresh = (id(slot), piece.c0) in self.fresh
+        self.fresh.discard((id(slot), piece.c0))
+        blocks = piece.channels // self.config.rows
+        if not (sliced and self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
+            return [Access(buffer=slot, start=start, stop=start + size, write=False)]
+        one = size // blocks
+        return [
+            Access(
+                buffer=slot,
+                start=start + i * one,
+                stop=start + (i + 1) * one,
+                write=False,
+                level=2,
+                iteration=i,
+            )
+            for i in range(blocks)
+        ]
+
+    def _held_reads(self, step: Step, piece: Part, buffer: Buffer, sliced: bool) -> list[Access]:
+        """The same of a tensor on chip, whose channels may just be computed."""
+        tile, view, rows = step.tile, self.geo.input, self.config.rows
+        y0, y1, x0, x1 = self.act_box(tile, piece)
+        if y0 == y1 or x0 == x1:
+            return []
+        blocks = -(-piece.channels // rows)
+        fresh = (tile, piece) in self.fresh
+        self.fresh.discard((tile, piece))
+        sliced = sliced and fresh and 1 < blocks <= MAX_SLICES
+        box = Box(batch=tile.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=piece.c0, c1=piece.c1)
+        if not sliced:
+            return [touch(buffer, view, box, write=False)]
+        cuts = [(c, min(c + rows, piece.c1)) for c in range(piece.c0, piece.c1, rows)]
+        return [
+            touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=2, iteration=i)
+            for i, (a, b) in enumerate(cuts)
+        ]
+
+
+def _held(found: tuple[Buffer | None, bool]) -> Buffer:
+    slot, fresh = found
+    assert slot is not None and not fresh
+    return slot

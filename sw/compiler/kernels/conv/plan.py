@@ -1,0 +1,318 @@
+"""Tile search for convolutions and matrix products on the model of `conv_cost`.
+
+Plans within 1% of the fastest are ranked by bytes moved.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from sw.compiler.errors import CompileError
+from sw.compiler.kernels.conv.cost import ConvCost, Cut, Reuse
+from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part, geometry, packings
+from sw.compiler.kernels.layers import ConvLayer
+from sw.compiler.kernels.places import Places, together
+from sw.compiler.placement.residency import Room
+
+CLOSE = 1.01
+"""Plans that take up to so many times the cycles of the fastest are ranked by bytes moved."""
+
+LEAST_SLOTS = 16
+"""Results of an instruction are at most a 16th of the scratchpad."""
+
+LEAST_UNITS = 16
+"""Instructions that a layer is cut into, if it has as many column blocks."""
+
+MAX_SLICES = 48
+"""Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
+
+MOST_PARTS = 4
+"""Parts of the reduction that are tried where fewer fit, but load something twice."""
+
+RAMPS = ((1,), (1, 4), (1, 2, 4))
+"""Cuts of the first step that are tried, in channel blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvPlan:
+    """How a layer is cut. Output tiles of th x tw; `group` column blocks share loaded weights, up
+    to `span` of them are one instruction.
+
+    `parts` cut the reduction; `ramp` the first step, in channel blocks, so that computing starts
+    before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
+    buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
+    `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip.
+    `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
+    """
+
+    th: int
+    tw: int
+    group: int
+    span: int
+    parts: tuple[Part, ...]
+    ramp: tuple[int, ...] = ()
+    tiles_outer: bool
+    blocked: bool
+    packing: Packing
+    joint: bool
+    held_in: bool
+    held_out: bool
+    shared: bool
+    act_slots: int
+    wgt_slots: int
+    out_slots: int
+    res_slots: int
+    act_bytes: int
+    wgt_bytes: int
+    out_bytes: int
+    res_bytes: int
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        """Scratchpad bytes of all buffers."""
+        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
+        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"tile {self.th}x{self.tw} group {self.group} span {self.span} parts {len(self.parts)} "
+            f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
+            f"{'tiles' if self.tiles_outer else 'groups'} outer"
+            f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
+            f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
+            f"{' shared' if self.shared else ''}"
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
+            f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
+            f"out {self.out_slots}x{self.out_bytes}"
+            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
+            f"{self.cycles} cycles {self.traffic} bytes"
+        )
+
+
+class _Search:
+    """The candidates of one layer that take at most `limit` cycles.
+
+    `limit` falls with every candidate, so that most others need not be looked at closely.
+    `fits`: whether any fits in the room; `once`: and loads everything once.
+    """
+
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room, limit: float) -> None:
+        self.geo, self.config, self.room = geo, config, room
+        self.cost = ConvCost(geo, config, room)
+        self.shared, self.whole = room.beside, room.streams(geo.output, config)
+        self.blocks = self.cost.blocks
+        self.limit, self.fits, self.once = limit, False, False
+
+    def plans(self) -> Iterator[ConvPlan]:
+        """Candidates with as few parts of the reduction as fit at all, and with some more where
+        those load something twice.
+        """
+        most = self.config.acc_bank if self.shared else self.config.acc_half
+        widths = _steps(self.geo.ow, most)
+        if self.whole:
+            widths = [self.geo.ow]
+        for parts in self._uniform():
+            # Narrow tiles only where wide ones do not fit: they read their halo more often, but
+            # for windows, whose columns share nothing.
+            cut = len(widths) if self.geo.packing is Packing.WINDOWS else 3
+            for some in (widths[:cut], widths[cut:]):
+                for tw in some:
+                    yield from self._with_width(tw, parts)
+                if self.once or (self.fits and len(parts) >= MOST_PARTS):
+                    return
+                if self.fits:
+                    break
+
+    def _uniform(self) -> Iterator[tuple[Part, ...]]:
+        """The reduction whole, then in more and more equal parts."""
+        whole = self.geo.packing is not Packing.NONE
+        k_blocks = 1 if whole else -(-self.geo.c // self.config.rows)
+        k_blocks *= self.geo.kernel[0]
+        pieces, tried = 1, 0
+        while pieces <= k_blocks:
+            parts = self._parts(pieces)
+            if len(parts) != tried:
+                yield parts
+            tried = len(parts)
+            pieces = max(pieces + 1, int(pieces * 1.25))
+
+    def _ramps(self, parts: tuple[Part, ...], group: int, vectors: int) -> list[tuple[int, ...]]:
+        """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
+        blocks = self.geo.c // self.config.rows
+        fits = -(-group // 2) * vectors <= self.config.acc_half
+        if len(parts) > 1 or not self.cost.blocked or not fits:
+            return [()]
+        # The last cuts keep every piece so short that it can be waited for slice by slice.
+        return [
+            (),
+            *(
+                (*cuts, *range(cuts[-1] + MAX_SLICES, blocks, MAX_SLICES))
+                for cuts in RAMPS
+                if cuts[-1] < blocks
+            ),
+        ]
+
+    def _parts(self, pieces: int) -> tuple[Part, ...]:
+        """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
+        kh, rows, c = self.geo.kernel[0], self.config.rows, self.geo.c
+        blocks = -(-c // rows)
+        by_c = 1 if self.geo.packing is not Packing.NONE else min(pieces, blocks)
+        by_k = min(-(-pieces // by_c), kh)
+        step_c = -(-blocks // by_c) * rows
+        step_k = -(-kh // by_k)
+        return tuple(
+            Part(kh0=k, kh1=min(k + step_k, kh), c0=c0, c1=min(c0 + step_c, c))
+            for c0 in range(0, c, step_c)
+            for k in range(0, kh, step_k)
+        )
+
+    def _with_width(self, tw: int, parts: tuple[Part, ...]) -> Iterator[ConvPlan]:
+        most = self.config.acc_bank if self.shared else self.config.acc_half
+        limit = max(1, most // tw)
+        groups = _groups(self.blocks)
+        for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
+            for group in groups:
+                single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
+                if self._group_fits(group, th * tw, len(parts), single):
+                    yield from self._with_group(th, tw, group, parts)
+
+    def _group_fits(self, group: int, vectors: int, parts: int, single: bool) -> bool:
+        """Whether the accumulators and parameters of a group fit; `single`: it has no successor."""
+        if parts > 1 and group > 1:
+            room = self.config.acc_half // (1 if single and group == self.blocks else 2)
+            if -(-group // 2) * vectors > room:
+                return False
+        needed = group * len(self.geo.layer.epilogue.param_passes)
+        entries = self.config.param_entries
+        return needed <= (entries if group == self.blocks else entries // 2)
+
+    def _span(self, vectors: int, tiles: int, group: int, needed: int) -> int:
+        """Column blocks of an instruction: few instructions, but several, so that they overlap."""
+        places = Places.of(vectors, needed, self.config, self.shared)
+        most = min(group, places.span)
+        if places.lanes == 1:
+            return most
+        block = vectors * self.config.cols * self.geo.output.item
+        slot = self.config.spad_bytes // LEAST_SLOTS // block
+        return max(1, min(most, slot, tiles * self.blocks // LEAST_UNITS))
+
+    def _with_group(
+        self, th: int, tw: int, group: int, parts: tuple[Part, ...]
+    ) -> Iterator[ConvPlan]:
+        geo, config = self.geo, self.config
+        joint, images, width = self.cost.joint, self.cost.images, self.cost.width
+        ys, xs = self.cost.rows_of(th, parts), self.cost.cols_of(tw)
+        word = config.word_bytes
+        act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, parts, strict=True))
+        wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * width
+        tiles = geo.n * ys.tiles * xs.tiles
+        span = self._span(th * tw, tiles, group, together(parts, (), group))
+        wide = min((group if joint else span) * config.cols, geo.oc)
+        extra = self.cost.added
+        added = 0 if extra is None else min(wide, extra.shape[3]) * extra.item
+        sizes = (act, wgt, th * tw * wide * geo.output.item, th * tw * added)
+        act, wgt, out, res = (-(-b // word) * word for b in sizes)
+        held_in, held_out = self.cost.held_in, self.cost.held_out
+        act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
+        if (not held_in) * act + wgt + out + res > self.room.buffer_bytes:
+            return
+        self.fits = True
+        cost = self.cost.of(Cut(ys, xs, group, span, parts))
+        if cost.least > self.limit:
+            return
+        starts = [(r, self.cost.start(cost, r)) for r in self._ramps(parts, group, th * tw)]
+        act_keys = tiles * len(parts)
+        wgt_keys = -(-self.blocks // group) * len(parts) * images
+        seen: set[Reuse] = set()
+        for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
+            for wgt_slots, tiles_outer in itertools.product(
+                sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
+            ):
+                free = self.room.buffer_bytes - act_slots * act - wgt_slots * wgt
+                turns = min(3, free // (out + res)) if out + res else 0
+                if free < 0 or (turns < 1 and out + res):
+                    continue
+                # More buffers that save nothing are not worth a look.
+                reuse = self.cost.reuse(cost, tiles_outer, (act_slots, wgt_slots, turns))
+                if reuse in seen:
+                    continue
+                seen.add(reuse)
+                self.once = self.once or (reuse.act == 1 and reuse.wgt == 1)
+                for ramp, start in starts:
+                    cycles, traffic = self.cost.buffered(cost, reuse, start)
+                    if cycles > self.limit:
+                        continue
+                    self.limit = min(self.limit, CLOSE * cycles)
+                    yield ConvPlan(
+                        th=th,
+                        tw=tw,
+                        group=group,
+                        span=span,
+                        parts=parts,
+                        ramp=ramp,
+                        tiles_outer=tiles_outer,
+                        blocked=self.cost.blocked,
+                        packing=geo.packing,
+                        joint=joint,
+                        held_in=held_in,
+                        held_out=held_out,
+                        shared=self.shared,
+                        act_slots=act_slots,
+                        wgt_slots=wgt_slots,
+                        out_slots=turns if out else 0,
+                        res_slots=turns if res else 0,
+                        act_bytes=act,
+                        wgt_bytes=wgt,
+                        out_bytes=out,
+                        res_bytes=res,
+                        cycles=cycles,
+                        traffic=traffic,
+                    )
+
+
+def _steps(size: int, limit: int) -> list[int]:
+    """At most 12 tile sizes up to `limit` that cut `size` nearly equally, largest first."""
+    out: list[int] = []
+    pieces = -(-size // limit)
+    while len(out) < 11:
+        step = -(-size // pieces)
+        if not out or step < out[-1]:
+            out.append(step)
+        if step == 1:
+            return out
+        pieces = pieces + 1 if len(out) < 6 else pieces * 2
+    return [*out, 1]
+
+
+def _groups(blocks: int) -> list[int]:
+    out = [blocks]
+    while out[-1] > 1:
+        out.append(-(-out[-1] // 2))
+    return out
+
+
+def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
+    """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
+    held = layer.input.tensor in room.held
+    plans: list[ConvPlan] = []
+    limit = math.inf
+    for packing in [Packing.NONE] if held else packings(layer, config.rows):
+        search = _Search(geometry(layer, packing), config, room, limit)
+        plans += search.plans()
+        limit = search.limit
+    if not plans:
+        raise CompileError(
+            f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad and "
+            f"{config.acc_kib} KiB of accumulator",
+            node=layer.name,
+            source=layer.source,
+            hint="use a configuration with more memory",
+        )
+    fastest = min(p.cycles for p in plans)
+    close = [p for p in plans if p.cycles <= fastest * CLOSE]
+    return min(close, key=lambda p: (p.traffic, p.cycles))

@@ -1,0 +1,321 @@
+"""Schedule of a DepthwiseLayer: load a box, convolve and finish it unit by unit, store it.
+
+Units take turns in the four banks of the accumulator, so that VECTOR empties one bank while the
+depthwise engine fills another.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spec.config import NpuConfig
+from spec.isa import Opcode, Space
+from sw.compiler.kernels.conv.geometry import Box, address
+from sw.compiler.kernels.depthwise.geometry import Pass, inputs_of, passes, units
+from sw.compiler.kernels.depthwise.plan import DepthwisePlan, boxes
+from sw.compiler.kernels.dma import store_box
+from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.kernels.epilogue import accumulator_values
+from sw.compiler.kernels.layers import DepthwiseLayer, Residual
+from sw.compiler.kernels.slots import Slots
+from sw.compiler.program.draft import Access, Buffer, Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A piece of `box` whose sums lie in the accumulator from vector `acc` on."""
+
+    box: Box
+    piece: Box
+    acc: int
+    last: bool
+
+
+class DepthwiseScheduler(LayerEmitter):
+    """Emits the nodes of one layer into a draft."""
+
+    def __init__(
+        self,
+        layer: DepthwiseLayer,
+        plan: DepthwisePlan,
+        config: NpuConfig,
+        res: Resources,
+        index: int,
+    ) -> None:
+        super().__init__(layer.name, layer.epilogue, config, res, index)
+        self.layer, self.plan = layer, plan
+        self.passes = passes(layer, config.taps)
+        self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
+        self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
+        self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
+        self.params: Slots | None = None
+        if layer.epilogue.uses_params:
+            entries = -(-plan.tc // config.cols)
+            self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
+        self.held_in, self.held_out = res.held(layer.input), res.held(layer.output)
+        self.added: Slots | None = None
+        if plan.res_slots:
+            self.added = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
+        self.turn = 0
+
+    def run(self) -> None:
+        """Emit the whole layer; loads run ahead by the number of slots."""
+        self.load_table()
+        todo = boxes(self.layer, self.plan)
+        ahead = self.plan.ahead
+        for box in todo[:ahead]:
+            self._load(box)
+        pending: _Unit | None = None
+        for i, box in enumerate(todo):
+            for unit in self._units(box):
+                self._depthwise(unit)
+                # One unit behind: the next DEPTHWISE is queued before this one's epilogue.
+                if pending is not None:
+                    self._finish(pending)
+                pending = unit
+            if i + ahead < len(todo):
+                self._load(todo[i + ahead])
+        if pending is not None:
+            self._finish(pending)
+
+    def _units(self, box: Box) -> list[_Unit]:
+        plan, config = self.plan, self.config
+        # A product beside has every other bank, from the first on.
+        bank = config.acc_bank
+        starts = range(bank if plan.shared else 0, config.acc_vectors, bank)
+        places = starts[:: 2 if plan.shared else 1]
+        # Tensors come from the layer before channel by channel.
+        pieces = list(units(box, config.cols, bank, channels_first=plan.held_in))
+        out = []
+        for i, piece in enumerate(pieces):
+            acc = places[self.turn % len(places)]
+            out.append(_Unit(box, piece, acc, i == len(pieces) - 1))
+            self.turn += 1
+        return out
+
+    # Loads ------------------------------------------------------------------------------------
+
+    def _load(self, box: Box) -> None:
+        wgt, fresh = self.wgt.get(box.c0, None)
+        assert wgt is not None
+        if fresh:
+            self._load_weights(box, wgt)
+        if self.held_in is None:
+            self._load_act(box)
+        if self.params is not None:
+            param, fresh = self.params.get(box.c0, None)
+            assert param is not None
+            if fresh:
+                self.load_params(box.c0, box.c1, param)
+        if self.added is not None and self.layer.residual is not None:
+            self._load_residual(self.layer.residual, self.added, box)
+
+    def _load_weights(self, box: Box, slot: Buffer) -> None:
+        if self.layer.weight_view is not None:
+            taps = replace(box, batch=0, y0=0, y1=self.layer.kernel[0], x0=0)
+            taps = replace(taps, x1=self.layer.kernel[1])
+            self.load_box(self.layer.weight_view, taps, slot, f"weights c{box.c0}")
+            return
+        assert self.layer.weights is not None
+        data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
+        source = self.res.constants.buffer
+        mem = self.res.constants.add(data)
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.SPAD, "loop": []},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=mem + len(data), write=False),
+                Access(buffer=slot, start=0, stop=len(data), write=True),
+            ],
+            f"weights c{box.c0}",
+        )
+
+    def _load_act(self, box: Box) -> None:
+        slot, fresh = self.act.get(box, None)
+        assert slot is not None and fresh
+        reads = inputs_of(self.layer, box)
+        if reads.elements > 0:
+            self.load_box(self.layer.input, reads, slot, f"act y{box.y0} x{box.x0} c{box.c0}")
+
+    def _load_residual(self, residual: Residual, slots: Slots, box: Box) -> None:
+        slot, fresh = slots.get(box, None)
+        assert slot is not None and fresh
+        note = f"residual y{box.y0} x{box.x0} c{box.c0}"
+        self.load_box(residual.operand.view, box, slot, note)
+
+    # Compute ----------------------------------------------------------------------------------
+
+    def _depthwise(self, unit: _Unit) -> None:
+        for number, over in enumerate(self.passes):
+            self._pass(unit, over, first=number == 0)
+
+    def _pass(self, unit: _Unit, over: Pass, first: bool) -> None:
+        layer, piece, box, cols = self.layer, unit.piece, unit.box, self.config.cols
+        wgt = self.wgt.get(box.c0, None)[0]
+        assert wgt is not None
+        act, origin, line, pixel = self._activations(box)
+        tap_row = layer.kernel[1] * box.channels
+        (sy, sx), (dy, dx), (py, px) = layer.stride, layer.dilation, layer.pad
+        y = piece.y0 * sy - py + over.kh0 * dy
+        x = piece.x0 * sx - px + over.kw0 * dx
+        channel = piece.c0 - box.c0
+        weights = over.kh0 * tap_row + over.kw0 * box.channels + channel
+        blocks = -(-piece.channels // cols)
+        lanes = min(cols, piece.channels)
+        values = {
+            "act_base": origin + y * line + x * pixel + channel,
+            "act_row": dy * line,
+            "act_col": over.step * pixel,
+            "wgt_base": weights,
+            "wgt_row": tap_row,
+            "wgt_col": box.channels,
+            "acc_base": unit.acc,
+            "acc_col": 1,
+            "y0": y,
+            "x0": x,
+            "row_step": dy,
+            "col_step": over.step,
+            "height": layer.input.shape[1],
+            "width": layer.input.shape[2],
+            "act_zp": layer.input_zp,
+            "wgt_zp": layer.weight_zp,
+            "kernel_rows": over.rows,
+            "kernel_cols": over.cols,
+            "stride": over.stride,
+            "outputs": piece.cols,
+            "accumulate": int(not first),
+            "fold_loops": 1,
+            "lane_loop": 0,
+            "lanes": lanes,
+            "lanes_last": piece.channels - (blocks - 1) * lanes,
+            "loop": [
+                {"count": blocks, "act": cols, "wgt": cols, "acc": piece.vectors},
+                {"count": piece.rows, "act": sy * line, "acc": piece.cols, "dy": sy},
+            ],
+        }
+        acc, size = self.res.acc, blocks * piece.vectors
+        reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
+        taken = inputs_of(layer, box if self.held_in is None else piece)
+        if taken.elements and self.held_in is None:
+            reads.append(Access(buffer=act, start=0, stop=taken.elements, write=False))
+        elif taken.elements:
+            reads.append(touch(act, layer.input, taken, write=False))
+        self.node(
+            Opcode.DEPTHWISE,
+            values,
+            {"act_base": act, "wgt_base": wgt, "acc_base": acc},
+            [*reads, Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=True)],
+            f"y{piece.y0} x{piece.x0} c{piece.c0} k{over.kh0},{over.kw0}",
+        )
+
+    def _activations(self, box: Box) -> tuple[Buffer, int, int, int]:
+        """(buffer, first channel of the box in input pixel 0,0, bytes of a row, of a pixel)."""
+        if self.held_in is not None:
+            view = self.layer.input
+            image, line, pixel = view.strides
+            return self.held_in, view.offset + box.batch * image + box.c0, line, pixel
+        act, held = self.act.get(box, None)[0], inputs_of(self.layer, box)
+        assert act is not None
+        line, pixel = held.cols * box.channels, box.channels
+        return act, -held.y0 * line - held.x0 * pixel, line, pixel
+
+    # Epilogue and store -----------------------------------------------------------------------
+
+    def _finish(self, unit: _Unit) -> None:
+        self._vector(unit)
+        if unit.last and self.held_out is None:
+            self._store(unit.box)
+
+    def _result(self, unit: _Unit) -> tuple[Buffer, int, int, int, Access]:
+        """Where a unit's results go: (buffer, first byte, bytes of a row, of a pixel, access)."""
+        piece, box, view = unit.piece, unit.box, self.layer.output
+        if self.held_out is not None:
+            _, line, pixel = view.strides
+            write = touch(self.held_out, view, piece, write=True)
+            return self.held_out, address(view, piece), line, pixel, write
+        out, _ = self.out.get(box, None)
+        assert out is not None
+        pixel = box.channels * view.item
+        line = box.cols * pixel
+        at = (piece.y0 - box.y0) * line + (piece.c0 - box.c0) * view.item
+        stop = at + (piece.vectors - 1) * pixel + piece.channels * view.item
+        return out, at, line, pixel, Access(buffer=out, start=at, stop=stop, write=True)
+
+    def _vector(self, unit: _Unit) -> None:
+        piece, box, cols = unit.piece, unit.box, self.config.cols
+        item = self.layer.output.item
+        blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
+        out, at, line, pixel, write = self._result(unit)
+        entry = (piece.c0 - box.c0) // cols
+        residual = self.layer.residual
+        values = accumulator_values(self.layer.epilogue, residual) | {
+            "a_base": unit.acc,
+            "o_base": at,
+            "lane_loop": 0,
+            "lanes": lanes,
+            "lanes_last": piece.channels - (blocks - 1) * lanes,
+            "loop": [
+                {"count": blocks, "a": piece.vectors, "o": cols * item, "param": 1},
+                {"count": piece.rows, "a": piece.cols, "o": line},
+                {"count": piece.cols, "a": 1, "o": pixel},
+            ],
+        }
+        bases, reads = self._residual(unit, values)
+        acc, size = self.res.acc, blocks * piece.vectors
+        accesses = [
+            Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
+            write,
+            *reads,
+        ]
+        bases |= {"a_base": acc, "o_base": out}
+        if self.params is not None:
+            params = self.params.get(box.c0, None)[0]
+            assert params is not None
+            values["param_base"] = entry
+            bases["param_base"] = params
+            accesses.append(Access(buffer=params, start=entry, stop=entry + blocks, write=False))
+        accesses += self.table_reads()
+        self.node(
+            Opcode.VECTOR,
+            values,
+            bases,
+            accesses,
+            f"finish y{piece.y0} x{piece.x0} c{piece.c0}",
+        )
+
+    def _residual(
+        self, unit: _Unit, values: dict[str, Any]
+    ) -> tuple[dict[str, Buffer], list[Access]]:
+        """Base and access of a VECTOR's residual; its addresses go into `values`."""
+        if self.layer.residual is None:
+            return {}, []
+        view, box, piece = self.layer.residual.operand.view, unit.box, unit.piece
+        held = self.res.held(view)
+        if held is not None:
+            spot = Spot(held, address(view, piece), view.strides[1], view.strides[2])
+            read = touch(held, view, piece, write=False)
+        else:
+            assert self.added is not None
+            slot = self.added.get(box, None)[0]
+            assert slot is not None
+            pixel = box.channels * view.item
+            at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * view.item
+            spot = Spot(slot, at, box.cols * pixel, pixel)
+            read = Access(buffer=slot, start=0, stop=box.elements * view.item, write=False)
+        steps = (self.config.cols * view.item, spot.line, spot.pixel)
+        for loop, step in zip(values["loop"], steps, strict=True):
+            loop["b"] = step
+        values["b_base"] = spot.at
+        return {"b_base": spot.buffer}, [read]
+
+    def _store(self, box: Box) -> None:
+        out, _ = self.out.get(box, None)
+        assert out is not None
+        view = self.layer.output
+        pixel = box.channels * view.item
+        dims = [
+            (box.rows, view.strides[1], box.cols * pixel),
+            (box.cols, view.strides[2], pixel),
+        ]
+        node = store_box(self.res.tensors[view.tensor], address(view, box), out, dims, pixel)
+        self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")

@@ -1,0 +1,141 @@
+"""Strided boxes as LOAD and STORE loops: contiguous dimensions merge into longer runs."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spec.isa import DMA_LOOPS, Opcode
+from sw.compiler.program.draft import Access, Buffer, Node
+
+Box = list[tuple[int, int, int]]
+"""(count, stride in memory, stride on chip) per dimension, outermost first, bytes."""
+
+_MAX_RUN = (1 << 24) - 1
+_MAX_COUNT = (1 << 16) - 1
+
+
+def load_box(box: Box, run: int, keep_outer: bool = False) -> tuple[int, list[dict[str, int]]]:
+    """(run, loops) that copy the box; `keep_outer` keeps dimension 0 as loop 0."""
+    dims = [d for i, d in enumerate(box) if d[0] > 1 or (i == 0 and keep_outer)]
+    floor = 1 if keep_outer else 0
+    while len(dims) > floor and dims[-1][1] == dims[-1][2] == run and dims[-1][0] * run <= _MAX_RUN:
+        run *= dims.pop()[0]
+    merged: Box = []
+    for i, (count, mem, chip) in enumerate(dims):
+        if merged and not (keep_outer and i == 1):
+            outer, outer_mem, outer_chip = merged[-1]
+            same = (outer_mem, outer_chip) == (count * mem, count * chip)
+            if same and outer * count <= _MAX_COUNT:
+                merged[-1] = (outer * count, mem, chip)
+                continue
+        merged.append((count, mem, chip))
+    assert len(merged) <= DMA_LOOPS
+    return run, [{"count": c, "mem": m, "chip": k} for c, m, k in merged]
+
+
+def bounding(loops: list[dict[str, int]], key: str, run: int) -> int:
+    """Bytes from the first to the last that the loops touch (strides not negative)."""
+    return run + sum((loop["count"] - 1) * loop.get(key, 0) for loop in loops)
+
+
+def store_box(
+    target: Buffer, mem: int, source: Buffer, box: Box, run: int, slices: int = 1
+) -> Node:
+    """A STORE of a box that lies at the start of `source`.
+
+    With `slices` > 1 dimension 0 of the box has that many steps, and each waits for its own data.
+    """
+    run, loops = load_box(box, run, keep_outer=slices > 1)
+    span = bounding(loops, "chip", run)
+    if slices > 1:
+        step = loops[0]["chip"]
+        reads = [
+            Access(
+                buffer=source,
+                start=i * step,
+                stop=i * step + span - (slices - 1) * step,
+                write=False,
+                level=1,
+                iteration=i,
+            )
+            for i in range(slices)
+        ]
+    else:
+        reads = [Access(buffer=source, start=0, stop=span, write=False)]
+    stop = mem + bounding(loops, "mem", run)
+    return Node(
+        opcode=Opcode.STORE,
+        values={"mem_base": mem, "chip_base": 0, "run": run, "loop": loops},
+        bases={"mem_base": target, "chip_base": source},
+        accesses=[*reads, Access(buffer=target, start=mem, stop=stop, write=True)],
+        layer=0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One LOAD or STORE of a box: where it begins in memory and on chip, its runs and loops."""
+
+    mem: int
+    chip: int
+    run: int
+    loops: list[dict[str, int]]
+
+    def span(self, key: str) -> tuple[int, int]:
+        """First byte and end of what is touched at `key` (mem or chip); strides of any sign."""
+        steps = [(loop["count"] - 1) * loop[key] for loop in self.loops]
+        base = self.mem if key == "mem" else self.chip
+        low = base + sum(min(0, s) for s in steps)
+        return low, base + sum(max(0, s) for s in steps) + self.run
+
+
+def copies(box: Box, run: int) -> Iterator[Copy]:
+    """The instructions that copy a box of any number of dimensions and any counts.
+
+    What four loops do not hold becomes several instructions, over the shortest dimensions.
+    """
+    dims = _merged([d for d in box if d[0] > 1])
+    while dims and dims[-1][1] == dims[-1][2] == run and dims[-1][0] * run <= _MAX_RUN:
+        run *= dims.pop()[0]
+    if any(count > _MAX_COUNT for count, _, _ in dims):
+        for parts in itertools.product(*map(_counted, dims)):
+            start = [at for at, _ in parts]
+            inner = [(n, mem, chip) for (_, n), (_, mem, chip) in zip(parts, dims, strict=True)]
+            offsets = [sum(a * d[k] for a, d in zip(start, dims, strict=True)) for k in (1, 2)]
+            for part in copies(inner, run):
+                yield Copy(
+                    mem=offsets[0] + part.mem,
+                    chip=offsets[1] + part.chip,
+                    run=part.run,
+                    loops=part.loops,
+                )
+        return
+    by_size = sorted(range(len(dims)), key=lambda i: dims[i][0])
+    apart = sorted(by_size[: max(0, len(dims) - DMA_LOOPS)])
+    loops = [
+        {"count": c, "mem": m, "chip": k} for i, (c, m, k) in enumerate(dims) if i not in apart
+    ]
+    for index in itertools.product(*(range(dims[i][0]) for i in apart)):
+        yield Copy(
+            mem=sum(n * dims[i][1] for n, i in zip(index, apart, strict=True)),
+            chip=sum(n * dims[i][2] for n, i in zip(index, apart, strict=True)),
+            run=run,
+            loops=loops,
+        )
+
+
+def _merged(box: Box) -> Box:
+    """The box with dimensions joined that follow one another on both sides."""
+    out: Box = []
+    for count, mem, chip in box:
+        if out and out[-1][1:] == (count * mem, count * chip):
+            out[-1] = (out[-1][0] * count, mem, chip)
+        else:
+            out.append((count, mem, chip))
+    return out
+
+
+def _counted(dim: tuple[int, int, int]) -> list[tuple[int, int]]:
+    """(start, count) of pieces of a dimension that a loop can count."""
+    count = dim[0]
+    return [(at, min(_MAX_COUNT, count - at)) for at in range(0, count, _MAX_COUNT)]

@@ -1,0 +1,246 @@
+"""What the schedules of all layers share: resources, slots, nodes, parameters and tables."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spec.config import NpuConfig
+from spec.isa import Opcode, Space
+from sw.compiler.kernels.conv.geometry import Box, address
+from sw.compiler.kernels.dma import Box as Dims
+from sw.compiler.kernels.dma import bounding, copies, load_box
+from sw.compiler.kernels.layers import Epilogue, View
+from sw.compiler.kernels.slots import Slots
+from sw.compiler.program.constants import ConstantPool, pack_params
+from sw.compiler.program.draft import Access, Buffer, Draft, Node, Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Draft, constants, tensors in memory, accumulator and table of the program being made."""
+
+    draft: Draft
+    constants: ConstantPool
+    tensors: dict[str, Buffer]
+    acc: Buffer
+    table: Buffer
+
+    def held(self, view: View) -> Buffer | None:
+        """The buffer of a tensor that lies on chip; None if it lies in memory."""
+        buffer = self.tensors[view.tensor]
+        return buffer if buffer.place is Place.SPAD else None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A box on chip: its first byte within `buffer`; bytes between its rows and pixels."""
+
+    buffer: Buffer
+    at: int
+    line: int
+    pixel: int
+
+    def is_dense(self, box: Box, item: int) -> bool:
+        """Whether the elements of this box lie one after another."""
+        pixel = box.channels * item
+        return (self.pixel == pixel or box.vectors == 1) and (
+            self.line == box.cols * pixel or box.rows == 1
+        )
+
+    def inside(self, box: Box, region: Box) -> "Spot":
+        """The place of `region` of this box."""
+        skip = (region.y0 - box.y0) * self.line + (region.x0 - box.x0) * self.pixel
+        return Spot(self.buffer, self.at + skip, self.line, self.pixel)
+
+
+def touch(
+    buffer: Buffer, view: View, box: Box, *, write: bool, level: int = 0, iteration: int = 0
+) -> Access:
+    """The access of a box of a tensor on chip: as much of its memory as is really touched."""
+    s0, s1, s2 = view.strides
+    start = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
+    stop = view.offset + box.batch * s0 + (box.y1 - 1) * s1 + (box.x1 - 1) * s2
+    low, high = box.c0 * view.item, box.c1 * view.item
+    regular = s0 % s2 == 0 and s1 % s2 == 0 if s2 else False
+    first = view.offset % s2 if regular else 0
+    whole = not regular or (low == 0 and high == s2) or first + high > s2
+    return Access(
+        buffer=buffer,
+        start=start + low,
+        stop=stop + high,
+        write=write,
+        level=level,
+        iteration=iteration,
+        pitch=0 if whole else s2,
+        lanes=(0, 0) if whole else (first + low, first + high),
+    )
+
+
+class LayerEmitter:
+    """Appends the nodes of layer number `index` to the draft."""
+
+    def __init__(
+        self, name: str, epilogue: Epilogue, config: NpuConfig, res: Resources, index: int
+    ) -> None:
+        self.name, self.epilogue = name, epilogue
+        self.config, self.res, self.index = config, res, index
+
+    def slots(self, what: str, place: Place, count: int, size: int) -> Slots:
+        """`count` new buffers of `size` in rotation."""
+        draft = self.res.draft
+        names = [f"{self.name}.{what}{i}" for i in range(count)]
+        return Slots([draft.buffer(name, place, size, self.index) for name in names])
+
+    def node(
+        self,
+        opcode: Opcode,
+        values: dict[str, Any],
+        bases: dict[str, Buffer],
+        accesses: list[Access],
+        note: str,
+    ) -> None:
+        """Append an instruction."""
+        node = Node(opcode=opcode, values=values, bases=bases, accesses=accesses, layer=self.index)
+        self.append(node, note)
+
+    def append(self, node: Node, note: str) -> None:
+        """Append a node that was made elsewhere."""
+        node.layer = self.index
+        node.note = f"{self.name}: {note}"
+        self.res.draft.nodes.append(node)
+
+    def load_box(self, view: View, box: Box, slot: Buffer, note: str) -> None:
+        """Load `box` of a tensor to the start of `slot`, pixel after pixel."""
+        pixel = box.channels * view.item
+        mem = address(view, box)
+        dims = [
+            (box.rows, view.strides[1], box.cols * pixel),
+            (box.cols, view.strides[2], pixel),
+        ]
+        run, loops = load_box(dims, pixel)
+        source = self.res.tensors[view.tensor]
+        stop = mem + bounding(loops, "mem", run)
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=stop, write=False),
+                Access(buffer=slot, start=0, stop=box.elements * view.item, write=True),
+            ],
+            note,
+        )
+
+    def load_params(self, o0: int, o1: int, slot: Buffer) -> None:
+        """Load the parameter entries of output channels o0…o1."""
+        if self.epilogue.params is not None:
+            self._load_packed(self.epilogue.params, o0, o1, slot)
+            return
+        data = pack_params(self.epilogue.param_passes, o0, o1, self.config)
+        entries = len(data) // self.config.param_entry_bytes
+        self._load_constant(data, Space.PARAM, slot, entries, f"params c{o0}")
+
+    def _load_packed(self, view: View, o0: int, o1: int, slot: Buffer) -> None:
+        """The same, of entries that lie in memory."""
+        cols, entry = self.config.cols, self.config.param_entry_bytes
+        assert o0 % cols == 0
+        mem, entries = view.offset + o0 // cols * entry, -(-(o1 - o0) // cols)
+        source = self.res.tensors[view.tensor]
+        self.load_run(source, mem, entries * entry, slot, entries, f"params c{o0}", Space.PARAM)
+
+    def load_table(self) -> None:
+        """Load the layer's TABLE, if one of its passes has one."""
+        for each in self.epilogue.passes:
+            if each.table is not None:
+                self.load_table_bytes(each.table.tobytes())
+
+    def load_table_bytes(self, data: bytes) -> None:
+        """Load a TABLE: 256 int8, or 513 int16."""
+        self._load_constant(data, Space.TABLE, self.res.table, len(data), "table")
+
+    def table_reads(self, each: Epilogue | None = None) -> list[Access]:
+        """The access of a VECTOR to the TABLE, if its pass (the last one) has one."""
+        table = (each or self.epilogue).table
+        if table is None:
+            return []
+        return [Access(buffer=self.res.table, start=0, stop=table.nbytes, write=False)]
+
+    def _load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:
+        mem = self.res.constants.add(data)
+        self.load_run(self.res.constants.buffer, mem, len(data), slot, size, note, space)
+
+    def load_run(
+        self,
+        source: Buffer,
+        mem: int,
+        run: int,
+        slot: Buffer,
+        size: int,
+        note: str,
+        space: Space = Space.SPAD,
+    ) -> None:
+        """Load `run` bytes at `mem` of `source` to the beginning of `slot`: `size` of its units."""
+        self.node(
+            Opcode.LOAD,
+            {"mem_base": mem, "chip_base": 0, "run": run, "space": space, "loop": []},
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=mem + run, write=False),
+                Access(buffer=slot, start=0, stop=size, write=True),
+            ],
+            note,
+        )
+
+    def load_copies(
+        self,
+        source: Buffer,
+        mem: int,
+        box: Dims,
+        item: int,
+        slot: Buffer,
+        at: int,
+        size: int,
+        note: str,
+    ) -> None:
+        """Load a box of elements at `mem` to byte `at` of `slot`, whose `size` bytes count as
+        written by each of the instructions.
+        """
+        for copy in copies(box, item):
+            start, stop = copy.span("mem")
+            self.node(
+                Opcode.LOAD,
+                {
+                    "mem_base": mem + copy.mem,
+                    "chip_base": at + copy.chip,
+                    "run": copy.run,
+                    "space": Space.SPAD,
+                    "loop": copy.loops,
+                },
+                {"mem_base": source, "chip_base": slot},
+                [
+                    Access(buffer=source, start=mem + start, stop=mem + stop, write=False),
+                    Access(buffer=slot, start=0, stop=size, write=True),
+                ],
+                note,
+            )
+
+    def store_copies(
+        self, target: Buffer, mem: int, box: Dims, item: int, slot: Buffer, note: str
+    ) -> None:
+        """Store a box of elements of `slot` at `mem` of `target`."""
+        for copy in copies(box, item):
+            (start, stop), (first, end) = copy.span("mem"), copy.span("chip")
+            self.node(
+                Opcode.STORE,
+                {
+                    "mem_base": mem + copy.mem,
+                    "chip_base": copy.chip,
+                    "run": copy.run,
+                    "loop": copy.loops,
+                },
+                {"mem_base": target, "chip_base": slot},
+                [
+                    Access(buffer=slot, start=first, stop=end, write=False),
+                    Access(buffer=target, start=mem + start, stop=mem + stop, write=True),
+                ],
+                note,
+            )

@@ -1,0 +1,333 @@
+"""Schedule of a MapLayer: load the tiles of its sources, run its steps on them, store the result.
+
+Loads run ahead by as many tiles as buffers rotate; a source that a tile shares with an earlier one
+is not loaded again.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from spec.config import NpuConfig
+from spec.isa import LOOPS, Alu, DType, Opcode, Reduce, Space
+from spec.numerics import RANGES
+from sw.compiler.kernels.emitter import LayerEmitter, Resources
+from sw.compiler.kernels.fused.layer import MapLayer, Result, Step
+from sw.compiler.kernels.fused.plan import MAX_EXTENT, MapPlan, Ranges, map_tiles
+from sw.compiler.kernels.fused.product import ProductTiles
+from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.slots import Slots
+from sw.compiler.program.constants import pack_params
+from sw.compiler.program.draft import Access, Buffer, Place
+
+Stride = int | Fraction
+"""Bytes, or vectors of the accumulator: along the last dimension an element is part of one."""
+
+Row = tuple[int, Stride, Stride, Stride, bool]
+"""One dimension of a step: (count, strides of a, b and result, whether it is reduced)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Where a register lies: `size` bytes or vectors from `at` of `buffer` on."""
+
+    buffer: Buffer
+    at: int
+    size: int
+
+    @property
+    def acc(self) -> bool:
+        return self.buffer.place is Place.ACC
+
+    def access(self, *, write: bool) -> Access:
+        return Access(buffer=self.buffer, start=self.at, stop=self.at + self.size, write=write)
+
+
+class _Rotation:
+    """Buffers by what they hold; what tiles still to be computed need is never given away."""
+
+    def __init__(self, buffers: list[_Held]) -> None:
+        self.free = list(buffers)
+        self.held: dict[Hashable, _Held] = {}
+
+    def take(self, key: Hashable, needed: set[Hashable]) -> tuple[_Held, bool]:
+        """(the buffer of `key`, whether it is new to it)."""
+        if key in self.held:
+            return self.held[key], False
+        if not self.free:
+            old = next(k for k in self.held if k not in needed)
+            self.free.append(self.held.pop(old))
+        self.held[key] = self.free.pop(0)
+        return self.held[key], True
+
+
+class MapScheduler(LayerEmitter):
+    """Emits the nodes of one MapLayer into a draft."""
+
+    def __init__(
+        self, layer: MapLayer, plan: MapPlan, config: NpuConfig, res: Resources, index: int
+    ) -> None:
+        low, high = RANGES[DType.I32]
+        epilogue = Epilogue(dtype=DType.I32, low=low, high=high)
+        super().__init__(layer.name, epilogue, config, res, index)
+        self.layer, self.plan = layer, plan
+        self.rotations = self._rotations()
+        self.params = self._param_slots()
+        self.loaded: dict[Ranges, list[_Held]] = {}
+        self.lookup = -1
+        self.product: ProductTiles | None = None
+        if layer.product is not None:
+            self.product = ProductTiles(
+                layer.product, layer.name, epilogue, plan.tile, config, res, index
+            )
+
+    def _rotations(self) -> list[_Rotation]:
+        """The places of every register; those in the accumulator from its top down."""
+        out, top = [], self.config.acc_vectors
+        plan = self.plan
+        for i, (count, size, vectors) in enumerate(
+            zip(plan.slots, plan.nbytes, plan.vectors, strict=True)
+        ):
+            places = []
+            if vectors:
+                for _ in range(count):
+                    top -= vectors
+                    places.append(_Held(self.res.acc, top, vectors))
+            else:
+                buffers = self.slots(f"r{i}_", Place.SPAD, count, size).buffers
+                places = [_Held(buffer, 0, size) for buffer in buffers]
+            out.append(_Rotation(places))
+        return out
+
+    def _param_slots(self) -> tuple[Slots, int] | None:
+        """(buffers, blocks of lanes in each) of parameters: of all of them if they fit, else of
+        two that take turns.
+        """
+        sets = len(self.layer.params)
+        if not sets:
+            return None
+        blocks = -(-self.layer.shape[-1] // self.config.cols)
+        if sets * blocks > self.config.param_entries:
+            sets, blocks = 2, min(blocks, max(1, self.config.param_entries // 2))
+        return self.slots("param", Place.PARAM, sets, blocks), blocks
+
+    def run(self) -> None:
+        """Emit the whole layer."""
+        tiles = list(map_tiles(self.layer, self.plan))
+        ahead = self.plan.slots[self.layer.results[0].register]
+        for i in range(min(ahead, len(tiles))):
+            self._load(tiles[i], tiles[: i + 1])
+        for i, tile in enumerate(tiles):
+            self._compute(tile)
+            if i + ahead < len(tiles):
+                self._load(tiles[i + ahead], tiles[i + 1 : i + ahead + 1])
+
+    def _key(self, register: int, tile: Ranges) -> Hashable:
+        spans = self.layer.registers[register].spans
+        return tuple(r for r, span in zip(tile, spans, strict=True) if span)
+
+    def _load(self, tile: Ranges, pending: Sequence[Ranges]) -> None:
+        buffers = []
+        if self.product is not None:
+            self.product.load(tile)
+        for i in range(len(self.layer.sources)):
+            needed = {self._key(i, other) for other in pending}
+            buffer, fresh = self.rotations[i].take(self._key(i, tile), needed)
+            if fresh:
+                self._load_source(i, tile, buffer)
+            buffers.append(buffer)
+        self.loaded[tile] = buffers
+
+    def _chip(self, register: int, tile: Ranges) -> tuple[Stride, ...]:
+        """Strides of a register's dense tile; 0 where it has one element."""
+        held = self.layer.registers[register]
+        vectors = self.plan.vectors[register] > 0
+        out: list[Stride] = []
+        step: Stride = Fraction(1, self.config.cols) if vectors else held.kind.bytes
+        for (a, b), span in zip(reversed(tile), reversed(held.spans), strict=True):
+            out.append(step if span else 0)
+            step *= b - a if span else 1
+            if vectors and len(out) == 1:
+                step = math.ceil(step)
+        return tuple(reversed(out))
+
+    def _load_source(self, register: int, tile: Ranges, place: _Held) -> None:
+        source, held = self.layer.sources[register], self.layer.registers[register]
+        chip = self._chip(register, tile)
+        base, box = source.offset, []
+        for (a, b), span, mem, step in zip(tile, held.spans, source.strides, chip, strict=True):
+            if span:
+                base += a * mem
+                box.append((b - a, mem, int(step)))
+        memory = self.res.tensors[source.tensor]
+        size = held.nbytes(tuple(b - a for a, b in tile))
+        note = f"in r{register} {tile}"
+        self.load_copies(memory, base, box, held.kind.bytes, place.buffer, 0, size, note)
+
+    def _compute(self, tile: Ranges) -> None:
+        places = self.loaded.pop(tile)
+        for i in range(len(places), len(self.layer.registers)):
+            place, _ = self.rotations[i].take(tile, set())
+            places.append(place)
+        if self.product is not None:
+            self.product.matrix(tile, places[self.product.product.register].at)
+        for step in self.layer.steps:
+            if step.lookup not in (-1, self.lookup):
+                self.lookup = step.lookup
+                self.load_table_bytes(self.layer.tables[step.lookup].tobytes())
+            if step.params < 0 or self.params is None:
+                self._step(step, tile, places, None)
+                continue
+            for first in range(0, self._blocks(tile), self.params[1]):
+                self._step(step, tile, places, self._loaded_params(step.params, first, tile))
+        for result in self.layer.results:
+            self._store(result, tile, places[result.register])
+
+    def _blocks(self, tile: Ranges) -> int:
+        """Vectors along the last dimension, of which no tile has a part only."""
+        return -(-tile[-1][1] // self.config.cols)
+
+    def _loaded_params(self, number: int, first: int, tile: Ranges) -> "_Params":
+        """Parameters of as many blocks from `first` on as a buffer holds."""
+        assert self.params is not None
+        slots, most = self.params
+        slot, fresh = slots.get((number, first), None)
+        assert slot is not None
+        cols, count = self.config.cols, min(most, self._blocks(tile) - first)
+        start, stop = first * cols, min((first + count) * cols, tile[-1][1])
+        if fresh:
+            data = pack_params([self.layer.params[number]], start, stop, self.config)
+            self._load_constant(data, Space.PARAM, slot, count, f"params {number} c{start}")
+        return _Params(slot, start, stop)
+
+    def _rows(self, step: Step, tile: Ranges) -> list[Row]:
+        """The loops of a step, neighbours merged where every stream goes on regularly."""
+        registers = self.layer.registers
+        read = [registers[i] for i in (step.a, step.b) if i is not None]
+        a, out = self._chip(step.a, tile), self._chip(step.out, tile)
+        b: tuple[Stride, ...] = (0,) * len(tile)
+        if step.b is not None:
+            b = self._chip(step.b, tile)
+        rows: list[Row] = []
+        for d, (start, stop) in enumerate(tile):
+            n = stop - start
+            if n == 1 or not any(r.spans[d] for r in read):
+                continue
+            reduced = step.reduce is not Reduce.NONE and d == step.axis
+            row = (n, a[d], b[d], 0 if reduced else out[d], reduced)
+            alone = step.params >= 0 and d == len(tile) - 1
+            if rows and not alone and rows[-1][0] * n <= MAX_EXTENT and _follow(rows[-1], row):
+                row = (n * rows.pop()[0], *row[1:])
+            rows.append(row)
+        return rows
+
+    def _step(
+        self, step: Step, tile: Ranges, places: list[_Held], params: "_Params | None"
+    ) -> None:
+        registers, cols = self.layer.registers, self.config.cols
+        rows = self._rows(step, tile)
+        a, out = places[step.a], places[step.out]
+        b = None if step.b is None else places[step.b]
+        kinds = (registers[step.a].kind, registers[step.b or 0].kind, registers[step.out].kind)
+        items: list[Stride] = [
+            Fraction(1, cols) if place is not None and place.acc else kind.bytes
+            for place, kind in zip((a, b, out), kinds, strict=True)
+        ]
+        within_axis = rows and rows[-1][4] and step.axis < len(tile) - 1
+        if within_axis or (rows and not rows[-1][4] and _apart(rows[-1], items)):
+            # Neighbours here do not lie in neighbouring lanes: one element a vector.
+            rows.append((1, items[0], items[1], items[2], False))
+        n, *inner, across = rows.pop() if rows else (1, *items, False)
+        first = 0
+        if params is not None and n > 1:
+            first, n = params.start, params.stop - params.start
+        count, lanes = -(-n // cols), min(n, cols)
+        block = {"count": count, **_strides([cols * s for s in inner])}
+        loops = [{"count": r[0], **_strides(r[1:4])} for r in rows if not r[4]]
+        reduced = [{"count": r[0], **_strides(r[1:4])} for r in rows if r[4]]
+        values: dict[str, Any] = {
+            "lane_loop": 7,
+            "lanes": lanes,
+            "lanes_last": n - (count - 1) * lanes,
+        }
+        if across:
+            values |= {"reduce_lanes": 1}
+            if count > 1:
+                values["lane_loop"] = len(loops)
+                reduced = [block, *reduced]
+        else:
+            if params is not None:
+                block["param"] = 1
+            loops = [block, *loops]
+            values["lane_loop"] = 0
+        if inner[0] == 0:
+            values["a_one"] = 1
+        if b is not None and inner[1] == 0:
+            values["b_one"] = 1
+        assert len(loops) + len(reduced) <= LOOPS
+        values |= {
+            "a_space": Space.ACC if a.acc else Space.SPAD,
+            "o_space": Space.ACC if out.acc else Space.SPAD,
+            "a_type": kinds[0],
+            "o_type": kinds[2],
+            "o_min": self.epilogue.low,
+            "o_max": self.epilogue.high,
+            "alu": Alu.PASS,
+            "reduce": step.reduce if reduced or across else Reduce.NONE,
+            "a_base": a.at + int(first * inner[0]),
+            "o_base": out.at + int(first * inner[2]),
+            "reduce_loops": sum(1 << (len(loops) + i) for i in range(len(reduced))),
+            "loop": [*loops, *reduced],
+            **step.values,
+        }
+        accesses = [out.access(write=True), a.access(write=False)]
+        bases = {"a_base": a.buffer, "o_base": out.buffer}
+        if b is not None:
+            values.setdefault("b_type", kinds[1])
+            values["b_base"] = b.at + int(first * inner[1])
+            bases["b_base"] = b.buffer
+            accesses.append(b.access(write=False))
+        if params is not None:
+            bases["param_base"] = params.slot
+            accesses.append(Access(buffer=params.slot, start=0, stop=params.slot.size, write=False))
+        if values.get("table"):
+            table = self.res.table
+            accesses.append(Access(buffer=table, start=0, stop=table.size, write=False))
+        self.node(Opcode.VECTOR, values, bases, accesses, f"{step} {tile}")
+
+    def _store(self, result: Result, tile: Ranges, place: _Held) -> None:
+        held, chip = self.layer.registers[result.register], self._chip(result.register, tile)
+        base, box = result.offset, []
+        for (a, b), span, mem, step in zip(tile, held.spans, result.strides, chip, strict=True):
+            if span:
+                base += a * mem
+                box.append((b - a, mem, int(step)))
+        target = self.res.tensors[result.view.tensor]
+        self.store_copies(target, base, box, held.kind.bytes, place.buffer, f"store {tile}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Params:
+    """Parameters of elements `start`…`stop` of the last dimension, in `slot`."""
+
+    slot: Buffer
+    start: int
+    stop: int
+
+
+def _apart(row: Row, items: Sequence[Stride]) -> bool:
+    """Whether a stream of this innermost dimension has vectors for elements."""
+    return any(s not in (0, item) for s, item in zip(row[1:4], items, strict=True))
+
+
+def _follow(outer: Row, inner: Row) -> bool:
+    """Whether both dimensions are one."""
+    same = outer[4] == inner[4]
+    return same and outer[1:4] == tuple(inner[0] * stride for stride in inner[1:4])
+
+
+def _strides(strides: Sequence[Stride]) -> dict[str, int]:
+    assert all(Fraction(s).denominator == 1 for s in strides)
+    return {stream: int(s) for stream, s in zip("abo", strides, strict=True)}

@@ -1,0 +1,137 @@
+"""MapLayer: a short VECTOR program over tiles of operands that broadcast.
+
+Registers hold tensors, tile by tile: first the sources, then what the steps write. A register
+spans a dimension or has one element along it, so broadcasting and reductions are only differences
+between what registers span.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.isa import DType, Reduce
+from sw.compiler.kernels.fused.product import Product
+from sw.compiler.kernels.layers import Epilogue, Layer, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """Elements of type `kind`; `spans`: by dimension, whether it has more than one there.
+
+    `acc`: it may lie in the accumulator, a vector of lanes along the last dimension, as steps read
+    it as A only and write nothing that wraps.
+    """
+
+    kind: DType
+    spans: tuple[bool, ...]
+    acc: bool = False
+
+    def extents(self, tile: tuple[int, ...]) -> tuple[int, ...]:
+        """Its size in a tile, by dimension."""
+        return tuple(n if span else 1 for n, span in zip(tile, self.spans, strict=True))
+
+    def nbytes(self, tile: tuple[int, ...]) -> int:
+        return prod(self.extents(tile)) * self.kind.bytes
+
+    def vectors(self, tile: tuple[int, ...], cols: int) -> int:
+        """Vectors of the accumulator that it takes."""
+        *outer, last = self.extents(tile)
+        return prod(outer) * -(-last // cols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where an operand lies in memory: root, byte offset, byte strides by dimension."""
+
+    tensor: str
+    dtype: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Where a register goes: the view of its whole tensor, byte offset and strides by dimension."""
+
+    register: int
+    view: View
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One VECTOR: registers a and b (None: no operand, or an immediate) to register `out`.
+
+    `values`: fields of the instruction besides places and loops. `reduce`: combines along `axis`.
+    `lookup`, `params`: numbers of the layer's TABLE and parameters that it uses, or −1.
+    """
+
+    a: int
+    out: int
+    b: int | None = None
+    values: Mapping[str, int] = field(default_factory=dict)
+    reduce: Reduce = Reduce.NONE
+    axis: int = -1
+    lookup: int = -1
+    params: int = -1
+
+    def __str__(self) -> str:
+        operands = f"r{self.a}" + (f", r{self.b}" if self.b is not None else "")
+        fields = " ".join(f"{k}={v}" for k, v in self.values.items())
+        reduce = f" {self.reduce.name} over {self.axis}" if self.reduce else ""
+        params = f" params {self.params}" if self.params >= 0 else ""
+        return f"r{self.out} = ({operands}) {fields}{reduce}{params}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapLayer(Layer):
+    """Elementwise operators and reductions over dimensions `shape`.
+
+    `output` is the view of the first of `results`. `whole`: dimensions that no tile may cut.
+    `tables`: what steps with TABLE look up. `params`: parameters along the last dimension, which
+    then is whole. `product`: a register that the layer computes as a product; of the dimensions
+    before rows and columns a tile then has one.
+    """
+
+    shape: tuple[int, ...]
+    sources: tuple[Source, ...]
+    registers: tuple[Register, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Result, ...]
+    whole: frozenset[int] = frozenset()
+    tables: tuple[NDArray[np.generic], ...] = ()
+    params: tuple[Epilogue, ...] = ()
+    product: Product | None = None
+
+    @property
+    def inputs(self) -> tuple[View, ...]:
+        return tuple(
+            View(tensor=s.tensor, dtype=s.dtype, shape=(1, 1, 1, 1), strides=(0, 0, 0))
+            for s in (
+                *self.sources,
+                *(() if self.product is None else self._factors(self.product)),
+            )
+        )
+
+    def _factors(self, product: Product) -> tuple[Source, ...]:
+        return tuple(
+            Source(tensor=f.tensor, dtype="int8", offset=f.offset, strides=f.strides)
+            for f in (product.left, product.right)
+        )
+
+    @property
+    def outputs(self) -> tuple[View, ...]:
+        return tuple(result.view for result in self.results)
+
+    def __str__(self) -> str:
+        sources = ", ".join(f"%{s.tensor}+{s.offset}@{list(s.strides)}" for s in self.sources)
+        steps = "; ".join(map(str, self.steps))
+        outputs = ", ".join(map(str, self.outputs))
+        if self.product is not None:
+            found = self.product
+            steps = f"r{found.register} = {found.left} * {found.right}; {steps}"
+        return f"map {self.name}: {outputs} over {list(self.shape)} of {sources}: {steps}"

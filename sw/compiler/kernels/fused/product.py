@@ -1,0 +1,147 @@
+"""Products that a MapLayer computes itself: their sums never leave the accumulator.
+
+A tile is some rows of one image (of a batch), all columns wide. Its MATRIX fills one half of the
+accumulator while the steps work on the tile before it in the other.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spec.config import NpuConfig
+from spec.isa import Opcode
+from sw.compiler.kernels.emitter import LayerEmitter, Resources
+from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.program.draft import Access, Buffer, Place
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """An int8 operand in memory; byte strides by dimension of the layer, and along the sum.
+
+    One operand has no stride along columns, the other none along rows.
+    """
+
+    tensor: str
+    offset: int
+    strides: tuple[int, ...]
+    along: int
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """`register` is Σ_k (left[…, row, k] − zp)·(right[…, k, col] − zp), k below `depth`.
+
+    `transposed`: of `right` elements along the sum are neighbours in memory, not those of columns.
+    """
+
+    register: int
+    left: Factor
+    right: Factor
+    depth: int
+    transposed: bool
+
+    def nbytes(self, tile: tuple[int, ...]) -> tuple[int, int]:
+        """Bytes of both operands in a tile."""
+        return tile[-2] * self.depth, self.depth * tile[-1]
+
+    def cycles(self, tile: tuple[int, ...], config: NpuConfig) -> int:
+        """Of the MATRIX of a tile."""
+        folds = -(-tile[-1] // config.cols) * -(-self.depth // config.rows)
+        return folds * max(tile[-2], config.cols if self.transposed else config.rows)
+
+
+class ProductTiles(LayerEmitter):
+    """Emits the loads and the MATRIX of each tile."""
+
+    def __init__(
+        self,
+        product: Product,
+        name: str,
+        epilogue: Epilogue,
+        tile: tuple[int, ...],
+        config: NpuConfig,
+        res: Resources,
+        index: int,
+    ) -> None:
+        super().__init__(name, epilogue, config, res, index)
+        self.product = product
+        left, right = product.nbytes(tile)
+        self.left = self.slots("left", Place.SPAD, 2, left)
+        self.right = self.slots("right", Place.SPAD, 2, right)
+
+    def load(self, tile: Ranges) -> None:
+        """Load what is not on chip yet of the operands of `tile`."""
+        *outer, rows, cols = tile
+        product, depth = self.product, self.product.depth
+        m, n = rows[1] - rows[0], cols[1] - cols[0]
+        right, fresh = self.right.get(tuple(outer), None)
+        if fresh:
+            columns = (n, product.right.strides[-1])
+            along = (depth, product.right.along)
+            pair = (columns, along) if product.transposed else (along, columns)
+            self._load(product.right, tile, pair, right, "right")
+        left, _ = self.left.get(tile, None)
+        pair = ((m, product.left.strides[-2]), (depth, product.left.along))
+        self._load(product.left, tile, pair, left, "left")
+
+    def _load(
+        self,
+        factor: Factor,
+        tile: Ranges,
+        pair: tuple[tuple[int, int], tuple[int, int]],
+        slot: Buffer | None,
+        what: str,
+    ) -> None:
+        assert slot is not None
+        base = factor.offset
+        base += sum(start * step for (start, _), step in zip(tile, factor.strides, strict=True))
+        (outer, far), (inner, near) = pair
+        box = [(outer, far, inner), (inner, near, 1)]
+        memory = self.res.tensors[factor.tensor]
+        self.load_copies(memory, base, box, 1, slot, 0, outer * inner, f"{what} {tile}")
+
+    def matrix(self, tile: Ranges, acc: int) -> None:
+        """Compute the product of `tile` into the accumulator from vector `acc` on."""
+        *outer, (r0, r1), (c0, c1) = tile
+        product, cfg = self.product, self.config
+        m, n, depth = r1 - r0, c1 - c0, product.depth
+        blocks, parts = -(-n // cfg.cols), -(-depth // cfg.rows)
+        left, _ = self.left.get(tile, None)
+        right, _ = self.right.get(tuple(outer), None)
+        assert left is not None and right is not None
+        block = cfg.cols * (depth if product.transposed else 1)
+        part = cfg.rows * (1 if product.transposed else n)
+        values: dict[str, Any] = {
+            "act_base": 0,
+            "wgt_base": 0,
+            "wgt_row": depth if product.transposed else n,
+            "transposed": int(product.transposed),
+            "acc_base": acc,
+            "height": 1,
+            "width": 1,
+            "act_zp": product.left.zero_point,
+            "wgt_zp": product.right.zero_point,
+            "fold_loops": 2,
+            "k_loops": 0b10,
+            "row_loop": 1,
+            "rows": min(cfg.rows, depth),
+            "rows_last": depth - (parts - 1) * cfg.rows,
+            "col_loop": 0,
+            "cols": min(cfg.cols, n),
+            "cols_last": n - (blocks - 1) * cfg.cols,
+            "loop": [
+                {"count": blocks, "wgt": block, "acc": 1},
+                {"count": parts, "act": cfg.rows, "wgt": part},
+                {"count": m, "act": depth, "acc": blocks},
+            ],
+        }
+        accesses = [
+            Access(buffer=left, start=0, stop=m * depth, write=False),
+            Access(buffer=right, start=0, stop=depth * n, write=False, weights=True),
+            Access(buffer=self.res.acc, start=acc, stop=acc + m * blocks, write=True),
+        ]
+        bases = {"act_base": left, "wgt_base": right, "acc_base": self.res.acc}
+        self.node(Opcode.MATRIX, values, bases, accesses, f"product {tile}")

@@ -1,0 +1,73 @@
+"""Places of column blocks in the accumulator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from sw.compiler.kernels.conv.geometry import Part
+
+MAX_SPAN = 32
+"""Most column blocks of one instruction: keeps semaphore counts far from their maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Accumulator places of column blocks in rotation: `lanes` of `depth`, `pitch` vectors apart.
+
+    Neighbouring blocks lie in different lanes, which are banks of the accumulator, so that VECTOR
+    empties one while MATRIX fills another. Tiles so small that MATRIX hardly writes need no lanes.
+    Every other bank is left to the depthwise engine where that runs beside (`shared`).
+    """
+
+    lanes: int
+    lane: int
+    depth: int
+    pitch: int
+
+    @staticmethod
+    def of(vectors: int, needed: int, config: NpuConfig, shared: bool = False) -> "Places":
+        """Places for tiles of `vectors`, of which `needed` blocks live at once."""
+        halves = Places(2, config.acc_half, config.acc_bank // vectors, vectors)
+        if shared and halves.count >= max(2, needed):
+            return halves
+        pitch = 1 << (vectors - 1).bit_length()
+        tiny = Places(1, config.acc_vectors, config.acc_vectors // pitch, pitch)
+        if vectors < config.rows and tiny.count >= max(2, needed):
+            return tiny
+        banks = Places(4, config.acc_bank, config.acc_bank // vectors, vectors)
+        if banks.count >= max(4, needed):
+            return banks
+        return Places(2, config.acc_half, config.acc_half // vectors, vectors)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.lanes * self.depth
+
+    @property
+    def step(self) -> int:
+        """From one block to the next of a unit."""
+        return self.pitch if self.lanes == 1 else self.lane
+
+    @property
+    def span(self) -> int:
+        """Most column blocks of a unit: the next unit begins before this one's epilogue is done."""
+        return max(1, min(MAX_SPAN if self.lanes == 1 else self.lanes, self.count // 2))
+
+    def vector(self, number: int) -> int:
+        """The first vector of a place."""
+        number %= self.count
+        return number % self.lanes * self.lane + number // self.lanes * self.pitch
+
+    def room(self, number: int) -> int:
+        """How many places from `number` on lie regularly."""
+        regular = self.count if self.lanes == 1 else self.lanes
+        return regular - number % regular
+
+
+def together(parts: Sequence[Part], ramp: Sequence[int], group: int) -> int:
+    """Places that a group of column blocks needs at once if it accumulates piecemeal, else 0."""
+    if len(parts) > 1 and group > 1:
+        # The next group begins before this one's epilogue is done.
+        return 2 * group
+    return group if ramp else 0

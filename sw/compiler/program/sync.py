@@ -1,0 +1,221 @@
+"""Stage `synchronise`: semaphores, and every wait and post, for the needs that `ordering` found.
+
+A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
+are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
+Every wait refers to a node earlier in program order, so the program cannot deadlock. Where posts
+could pile up beyond a counter's maximum, the producer is made to wait for the consumer; where no
+consumer comes for so long, one takes earlier than it needs to.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from itertools import pairwise
+
+from spec.config import NpuConfig
+from spec.isa import SYNC_SLOTS, Engine, Point, Sync
+from sw.compiler.errors import LegalityError
+from sw.compiler.program.draft import Draft, Node, iterations
+from sw.compiler.program.ordering import END, NEVER, Channel, Need, Order, order
+
+Late = tuple[Node, Node, Channel]
+"""A node, an earlier one that it must wait for too, and on which channel."""
+
+MAX_AMOUNT = 127
+ROUNDS = 8
+"""How often waits against overflow are added before giving up."""
+
+
+def synchronise(draft: Draft, config: NpuConfig) -> tuple[dict[Channel, int], Order]:
+    """Fill in waits and posts of every node; returns each channel's semaphore, and the needs met.
+
+    `LegalityError` if the configuration has too few semaphores or a node too few slots.
+    """
+    extra: dict[int, list[tuple[Node, Channel]]] = {}
+    for _ in range(ROUNDS):
+        assignment = _Assignment(order(draft, extra), config)
+        late = assignment.run()
+        if not late:
+            return assignment.semaphores, assignment.found
+        for node, other, channel in late:
+            extra.setdefault(id(node), []).append((other, channel))
+    raise LegalityError("semaphores overflow however often their producers wait")
+
+
+class _Assignment:
+    """One attempt: numbers posts and waits, and notes nodes whose posts could overflow."""
+
+    def __init__(self, found: Order, config: NpuConfig) -> None:
+        self.found = found
+        self.maximum = (1 << config.sem_bits) - 1
+        self.levels = _levels(found)
+        self.semaphores = _number(self.levels, config)
+        self.bases: dict[Channel, dict[int, int]] = defaultdict(dict)
+        self.posted: dict[Channel, int] = defaultdict(int)
+        self.taken: dict[Channel, int] = defaultdict(int)
+        # Consumers of each channel: their numbers, what all up to each have taken, the nodes.
+        self.takers: dict[Channel, tuple[list[int], list[int], list[Node]]] = defaultdict(
+            lambda: ([], [], [])
+        )
+        # Producers of each channel: what all up to each have posted, the nodes.
+        self.producers: dict[Channel, tuple[list[int], list[Node]]] = defaultdict(lambda: ([], []))
+        self.last: dict[str, Node] = {}
+
+    def run(self) -> list[Late]:
+        """Set waits and posts; returns what must wait in addition, against overflow."""
+        late: list[Late] = []
+        for node, needs in self.found.needs:
+            node.waits, node.posts = [], []
+            for channel, wanted in needs.items():
+                self._take(node, channel, wanted)
+            if len(node.waits) > SYNC_SLOTS:
+                _merge_waits(node)
+            for channel, by_node in self.levels.items():
+                if id(node) in by_node:
+                    late += self._post(node, channel, by_node[id(node)])
+            self.last[node.engine.name] = node
+            _check_slots(node)
+        return late
+
+    def _take(self, node: Node, channel: Channel, wanted: list[Need]) -> None:
+        totals: dict[tuple[int, int], int] = {}
+        for need in wanted:
+            base = self.bases[channel][id(need.producer)]
+            level = self.levels[channel][id(need.producer)]
+            count = iterations(need.producer.values["loop"], level)
+            done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
+            totals[need.level, need.iteration] = base + done
+        point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
+        for level, amount in _amounts(totals, self.taken[channel], node).items():
+            _wait(node, self.semaphores[channel], point, level, amount)
+            self.taken[channel] += amount * iterations(node.values["loop"], level)
+        numbers, amounts, nodes = self.takers[channel]
+        numbers.append(self.found.index[id(node)])
+        amounts.append(self.taken[channel])
+        nodes.append(node)
+
+    def _post(self, node: Node, channel: Channel, level: int) -> list[Late]:
+        self.bases[channel][id(node)] = self.posted[channel]
+        self.posted[channel] += iterations(node.values["loop"], level)
+        totals, producers = self.producers[channel]
+        totals.append(self.posted[channel])
+        producers.append(node)
+        sem = self.semaphores[channel]
+        node.posts.append(Sync(sem=sem, level=level, point=channel[1]))
+        numbers, amounts, nodes = self.takers[channel]
+        surely = bisect_right(numbers, self._known(node, channel))
+        if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
+            return []
+        enough = bisect_left(amounts, self.posted[channel] - self.maximum)
+        if enough < len(nodes):
+            other = nodes[enough]
+            point = Point.DONE if other.engine is Engine.LOAD else Point.READ
+            return [(node, other, (other.engine, point, node.engine.name))]
+        taken = self._take_early(channel)
+        if taken is None:
+            raise LegalityError(
+                f"semaphore {sem} would count beyond {self.maximum} before anything takes from it",
+                node=node.note,
+            )
+        return [taken]
+
+    def _take_early(self, channel: Channel) -> Late | None:
+        """What the last node of the waiting sequencer could take already; None if nothing."""
+        waiting = "MATRIX" if channel[2] == "WEIGHTS" else channel[2]
+        node = self.last.get(waiting)
+        if node is None:
+            return None
+        totals, nodes = self.producers[channel]
+        numbers, amounts, takers = self.takers[channel]
+        wanted = bisect_right(totals, self.posted[channel] - self.maximum // 2) - 1
+        place = self.found.place
+        while wanted >= 0 and place[id(nodes[wanted])] > place[id(node)]:
+            wanted -= 1
+        if wanted < 0 or (amounts and totals[wanted] <= amounts[-1]):
+            return None
+        # As it will be in the next attempt: later posts count from here.
+        numbers.append(self.found.index[id(node)])
+        amounts.append(totals[wanted])
+        takers.append(node)
+        return node, nodes[wanted], channel
+
+    def _known(self, node: Node, channel: Channel) -> int:
+        """Number of the last consumer whose waits are over, in any timing, when `node` starts."""
+        waiting = channel[2]
+        if waiting == node.engine.name:
+            return self.found.index[id(node)] - 1
+        weights = waiting == "WEIGHTS"
+        engine = Engine.MATRIX if weights else Engine[waiting]
+        source = (engine, Point.WEIGHTS if weights else Point.READ)
+        index, iteration = self.found.start[id(node)].get(source, NEVER)
+        return index if iteration == END else index - 1
+
+
+def _levels(found: Order) -> dict[Channel, dict[int, int]]:
+    """The level at which each needed producer posts, by channel and id of the node."""
+    levels: dict[Channel, dict[int, int]] = defaultdict(dict)
+    for _, needs in found.needs:
+        for channel, wanted in needs.items():
+            for need in wanted:
+                old = levels[channel].get(id(need.producer), 0)
+                levels[channel][id(need.producer)] = max(old, need.producer_level)
+    return levels
+
+
+def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dict[int, int]:
+    """Wait amounts by level that fetch each iteration's posts, never more than its last needs.
+
+    `needed`: total posts wanted at (level, iteration). One level besides 0 can be used; where the
+    amounts are not the same for every iteration, everything is taken at level 0.
+    """
+    top = max(needed.values()) - before
+    levels = {level for level, _ in needed if level}
+    if len(levels) == 1:
+        (level,) = levels
+        count = iterations(node.values["loop"], level)
+        at_start = max((n for (lv, _), n in needed.items() if lv == 0), default=before)
+        totals, running = [], at_start
+        for i in range(count):
+            running = max(running, needed.get((level, i), 0))
+            totals.append(running - before)
+        steps = {b - a for a, b in pairwise(totals)}
+        if len(steps) == 1:
+            (step,) = steps
+            if step > 0 and totals[0] >= step:
+                return {0: totals[0] - step, level: step}
+    return {0: top}
+
+
+def _wait(node: Node, sem: int, point: Point, level: int, amount: int) -> None:
+    while amount > 0:
+        part = min(amount, MAX_AMOUNT)
+        node.waits.append(Sync(sem=sem, level=level, point=point, amount=part))
+        amount -= part
+
+
+def _merge_waits(node: Node) -> None:
+    """One slot per semaphore: everything is waited for at the start."""
+    totals: dict[tuple[int, Point], int] = defaultdict(int)
+    for slot in node.waits:
+        repeat = iterations(node.values["loop"], slot.level)
+        totals[slot.sem, slot.point] += slot.amount * repeat
+    node.waits = []
+    for (sem, point), amount in totals.items():
+        _wait(node, sem, point, 0, amount)
+
+
+def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Channel, int]:
+    channels = sorted(levels, key=lambda c: (c[0], c[1], c[2]))
+    if len(channels) > config.semaphores:
+        raise LegalityError(
+            f"{len(channels)} channels need a semaphore each, the configuration has "
+            f"{config.semaphores}"
+        )
+    return {channel: i for i, channel in enumerate(channels)}
+
+
+def _check_slots(node: Node) -> None:
+    for kind, slots in (("waits", node.waits), ("posts", node.posts)):
+        if len(slots) > SYNC_SLOTS:
+            raise LegalityError(
+                f"{len(slots)} {kind}, an instruction has {SYNC_SLOTS} slots", node=node.note
+            )

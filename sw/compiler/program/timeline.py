@@ -1,0 +1,99 @@
+"""The cost model of a whole program: when each instruction runs, as far as the compiler can tell.
+
+Plans are chosen layer by layer; here the layers run into one another. Every engine takes its
+instructions in order, each at the earliest when what it needs is there, slice by slice. A layer
+costs the cycles in which the oldest instruction that is not done is one of its own: the rule by
+which profiles charge measured cycles.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode
+from sw.compiler.kernels.conv.cost import SPLIT_RUN
+from sw.compiler.program.draft import Node, iterations
+from sw.compiler.program.interleave import LATENCY, node_cycles
+from sw.compiler.program.ordering import END, Channel, Need, Order
+
+BEGIN = 250
+"""Cycles from the start of a run to its first instruction: two reads of memory."""
+
+READY = 10
+"""Cycles from the end of an engine's work to the moment at which others can use it."""
+
+
+UNIT_CYCLES = {Opcode.MATRIX: 4, Opcode.DEPTHWISE: 8, Opcode.VECTOR: 8}
+"""Cycles that the pipelines lose per instruction."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A node from its first step to its last, in cycles; `busy` without waiting in between."""
+
+    start: float
+    stop: float
+    busy: float
+
+    def at(self, share: float) -> float:
+        """When this share of its steps is over."""
+        return self.stop - self.busy * (1 - share)
+
+
+def layer_cycles(found: Order, layers: int, config: NpuConfig) -> list[int]:
+    """The cycles that each of `layers` layers is charged for."""
+    runs: dict[int, _Run] = {}
+    free: dict[Engine, float] = defaultdict(lambda: float(BEGIN))
+    charged = [0.0] * layers
+    done = fetched = 0.0
+    for node, needs in found.needs:
+        busy = node_cycles(node, config) + _lost(node, config)
+        fetched += FORMATS[node.opcode].granules * GRANULE_BYTES / config.bus_bytes
+        if node.opcode is Opcode.LOAD:
+            # Instructions are read through the same port.
+            busy, fetched = busy + fetched, 0.0
+        run = runs[id(node)] = _run(node, needs, busy, free[node.engine], runs)
+        free[node.engine] = run.stop
+        ends = run.stop + LATENCY.get(node.engine, READY)
+        charged[node.layer] += max(0.0, ends - done)
+        done = max(done, ends)
+    return [round(cycles) for cycles in charged]
+
+
+def _lost(node: Node, config: NpuConfig) -> float:
+    """Cycles that an engine cannot use: between instructions, and in parts of bus words."""
+    if node.opcode not in (Opcode.LOAD, Opcode.STORE):
+        return UNIT_CYCLES[node.opcode]
+    runs = iterations(node.values["loop"], len(node.values["loop"]))
+    return SPLIT_RUN * runs if node.values["run"] % config.bus_bytes else 0.0
+
+
+def _run(
+    node: Node,
+    needs: Mapping[Channel, list[Need]],
+    busy: float,
+    free: float,
+    runs: Mapping[int, _Run],
+) -> _Run:
+    loops = node.values["loop"]
+    start, stop = free, 0.0
+    for (engine, _, _), wanted in needs.items():
+        latency = 0 if engine is node.engine else LATENCY.get(engine, READY)
+        for need in wanted:
+            there = _time(need, runs) + latency
+            if need.level == 0:
+                start = max(start, there)
+            else:
+                before = need.iteration / iterations(loops, need.level)
+                stop = max(stop, there + busy * (1 - before))
+    return _Run(start, max(stop, start + busy), busy)
+
+
+def _time(need: Need, runs: Mapping[int, _Run]) -> float:
+    """When what is needed has been done."""
+    run = runs[id(need.producer)]
+    if need.producer_iteration == END:
+        return run.stop
+    steps = iterations(need.producer.values["loop"], need.producer_level)
+    return run.at((need.producer_iteration + 1) / steps)

@@ -1,0 +1,240 @@
+"""The graph IR: TOSA 1.0 operators, attributes and operand names over named tensors.
+
+Layout is TOSA's: activations NHWC, CONV2D weights OHWI, DEPTHWISE_CONV2D weights HWCM (output
+channel c·M + m reads input channel c). A constant is a tensor with `data`;
+the CONST and CONST_SHAPE operators of the specification are implied by it, so a graph holds no
+such operators. Operands that TOSA 1.0 types as `shape` (of RESHAPE, PAD, SLICE, TILE, RESIZE) are
+constants of dtype `shape` (int64 data). Zero points, multipliers and shifts are operands as in the
+specification.
+
+    g = Graph(name="net")
+    x = g.add_input("x", (1, 8, 8, 3), "int8", scale=0.1, zero_point=-3)
+    y = g.add_op("CLAMP", [x], {"min_val": 0, "max_val": 100}, name="relu")
+    g.outputs = [y]
+    g.verify()
+
+`sw/compiler/tosa/table.py` has the operators; `Graph.verify` checks every rule and shape.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sw.compiler.errors import GraphError
+
+DTYPES: dict[str, type[np.generic]] = {
+    "bool": np.bool_,
+    "int8": np.int8,
+    "int16": np.int16,
+    "int32": np.int32,
+    "shape": np.int64,
+}
+"""Element types of tensors: TOSA's bool_t (a byte, 0 or 1), i8_t, i16_t, i32_t and shape_t."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Tensor:
+    """A named value. `data` is set for constants; scale 0 means that no quantization is known."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: NDArray[Any] | None = None
+    scale: float = 0.0
+    zero_point: int = 0
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * np.dtype(DTYPES[self.dtype]).itemsize
+
+    def __str__(self) -> str:
+        return f"%{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Op:
+    """One operator: `inputs` and `outputs` are tensor names, operands in the specification's order.
+
+    `source` is the line of the user's model that it came from, for messages.
+    """
+
+    kind: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Graph:
+    """Tensors by name and operators in execution order; `inputs` and `outputs` are tensor names.
+
+    `modules`: by operator name, the submodule of the user's model that it came from, where known.
+    """
+
+    name: str = "graph"
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+
+    # Building ---------------------------------------------------------------------------------
+
+    def add_tensor(self, tensor: Tensor) -> str:
+        """Add a tensor under its own name; `GraphError` if the name is taken."""
+        if tensor.name in self.tensors:
+            raise GraphError(
+                f"tensor name {tensor.name!r} is used twice", hint="rename one of them"
+            )
+        self.tensors[tensor.name] = tensor
+        return tensor.name
+
+    def add_input(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str = "int8",
+        *,
+        scale: float = 0.0,
+        zero_point: int = 0,
+    ) -> str:
+        """Add a graph input and return its name."""
+        self.add_tensor(
+            Tensor(name=name, shape=tuple(shape), dtype=dtype, scale=scale, zero_point=zero_point)
+        )
+        self.inputs.append(name)
+        return name
+
+    def add_constant(self, name: str, data: ArrayLike, dtype: str) -> str:
+        """Add a constant, range-checked against `dtype`; a taken name gets a number appended."""
+        array = np.asarray(data)
+        kind = DTYPES.get(dtype)
+        if kind is None:
+            raise GraphError(
+                f"constant {name!r}: unknown dtype {dtype!r}; known: {', '.join(DTYPES)}"
+            )
+        converted = array.astype(kind)
+        if not np.array_equal(converted.astype(np.int64), array.astype(np.int64)):
+            raise GraphError(
+                f"constant {name!r}: values {array.min()}…{array.max()} do not fit in {dtype}"
+            )
+        name = self.fresh_name(name)
+        return self.add_tensor(
+            Tensor(name=name, shape=converted.shape, dtype=dtype, data=converted)
+        )
+
+    def add_op(
+        self,
+        kind: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        name: str = "",
+        output: str = "",
+        source: str = "",
+        out_dtype: str = "",
+        scale: float = 0.0,
+        zero_point: int = 0,
+    ) -> str:
+        """Append an operator with one output and return that tensor's name.
+
+        Shape and dtype of the output are inferred; `out_dtype` is needed where the operands do
+        not determine it (RESCALE). Left-out attributes take the operator's defaults. `scale` and
+        `zero_point` describe the output's quantization. `GraphError` on anything illegal.
+        """
+        from sw.compiler.tosa.table import complete_attributes, infer
+
+        name = name or self.fresh_name(kind.lower())
+        op = Op(kind=kind, name=name, inputs=list(inputs), outputs=[], source=source)
+        op.attributes = complete_attributes(op, attributes or {})
+        shape, dtype = infer(self, op, out_dtype)
+        out = self.fresh_name(output or name)
+        self.add_tensor(
+            Tensor(name=out, shape=shape, dtype=dtype, scale=scale, zero_point=zero_point)
+        )
+        op.outputs = [out]
+        self.ops.append(op)
+        return out
+
+    def fresh_name(self, base: str) -> str:
+        """`base`, or `base_2`, `base_3`, … if a tensor has that name."""
+        name, n = base, 1
+        while name in self.tensors:
+            n += 1
+            name = f"{base}_{n}"
+        return name
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def producers(self) -> dict[str, Op]:
+        """The operator that writes each tensor."""
+        return {out: op for op in self.ops for out in op.outputs}
+
+    def consumers(self) -> dict[str, list[Op]]:
+        """The operators that read each tensor, in order (twice if it is two operands)."""
+        users: dict[str, list[Op]] = {name: [] for name in self.tensors}
+        for op in self.ops:
+            for name in op.inputs:
+                users[name].append(op)
+        return users
+
+    def constant(self, name: str) -> NDArray[Any]:
+        """The data of constant `name`; `GraphError` if it is not one."""
+        data = self.tensors[name].data
+        if data is None:
+            raise GraphError(f"tensor {name!r} must be a constant", hint="fold it before compiling")
+        return data
+
+    def verify(self) -> None:
+        """Check the whole graph; `GraphError` names the first operator or tensor that is wrong."""
+        from sw.compiler.tosa.table import verify
+
+        verify(self)
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}"]
+        lines += [f"  input {self.tensors[n]}{_quantization(self.tensors[n])}" for n in self.inputs]
+        for t in self.tensors.values():
+            if t.data is not None:
+                lines.append(f"  const {t} = {_summary(t.data)}")
+        for op in self.ops:
+            outs = ", ".join(
+                f"{self.tensors[o]}{_quantization(self.tensors[o])}" for o in op.outputs
+            )
+            args = ", ".join(f"%{i}" for i in op.inputs)
+            attrs = " ".join(f"{k}={_value(v)}" for k, v in op.attributes.items())
+            source = f"  # {op.source}" if op.source else ""
+            lines.append(
+                f"  {outs} = {op.kind}({args})" + (f" {{{attrs}}}" if attrs else "") + source
+            )
+        lines.append(f"  return {', '.join('%' + n for n in self.outputs)}")
+        return "\n".join(lines) + "\n"
+
+
+def _quantization(tensor: Tensor) -> str:
+    return f" scale={tensor.scale:.6g} zp={tensor.zero_point}" if tensor.scale else ""
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple | list):
+        return "[" + ",".join(map(str, value)) + "]"
+    return str(value)
+
+
+def _summary(data: NDArray[Any]) -> str:
+    if data.size <= 8:
+        return str(data.tolist())
+    return f"<{data.size} elements, {data.min()}…{data.max()}>"

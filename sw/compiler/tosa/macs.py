@@ -1,0 +1,25 @@
+"""Multiply-accumulates of a graph: what utilization is measured against."""
+
+import math
+
+from sw.compiler.tosa.graph import Graph, Op
+
+
+def graph_macs(graph: Graph) -> int:
+    """Output elements x reduction: CONV2D (kh·kw·Cin), DEPTHWISE_CONV2D (kh·kw), MATMUL (K).
+
+    Taps that fall on padding count, channels that only fill up a block do not.
+    """
+    return sum(op_macs(graph, op) for op in graph.ops)
+
+
+def op_macs(graph: Graph, op: Op) -> int:
+    """The same of one operator; 0 for every other kind."""
+    size = graph.tensors[op.outputs[0]].size
+    if op.kind == "CONV2D":
+        return size * math.prod(graph.tensors[op.inputs[1]].shape[1:])
+    if op.kind == "DEPTHWISE_CONV2D":
+        return size * math.prod(graph.tensors[op.inputs[1]].shape[:2])
+    if op.kind == "MATMUL":
+        return size * graph.tensors[op.inputs[0]].shape[2]
+    return 0

@@ -1,0 +1,189 @@
+"""How far the integers of a transformer are from its float module: PCC and cosine, also by layer.
+
+The integers are those of the TOSA graph in the reference interpreter; with a device, what the
+device computes is compared with them bit for bit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.fx import Interpreter, Node
+
+from spec.config import NpuConfig
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.frontend.smoothing import Rows
+from sw.compiler.tosa.interpreter import run_graph
+from sw.models.catalog import pcc
+from sw.models.sentences import STYLES
+from sw.models.transformers import Inputs, Transformer, build_transformer, pooled
+from sw.runtime.golden import GoldenDevice
+from sw.runtime.report import compare
+from sw.runtime.session import DeviceOptions, OptionError, open_device, run_image
+
+Float = NDArray[np.float32]
+Row = dict[str, Any]
+
+
+def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Cosine of the angle between two tensors; 0 where one of them is zero."""
+    x, y = (np.asarray(v, np.float64).reshape(-1) for v in (a, b))
+    norm = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / norm if norm else 0.0
+
+
+def measure(
+    name: str,
+    *,
+    limit: int | None = None,
+    rows: Rows = "auto",
+    config: NpuConfig | None = None,
+    options: DeviceOptions | None = None,
+    layers: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Row:
+    """Accuracy of the built-in transformer `name` over its samples.
+
+    pcc, cosine: of each output, the mean over samples; pcc_least: the lowest; pcc_between: of one
+    sample's float output with the next one's. MiniLM only: embedding_cosine, mean and least, by
+    style too, and between neighbours in floats. With `config`, samples run on the device of
+    `options` (default: golden) too: see `on_device`. `OptionError` for more samples than there are.
+    """
+    network = build_transformer(name)
+    count = limit or (len(network.samples) if name == "minilm" else max(network.spec.samples, 1))
+    if count > len(network.samples):
+        raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
+    samples = network.samples[:count]
+    say(f"{name}: calibrating and importing")
+    imported = import_float(
+        network.module,
+        network.calibration[0],
+        calibration=network.calibration,
+        rows=rows,
+        name=name,
+    )
+    pairs = [(floats(network.module, s), integers(imported, s)) for s in samples]
+    row: Row = {
+        "model": name,
+        "weights": network.spec.weights,
+        "samples": len(samples),
+        "operators": len(imported.graph.ops),
+        **_figures(pairs),
+    }
+    if name == "minilm":
+        row |= _embeddings(pairs, samples)
+    if layers:
+        row["layers"] = by_layer(network, imported, samples[0])
+    if config is not None:
+        options = options or DeviceOptions(device="golden")
+        say(f"{name}: compiling, running on {options.device}")
+        row |= on_device(imported, samples, config, options)
+    return row
+
+
+def floats(module: torch.nn.Module, inputs: Inputs) -> list[Float]:
+    """The float module's outputs."""
+    with torch.no_grad(), one_thread():
+        result = module(*inputs)
+    return [t.numpy() for t in torch.utils._pytree.tree_leaves(result)]
+
+
+def integers(imported: Imported, inputs: Inputs) -> list[Float]:
+    """The TOSA graph's outputs as floats."""
+    return unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, inputs)))
+
+
+def _figures(pairs: list[tuple[list[Float], list[Float]]]) -> Row:
+    outputs = range(len(pairs[0][0]))
+    each = [[pcc(a[i], b[i]) for a, b in pairs] for i in outputs]
+    between = [
+        float(np.mean([pcc(a[0][i], b[0][i]) for a, b in pairwise(pairs)]))
+        for i in outputs
+        if len(pairs) > 1
+    ]
+    return {
+        "pcc": [float(np.mean(values)) for values in each],
+        "pcc_least": min(min(values) for values in each),
+        "cosine": [float(np.mean([cosine(a[i], b[i]) for a, b in pairs])) for i in outputs],
+        "pcc_between": between,
+    }
+
+
+def _embeddings(pairs: list[tuple[list[Float], list[Float]]], samples: list[Inputs]) -> Row:
+    floats, ours = (
+        [pooled(pair[side][0], s) for pair, s in zip(pairs, samples, strict=True)]
+        for side in (0, 1)
+    )
+    values = [float(a @ b) for a, b in zip(floats, ours, strict=True)]
+    styles = {style: values[i :: len(STYLES)] for i, style in enumerate(STYLES)}
+    return {
+        "embedding_cosine": float(np.mean(values)),
+        "embedding_least": min(values),
+        "embedding_between": [float(a @ b) for a, b in pairwise(floats)],
+        "styles": {k: [float(np.mean(v)), min(v)] for k, v in styles.items() if v},
+    }
+
+
+class _Values(Interpreter):
+    """Keeps every tensor of a run, by node name."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self.seen: dict[str, Float] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor) and result.is_floating_point():
+            self.seen[n.name] = result.detach().numpy()
+        return result
+
+
+def by_layer(network: Transformer, imported: Imported, inputs: Inputs) -> list[Row]:
+    """PCC of every value that exists in both graphs, in order, with its format."""
+    with torch.no_grad(), one_thread():
+        values = _Values(capture(network.module, inputs))
+        values.run(*inputs)
+    tensors = run_graph(imported.graph, pack_inputs(imported, inputs), keep=True)
+    return [_layer(name, port, values.seen, tensors) for name, port in imported.quantized.items()
+            if name in values.seen and values.seen[name].size > 1]  # fmt: skip
+
+
+def _layer(
+    name: str, port: Any, exact: Mapping[str, Float], tensors: Mapping[str, NDArray[Any]]
+) -> Row:
+    got = dequantize_output(port, tensors[port.name])
+    return {"node": name, "dtype": port.dtype, "pcc": pcc(got, exact[name])}
+
+
+def on_device(
+    imported: Imported, samples: Sequence[Inputs], config: NpuConfig, options: DeviceOptions
+) -> Row:
+    """The samples on the golden model, and the first on the RTL where `options` ask for it.
+
+    device_exact: the golden model computes the interpreter's integers in all of them. Of the RTL,
+    bit_exact: it computes the golden model's; elements: that were compared; cycles.
+    """
+    from sw.compiler import compile_graph
+
+    image = compile_graph(imported.graph, config, name=imported.graph.name)
+    golden = GoldenDevice(config, check=False)
+    same, first = True, dict[str, NDArray[Any]]()
+    for sample in samples:
+        arrays = pack_inputs(imported, sample)
+        outputs, _ = run_image(image, arrays, golden)
+        exact = run_graph(imported.graph, arrays)
+        same &= all(np.array_equal(outputs[n], exact[n]) for n in imported.graph.outputs)
+        first = first or outputs
+    row: Row = {"device": options.device, "config": config.name, "device_exact": same}
+    if options.device == "rtl":
+        with open_device(config, options) as device:
+            outputs, result = run_image(image, pack_inputs(imported, samples[0]), device)
+        found = compare(first, outputs)
+        row |= {"bit_exact": found.exact, "elements": found.elements, "cycles": result.cycles}
+    return row

@@ -1,0 +1,75 @@
+"""A sweep as a picture: cycles against PEs and against on-chip memory, a row per workload."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sw.measure.campaign.points import PointResult
+from sw.measure.campaign.task import CampaignError
+
+
+def write_picture(points: Sequence[PointResult], title: str, path: Path) -> int:
+    """A PNG of every measured point; returns how many are in it.
+
+    Without any there is no picture, nor one of an earlier sweep. `CampaignError` if the file
+    cannot be written.
+    """
+    found = {
+        workload: [
+            (p.config.pes, p.memory_kib, m.cycles)
+            for p in points
+            for m in p.results
+            if m.workload == workload and m.cycles and p.config and p.memory_kib
+        ]
+        for workload in dict.fromkeys(m.workload for p in points for m in p.results)
+    }
+    found = {workload: triples for workload, triples in found.items() if triples}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not found:
+            path.unlink(missing_ok=True)
+            return 0
+        figure = _draw(found, title)
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        raise CampaignError(f"--out {path}: cannot write: {error.strerror}") from None
+    return sum(map(len, found.values()))
+
+
+def _draw(found: dict[str, list[tuple[int, float, int]]], title: str) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1 + 3.2 * len(found)), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{title}: cycles (fewer is better)")
+    axes = figure.subplots(len(found), 2, squeeze=False)
+    for row, (workload, triples) in zip(axes, found.items(), strict=True):
+        pes, memory, cycles = zip(*triples, strict=True)
+        for axis, across, colour, names in (
+            (row[0], pes, memory, ("PEs", "on-chip memory, KiB")),
+            (row[1], memory, pes, ("on-chip memory, KiB", "PEs")),
+        ):
+            dots = axis.scatter(across, cycles, c=colour, cmap="viridis", s=40, zorder=2)
+            figure.colorbar(dots, ax=axis, label=names[1])
+            axis.set(xlabel=names[0], ylabel="cycles", title=workload)
+            axis.set_xscale("log", base=2)
+            # Powers of two are seldom what was measured: the ticks are the values themselves.
+            values = sorted(set(across))[:: 1 + len(set(across)) // 9]
+            axis.set_xticks(values, [f"{v:,.0f}" for v in values])
+            axis.minorticks_off()
+            _scale_cycles(axis, cycles)
+    return figure
+
+
+def _scale_cycles(axis: Any, cycles: Sequence[int]) -> None:
+    """From 0 where the points are close to each other, else logarithmic; plain numbers."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    if max(cycles) < 8 * min(cycles):
+        axis.set_ylim(0, 1.1 * max(cycles))
+    else:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axis.grid(visible=True, alpha=0.3)

@@ -1,0 +1,116 @@
+"""What is run: a kernel with a shape (`matmul:64x64x64`, `add`) or a network's name.
+
+`prepare` is all that the rest of a campaign asks of one: a program with its inputs and the graph
+that defines its outputs. Another kind of workload is another branch here.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from spec.program import Image
+from sw.measure.campaign.task import CampaignError
+from sw.measure.targets import build_kernel, model_names
+from sw.models import kernels
+
+if TYPE_CHECKING:
+    from sw.compiler.tosa.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A compiled workload. macs: of the work, padding not counted."""
+
+    image: Image
+    inputs: dict[str, NDArray[Any]]
+    graph: "Graph"
+    macs: int
+
+    @property
+    def digest(self) -> str:
+        """Of what the NPU gets: instructions and constants; 16 hex digits."""
+        out = hashlib.sha256(self.image.program.tobytes())
+        out.update(self.image.constants.tobytes())
+        return out.hexdigest()[:16]
+
+
+def split_workloads(text: str) -> list[str]:
+    """The workloads in a list with commas or blanks: `matmul:8x8x8,conv2d:h=8,w=8,digits`.
+
+    A piece with `=` and no `:` goes on with the shape before it.
+    """
+    out: list[str] = []
+    for word in text.split():
+        pieces: list[str] = []
+        for piece in filter(None, word.split(",")):
+            if pieces and "=" in piece and ":" not in piece:
+                pieces[-1] += f",{piece}"
+            else:
+                pieces.append(piece)
+        out += pieces
+    return out
+
+
+def check_workload(text: str) -> str:
+    """`text` in the form that names it: equals look equal, and defaults are left out.
+
+    `CampaignError` if it is neither a kernel with a legal shape nor a network.
+    """
+    name, colon, shape = text.partition(":")
+    if name in model_names():
+        if colon:
+            raise CampaignError(f"workload {text!r}: network {name} has its own shape")
+        return name
+    if name not in kernels.kernel_names():
+        known = ", ".join([*kernels.kernel_names(), *model_names()])
+        raise CampaignError(f"workload {text!r}: no such kernel or network; there are {known}")
+    return kernel_text(name, build_kernel(name, shape or None, 0).shape)
+
+
+def kernel_text(name: str, shape: kernels.Shape) -> str:
+    """The workload that a kernel with a complete shape is: its shortest form."""
+    plain = kernels.parse_shape("", name)
+    if {"m", "k", "n"} <= set(shape) and shape.get("batch", 1) == 1:
+        short = f"{shape['m']}x{shape['k']}x{shape['n']}"
+    else:
+        short = ",".join(f"{k}={v}" for k, v in shape.items() if v != plain[k])
+    return f"{name}:{short}" if short else name
+
+
+def check_workloads(texts: Sequence[str]) -> list[str]:
+    """`check_workload` of each, doubles left out; `CampaignError` if there is none."""
+    if not texts:
+        raise CampaignError("no workload is given, e.g. matmul:64x64x64 or digits")
+    return list(dict.fromkeys(check_workload(text) for text in texts))
+
+
+def prepare(text: str, config: NpuConfig, seed: int) -> Prepared:
+    """Compile a workload. seed: of a kernel's data; a network takes its test input of that number.
+
+    `CompileError` if the configuration cannot run it.
+    """
+    name, _, shape = text.partition(":")
+    if name in model_names():
+        return _network(name, config, seed)
+    from sw.compiler import compile_graph
+
+    work = build_kernel(name, shape or None, seed)
+    image = compile_graph(work.graph, config, name=work.name)
+    return Prepared(image=image, inputs=work.inputs, graph=work.graph, macs=work.macs)
+
+
+def _network(name: str, config: NpuConfig, seed: int) -> Prepared:
+    from sw.models.catalog import compile_model, get_model
+
+    model = get_model(name)
+    image = compile_model(model, config)
+    return Prepared(
+        image=image,
+        inputs=model.inputs(seed % model.count),
+        graph=model.imported().graph,
+        macs=int(image.info.get("macs", 0)),
+    )

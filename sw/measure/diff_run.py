@@ -1,0 +1,157 @@
+"""What `systola diff` does with a model's name, and how it shows the outcome."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from spec.config import NpuConfig
+from sw.measure.diff import (
+    Array,
+    LayerDiff,
+    MemoryDevice,
+    Tolerance,
+    compare_layers,
+    first_beyond,
+    run_fed,
+    run_free,
+)
+from sw.runtime.session import DeviceOptions, open_device
+
+if TYPE_CHECKING:
+    from sw.compiler.tosa.graph import Graph
+    from sw.models.build import Built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffReport:
+    """Rows in execution order, and the first that differs by more than the tolerance."""
+
+    name: str
+    config: NpuConfig
+    device: str
+    fed: bool
+    tolerance: Tolerance
+    rows: list[LayerDiff]
+
+    @property
+    def first(self) -> LayerDiff | None:
+        return first_beyond(self.rows, self.tolerance)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = []
+        for row in self.rows:
+            # JSON has no infinity.
+            sqnr = row.sqnr_db if math.isfinite(row.sqnr_db) else None
+            beyond = row.exceeds(self.tolerance)
+            rows.append({**asdict(row), "sqnr_db": sqnr, "beyond": beyond})
+        return {
+            "name": self.name,
+            "config": self.config.name,
+            "config_digest": self.config.digest_hex,
+            "device": self.device,
+            "fed": self.fed,
+            "tolerance": asdict(self.tolerance),
+            "first_beyond": None if self.first is None else self.first.layer,
+            "layers": rows,
+        }
+
+    def print(self, console: Console) -> None:
+        """The table, and what it means."""
+        how = "each layer fed PyTorch's integers" if self.fed else "free-running"
+        title = f"{self.name} on {self.config.name} ({self.device}), {how}"
+        table = Table(title=title, title_justify="left")
+        table.add_column("layer", overflow="fold")
+        table.add_column("module", overflow="fold")
+        for name in ("elements", "max LSB", "differ", "PCC", "SQNR dB"):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        for row in self.rows:
+            table.add_row(
+                row.layer,
+                row.module,
+                f"{row.elements:,}",
+                str(row.max_lsb),
+                f"{row.differing / row.elements:.3%}",
+                f"{row.pcc:.6f}",
+                "∞" if math.isinf(row.sqnr_db) else f"{row.sqnr_db:.1f}",
+                "beyond" if row.exceeds(self.tolerance) else "",
+            )
+        console.print(table)
+        console.print(self.verdict(), soft_wrap=True)
+
+    def verdict(self) -> str:
+        """One line: PASS, or the first layer beyond the tolerance."""
+        limits = ", ".join(f"{k} {v:g}" for k, v in asdict(self.tolerance).items() if v is not None)
+        first = self.first
+        if first is None:
+            return f"PASS  NPU = PyTorch's int8 graph within {limits}: {len(self.rows)} layers"
+        where = f"layer {first.layer}"
+        where += f" (module {first.module})" if first.module else ""
+        where += f", {first.source}" if first.source else ""
+        return (
+            f"FAIL  NPU = PyTorch's int8 graph: beyond {limits} first in {where}: "
+            f"{first.differing:,} of {first.elements:,} elements differ by up to {first.max_lsb} "
+            f"from node {first.node}"
+        )
+
+
+def diff_model(
+    name: str,
+    config: NpuConfig,
+    options: DeviceOptions,
+    *,
+    fed: bool,
+    tolerance: Tolerance,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+) -> DiffReport:
+    """Compare a model's first sample (or batch) with PyTorch's int8 graph, layer by layer."""
+    from sw.models.catalog import build_model
+
+    built = build_model(name, inputs, calibration)
+    rows = diff_rows(built, config, options, fed=fed)
+    return DiffReport(
+        name=name, config=config, device=options.device, fed=fed, tolerance=tolerance, rows=rows
+    )
+
+
+def diff_rows(
+    built: "Built",
+    config: NpuConfig,
+    options: DeviceOptions,
+    *,
+    fed: bool,
+    graph: "Graph | None" = None,
+) -> list[LayerDiff]:
+    """The rows of a built model. `graph`: to run in place of the model's own, same tensors."""
+    imported = built.model.imported
+    graph = graph or imported.graph
+    want = pt2e_tensors(built)
+    with open_device(config, options) as opened:
+        device = cast(MemoryDevice, opened)
+        if fed:
+            compilation, got = run_fed(graph, imported.quantized, want, device)
+        else:
+            start = {port.name: want[port.name] for port in imported.inputs}
+            compilation, got = run_free(graph, start, device)
+    return compare_layers(compilation, got, imported.quantized, want, graph.modules)
+
+
+def pt2e_tensors(built: "Built") -> dict[str, Array]:
+    """PyTorch's integers of the first sample (or batch), by TOSA tensor, in its order in memory."""
+    from sw.measure.diff_pt2e import node_values
+
+    imported = built.model.imported
+    batch = int(built.model.info.get("batch", 1))
+    sample = [test[:batch] for test in built.tests]
+    values = node_values(built.quantized, sample, imported.quantized)
+    shapes = {name: tensor.shape for name, tensor in imported.graph.tensors.items()}
+    return {
+        port.name: port.layout.to_memory(values[node]).reshape(shapes[port.name])
+        for node, port in imported.quantized.items()
+    }

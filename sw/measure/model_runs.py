@@ -1,0 +1,148 @@
+"""What `systola run` and `systola verify` do with a model: samples through devices, and figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from sw.compiler.frontend.ports import unpack_outputs
+from sw.models.catalog import Model, ModelError, compile_model, pcc, pcc_between
+from sw.runtime.golden import GoldenDevice
+from sw.runtime.report import Comparison, Report, compare
+from sw.runtime.session import reference_comparison, run_image
+
+if TYPE_CHECKING:
+    from sw.runtime.device import Device
+
+Array = NDArray[Any]
+
+
+def chosen_count(model: Model, limit: int | None) -> int:
+    """How many samples to run; `ModelError` for more than there are, or a part of a batch."""
+    count = model.runs if limit is None else limit
+    if not 1 <= count <= model.count:
+        raise ModelError(f"--limit {count}: must be 1…{model.count} images")
+    if count % model.batch:
+        raise ModelError(
+            f"--limit {count}: model {model.name} runs {model.batch} samples at a time"
+        )
+    return count
+
+
+def run_model(
+    model: Model,
+    device: "Device",
+    *,
+    limit: int | None = None,
+    collected: list[dict[str, Array]] | None = None,
+) -> Report:
+    """Run the first `limit` (default: `model.runs`) samples, one program run per smallest batch.
+
+    On a device other than golden every output is compared with golden's. `collected` gets every
+    run's outputs. The report's `extra` has what `figures` says.
+    """
+    count = chosen_count(model, limit)
+    image = compile_model(model, device.config)
+    alone = isinstance(device, GoldenDevice)
+    report = Report(
+        name=model.name,
+        config=device.config,
+        shape=model.shape,
+        device="golden" if alone else "rtl",
+        macs=int(image.info.get("macs", 0)) * (count // model.batch),
+    )
+    # The program is the same for every sample and hazards do not depend on data: golden looks for
+    # them in the first run only.
+    checked, golden = GoldenDevice(device.config), GoldenDevice(device.config, check=False)
+    logits = []
+    for first in range(0, count, model.batch):
+        inputs = model.inputs(first)
+        outputs, result = run_image(image, inputs, golden if alone and first else device)
+        _add(report, result)
+        if not alone:
+            expected, _ = run_image(image, inputs, golden if first else checked)
+            same = compare(expected, outputs)
+            report.comparison = same if report.comparison is None else report.comparison + same
+        logits.append(model.logits(outputs))
+        if collected is not None:
+            collected.append(outputs)
+    report.extra = figures(model, np.concatenate(logits))
+    return report
+
+
+def float_outputs(model: Model, runs: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Every output over all runs as float32 [samples, …], by port name."""
+    ports = model.imported().outputs
+    columns = zip(*(unpack_outputs(model.imported(), outputs) for outputs in runs), strict=True)
+    return {port.name: np.concatenate(c) for port, c in zip(ports, columns, strict=True)}
+
+
+def verify_model(model: Model, config: NpuConfig, *, batch: int = 0, limit: int = 8) -> Report:
+    """`reference_exact` of a model: golden against the TOSA reference model, `limit` samples.
+
+    Both run `batch` samples at a time (0: the smallest; `limit` is rounded to whole batches).
+    """
+    batch = batch or model.batch
+    image = compile_model(model, config, batch=batch)
+    graph = model.imported(batch).graph
+    runs = max(1, min(-(-limit // batch), model.count // batch))
+    report = Report(
+        name=model.name,
+        config=config,
+        shape=model.shape,
+        device="golden",
+        macs=int(image.info.get("macs", 0)) * runs,
+        reference=Comparison(elements=0, mismatches=0),
+    )
+    checked, unchecked = GoldenDevice(config), GoldenDevice(config, check=False)
+    logits = []
+    for run in range(runs):
+        inputs = model.inputs(run * batch, batch)
+        outputs, result = run_image(image, inputs, unchecked if run else checked)
+        _add(report, result)
+        assert report.reference is not None
+        report.reference += reference_comparison(graph, inputs, outputs)
+        logits.append(model.logits(outputs))
+    report.extra = figures(model, np.concatenate(logits))
+    return report
+
+
+def _add(report: Report, result: Any) -> None:
+    """Sum cycles, counters, traffic and time over runs."""
+    if result.cycles is not None:
+        report.cycles = (report.cycles or 0) + result.cycles
+        report.dram_read_bytes = (report.dram_read_bytes or 0) + result.read_bytes
+        report.dram_write_bytes = (report.dram_write_bytes or 0) + result.write_bytes
+    report.wall_s += result.wall_s
+    total = {engine: dict(row) for engine, row in report.counters.items()}
+    for engine, row in result.counters.items():
+        sums = total.setdefault(engine, {})
+        for cause, cycles in row.items():
+            sums[cause] = sums.get(cause, 0) + cycles
+    report.counters = total
+
+
+def figures(model: Model, logits: NDArray[np.float32]) -> dict[str, Any]:
+    """What a device's logits of the first samples are worth.
+
+    images; accuracy_fp32 and accuracy_int8 where the right classes are known; pcc and pcc_fp32
+    (against PyTorch's int8 graph, and the float module); pcc_between_images: a pcc means something
+    only where that is well below 1. Without PyTorch's results of the samples only images.
+    """
+    count = len(logits)
+    found: dict[str, Any] = {"images": count}
+    if not model.compared:
+        return found
+    reference, fp32 = model.logits_pt2e(count), model.logits_fp32(count)
+    if model.labels is not None:
+        labels = model.labels[:count]
+        found["accuracy_fp32"] = float((fp32.argmax(1) == labels).mean())
+        found["accuracy_int8"] = float((logits.argmax(1) == labels).mean())
+    return {
+        **found,
+        "pcc": pcc(logits, reference),
+        "pcc_fp32": pcc(logits, fp32),
+        "pcc_between_images": pcc_between(reference),
+    }

@@ -1,0 +1,119 @@
+"""What `systola profile` does with the name of a kernel or a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from spec.config import NpuConfig
+from sw.measure.profile.layers import Profile, record
+from sw.measure.profile.report import print_profile, profile_json
+from sw.measure.profile.trace import write_trace
+from sw.runtime.report import Report, compare
+from sw.runtime.session import Arrays, DeviceOptions, OptionError, run_image
+
+if TYPE_CHECKING:
+    from sw.compiler.tosa.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledRun:
+    """A profile, the report of its run (compared with golden), a note per instruction."""
+
+    profile: Profile
+    report: Report
+    notes: list[str]
+
+    def print(self, console: Console) -> None:
+        """All tables and the verdict."""
+        print_profile(self.profile, self.report, console)
+
+    def to_json(self) -> dict[str, Any]:
+        return profile_json(self.profile, self.report)
+
+    def write_trace(self, path: Path) -> int:
+        """Write the trace; returns its number of events."""
+        return write_trace(self.profile, self.notes, path)
+
+
+def profile_target(
+    name: str,
+    shape: str | None,
+    config: NpuConfig,
+    options: DeviceOptions,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+) -> ProfiledRun:
+    """Compile and run a kernel, or a model on its first sample, with the recorder on.
+
+    inputs, calibration: see `get_model`.
+    """
+    if options.device != "rtl":
+        raise OptionError(f"--device {options.device}: it has no clock; a profile needs rtl")
+    graph, arrays, text = target_graph(name, shape, options.seed, inputs, calibration)
+    return profile_graph(graph, arrays, name, text, config, options)
+
+
+def target_graph(
+    name: str,
+    shape: str | None,
+    seed: int,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+) -> "tuple[Graph, Arrays, str]":
+    """(graph, inputs, shape as text) of a kernel or of a model's first sample."""
+    from sw.measure import targets
+
+    if targets.is_model(name, shape):
+        from sw.models.catalog import get_model
+
+        model = get_model(name, inputs, calibration)
+        return model.imported().graph, dict(model.inputs(0)), model.shape
+    if inputs or calibration:
+        raise OptionError(f"--input, --calib: kernel {name} makes its own data from --seed")
+    work = targets.build_kernel(name, shape, seed)
+    return work.graph, work.inputs, targets.shape_text(work)
+
+
+def profile_graph(
+    graph: "Graph",
+    inputs: Arrays,
+    name: str,
+    shape: str,
+    config: NpuConfig,
+    options: DeviceOptions,
+) -> ProfiledRun:
+    """Compile `graph`, run it on RTL and golden, and analyse the run."""
+    from sw.compiler.pipeline import run_stages
+    from sw.runtime.golden import GoldenDevice
+
+    compilation = run_stages(graph, config, name=name)
+    image = compilation.image
+    found, outputs = record(
+        image,
+        inputs,
+        config,
+        latency=options.latency,
+        stall=options.stall,
+        seed=options.seed,
+    )
+    # Hazards are looked for where programs are verified; here the results only must be right.
+    expected, _ = run_image(image, inputs, GoldenDevice(config, check=False))
+    result = found.result
+    report = Report(
+        name=name,
+        config=config,
+        shape=shape,
+        device=options.device,
+        macs=int(image.info["macs"]),
+        cycles=result.cycles,
+        counters=result.counters,
+        dram_read_bytes=result.read_bytes,
+        dram_write_bytes=result.write_bytes,
+        wall_s=result.wall_s,
+        comparison=compare(expected, outputs),
+    )
+    notes = ["begin", *(node.note for node in compilation.draft.nodes), "end"]
+    return ProfiledRun(profile=found, report=report, notes=notes)

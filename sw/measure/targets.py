@@ -1,0 +1,120 @@
+"""What the command line compiles, runs and verifies by name: kernels with a shape, and models."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.program import Image
+from sw.models import kernels
+from sw.models.kernels import Workload
+from sw.runtime.report import Report
+from sw.runtime.session import DeviceOptions, run_program
+
+Data = tuple[Sequence[Path], Sequence[Path]]
+"""A model's inputs and calibration data as `.npy` files."""
+
+SMALL_MACS = 20_000_000
+"""Networks below are part of "everything"; the others are verified where they are named."""
+
+
+class TargetError(SystolaError, ValueError):
+    """A name that is neither a kernel nor a model, or options that do not go with it."""
+
+
+def model_names() -> list[str]:
+    """The models there are."""
+    from sw.models import catalog as models
+
+    return models.model_names()
+
+
+def all_targets() -> list[str]:
+    """Every kernel, and the networks that the reference model runs in seconds."""
+    from sw.models.catalog import MODELS
+
+    small = [name for name, network in MODELS.items() if network.macs < SMALL_MACS]
+    return [*kernels.kernel_names(), *small]
+
+
+def is_model(name: str, shape: str | None) -> bool:
+    """Whether `name` is a model; `TargetError` if it is nothing, or a model with a shape."""
+    if name in kernels.kernel_names():
+        return False
+    from sw.models.catalog import is_model_name
+
+    if not is_model_name(name):
+        raise TargetError(
+            f"{name!r}: no such kernel or model; kernels are {', '.join(kernels.kernel_names())}; "
+            f"models are {', '.join(model_names())}"
+        )
+    if shape is not None:
+        raise TargetError(f"--shape {shape}: model {name} has its own shape; leave it out")
+    return True
+
+
+def compile_target(
+    name: str,
+    config: NpuConfig,
+    shape: str | None,
+    seed: int,
+    dump_after: tuple[str, ...],
+    data: Data = ((), ()),
+) -> Image:
+    """The program image of a kernel or a model; stages in `dump_after` are printed."""
+    from sw.compiler import compile_graph
+    from sw.measure.tosa_runs import compile_tosa, is_tosa, refuse_options
+
+    if is_tosa(name):
+        refuse_options(name, shape=shape, input=data[0], calib=data[1])
+        return compile_tosa(Path(name), config, dump_after=dump_after)
+    if is_model(name, shape):
+        from sw.models.catalog import compile_model, get_model
+
+        return compile_model(get_model(name, *data), config, dump_after=dump_after)
+    work = build_kernel(name, shape, seed)
+    info = {"shape": shape_text(work), "macs": work.macs}
+    return compile_graph(work.graph, config, name=name, dump_after=dump_after, info=info)
+
+
+def verify_target(
+    name: str,
+    config: NpuConfig,
+    shape: str | None,
+    seed: int,
+    limit: int,
+    data: Data = ((), ()),
+) -> Report:
+    """Golden against the TOSA reference model; models on `limit` images."""
+    if is_model(name, shape):
+        from sw.measure.model_runs import verify_model
+        from sw.models.catalog import get_model
+
+        return verify_model(get_model(name, *data), config, limit=limit)
+    work = build_kernel(name, shape, seed)
+    return run_kernel(work, config, DeviceOptions(device="golden"), verify=True)
+
+
+def build_kernel(name: str, shape: str | None, seed: int) -> Workload:
+    """The workload of `name`; `KernelError` for an unknown kernel or a bad shape."""
+    full = kernels.parse_shape(shape or "", name)
+    return kernels.kernel(name, full, seed)
+
+
+def shape_text(work: Workload) -> str:
+    """The workload's shape as `--shape` takes it: MxKxN where the kernel has that form."""
+    shape = work.shape
+    if {"m", "k", "n"} <= set(shape) and shape.get("batch", 1) == 1:
+        return f"{shape['m']}x{shape['k']}x{shape['n']}"
+    return ",".join(f"{key}={value}" for key, value in shape.items())
+
+
+def run_kernel(work: Workload, config: NpuConfig, options: DeviceOptions, verify: bool) -> Report:
+    """Compile and run one workload; `verify`: compare with the TOSA reference model too."""
+    from sw.compiler import compile_graph
+
+    image = compile_graph(work.graph, config, name=work.name)
+    graph = work.graph if verify else None
+    report, _ = run_program(image, work.inputs, config, options, graph)
+    report.name, report.shape, report.macs = work.name, shape_text(work), work.macs
+    return report

@@ -1,0 +1,306 @@
+"""Models by name: what `systola run`, `verify` and every other command with a MODEL work on.
+
+A model is a quantized graph with samples to run and PyTorch's results to compare with. Built-in
+networks come from the cache (`networks/`), files from `systola quantize`; neither needs PyTorch
+once it exists. A user's own module is quantized when it is named (`networks/user.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spec.config import NpuConfig
+from spec.errors import SystolaError
+from spec.program import Image
+from sw.compiler.frontend.ports import Imported, quantize_input, unpack_outputs
+from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
+from sw.compiler.frontend.rebatch import rebatch
+from sw.models.store import load_network
+from sw.models.table import NETWORKS, NetworkSpec
+from sw.models.transformer_table import TRANSFORMERS
+
+if TYPE_CHECKING:
+    from sw.models.build import Built
+
+Array = NDArray[Any]
+
+
+class ModelError(SystolaError, ValueError):
+    """An unknown model, or a request that it cannot meet."""
+
+
+class Model(Protocol):
+    """A quantized network with samples. Logits are its first output, float32 [samples, values].
+
+    Every sample of a batch has the integers that it has alone: weights and scales do not depend on
+    it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def shape(self) -> str:
+        """One sample and its result, for people."""
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Where it comes from: seed, data, weights, packages; goes into program images."""
+
+    @property
+    def count(self) -> int:
+        """How many samples there are."""
+
+    @property
+    def runs(self) -> int:
+        """How many of them `systola run` takes where none are asked for."""
+
+    @property
+    def batch(self) -> int:
+        """The smallest batch; others are multiples of it. 1 for every built-in network."""
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The right class of each sample; None for weights that were never trained."""
+
+    def imported(self, batch: int = 0) -> Imported:
+        """The TOSA graph for `batch` samples a run (0: the smallest), with its ports."""
+
+    def inputs(self, first: int, batch: int = 0) -> dict[str, Array]:
+        """int8 inputs of samples first…first+batch−1 by port name."""
+
+    def logits(self, outputs: Mapping[str, Array]) -> NDArray[np.float32]:
+        """Float logits [batch, values] from the program's outputs."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether PyTorch's results of the samples are known: what the next two return."""
+
+    def logits_fp32(self, count: int) -> NDArray[np.float32]:
+        """The float network's logits [count, values] of the first samples."""
+
+    def logits_pt2e(self, count: int) -> NDArray[np.float32]:
+        """The same from PyTorch's own int8 graph."""
+
+
+class StoredModel:
+    """A `Model` from a `QuantizedModel`."""
+
+    def __init__(self, stored: QuantizedModel, name: str = "") -> None:
+        self.stored = stored
+        self._name = name or str(stored.info.get("name", "model"))
+        self._batches: dict[int, Imported] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def shape(self) -> str:
+        ports = self.stored.imported
+        texts = [
+            ", ".join("×".join(map(str, p.shape)) for p in row)
+            for row in (ports.inputs, ports.outputs)
+        ]
+        return str(self.info.get("shape") or " → ".join(texts))
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        return self.stored.info
+
+    @property
+    def batch(self) -> int:
+        return int(self.info.get("batch", 1))
+
+    @property
+    def count(self) -> int:
+        samples = [a for n, a in self.stored.arrays.items() if n.startswith("samples/")]
+        return len(samples[0]) * self.batch if samples else 0
+
+    @property
+    def runs(self) -> int:
+        return min(self.count, int(self.info.get("runs", self.count)))
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        return self.stored.arrays.get("labels")
+
+    def imported(self, batch: int = 0) -> Imported:
+        batch = self._checked(batch)
+        if batch not in self._batches:
+            self._batches[batch] = rebatch(self.stored.imported, batch // self.batch)
+        return self._batches[batch]
+
+    def _checked(self, batch: int) -> int:
+        batch = batch or self.batch
+        if batch < 1 or batch % self.batch:
+            raise ModelError(
+                f"batch {batch}: model {self.name} takes multiples of {self.batch} samples a run"
+            )
+        return batch
+
+    def inputs(self, first: int, batch: int = 0) -> dict[str, Array]:
+        batch = self._checked(batch)
+        if first % self.batch or not 0 <= first <= self.count - batch:
+            raise ModelError(
+                f"samples {first}…{first + batch - 1}: {self.name} has {self.count}, "
+                f"in runs of {self.batch}"
+            )
+        ports = self.stored.imported.inputs
+        picks = slice(first // self.batch, (first + batch) // self.batch)
+        runs = {p.name: self.stored.arrays[f"samples/{p.name}"][picks] for p in ports}
+        return {name: np.concatenate(list(parts)) for name, parts in runs.items()}
+
+    def logits(self, outputs: Mapping[str, Array]) -> NDArray[np.float32]:
+        first = self.stored.imported.outputs[0]
+        size = int(np.prod(first.shape)) // self.batch
+        imported = self.imported(outputs[first.name].size // size)
+        return unpack_outputs(imported, outputs)[0].reshape(-1, size)
+
+    @property
+    def compared(self) -> bool:
+        return any(name.startswith("pt2e/") for name in self.stored.arrays)
+
+    def logits_fp32(self, count: int) -> NDArray[np.float32]:
+        return self._reference("fp32", count)
+
+    def logits_pt2e(self, count: int) -> NDArray[np.float32]:
+        return self._reference("pt2e", count)
+
+    def _reference(self, kind: str, count: int) -> NDArray[np.float32]:
+        stored = self.stored.arrays.get(f"{kind}/{self.stored.imported.outputs[0].name}")
+        if stored is None:
+            raise ModelError(f"model {self.name}: PyTorch's results of these inputs are not known")
+        return np.asarray(stored, np.float32).reshape(self.count, -1)[:count]
+
+
+MODELS: Mapping[str, NetworkSpec] = NETWORKS
+"""The built-in networks by name."""
+
+
+def model_names() -> list[str]:
+    """The built-in networks."""
+    return list(MODELS)
+
+
+def is_model_name(name: str) -> bool:
+    """Whether `name` is a built-in network, a user's own module, or an existing file."""
+    from sw.models.user import is_module
+
+    built_in = name in NETWORKS or name in TRANSFORMERS
+    return built_in or is_module(name) or Path(name).is_file()
+
+
+def get_model(
+    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+) -> StoredModel:
+    """The model called `name`: a built-in network, or a file of `systola quantize`.
+
+    A user's own module (`path.py:function`, a `.pt2` program) is quantized first; `calibration` is
+    for those. inputs: `.npy` files, one per argument, to run instead of the model's own samples.
+    Each model is loaded once. `ModelError` lists the built-in ones.
+    """
+    # Names of files mean something in this folder only.
+    built_in = name in NETWORKS or name in TRANSFORMERS
+    folder = None if built_in and not inputs else Path.cwd()
+    return _get_model(name, tuple(inputs), tuple(calibration), folder)
+
+
+@lru_cache(maxsize=12)
+def _get_model(
+    name: str, inputs: tuple[Path, ...], calibration: tuple[Path, ...], _folder: Path | None
+) -> StoredModel:
+    from sw.models.user import is_module
+
+    if is_module(name):
+        return StoredModel(build_model(name, inputs, calibration).model)
+    if calibration:
+        raise ModelError(
+            f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
+        )
+    if name in NETWORKS:
+        stored = load_network(NETWORKS[name], lambda network: build_model(network.name).model)
+    elif name in TRANSFORMERS:
+        stored = load_network(TRANSFORMERS[name], lambda network: _transformer(network.name))
+    elif Path(name).is_file():
+        stored = load_quantized(Path(name))
+    else:
+        raise ModelError(
+            f"model {name!r}: no such model; models are {', '.join((*NETWORKS, *TRANSFORMERS))}, "
+            "a file that "
+            "`systola quantize` wrote, path.py:function, or a saved program .pt2"
+        )
+    return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
+
+
+def _transformer(name: str) -> QuantizedModel:
+    from sw.models.transformers import quantized_transformer
+
+    return quantized_transformer(name)
+
+
+def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedModel:
+    """The model with other samples, and so without results to compare with."""
+    from sw.models.user import read_inputs
+
+    ports = stored.imported.inputs
+    if any(port.scale == 0 for port in ports):
+        raise ModelError(
+            f"--input: model {stored.info.get('name', '')} takes indices, and --input floats only"
+        )
+    examples = [np.zeros(port.shape, np.float32) for port in ports]
+    data = read_inputs(files, "--input", examples)
+    arrays = {}
+    for port, array in zip(ports, data, strict=True):
+        runs = array.reshape(-1, *port.shape)
+        arrays[f"samples/{port.name}"] = np.stack([quantize_input(port, run) for run in runs])
+    info = {**stored.info, "data": ", ".join(map(str, files)), "runs": len(data[0])}
+    return replace(stored, arrays=arrays, info=info)
+
+
+def build_model(
+    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+) -> "Built":
+    """A built-in network or a user's own model with its PyTorch graphs, built anew."""
+    from sw.models import build, user
+
+    if name in NETWORKS:
+        return build.build_network(NETWORKS[name])
+    if user.is_module(name):
+        return user.build_user_model(name, inputs, calibration)
+    raise ModelError(
+        f"{name}: a quantized file has no PyTorch graph; name the network, path.py:function or "
+        ".pt2 that it was made of"
+    )
+
+
+def compile_model(
+    model: Model, config: NpuConfig, *, batch: int = 0, dump_after: Sequence[str] = ()
+) -> Image:
+    """The program image of `model` for `batch` samples a run (0: the smallest)."""
+    from sw.compiler import compile_graph
+
+    graph = model.imported(batch).graph
+    facts = ("seed", "data", "weights", "calibration_samples", "packages")
+    info = {key: model.info[key] for key in facts if key in model.info}
+    return compile_graph(graph, config, name=model.name, dump_after=dump_after, info=info)
+
+
+def pcc(a: Array, b: Array) -> float:
+    """Pearson's correlation of all elements; 0 where one of them is constant."""
+    x, y = (np.asarray(v, np.float64).reshape(-1) for v in (a, b))
+    x, y = x - x.mean(), y - y.mean()
+    norm = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / norm if norm else 0.0
+
+
+def pcc_between(logits: Array) -> float | None:
+    """`pcc` of each sample's logits with the next one's: what a wrong result would score.
+
+    logits: [samples, values]; None for a single sample.
+    """
+    return pcc(logits, np.roll(logits, 1, axis=0)) if len(logits) > 1 else None

@@ -1,0 +1,284 @@
+"""A part of a graph on the NPU: quantized at its first call, compiled once, run many times."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+
+from spec.errors import SystolaError
+from sw.compiler import compile_graph
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend.calibrate import calibrate
+from sw.compiler.frontend.float_module import import_calibrated
+from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
+from sw.compiler.frontend.ports import Imported, ModelPort, dequantize_output, quantize_input
+from sw.compiler.tosa.interpreter import run_graph
+from sw.torch_backend.devices import Resident, instructions, place
+from sw.torch_backend.extract import Extract
+from sw.torch_backend.options import Options
+from sw.torch_backend.simplify import MASKED
+
+OUTGROWN = 1.1
+"""Inputs this many times what a port holds are calibrated anew; what is less, saturates."""
+_SAMPLES = 8
+
+_SOFTMAX = (aten.softmax.int, aten._softmax.default)
+_ATTENTION = aten.scaled_dot_product_attention.default
+
+
+class PartError(SystolaError):
+    """A part that cannot be compiled because of `nodes` (of the whole graph)."""
+
+    def __init__(self, message: str, nodes: Sequence[Node]) -> None:
+        super().__init__(message)
+        self.nodes = list(nodes)
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """Sums over all runs of a part. instructions, counters: by engine; bytes: of the ports."""
+
+    runs: int = 0
+    on_cpu: dict[str, int] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    cycles: int | None = None
+    instructions: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    wall_s: float = 0.0
+    calibrations: int = 0
+    saturated: int = 0
+    verified: int = 0
+
+
+class Part(torch.nn.Module):
+    """What the NPU runs in place of some nodes; `figures` tell how it went.
+
+    Takes and returns the float tensors that cross between the CPU and the NPU. What the integers
+    cannot hold (NaN, infinities) runs on the CPU, for that call.
+    """
+
+    def __init__(self, made: Extract, options: Options, name: str) -> None:
+        super().__init__()
+        self._made, self._options, self.title = made, options, name
+        self._float = made.module
+        self._masks = [_only_masks(n) for n in _placeholders(made.module)]
+        self._samples: list[tuple[torch.Tensor, ...]] = []
+        self.names = [n.name for n in made.nodes.values()]
+        self.figures = Figures()
+        self.anchor: torch.Tensor | None = None
+        self.constant_bytes = 0
+        self._imported: Imported | None = None
+        self._resident: Resident | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The part's nodes, as the whole graph has them."""
+        return list(self._made.nodes.values())
+
+    def release(self) -> None:
+        """Give up program and device; figures stay."""
+        self._imported = self._resident = None
+        self._samples.clear()
+
+    # Compiling ------------------------------------------------------------------------------------
+
+    def build(self, samples: Sequence[Sequence[torch.Tensor]]) -> None:
+        """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
+        self._samples = [self._masked(s) for s in samples][:_SAMPLES]
+        try:
+            with one_thread():
+                ranges = calibrate(self._float, self._samples)
+                self._require_finite(ranges.largest)
+                imported = import_calibrated(
+                    self._float, ranges, rows=self._options.rows, name=self.title
+                )
+            self._check_outputs(imported)
+            image = compile_graph(imported.graph, self._options.config, name=self.title)
+        except PartError:
+            raise
+        except CompileError as error:
+            raise PartError(_short(error), self._blamed(error.node)) from error
+        except Exception as error:  # whatever is wrong with this part, the CPU can run it
+            text = str(error).splitlines() or [""]
+            raise PartError(f"{type(error).__name__}: {text[0]}", self.nodes) from error
+        self._imported = imported
+        self._image = image
+        self.constant_bytes = int(image.constants.size)
+        self._instructions = instructions(image)
+        self._resident = None
+        self.figures.calibrations += 1
+
+    def _masked(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        pairs = zip(tensors, self._masks, strict=True)
+        return tuple(t.detach().clamp(min=MASKED) if mask else t.detach() for t, mask in pairs)
+
+    def _require_finite(self, largest: Mapping[Node, float]) -> None:
+        """`PartError` for the first values that no integer can stand for."""
+        for node, value in largest.items():
+            if not np.isfinite(value) or value > 1e30:
+                guilty = self._made.nodes.get(node)
+                readers = [self._made.nodes[u] for u in node.users if u in self._made.nodes]
+                raise PartError(
+                    f"values of {node.name} reach {value:.3g} in calibration",
+                    readers if guilty is None else [guilty],
+                )
+
+    def _check_outputs(self, imported: Imported) -> None:
+        for port, node in zip(imported.outputs, self._made.outputs, strict=True):
+            if not node.meta["val"].is_floating_point() and port.scale:
+                raise PartError("integers cannot leave the NPU", [node])
+
+    def _blamed(self, name: str) -> list[Node]:
+        """The node that a compiler's error names, by its own name or as the start of a layer's."""
+        named = [(n.name, whole) for n, whole in self._made.nodes.items()]
+        best = [x for x in named if name == x[0] or name.startswith(f"{x[0]}_")]
+        return [max(best, key=lambda x: len(x[0]))[1]] if best else self.nodes
+
+    # Running --------------------------------------------------------------------------------------
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """One run."""
+        given = self._masked(tensors)
+        reason = self._unfit(given)
+        arrays: dict[str, Any] = {}
+        if not reason:
+            try:
+                arrays = self._pack(given)
+            except CompileError as error:
+                reason = _short(error)
+        if reason:
+            self.figures.on_cpu[reason] = self.figures.on_cpu.get(reason, 0) + 1
+            return tuple(self._float(*tensors))
+        outputs = self._run(arrays)
+        if self.anchor is not None and torch.is_grad_enabled():
+            return tuple(_Inference.apply(self.anchor, *outputs))
+        return outputs
+
+    def _unfit(self, tensors: Sequence[torch.Tensor]) -> str:
+        """Why these inputs cannot run on the NPU, '' if they can; calibrates again if need be."""
+        assert self._imported is not None
+        outgrown = False
+        for port, tensor, mask in zip(self._imported.inputs, tensors, self._masks, strict=True):
+            if not tensor.is_floating_point():
+                continue
+            largest = float(tensor.abs().max())
+            if not np.isfinite(largest):
+                return "an input has NaN or infinite values"
+            limit = port.scale * np.iinfo(port.dtype).max
+            outgrown |= not mask and largest > OUTGROWN * limit
+            self.figures.saturated += largest > limit and not outgrown
+        if outgrown and self.figures.calibrations <= self._options.recalibrate:
+            try:
+                self.build([tensors, *self._samples])
+            except PartError as error:
+                return f"calibration with larger inputs: {error}"
+        return ""
+
+    def _pack(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """Integers by port; `CompileError` for what they cannot hold."""
+        assert self._imported is not None
+        ports = zip(self._imported.inputs, tensors, strict=True)
+        return {port.name: quantize_input(port, tensor.numpy()) for port, tensor in ports}
+
+    def _run(self, arrays: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+        imported, options, figures = self._imported, self._options, self.figures
+        assert imported is not None
+        if self._resident is None:
+            self._resident = place(self._image, options.device_options(), options.check)
+        done = self._resident.run(arrays)
+        if options.verify:
+            exact = run_graph(imported.graph, arrays)
+            for name, array in exact.items():
+                if not np.array_equal(array, done.outputs[name]):
+                    raise SystolaError(
+                        f"{self.title}: output {name} of device {options.device} is not what the "
+                        f"reference interpreter computes"
+                    )
+            figures.verified += 1
+        figures.runs += 1
+        figures.bytes_in += sum(a.nbytes for a in arrays.values())
+        figures.bytes_out += sum(a.nbytes for a in done.outputs.values())
+        self._count(done.result)
+        pairs = zip(imported.outputs, self._made.outputs, strict=True)
+        return tuple(_tensor(port, done.outputs[port.name], n.meta["val"]) for port, n in pairs)
+
+    def _count(self, result: Any) -> None:
+        figures = self.figures
+        figures.wall_s += result.wall_s
+        if result.cycles is not None:
+            figures.cycles = (figures.cycles or 0) + result.cycles
+        for engine, count in self._instructions.items():
+            figures.instructions[engine] = figures.instructions.get(engine, 0) + count
+        for engine, causes in result.counters.items():
+            sums = figures.counters.setdefault(engine, {})
+            for cause, cycles in causes.items():
+                sums[cause] = sums.get(cause, 0) + cycles
+
+
+class _Inference(torch.autograd.Function):
+    """Results that say, when somebody wants their gradient, that they have none."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, *outputs: torch.Tensor) -> Any:
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise SystolaError(
+            "the NPU computes no gradients: this value comes from torch.compile(…, "
+            "backend='systola'), which is for inference. To train, call the model itself"
+        )
+
+
+def _tensor(port: ModelPort, array: np.ndarray[Any, Any], like: torch.Tensor) -> torch.Tensor:
+    """A port's integers as the tensor that the operator would have made, strides included."""
+    if port.scale:
+        found = torch.from_numpy(dequantize_output(port, array))
+    else:
+        found = torch.from_numpy(np.array(port.layout.to_logical(array)))
+    found = found.to(like.dtype)
+    if found.stride() == like.stride():
+        return found
+    out = torch.empty_strided(tuple(like.shape), like.stride(), dtype=like.dtype)
+    return out.copy_(found)
+
+
+def _placeholders(module: GraphModule) -> list[Node]:
+    return [n for n in module.graph.nodes if n.op == "placeholder"]
+
+
+def _only_masks(node: Node) -> bool:
+    """Whether a value is only added to scores that a softmax reads."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return False
+    return bool(node.users) and all(_masks(user, node) for user in node.users)
+
+
+def _masks(user: Node, operand: Node) -> bool:
+    if user.target is _ATTENTION:
+        mask = user.args[3] if len(user.args) > 3 else user.kwargs.get("attn_mask")
+        return mask is operand and operand not in user.args[:3]
+    if user.target in MOVES or user.target in SAME:
+        return bool(user.users) and all(_masks(u, user) for u in user.users)
+    return user.target is aten.add.Tensor and _scores(user)
+
+
+def _scores(node: Node) -> bool:
+    """Whether only softmaxes read `node`."""
+    return bool(node.users) and all(
+        u.target in _SOFTMAX
+        or ((u.target in MOVES or u.target in SAME) and _scores(u))
+        or (u.target is aten.add.Tensor and _scores(u))
+        for u in node.users
+    )
+
+
+def _short(error: CompileError) -> str:
+    """The first line of a compiler's error, without the node's name."""
+    return str(error).splitlines()[0].removeprefix(f"{error.node}: ")

@@ -1,0 +1,144 @@
+"""Which nodes run on the NPU, in as few programs as can be.
+
+Every node has a stage: even ones run on the CPU, odd ones on the NPU, and a node is in the first
+stage that its operands allow. The NPU nodes of a stage are one part: nothing between two of them
+needs the CPU, and there are as many parts as the longest alternation along any path, no fewer of
+which are possible.
+"""
+
+import operator
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS, aten
+
+EDGE = "moves or counts what comes from the CPU"
+_GROW = (aten.expand.default, aten.repeat.default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """parts: the NPU's nodes, in order of execution; why: of each other operator, why not there.
+
+    order: all other operators with the parts (as their index) between them.
+    """
+
+    parts: list[list[Node]]
+    why: dict[Node, str]
+    order: list[Node | int]
+
+
+def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node, str]) -> Partition:
+    """Split `nodes` (a graph's, in order) by `reasons` ('': the NPU takes it).
+
+    fixed: nodes that no input reaches; parts bring their own copies of these.
+    """
+    operators = [n for n in nodes if n.op not in ("placeholder", "output") and n not in fixed]
+    why = {n: reasons.get(n, "") for n in operators}
+    _keep_tuples_whole(operators, why)
+    while True:
+        _trim(operators, fixed, why)
+        stages = _stages(nodes, fixed, why)
+        parts = _parts(operators, stages, why)
+        idle = [p for p in parts if not any(computes(n) for n in p)]
+        for node in (n for p in idle for n in p):
+            why[node] = "a part that only moves values"
+        if not idle:
+            return Partition(parts=parts, why=why, order=_order(nodes, stages, why, parts))
+
+
+def computes(node: Node) -> bool:
+    """Whether `node` does more than hand values on."""
+    return node.target not in MOVES and node.target not in SAME
+
+
+def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
+    """Results of several tensors never cross: getitem is where its operator is."""
+    for node in operators:
+        if node.target is operator.getitem and isinstance(node.args[0], Node):
+            why[node] = why.get(node.args[0], "an element of a constant")
+    for node in operators:
+        value = node.meta.get("val")
+        if not why[node] and isinstance(value, torch.Tensor) and not value.is_floating_point():
+            if not computes(node):
+                why[node] = "moves integers"
+        elif not why[node] and isinstance(value, list | tuple):
+            outside = [u for u in node.users if u.target is not operator.getitem]
+            if outside:
+                why[node] = "its results are read as one"
+
+
+def _trim(operators: list[Node], fixed: Collection[Node], why: dict[Node, str]) -> None:
+    """Moves at the edge of a part cost nothing on the CPU, where views stay views."""
+    for node in operators:
+        moves = _is_integers(node) or (not computes(node) and node.target not in _GROW)
+        if not why[node] and moves and not isinstance(node.meta.get("val"), list | tuple):
+            sources = [n for n in node.all_input_nodes if n not in fixed]
+            if all(why.get(n, "input") for n in sources):
+                why[node] = EDGE
+        elif not why[node] and moves and all(why.get(n, "input") for n in node.all_input_nodes):
+            why[node] = EDGE
+            why.update(dict.fromkeys(node.users, EDGE))
+    for node in reversed(operators):
+        if why[node] or computes(node) or isinstance(node.meta.get("val"), list | tuple):
+            continue
+        if node.target is operator.getitem or any(not why.get(u, "output") for u in node.users):
+            continue
+        (source, *_) = node.all_input_nodes
+        read = any(why.get(u, "output") for u in source.users if u is not node)
+        if node.target in VIEWS or node.target in SAME or read:
+            why[node] = "a move of a result"
+
+
+def _is_integers(node: Node) -> bool:
+    """Whether there is nothing but integers: PyTorch's have 64 bits, and cost nothing there."""
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    flat = [x for v in values for x in (v if isinstance(v, list | tuple) else [v])]
+    tensors = [t for t in flat if isinstance(t, torch.Tensor)]
+    return bool(tensors) and not any(t.is_floating_point() for t in tensors)
+
+
+def _stages(nodes: list[Node], fixed: Collection[Node], why: Mapping[Node, str]) -> dict[Node, int]:
+    stages: dict[Node, int] = {}
+    for node in nodes:
+        if node in fixed or node.op == "output":
+            continue
+        latest = max((stages[n] for n in node.all_input_nodes if n in stages), default=0)
+        odd = node.op != "placeholder" and not why[node]
+        stages[node] = latest + (latest % 2 != odd)
+    return stages
+
+
+def _parts(
+    operators: list[Node], stages: Mapping[Node, int], why: Mapping[Node, str]
+) -> list[list[Node]]:
+    parts: dict[int, list[Node]] = {}
+    for node in operators:
+        if not why[node]:
+            parts.setdefault(stages[node], []).append(node)
+    return [parts[stage] for stage in sorted(parts)]
+
+
+def _order(
+    nodes: list[Node],
+    stages: Mapping[Node, int],
+    why: Mapping[Node, str],
+    parts: list[list[Node]],
+) -> list[Node | int]:
+    """By stage, in each as the graph has them; what writes to its operands comes last, as there."""
+    index = {stages[part[0]]: i for i, part in enumerate(parts)}
+    slots: list[tuple[int, int, Node | int]] = [(s, 0, i) for s, i in index.items()]
+    last = max(stages.values(), default=0) + 1
+    for at, node in enumerate(nodes):
+        if node in stages and node.op != "placeholder" and why[node]:
+            slots.append((last if writes(node) else stages[node], at, node))
+    return [x for _, _, x in sorted(slots, key=lambda slot: slot[:2])]
+
+
+def writes(node: Node) -> bool:
+    """Whether the operator changes one of its operands."""
+    schema = getattr(node.target, "_schema", None)
+    return bool(schema is not None and schema.is_mutable)

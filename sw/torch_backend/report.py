@@ -1,0 +1,194 @@
+"""What `torch.compile(model, backend="systola")` made of a model: what ran where, and why."""
+
+import json
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sw.torch_backend.graph import CompiledGraph
+from sw.torch_backend.part import Part
+from sw.torch_backend.variant import Variant
+
+_SUMS = ("runs", "bytes_in", "bytes_out", "calibrations", "saturated", "verified")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileReport:
+    """Of one compiled model (or of all), over all calls so far.
+
+    data: as JSON has it, see docs/torch_compile.md. `str()` is a table for people.
+    """
+
+    data: dict[str, Any]
+
+    @property
+    def npu_nodes(self) -> int:
+        """Operators that run on the NPU, over all variants."""
+        return int(self.data["totals"]["npu_nodes"])
+
+    @property
+    def cpu_nodes(self) -> int:
+        """Operators that run on the CPU."""
+        return int(self.data["totals"]["cpu_nodes"])
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Executed instructions by engine, and `cycles` where the device has a clock."""
+        totals = self.data["totals"]
+        cycles = {} if totals["cycles"] is None else {"cycles": totals["cycles"]}
+        return {**totals["instructions"], **cycles}
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.data
+
+    def to_json(self) -> str:
+        return json.dumps(self.data, indent=1)
+
+    def __str__(self) -> str:
+        return "\n".join(_text(self.data))
+
+
+def make_report(graphs: Sequence[CompiledGraph]) -> CompileReport:
+    """The report of some graphs, in order of their compilation."""
+    rows = [_graph(g) for g in graphs]
+    variants = [v for row in rows for v in row["variants"]]
+    parts = [p for v in variants for p in v["parts"]]
+    totals: dict[str, Any] = {
+        "graphs": len(rows),
+        "calls": sum(r["calls"] for r in rows),
+        "eager_calls": sum(sum(r["eager"].values()) for r in rows),
+        "npu_nodes": sum(v["npu_nodes"] for v in variants),
+        "cpu_nodes": sum(v["cpu_nodes"] for v in variants),
+        "parts": len(parts),
+        **{name: sum(p[name] for p in parts) for name in _SUMS},
+        "cycles": _cycles(parts),
+        "instructions": _sum([p["instructions"] for p in parts]),
+    }
+    options = graphs[0].options if graphs else None
+    return CompileReport(
+        data={
+            "backend": "systola",
+            "config": options.config.name if options else None,
+            "device": options.device if options else None,
+            "totals": totals,
+            "graphs": rows,
+        }
+    )
+
+
+def _graph(graph: CompiledGraph) -> dict[str, Any]:
+    return {
+        "graph": graph.number,
+        "place": graph.place,
+        "calls": graph.calls,
+        "eager": dict(graph.eager),
+        "notes": list(graph.notes),
+        "variants": [_variant(v) for v in graph.variants],
+    }
+
+
+def _variant(variant: Variant) -> dict[str, Any]:
+    nodes = [asdict(row) for row in variant.nodes]
+    on_npu = sum(row["where"] != "cpu" for row in nodes)
+    return {
+        "shapes": variant.shapes,
+        "npu_nodes": on_npu,
+        "cpu_nodes": len(nodes) - on_npu,
+        "parts": [_part(p) for p in variant.parts],
+        "nodes": nodes,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "part": part.title,
+        "nodes": len(part.names),
+        "constant_bytes": part.constant_bytes,
+        **asdict(part.figures),
+    }
+
+
+def _cycles(parts: Sequence[dict[str, Any]]) -> int | None:
+    known = [p["cycles"] for p in parts if p["cycles"] is not None]
+    return sum(known) if known else None
+
+
+def _sum(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+def _text(data: dict[str, Any]) -> list[str]:
+    t = data["totals"]
+    if not data["graphs"]:
+        return ["backend systola: nothing was compiled (a model compiles at its first call)"]
+    lines = [
+        f"backend systola, config {data['config']}, device {data['device']}: "
+        f"{t['npu_nodes']} nodes on the NPU, {t['cpu_nodes']} on the CPU",
+        f"{t['calls']} calls of {t['graphs']} graphs, {t['eager_calls']} of them eager; "
+        f"{t['runs']} runs of {t['parts']} programs",
+        f"bytes to the NPU {t['bytes_in']:,}, back {t['bytes_out']:,}; "
+        + ("" if t["cycles"] is None else f"{t['cycles']:,} cycles; ")
+        + f"instructions: {_counts(t['instructions'])}",
+    ]
+    for graph in data["graphs"]:
+        lines += _graph_text(graph)
+    return lines
+
+
+def _graph_text(graph: dict[str, Any]) -> list[str]:
+    lines = ["", f"graph {graph['graph']}: {graph['calls']} calls  {graph['place']}"]
+    lines += [f"  eager, {count} calls: {why}" for why, count in graph["eager"].items()]
+    lines += [f"  note: {note}" for note in graph["notes"]]
+    for variant in graph["variants"]:
+        shapes = ", ".join(str(s) for s in variant["shapes"])
+        lines.append(
+            f"  inputs {shapes}: {variant['npu_nodes']} nodes on the NPU, "
+            f"{variant['cpu_nodes']} on the CPU"
+        )
+        for part in variant["parts"]:
+            lines.append(
+                f"    {part['part']}: {part['nodes']} nodes, {part['runs']} runs, "
+                f"{part['bytes_in']:,} bytes in, {part['bytes_out']:,} out, "
+                f"{part['constant_bytes']:,} of constants"
+            )
+            lines += [f"      on the CPU, {n} calls: {why}" for why, n in part["on_cpu"].items()]
+        lines += _node_table(variant["nodes"])
+    return lines
+
+
+def _node_table(nodes: Sequence[dict[str, Any]]) -> list[str]:
+    widths = [max((len(n[key]) for n in nodes), default=0) for key in ("where", "name", "target")]
+    return [
+        f"    {n['where']:{widths[0]}}  {n['name']:{widths[1]}}  {n['target']:{widths[2]}}  "
+        f"{n['reason']}".rstrip()
+        for n in nodes
+    ]
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+
+
+class Ledger:
+    """The graphs that this process has compiled, as long as torch keeps them."""
+
+    def __init__(self) -> None:
+        self._graphs: list[weakref.ref[CompiledGraph]] = []
+        self.count = 0
+
+    def add(self, graph: CompiledGraph) -> None:
+        self._graphs.append(weakref.ref(graph))
+        self.count += 1
+
+    def graphs(self) -> list[CompiledGraph]:
+        """In the order of their compilation."""
+        self._graphs = [r for r in self._graphs if r() is not None]
+        return [g for r in self._graphs if (g := r()) is not None]

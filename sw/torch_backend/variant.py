@@ -1,0 +1,157 @@
+"""A graph for one set of shapes and parameters: partitioned, calibrated, compiled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.fx import GraphModule, Node
+
+from spec.errors import SystolaError
+from sw.compiler.frontend.calibrate import fixed_nodes
+from sw.compiler.frontend.capture import capture, source_line
+from sw.compiler.frontend.operator_sets import aten
+from sw.compiler.frontend.support import reasons
+from sw.torch_backend.extract import (
+    Extract,
+    assemble,
+    constant_values,
+    extract,
+    values_of,
+)
+from sw.torch_backend.options import Options
+from sw.torch_backend.part import Part, PartError
+from sw.torch_backend.partition import Partition, computes, partition
+from sw.torch_backend.simplify import simplify
+
+Inputs = Sequence[torch.Tensor]
+
+_PATIENCE = 32
+"""Nodes that may be found guilty one by one; then it is all of a part."""
+
+_TRAINING = (
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit.default,
+    aten.native_dropout.default,
+)
+
+
+class NotCompiledError(SystolaError):
+    """A part of a model that the NPU cannot run, where the user allows no fallback."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """An operator of the graph: where it ran (`npu 0` … or `cpu`), why not on the NPU."""
+
+    name: str
+    target: str
+    where: str
+    reason: str
+    source: str
+
+
+class Variant:
+    """`run` computes what the graph does for inputs like `samples[0]`.
+
+    bound: the graph as a function of its tensors (`bind.py`). samples: calls that calibrate it.
+    `CompileError` where it cannot be captured.
+    """
+
+    def __init__(self, bound: GraphModule, samples: Sequence[Inputs], options: Options) -> None:
+        self._options = options
+        self.shapes = [list(t.shape) for t in samples[0]]
+        self._whole = capture(bound, [t.detach() for t in samples[0]])
+        simplify(self._whole)
+        self.training = any(_trains(n) for n in self._whole.graph.nodes)
+        self._fixed = fixed_nodes(self._whole)
+        self._built: dict[tuple[Node, ...], Part] = {}
+        self.parts: list[Part] = []
+        self._compile(samples)
+
+    def _compile(self, samples: Sequence[Inputs]) -> None:
+        whole, fixed = self._whole, self._fixed
+        why = reasons(whole, constant_values(whole, fixed))
+        why.update({n: "an empty tensor" for n in why if _is_empty(n)})
+        patience = _PATIENCE
+        while True:
+            split = partition(list(whole.graph.nodes), fixed, why)
+            extracts = [extract(whole, nodes, fixed) for nodes in split.parts]
+            try:
+                self.parts = self._build(extracts, samples)
+                break
+            except PartError as error:
+                patience -= 1
+                guilty = error.nodes
+                if patience < 0:
+                    guilty = next(p for p in split.parts if set(guilty) & set(p))
+                why.update({node: str(error) for node in guilty})
+        self.nodes = self._rows(split)
+        self._require_npu()
+        runners = {f"npu_{i}": part for i, part in enumerate(self.parts)}
+        self.run = assemble(whole, split, extracts, runners, fixed)
+        anchor = next((p for p in whole.parameters() if p.requires_grad), None)
+        for part in self.parts:
+            part.anchor = anchor
+
+    def release(self) -> None:
+        """Give up what it takes to run; rows and figures stay."""
+        del self.run, self._whole, self._built
+        for part in self.parts:
+            part.release()
+
+    def _build(self, extracts: Sequence[Extract], samples: Sequence[Inputs]) -> list[Part]:
+        new = [made for made in extracts if tuple(made.nodes.values()) not in self._built]
+        wanted = {n for made in new for n in made.inputs}
+        calls = [values_of(self._whole, wanted, inputs) for inputs in samples] if wanted else []
+        parts = []
+        for i, made in enumerate(extracts):
+            key = tuple(made.nodes.values())
+            if key not in self._built:
+                part = Part(made, self._options, f"npu_{i}")
+                part.build([[seen[n] for n in made.inputs] for seen in calls])
+                self._built[key] = part
+            self._built[key].title = f"npu_{i}"
+            parts.append(self._built[key])
+        return parts
+
+    def _rows(self, split: Partition) -> list[NodeRow]:
+        where = {n: f"npu {i}" for i, part in enumerate(split.parts) for n in part}
+        return [
+            NodeRow(
+                name=n.name,
+                target=str(n.target) if not callable(n.target) else _name(n),
+                where=where.get(n, "cpu"),
+                reason=split.why.get(n, ""),
+                source=source_line(n),
+            )
+            for n in self._whole.graph.nodes
+            if n in split.why
+        ]
+
+    def _require_npu(self) -> None:
+        if self._options.fallback:
+            return
+        named = {n.name: n for n in self._whole.graph.nodes}
+        for row in self.nodes:
+            if row.where == "cpu" and computes(named[row.name]):
+                raise NotCompiledError(
+                    f"{row.name} ({row.target}) cannot run on the NPU: {row.reason}\n  at "
+                    f"{row.source}\n  hint: fallback=True runs it on the CPU"
+                )
+
+
+def _name(node: Node) -> str:
+    name = str(node.target)
+    return getattr(node.target, "__name__", name) if name.startswith("<") else name
+
+
+def _is_empty(node: Node) -> bool:
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    return any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values)
+
+
+def _trains(node: Node) -> bool:
+    """Whether an operator behaves as in training: random, or with the batch's own statistics."""
+    if node.target is aten.dropout.default:
+        return bool(node.args[2])
+    return node.target in _TRAINING
