@@ -14,7 +14,8 @@ from spec.isa import DType
 from sw.compiler.errors import CompileError, GraphError
 from sw.compiler.kernels.depthwise.geometry import inputs_of, passes, units
 from sw.compiler.kernels.depthwise.plan import boxes, plan_depthwise
-from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue
+from sw.compiler.kernels.views import dense
 from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Graph
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from spec.config import preset
 from spec.isa import DType
 from sw.compiler.kernels.depthwise.plan import plan_depthwise
-from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue, dense
+from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue
+from sw.compiler.kernels.views import dense
 from sw.compiler.lower.split import Axis, pieces
 from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Graph

@@ -20,10 +20,10 @@ from sw.compiler.kernels.layers import (
     MoveLayer,
     Operand,
     PoolLayer,
-    dense,
 )
 from sw.compiler.kernels.move.move import move_tiles, plan_move
 from sw.compiler.kernels.pool.plan import boxes, input_box, plan_vector
+from sw.compiler.kernels.views import dense
 from sw.compiler.placement.residency import Room
 
 configs = st.sampled_from(list(PRESETS))

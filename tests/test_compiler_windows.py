@@ -14,7 +14,8 @@ from sw.compiler.kernels.conv import plan as tiling_conv
 from sw.compiler.kernels.conv.geometry import Packing, Tile, geometry, packings
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.window_loads import window_moves
-from sw.compiler.kernels.layers import ConvLayer, Epilogue, dense
+from sw.compiler.kernels.layers import ConvLayer, Epilogue
+from sw.compiler.kernels.views import dense
 from sw.compiler.pipeline import run_stages
 from sw.models.kernels import kernel, parse_shape
 

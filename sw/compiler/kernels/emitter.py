@@ -8,8 +8,9 @@ from spec.isa import Opcode, Space
 from sw.compiler.kernels.conv.geometry import Box, address
 from sw.compiler.kernels.dma import Box as Dims
 from sw.compiler.kernels.dma import bounding, copies, load_box
-from sw.compiler.kernels.layers import Epilogue, View
+from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.slots import Slots
+from sw.compiler.kernels.views import View
 from sw.compiler.program.constants import ConstantPool, pack_params
 from sw.compiler.program.draft import Access, Buffer, Draft, Node, Place
 

@@ -5,66 +5,14 @@ defined by the TOSA operators it was made from (`ops`, for messages and reports)
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import RANGES
-
-if TYPE_CHECKING:
-    from sw.compiler.lower.storage import Storage
-
-ITEM = {"bool": 1, "int8": 1, "int16": 2, "int32": 4}
-DTYPE = {"bool": DType.I8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32}
-UNSIGNED = {"int8": DType.U8, "int16": DType.U16, "int32": DType.I32}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """A strided 4-D piece of a tensor in memory: shape NHWC, strides and offset in bytes.
-
-    Channels are contiguous.
-    """
-
-    tensor: str
-    dtype: str
-    shape: tuple[int, int, int, int]
-    strides: tuple[int, int, int]
-    offset: int = 0
-
-    @property
-    def item(self) -> int:
-        return ITEM[self.dtype]
-
-    @property
-    def is_dense(self) -> bool:
-        _, h, w, c = self.shape
-        row = w * c * self.item
-        return self.strides == (h * row, row, c * self.item)
-
-    def channels(self, part: slice) -> "View":
-        """Channels `part` of every pixel."""
-        n, h, w, _ = self.shape
-        offset = self.offset + part.start * self.item
-        return replace(self, shape=(n, h, w, part.stop - part.start), offset=offset)
-
-    def __str__(self) -> str:
-        at = "" if not self.offset and self.is_dense else f"+{self.offset}{list(self.strides)}"
-        return f"%{self.tensor}{at}:{self.dtype}{list(self.shape)}"
-
-
-def dense(tensor: str, dtype: str, shape: tuple[int, int, int, int], offset: int = 0) -> View:
-    """The view of a dense row-major NHWC tensor."""
-    row = shape[2] * shape[3] * ITEM[dtype]
-    return View(
-        tensor=tensor,
-        dtype=dtype,
-        shape=shape,
-        strides=(shape[1] * row, row, shape[3] * ITEM[dtype]),
-        offset=offset,
-    )
+from sw.compiler.kernels.views import DTYPE, MemoryMap, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,4 +395,4 @@ class LayerProgram:
     """The layers in execution order, and where their tensors lie in memory."""
 
     layers: tuple[Layer, ...]
-    storage: "Storage"
+    storage: MemoryMap

@@ -17,10 +17,10 @@ from sw.compiler.kernels.layers import (
     Layer,
     MoveLayer,
     PoolLayer,
-    View,
 )
 from sw.compiler.kernels.move.move import MovePlan, plan_move
 from sw.compiler.kernels.pool.plan import VectorPlan, plan_vector
+from sw.compiler.kernels.views import View
 from sw.compiler.placement.residency import Room
 
 Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan | MapPlan | GatherPlan

@@ -1,10 +1,21 @@
 """What lowering is built on: the graph, the layers so far, views of tensors, operands."""
 
 from spec.config import NpuConfig
-from sw.compiler.kernels.layers import DTYPE, ITEM, UNSIGNED, Layer, MoveLayer, Operand, View, dense
+from sw.compiler.kernels.layers import Layer, MoveLayer, Operand
+from sw.compiler.kernels.views import (
+    DTYPE,
+    ITEM,
+    UNSIGNED,
+    Shape4,
+    View,
+    dense,
+    row_major,
+    to_nhwc,
+    view_of,
+)
 from sw.compiler.lower.fusion import Fusion
 from sw.compiler.lower.permutes import Ahead, Permutes
-from sw.compiler.lower.storage import Shape4, Storage, row_major, to_nhwc, view_of
+from sw.compiler.lower.storage import Storage
 from sw.compiler.tosa.graph import Graph
 
 

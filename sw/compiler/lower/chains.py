@@ -15,13 +15,13 @@ from sw.compiler.kernels.fused.builder import Factors, MapBuilder, Target, Value
 from sw.compiler.kernels.fused.layer import MapLayer
 from sw.compiler.kernels.fused.plan import plan_map
 from sw.compiler.kernels.fused.simplify import simplify
-from sw.compiler.kernels.layers import DTYPE, ITEM, Epilogue, dense
+from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.elementwise import BINARY, STEPS
 from sw.compiler.lower.fusion import ALU
 from sw.compiler.lower.permutes import Ahead
 from sw.compiler.lower.reductions import REDUCTIONS, ReduceLowering
 from sw.compiler.lower.runtime_weights import RuntimeOperands
-from sw.compiler.lower.storage import Placed, row_major, to_nhwc
 from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Op
 

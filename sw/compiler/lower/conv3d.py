@@ -5,9 +5,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sw.compiler.kernels.layers import MoveLayer, View, dense
+from sw.compiler.kernels.layers import MoveLayer
+from sw.compiler.kernels.views import View, dense, row_major
 from sw.compiler.lower.products import ProductLowering
-from sw.compiler.lower.storage import row_major
 from sw.compiler.tosa.graph import Op
 
 Rows = list[tuple[int, int, int, int, int]]

@@ -7,10 +7,10 @@ from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.epilogue import operand_values
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
-from sw.compiler.kernels.layers import DTYPE, ITEM, UNSIGNED, Operand, dense
+from sw.compiler.kernels.layers import Operand
+from sw.compiler.kernels.views import DTYPE, ITEM, UNSIGNED, dense, row_major, to_nhwc
 from sw.compiler.lower.builder import LayerBuilder
 from sw.compiler.lower.fusion import ALU
-from sw.compiler.lower.storage import row_major, to_nhwc
 from sw.compiler.tosa.graph import Op
 
 MINUS = {"mult": -4, "shift": 2}

@@ -10,7 +10,8 @@ import numpy as np
 
 from spec.isa import Alu, DType
 from spec.numerics import RANGES
-from sw.compiler.kernels.layers import DTYPE, UNSIGNED, Epilogue
+from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.views import DTYPE, UNSIGNED
 from sw.compiler.lower.sums import PRODUCTS, find_sums
 from sw.compiler.tosa.graph import Graph, Op
 

@@ -11,9 +11,8 @@ from spec.isa import Alu, Scale
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
 from sw.compiler.kernels.gather.gather import GatherLayer
-from sw.compiler.kernels.layers import ITEM, View, dense
+from sw.compiler.kernels.views import ITEM, Placed, View, dense, row_major, to_nhwc
 from sw.compiler.lower.elementwise import MapLowering
-from sw.compiler.lower.storage import Placed, row_major, to_nhwc
 from sw.compiler.tosa.graph import Op
 
 _MOST = 1 << 29

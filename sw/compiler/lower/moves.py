@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from sw.compiler.kernels.layers import ITEM, MoveLayer, dense
+from sw.compiler.kernels.layers import MoveLayer
+from sw.compiler.kernels.views import ITEM, Placed, dense, reshaped, row_major, to_nhwc
 from sw.compiler.lower.builder import LayerBuilder
-from sw.compiler.lower.storage import Placed, reshaped, row_major, to_nhwc
 from sw.compiler.tosa.graph import Op
 
 Dim = tuple[int, int, int, int, int]

@@ -7,8 +7,7 @@ written where the TRANSPOSE's result has it.
 
 from dataclasses import dataclass
 
-from sw.compiler.kernels.layers import ITEM
-from sw.compiler.lower.storage import Placed, reshaped, row_major
+from sw.compiler.kernels.views import ITEM, Placed, reshaped, row_major
 from sw.compiler.tosa.graph import Graph, Op
 
 _VIEWS = ("RESHAPE", "IDENTITY")

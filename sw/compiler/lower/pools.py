@@ -9,11 +9,11 @@ from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import RANGES, reciprocal_scale
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
-from sw.compiler.kernels.layers import DTYPE, ITEM, Epilogue, PoolLayer, View, dense
+from sw.compiler.kernels.layers import Epilogue, PoolLayer
 from sw.compiler.kernels.pool.plan import plan_vector, same_taps
+from sw.compiler.kernels.views import DTYPE, ITEM, Placed, View, dense, to_nhwc
 from sw.compiler.lower.builder import LayerBuilder
 from sw.compiler.lower.split import split
-from sw.compiler.lower.storage import Placed, to_nhwc
 from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Op
 

@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 from spec.isa import DType
 from spec.numerics import RANGES
 from sw.compiler.kernels.depthwise.geometry import MAX_STEP
-from sw.compiler.kernels.layers import (
-    ConvLayer,
-    DepthwiseLayer,
-    Epilogue,
-    Residual,
-    RowFactor,
-    View,
-)
+from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Epilogue, Residual, RowFactor
+from sw.compiler.kernels.views import View, to_nhwc, view_of
 from sw.compiler.lower.runtime_weights import RuntimeOperands
-from sw.compiler.lower.storage import to_nhwc, view_of
 from sw.compiler.tosa.graph import Op
 
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from spec.isa import Alu, DType, Reduce, Scale
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
-from sw.compiler.kernels.layers import DTYPE, ITEM, dense
+from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.elementwise import MapLowering
-from sw.compiler.lower.storage import Placed, row_major, to_nhwc
 from sw.compiler.tosa.graph import Op
 
 REDUCTIONS = {

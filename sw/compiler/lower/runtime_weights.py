@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sw.compiler.kernels.layers import Epilogue, MoveLayer, View, dense
+from sw.compiler.kernels.layers import Epilogue, MoveLayer
+from sw.compiler.kernels.views import Placed, View, dense, row_major
 from sw.compiler.lower.builder import LayerBuilder
-from sw.compiler.lower.storage import Placed, row_major
 from sw.compiler.program.constants import pack_params
 from sw.compiler.tosa.graph import Op
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Layer, PoolLayer, View
+from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Layer, PoolLayer
+from sw.compiler.kernels.views import View
 
 LIMIT = 16_384
 """Largest size, reach or padding that is left as it is."""

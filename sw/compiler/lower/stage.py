@@ -12,14 +12,8 @@ from dataclasses import replace
 from spec.config import NpuConfig
 from spec.numerics import RANGES
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.layers import (
-    DTYPE,
-    UNSIGNED,
-    ElementwiseLayer,
-    Epilogue,
-    LayerProgram,
-    Operand,
-)
+from sw.compiler.kernels.layers import ElementwiseLayer, Epilogue, LayerProgram, Operand
+from sw.compiler.kernels.views import DTYPE, UNSIGNED, to_nhwc
 from sw.compiler.lower.chains import ChainLowering
 from sw.compiler.lower.conv3d import ConvLowering
 from sw.compiler.lower.elementwise import BINARY, STEPS
@@ -29,7 +23,6 @@ from sw.compiler.lower.moves import MoveLowering
 from sw.compiler.lower.pools import PoolLowering
 from sw.compiler.lower.reductions import REDUCTIONS
 from sw.compiler.lower.split import split
-from sw.compiler.lower.storage import to_nhwc
 from sw.compiler.lower.transpose_conv import TransposeConvLowering
 from sw.compiler.tosa.graph import Graph, Op
 
@@ -49,7 +42,7 @@ class Lowering(
         for out in self.graph.outputs:
             self._own_output(out)
         layers = tuple(part for layer in self.layers for part in split(layer))
-        return LayerProgram(layers=layers, storage=self.storage)
+        return LayerProgram(layers=layers, storage=self.storage.memory)
 
     def _handler(self, op: Op) -> Callable[[Op], None]:
         handlers: dict[str, Callable[[Op], None]] = {

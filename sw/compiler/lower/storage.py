@@ -1,77 +1,34 @@
-"""Where tensors lie in memory: storage roots, and views of them that need no copy."""
-
-from dataclasses import dataclass, replace
+"""Gives every tensor a place in memory: a root of its own, or a piece of a root that exists."""
 
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.layers import ITEM, View
+from sw.compiler.kernels.views import (
+    ITEM,
+    MemoryMap,
+    Placed,
+    Shape4,
+    View,
+    reshaped,
+    row_major,
+    view_of,
+)
 from sw.compiler.tosa.graph import Graph, Op
-
-Shape4 = tuple[int, int, int, int]
-
-
-def to_nhwc(shape: tuple[int, ...]) -> Shape4:
-    """Any shape as four dimensions with the last one kept: the others join from the left."""
-    lead = (1,) * max(0, 4 - len(shape)) + tuple(shape)
-    n = 1
-    for size in lead[: len(lead) - 3]:
-        n *= size
-    h, w, c = lead[-3:]
-    return (n, h, w, c)
-
-
-@dataclass(slots=True, kw_only=True)
-class Placed:
-    """A tensor as a strided piece of a root: strides in bytes, one per dimension of `shape`."""
-
-    root: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    item: int
-
-    @property
-    def is_dense(self) -> bool:
-        return all(
-            size == 1 or stride == wanted
-            for size, stride, wanted in zip(
-                self.shape, self.strides, row_major(self.shape, self.item), strict=True
-            )
-        )
-
-    def permuted(self, perms: tuple[int, ...]) -> "Placed":
-        """The same elements with dimension perms[i] as dimension i."""
-        shape = tuple(self.shape[p] for p in perms)
-        strides = tuple(self.strides[p] for p in perms)
-        return replace(self, shape=shape, strides=strides)
-
-
-def row_major(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Byte strides of a dense tensor."""
-    out: list[int] = []
-    step = item
-    for size in reversed(shape):
-        out.append(step)
-        step *= size
-    return tuple(reversed(out))
 
 
 class Storage:
-    """Roots (name -> bytes and region) and the placement of every tensor known so far."""
+    """The roots made so far (`memory`), and in which of them each known tensor lies (`placed`)."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.placed: dict[str, Placed] = {}
-        self.nbytes: dict[str, int] = {}
-        self.region: dict[str, int] = {}
-        self.outputs: dict[str, str] = {}
+        self.memory = MemoryMap()
         for name in graph.inputs:
             self._root(name, name, REGION_INPUT)
 
     def _root(self, root: str, tensor: str, region: int) -> str:
         t = self.graph.tensors[tensor]
-        self.nbytes[root] = t.nbytes
-        self.region[root] = region
+        self.memory.nbytes[root] = t.nbytes
+        self.memory.region[root] = region
         if tensor not in self.placed:
             item = ITEM[t.dtype]
             self.placed[tensor] = Placed(
@@ -89,17 +46,17 @@ class Storage:
         Its name is `root` with a mark that sets it apart from the tensors' names.
         """
         root += "~"
-        while root in self.nbytes or root in self.graph.tensors:
+        while root in self.memory.nbytes or root in self.graph.tensors:
             root += "~"
-        self.nbytes[root] = nbytes
-        self.region[root] = REGION_TEMP
+        self.memory.nbytes[root] = nbytes
+        self.memory.region[root] = REGION_TEMP
         return root
 
     def add_copy(self, name: str) -> str:
         """A new root for a contiguous copy of tensor `name`."""
         root = f"{name}.copy"
-        self.nbytes[root] = self.graph.tensors[name].nbytes
-        self.region[root] = REGION_TEMP
+        self.memory.nbytes[root] = self.graph.tensors[name].nbytes
+        self.memory.region[root] = REGION_TEMP
         return root
 
     def redirect(self, name: str, root: str) -> None:
@@ -118,19 +75,19 @@ class Storage:
         """Turn the root of graph output `name` into an output; False if it needs a copy."""
         placed = self.get(name)
         whole = placed.is_dense and placed.offset == 0
-        whole = whole and self.nbytes[placed.root] == self.graph.tensors[name].nbytes
-        if not whole or self.region[placed.root] != REGION_TEMP:
+        whole = whole and self.memory.nbytes[placed.root] == self.graph.tensors[name].nbytes
+        if not whole or self.memory.region[placed.root] != REGION_TEMP:
             return False
-        self.region[placed.root] = REGION_OUTPUT
-        self.outputs[name] = placed.root
+        self.memory.region[placed.root] = REGION_OUTPUT
+        self.memory.outputs[name] = placed.root
         return True
 
     def add_output(self, name: str) -> str:
         """A new output root for a copy of tensor `name`."""
         root = f"{name}.output"
-        self.nbytes[root] = self.graph.tensors[name].nbytes
-        self.region[root] = REGION_OUTPUT
-        self.outputs[name] = root
+        self.memory.nbytes[root] = self.graph.tensors[name].nbytes
+        self.memory.region[root] = REGION_OUTPUT
+        self.memory.outputs[name] = root
         return root
 
     def alias(self, op: Op) -> bool:
@@ -209,54 +166,3 @@ class Storage:
                 f"{list(shape)} without a copy"
             )
         return found
-
-
-def view_of(placed: Placed, dtype: str, shape: Shape4) -> View | None:
-    """The elements of `placed` as an NHWC view of `shape`; None where they would need a copy."""
-    strides = row_major(shape, placed.item) if placed.is_dense else _strided(placed, shape)
-    if strides is None:
-        return None
-    return View(
-        tensor=placed.root,
-        dtype=dtype,
-        shape=shape,
-        strides=(strides[0], strides[1], strides[2]),
-        offset=placed.offset,
-    )
-
-
-def _strided(placed: Placed, shape: Shape4) -> tuple[int, ...] | None:
-    """Strides of a piece that is not dense under `shape`; None if its channels would not lie
-    next to each other, or it cannot be seen so at all.
-    """
-    strides = reshaped(placed, shape)
-    if strides is None or (shape[3] > 1 and strides[3] != placed.item):
-        return None
-    n, h, w, _ = (0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
-    return n, h, w, placed.item
-
-
-def reshaped(placed: Placed, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of the same elements under a new shape; None where they would need a copy."""
-    dims: list[tuple[int, int]] = []  # without size 1, merged where contiguous
-    for size, stride in zip(placed.shape, placed.strides, strict=True):
-        if size == 1:
-            continue
-        if dims and dims[-1][1] == size * stride:
-            dims[-1] = (dims[-1][0] * size, stride)
-        else:
-            dims.append((size, stride))
-    strides: list[int] = []
-    left, step = 1, placed.item
-    for size in reversed(shape):
-        if size == 1:
-            strides.append(step)
-            continue
-        if left == 1:
-            left, step = dims.pop()
-        if left % size:
-            return None
-        strides.append(step)
-        left //= size
-        step *= size
-    return tuple(reversed(strides))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.kernels.layers import ITEM, ConvLayer, Epilogue, View, dense
+from sw.compiler.kernels.layers import ConvLayer, Epilogue
+from sw.compiler.kernels.views import ITEM, Placed, View, dense
 from sw.compiler.lower.products import ProductLowering
-from sw.compiler.lower.storage import Placed
 from sw.compiler.tosa.graph import Op
 
 Run = tuple[int, int, int, int]

@@ -20,8 +20,8 @@ from sw.compiler.kernels.layers import (
     Layer,
     LayerProgram,
     PoolLayer,
-    View,
 )
+from sw.compiler.kernels.views import View
 
 ABREAST = 2
 """Parts of the scratchpad where a chain and a product run at the same time."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.kernels.layers import ConvLayer, View
+from sw.compiler.kernels.layers import ConvLayer
+from sw.compiler.kernels.views import View
 
 Range = tuple[int, int]
 

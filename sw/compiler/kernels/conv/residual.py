@@ -10,7 +10,7 @@ from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, address
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.steps import Step, Unit
 from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
-from sw.compiler.kernels.layers import View
+from sw.compiler.kernels.views import View
 from sw.compiler.program.draft import Access, Place
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from spec.isa import DType, Reduce
 from sw.compiler.kernels.fused.product import Product
-from sw.compiler.kernels.layers import Epilogue, Layer, View
+from sw.compiler.kernels.layers import Epilogue, Layer
+from sw.compiler.kernels.views import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from spec.isa import DType, Opcode, Space
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.conv.cost import LATENCY
 from sw.compiler.kernels.emitter import LayerEmitter, Resources
-from sw.compiler.kernels.layers import Epilogue, Layer, View
+from sw.compiler.kernels.layers import Epilogue, Layer
+from sw.compiler.kernels.views import View
 from sw.compiler.placement.residency import Room
 from sw.compiler.program.draft import Access, Buffer, Place
 

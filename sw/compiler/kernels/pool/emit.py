@@ -11,7 +11,7 @@ from sw.compiler.kernels.conv.geometry import Box, address
 from sw.compiler.kernels.dma import store_box
 from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
 from sw.compiler.kernels.epilogue import operand_values
-from sw.compiler.kernels.layers import DTYPE, ElementwiseLayer, PoolLayer, View
+from sw.compiler.kernels.layers import ElementwiseLayer, PoolLayer
 from sw.compiler.kernels.pool.plan import (
     VectorLayer,
     VectorPlan,
@@ -23,6 +23,7 @@ from sw.compiler.kernels.pool.plan import (
     views,
 )
 from sw.compiler.kernels.slots import Slots
+from sw.compiler.kernels.views import DTYPE, View
 from sw.compiler.program.draft import Access, Place
 
 

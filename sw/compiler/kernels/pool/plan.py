@@ -15,7 +15,8 @@ from spec.isa import Scale
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY
 from sw.compiler.kernels.conv.geometry import Box
-from sw.compiler.kernels.layers import ElementwiseLayer, PoolLayer, View, dense
+from sw.compiler.kernels.layers import ElementwiseLayer, PoolLayer
+from sw.compiler.kernels.views import View, dense
 from sw.compiler.placement.residency import Room
 
 VectorLayer = ElementwiseLayer | PoolLayer
