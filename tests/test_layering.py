@@ -1,8 +1,11 @@
-"""Who may import whom, read from the source of every module."""
+"""Who may import whom, and how large things may grow, read from the source of every module."""
 
 import ast
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,10 +38,57 @@ EXTERNAL = {
 }
 
 
+SOURCES = ("spec", "golden_model", "hw_gen", "sw", "systola")
+"""What the rules of form hold for: all but tests, benches and examples."""
+
+CIRCLES = {
+    frozenset(
+        f"sw.compiler.tosa.{name}"
+        for name in (
+            *("graph", "table", "operators.checker", "operators.elementwise"),
+            *("operators.moves", "operators.products", "operators.reductions"),
+        )
+    ),
+    frozenset(
+        f"sw.compiler.frontend.pt2e.{name}"
+        for name in (
+            *("arguments", "elementwise", "importer", "layers"),
+            *("moves", "pools", "quantization", "table"),
+        )
+    ),
+    frozenset(
+        f"sw.cli.{name}"
+        for name in (
+            *("accuracy", "campaign", "conformance", "generate"),
+            *("main", "models", "tools", "visibility"),
+        )
+    ),
+}
+"""Files that import each other in a circle. This list only ever gets shorter."""
+
+COMPLEXITY = 20
+TOO_COMPLEX = {
+    "sw/compiler/kernels/conv/loads.py load",
+    "sw/compiler/kernels/conv/plan.py _with_group",
+    "sw/compiler/kernels/fused/emit.py _step",
+    "sw/compiler/kernels/fused/simplify.py _operand_part",
+    "sw/torch_backend/partition.py _trim",
+}
+"""Functions above COMPLEXITY. This list only ever gets shorter."""
+
+LINES = 500
+FILES_IN_A_FOLDER = 25
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(path):
     """Every absolute module name that the file imports, wherever it does."""
     package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -103,3 +153,141 @@ def test_heavy_packages_are_imported_only_when_used(module):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+# Circles --------------------------------------------------------------------------------------
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_between(files: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Which of `files` each of them names in an import: in functions and TYPE_CHECKING too.
+
+    `from package import module` names the module, not the package's own file.
+    """
+    edges = {}
+    for name, path in files.items():
+        named = set()
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                members = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {m if m in files else f"{node.module}" for m in members}
+        edges[name] = (named & files.keys()) - {name}
+    return edges
+
+
+def circles(edges: Mapping[str, Set[str]]) -> Iterator[frozenset[str]]:
+    """Strongly connected components of more than one node (Tarjan)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(node: str) -> Iterator[frozenset[str]]:
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for target in edges[node]:
+            if target not in number:
+                yield from visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], number[target])
+        if low[node] == number[node]:
+            at = stack.index(node)
+            members = frozenset(stack[at:])
+            del stack[at:]
+            if len(members) > 1:
+                yield members
+
+    for node in edges:
+        if node not in number:
+            yield from visit(node)
+
+
+def source_files() -> list[Path]:
+    return [path for package in SOURCES for path in modules(package)]
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    found = set(circles(imports_between({module_name(path): path for path in source_files()})))
+    new = [" -> ".join(sorted(members)) for members in found - CIRCLES]
+    assert new == [], "files import each other in a circle: move what both need to a third"
+    gone = [" -> ".join(sorted(members)) for members in CIRCLES - found]
+    assert gone == [], "these circles are gone: take them off CIRCLES"
+
+
+def test_the_check_sees_circles(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    (tmp_path / "spec").mkdir()
+    sources = {
+        "spec/a.py": "import spec.b",
+        "spec/b.py": "def f():\n    from spec import c",
+        "spec/c.py": "if TYPE_CHECKING:\n    from spec.a import A",
+        "spec/d.py": "import spec.a",
+    }
+    for name, text in sources.items():
+        (tmp_path / name).write_text(text)
+    files = {module_name(path): path for path in modules("spec")}
+    assert [*circles(imports_between(files))] == [frozenset({"spec.a", "spec.b", "spec.c"})]
+
+
+# Size -----------------------------------------------------------------------------------------
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def complexity(function: ast.AST) -> int:
+    """Cyclomatic: one, and one more for each decision outside of nested functions."""
+    total, nodes = 1, [*ast.iter_child_nodes(function)]
+    while nodes:
+        match node := nodes.pop():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                continue
+            case ast.comprehension():
+                total += 1 + len(node.ifs)
+            case ast.BoolOp():
+                total += len(node.values) - 1
+            case ast.If() | ast.IfExp() | ast.For() | ast.AsyncFor() | ast.While():
+                total += 1
+            case ast.ExceptHandler() | ast.match_case():
+                total += 1
+        nodes += ast.iter_child_nodes(node)
+    return total
+
+
+def test_no_function_is_too_complex() -> None:
+    found = {
+        f"{path.relative_to(ROOT)} {function.name}": n
+        for path in source_files()
+        for function in functions(path)
+        if (n := complexity(function)) > COMPLEXITY
+    }
+    new = {name: n for name, n in found.items() if name not in TOO_COMPLEX}
+    assert new == {}, f"complexity above {COMPLEXITY}: divide these functions"
+    assert TOO_COMPLEX - found.keys() == set(), "these are mended: take them off TOO_COMPLEX"
+
+
+def test_complexity_counts_decisions() -> None:
+    source = "def f(a):\n if a and a or a:\n  return [x for x in a if x]\n for b in a: pass\n"
+    (function,) = ast.parse(source).body
+    assert complexity(function) == 1 + 1 + 2 + 2 + 1
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in source_files()}
+    long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > LINES}
+    assert long == {}, f"more than {LINES} lines: such a file holds two ideas"
+
+
+def test_no_folder_of_the_software_has_too_many_files() -> None:
+    counts = Counter(path.parent for path in modules("sw"))
+    full = {str(folder.relative_to(ROOT)): n for folder, n in counts.items()}
+    assert {f: n for f, n in full.items() if n > FILES_IN_A_FOLDER} == {}
