@@ -149,22 +149,23 @@ def test_illegal_opcode_is_refused_by_disasm_and_golden(tmp_path):
     [
         ("x", "--input x: must be of the form name=file.npy"),
         ("z={good}", "input z: is no input of this program; its inputs are x"),
-        ("x={short}", "input x: int8[3] given, the program takes int8[64]"),
-        ("x={wide}", "input x: int32[64] given, the program takes int8[64]"),
+        ("x={short}", "input x: {short}: shape [3]; the program's input x is [64]"),
+        ("x={wide}", "input x: {wide}: value -129 at [0]; the program's input x is int8"),
     ],
 )
 def test_bad_inputs_of_exec(image_file, tmp_path, item, message):
     np.save(tmp_path / "good.npy", np.zeros(64, np.int8))
     np.save(tmp_path / "short.npy", np.zeros(3, np.int8))
-    np.save(tmp_path / "wide.npy", np.zeros(64, np.int32))
-    item = item.format(**{n: tmp_path / f"{n}.npy" for n in ("good", "short", "wide")})
+    np.save(tmp_path / "wide.npy", np.full(64, -129, np.int32))
+    files = {n: tmp_path / f"{n}.npy" for n in ("good", "short", "wide")}
+    item, message = item.format(**files), message.format(**files)
     assert refused("exec", image_file, "--device", "golden", "--input", item) == message
 
 
 def test_input_that_is_no_npy_file(image_file, tmp_path):
     (tmp_path / "x.npy").write_text("hello")
     message = refused("exec", image_file, "--input", f"x={tmp_path / 'x.npy'}")
-    assert message.startswith(f"input x: {tmp_path / 'x.npy'} is no readable .npy file: ")
+    assert message.startswith(f"input x: {tmp_path / 'x.npy'}: no readable .npy file: ")
 
 
 def test_json_that_cannot_be_written(image_file, tmp_path):

@@ -13,8 +13,9 @@ from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.measure.tosa_runs import compile_tosa, read_inputs, run_tosa
+from sw.runtime.arrays import ArrayFileError
 from sw.runtime.golden import GoldenDevice
-from sw.runtime.session import DeviceOptions, OptionError, run_image
+from sw.runtime.session import DeviceOptions, run_image
 
 
 def _graph() -> Graph:
@@ -75,13 +76,13 @@ def test_inputs_without_a_file_are_random_and_repeatable(folder: Path) -> None:
     ("array", "message"),
     [
         (np.zeros((1, 3, 4), np.int8), "shape [1, 3, 4]; input x is [1, 3, 4, 5]"),
-        (np.full((1, 3, 4, 5), 200), "values 200…200; input x is int8"),
+        (np.full((1, 3, 4, 5), 200), "value 200 at [0, 0, 0, 0]; input x is int8"),
         (np.zeros((1, 3, 4, 5)), "holds float64; input x takes whole numbers of type int8"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(folder: Path, array: np.ndarray, message: str) -> None:
     np.save(folder / "wrong.npy", array)
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(ArrayFileError) as caught:
         run_tosa(
             folder / "two.tosa",
             [folder / "wrong.npy"],

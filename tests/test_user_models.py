@@ -16,6 +16,7 @@ from sw.compiler.errors import CompileError
 from sw.measure.model_runs import run_model
 from sw.models.catalog import ModelError, get_model
 from sw.models.user import UserModelError
+from sw.runtime.arrays import ArrayFileError
 from sw.runtime.golden import GoldenDevice
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
@@ -153,8 +154,16 @@ REFUSED = {
     "garbage": ("garbage.pt2", "", "garbage.pt2: no program of torch.export.save: "),
     "no array": ("plain.py:make", "garbage.pt2", "no readable .npy file"),
     "no samples": ("plain.py:make", "scalar.npy", "shape [] has no samples"),
-    "texts": ("plain.py:make", "texts.npy", "holds <U1; one array of numbers is needed"),
-    "not finite": ("plain.py:make", "nan.npy", "1 of 8 values are NaN or infinite"),
+    "texts": (
+        "plain.py:make",
+        "texts.npy",
+        "holds elements of type <U1; one array of numbers is needed",
+    ),
+    "not finite": (
+        "plain.py:make",
+        "nan.npy",
+        "nan.npy: value nan at [0, 3]; it takes finite numbers",
+    ),
 }
 ARRAYS = {
     "scalar.npy": np.float32(1),
@@ -177,7 +186,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_wrong_is_said(case: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, data, message = REFUSED[case]
     monkeypatch.chdir(folder)
-    with pytest.raises((UserModelError, CompileError)) as caught:
+    with pytest.raises((UserModelError, ArrayFileError, CompileError)) as caught:
         get_model(name, (Path(data),) if data else ())
     assert message in str(caught.value)
 

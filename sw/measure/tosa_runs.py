@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from spec.program import Image, Port
 from sw.compiler import compile_graph
 from sw.compiler.tosa.file import load_tosa
+from sw.runtime.arrays import load_as
 from sw.runtime.report import Report
 from sw.runtime.session import (
     Arrays,
@@ -81,29 +81,5 @@ def read_inputs(image: Image, files: Sequence[Path], seed: int) -> Arrays:
 
 
 def _read(file: Path, port: Port) -> NDArray[Any]:
-    """Whole numbers of any type as the port's, if all values fit."""
     where = f"--input {file}"
-    try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise OptionError(f"{where}: no readable .npy file: {error}") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biu":
-        what = array.dtype if isinstance(array, np.ndarray) else "several arrays"
-        raise OptionError(
-            f"{where}: holds {what}; input {port.name} takes whole numbers of type {port.dtype}"
-        )
-    if array.shape != port.shape:
-        raise OptionError(
-            f"{where}: shape {list(array.shape)}; input {port.name} is {list(port.shape)}"
-        )
-    low, high = (0, 1) if port.dtype == "bool" else _limits(port.dtype)
-    if array.min() < low or array.max() > high:
-        raise OptionError(
-            f"{where}: values {array.min()}…{array.max()}; input {port.name} is {port.dtype}"
-        )
-    return array.astype(port.dtype)
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    limits = np.iinfo(dtype)
-    return int(limits.min), int(limits.max)
+    return load_as(file, port.dtype, port.shape, where=where, takes=f"input {port.name}")

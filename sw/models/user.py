@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.errors import SystolaError
+from sw.runtime.arrays import load_as
 
 if TYPE_CHECKING:
     from sw.models.build import Built
@@ -172,16 +173,10 @@ def read_inputs(
 
 
 def _read(file: Path, option: str) -> Float:
-    try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UserModelError(f"{option} {file}: no readable .npy file: {error}") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        what = array.dtype if isinstance(array, np.ndarray) else "several arrays"
-        raise UserModelError(f"{option} {file}: holds {what}; one array of numbers is needed")
+    array = load_as(file, "float32", where=f"{option} {file}")
     if array.ndim == 0 or not len(array):
         raise UserModelError(f"{option} {file}: shape {list(array.shape)} has no samples")
-    return np.ascontiguousarray(array, np.float32)
+    return np.asarray(array, np.float32)
 
 
 def _examples(name: str, given: Any) -> tuple[Float, ...]:

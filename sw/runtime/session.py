@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.program import Image
+from sw.runtime.arrays import load_array, load_as
 from sw.runtime.report import Comparison, Report, compare
 
 if TYPE_CHECKING:
@@ -195,11 +196,15 @@ def _shape_text(image: Image) -> str:
 def load_inputs(image: Image, files: Mapping[str, Path], seed: int) -> Arrays:
     """Inputs from `.npy` files by port name; ports without a file get random values."""
     arrays = random_inputs(image, seed)
+    ports = {port.name: port for port in image.inputs}
     for name, path in files.items():
-        try:
-            arrays[name] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise OptionError(f"input {name}: {path} is no readable .npy file: {error}") from None
+        where = f"input {name}: {path}"
+        if name in ports:
+            port = ports[name]
+            takes = f"the program's input {name}"
+            arrays[name] = load_as(path, port.dtype, port.shape, where=where, takes=takes)
+        else:
+            arrays[name] = load_array(path, where)  # check_inputs says which names there are
     return arrays
 
 
