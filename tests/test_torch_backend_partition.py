@@ -2,10 +2,12 @@
 
 import operator
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import Graph, GraphModule
+from torch_backend_helpers import compiled, report
 
 from sw.torch_backend.extract import assemble, extract
 from sw.torch_backend.partition import partition
@@ -66,3 +68,35 @@ def test_random_graphs_compute_the_same_in_the_fewest_parts(drawn):
     inputs = torch.randn(count, dtype=torch.float64).unbind()
     for got, exact in zip(whole(*inputs), module(*inputs)):
         assert torch.equal(got, exact) or bool(got.isnan() & exact.isnan())
+
+
+FILLS = {
+    "zeros_like": torch.zeros_like,
+    "ones_like": torch.ones_like,
+    "full_like": lambda y: torch.full_like(y, 3.0),
+    "new_zeros": lambda y: y.new_zeros(4, 8),
+    "new_ones": lambda y: y.new_ones(4, 8),
+    "new_full": lambda y: y.new_full((4, 8), 2.0),
+    "empty_like": lambda y: torch.empty_like(y).fill_(2.0),
+    "integers": lambda y: torch.ones_like(y, dtype=torch.int64),
+    "transposed": lambda y: torch.ones_like(y.transpose(0, 1)).transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+@torch.no_grad()
+def test_constants_that_take_their_shape_from_a_value_of_the_npu(name):
+    layer, fill = torch.nn.Linear(8, 8), FILLS[name]
+
+    def forward(x):
+        y = layer(x).relu()
+        # The constant is read on the CPU (by an operator without a rule), and after the NPU.
+        return y, torch.cumprod(fill(y) + 1, 1), fill(y)
+
+    fast = compiled(forward)
+    x = torch.randn(4, 8)
+    got, exact = fast(x), forward(x)
+    for a, b in zip(got[1:], exact[1:]):
+        assert torch.equal(a, b) and a.dtype == b.dtype and a.stride() == b.stride()
+    totals = report(fast)["totals"]
+    assert totals["eager_calls"] == 0 and totals["npu_nodes"] == 2

@@ -5,6 +5,7 @@ from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.calibrate import fixed_nodes
 from sw.compiler.frontend.operator_sets import aten
+from sw.torch_backend.filled import without_shape_operands
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -14,6 +15,7 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 
 def simplify(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
+    without_shape_operands(module)
     fixed = fixed_nodes(module)
     masks: dict[Node, Node] = {}
     for node in list(module.graph.nodes):
