@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule
 
 from sw.runtime.session import OptionError
-from sw.torch_backend.graph import CompiledGraph
+from sw.torch_backend.graph import CompiledGraph, first_line
 from sw.torch_backend.options import parse_options
 from sw.torch_backend.report import CompileReport, Ledger, make_report
 
@@ -39,7 +39,8 @@ def systola(
     """
     parsed = parse_options(options, mode)
     book = ledger()
-    graph = CompiledGraph(module, examples, parsed, options, book.count)
+    kept = book.families.of(module, first_line(module), options)
+    graph = CompiledGraph(module, examples, parsed, options, book.count, kept)
     book.add(graph)
     if parsed.report is not None:
         graph.after = functools.partial(_write, parsed.report, _Clock.of(parsed.report))

@@ -46,7 +46,7 @@ def _fill_value(node: Node) -> Any:
         at = _GIVEN[node.target]
         value = node.args[at] if len(node.args) > at else node.kwargs.get("fill_value")
         return None if isinstance(value, Node) else value
-    return _VALUES.get(node.target)  # type: ignore[arg-type]
+    return _VALUES.get(node.target)
 
 
 def _replace(module: GraphModule, node: Node, value: Any, like: torch.Tensor) -> None:

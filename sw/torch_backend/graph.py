@@ -18,6 +18,7 @@ from sw.torch_backend.bind import (
     signature,
     version,
 )
+from sw.torch_backend.kept import Kept
 from sw.torch_backend.options import Options
 from sw.torch_backend.variant import NotCompiledError, Variant
 
@@ -29,8 +30,9 @@ class CompiledGraph:
     """What Dynamo calls in place of `module`. Compiles at the first call with real tensors."""
 
     def __init__(self, module: GraphModule, examples: Sequence[Any], options: Options,
-                 given: Any, number: int) -> None:  # fmt: skip
+                 given: Any, number: int, kept: Kept) -> None:  # fmt: skip
         self.module, self.options, self.given, self.number = module, options, given, number
+        self._kept = kept
         self._signature = signature(module, examples)
         self._variable: set[int] = set()
         self._variants: OrderedDict[Key, Variant | str] = OrderedDict()
@@ -38,7 +40,7 @@ class CompiledGraph:
         self._released: list[Variant] = []
         self._updates = 0
         self._owners: list[weakref.ref[torch.Tensor]] = []
-        self.calls = 0
+        self.calls = self.given_up = 0
         self.eager: dict[str, int] = {}
         self.notes: list[str] = []
         self.after: Callable[[], None] = lambda: None
@@ -49,9 +51,14 @@ class CompiledGraph:
         return [*self._released, *(v for v in self._variants.values() if isinstance(v, Variant))]
 
     @property
+    def kept(self) -> int:
+        """How many compiled variants are ready to run."""
+        return sum(isinstance(v, Variant) for v in self._variants.values())
+
+    @property
     def place(self) -> str:
         """The first line of the model that the graph has."""
-        return next(filter(None, (source_line(n) for n in self.module.graph.nodes)), "")
+        return first_line(self.module)
 
     def belongs_to(self, tensors: Iterable[torch.Tensor]) -> bool:
         """Whether it has run with any of these parameters, or has none itself."""
@@ -113,13 +120,12 @@ class CompiledGraph:
         if key in self._variants and self._versions[key] != versions:
             self._updates += 1
             self.notes.append("parameters were changed in place: quantized again")
-            self._drop(key)
+            self.drop(key)
         if key not in self._variants:
             self._variants[key] = self._compile(args, inputs)
             self._versions[key] = versions
             self._owners += [weakref.ref(p) for p in parameters]
-            while len(self._variants) > self.options.variants:
-                self._drop(next(iter(self._variants)))
+        self._kept.use(self, key, self.options.variants)
         self._variants.move_to_end(key)
         return self._variants[key]
 
@@ -157,15 +163,22 @@ class CompiledGraph:
         if positions:
             self._variable |= positions
             for key in list(self._variants):
-                self._drop(key)
+                self.drop(key)
 
-    def _drop(self, key: Key) -> None:
+    def drop(self, key: Key) -> None:
         """Give a variant up; its figures stay."""
         variant = self._variants.pop(key)
         del self._versions[key]
+        self._kept.forget(self, key)
         if isinstance(variant, Variant):
             variant.release()
             self._released.append(variant)
+            self.given_up += 1
+
+
+def first_line(module: GraphModule) -> str:
+    """The first line of the user's model that a graph has, '' if there is none."""
+    return next(filter(None, (source_line(n) for n in module.graph.nodes)), "")
 
 
 def _like(tensors: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:

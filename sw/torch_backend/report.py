@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sw.torch_backend.graph import CompiledGraph
+from sw.torch_backend.kept import Families
 from sw.torch_backend.part import Part
 from sw.torch_backend.variant import Variant
 
@@ -84,6 +85,8 @@ def _graph(graph: CompiledGraph) -> dict[str, Any]:
         "calls": graph.calls,
         "eager": dict(graph.eager),
         "notes": list(graph.notes),
+        "kept": graph.kept,
+        "given_up": graph.given_up,
         "variants": [_variant(v) for v in graph.variants],
     }
 
@@ -182,6 +185,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._graphs: list[weakref.ref[CompiledGraph]] = []
+        self.families = Families()
         self.count = 0
 
     def add(self, graph: CompiledGraph) -> None:
