@@ -116,6 +116,14 @@ format: venv ## Let ruff format and mend what it can
 docs: venv ## Regenerate docs/isa.md, docs/registers.md and docs/operators.md
 	@$(PY) -m sw.measure.pages.reference
 
+.PHONY: wheel
+wheel: venv ## Build the wheel: build/wheel/*.whl
+	@$(PY) tools/wheel.py
+
+.PHONY: wheel-check
+wheel-check: venv ## Build the wheel and run a kernel with it outside this folder: FULL=1 installs every dependency
+	@$(PY) tools/wheel.py --check $(if $(filter-out 0,$(FULL)),--full)
+
 .PHONY: doctor
 doctor: venv ## Check the environment and say how to mend it
 	@$(SYSTOLA) doctor
