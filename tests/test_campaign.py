@@ -103,6 +103,40 @@ entries:
     ("text", "message"),
     [
         ("- 1", "must be a mapping of keys to values"),
+        ("", "must be a mapping of keys to values"),
+        ("description: 2024-13-45\nentries: []", "mine.yaml: a value that cannot be read: month"),
+        ("limit_s: !!int 'abc'", "mine.yaml, line 1: tag tag:yaml.org,2002:int: tags are not"),
+        ("limit_s: !!python/object:os.system {}", "tags are not supported"),
+        ("entries: " + "[" * 20_000, "mine.yaml, line 1: more than 32 levels deep"),
+        ("entries: " + "{a: " * 20_000, "mine.yaml, line 1: more than 32 levels deep"),
+        ("limit_s: " + "9" * 5000, "mine.yaml: a value that cannot be read: Exceeds the limit"),
+        ("limit_s: 1" + "0" * 400, "limit_s 1000"),
+        ("limit_s: .inf\nentries: []", "limit_s inf: must be a number from 0"),
+        ("limit_s: .nan\nentries: []", "limit_s nan: must be a number from 0"),
+        ("a: &a [1]\nb: *a", "mine.yaml, line 1: anchors and aliases are not supported"),
+        ("a: 1\na: 2", "mine.yaml, line 2: key 'a' is given twice"),
+        ("1: 2", "mine.yaml, line 1: key '1': must be a text"),
+        ("? [a]\n: 1", "must be a text"),
+        ("on: 1", "mine.yaml, line 1: key 'on': must be a text"),
+        ("entries: 1\x00", "no YAML: "),
+        ("x" * 2**20 + ": 1", "mine.yaml: more than 1,048,576 bytes: no file of this kind"),
+        (
+            "entries: [{configs: [tiny], workloads: [add], seeds: 1000000000}]",
+            "mine.yaml: entries[0]: seeds 1000000000: at most 20,000",
+        ),
+        (
+            "entries: [{configs: [tiny], workloads: [add], seeds: 20000, devices: [golden, rtl]}]",
+            "mine.yaml: entries[0]: more than 20,000 runs",
+        ),
+        (
+            "entries: [{configs: [tiny], random: 1000000000}]",
+            "mine.yaml: entries[0]: random 1000000000: at most 20,000",
+        ),
+        (
+            "entries: [{configs: [tiny], workloads: [add], seeds: １２}]",
+            "seeds '１２': must be a lis",
+        ),
+        ("entries: [{configs: [tiny], workloads: ['add:h=８']}]", "h='８' is not a whole number"),
         ("entries: [", "no YAML: "),
         ("entries: []", "mine.yaml: entries []: must be a list that is not empty"),
         ("entries: [{configs: [tiny], workloads: [add], size: 3}]", "'size': no such key; keys"),
@@ -126,6 +160,15 @@ def test_a_suite_that_is_wrong_says_where(tmp_path: Path, text: str, message: st
     with pytest.raises(Exception) as error:
         load_suite(suite(tmp_path, text))
     assert message in str(error.value)
+
+
+def test_a_suite_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(b"description: \xff\xfe")
+    with pytest.raises(CampaignError, match=r"mine\.yaml: cannot read: no UTF-8 text: "):
+        load_suite(path)
+    with pytest.raises(CampaignError, match="cannot read: it is no file"):
+        load_suite(tmp_path)
 
 
 def test_an_unknown_suite_lists_the_known_ones() -> None:

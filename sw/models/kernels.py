@@ -7,6 +7,7 @@ Multipliers are chosen from the reduction length so that outputs spread over int
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -165,10 +166,9 @@ def _example(spec: _Kernel) -> str:
 
 
 def _whole(key: str, value: str, text: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise KernelError(f"shape {text!r}: {key}={value!r} is not a whole number") from None
+    if not re.fullmatch(r"-?[0-9]{1,18}", value.strip()):
+        raise KernelError(f"shape {text!r}: {key}={value!r} is not a whole number")
+    return int(value)
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:

@@ -27,13 +27,15 @@ import numpy as np
 from spec.config import NpuConfig, parse_settings, preset
 from sw.measure.campaign.task import CampaignError, Kind, Task
 from sw.measure.campaign.workloads import check_workloads, kernel_text
-from sw.measure.campaign.yamlfile import Node, read_yaml
+from sw.measure.campaign.yamlfile import Node, read_yaml, shown
 from sw.measure.targets import model_names
 from sw.models.random_kernels import random_case
 from sw.runtime.session import DEVICES
 
 SUITES = Path(__file__).with_name("suites")
 LIMIT_S, BUILD_LIMIT_S = 600.0, 1800.0
+MOST_RUNS = 20_000
+"""Runs of a plan. More is a slip of the pen: the shortest takes a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,10 @@ def load_suite(name: str, *, only: str = "", limit_s: float | None = None) -> Pl
     default = root.number("limit_s", LIMIT_S)
     runs: list[Task] = []
     for entry in root.nodes("entries"):
-        runs += _entry(entry, default)
+        for task in _entry(entry, default):
+            if len(runs) == MOST_RUNS:
+                raise entry.error(f"more than {MOST_RUNS:,} runs; each takes seconds")
+            runs.append(task)
     runs = [t for t in unique(runs) if only in t.title]
     if limit_s is not None:
         runs = [_limited(t, limit_s) for t in runs]
@@ -123,7 +128,7 @@ def _entry(entry: Node, default_limit: float) -> Iterator[Task]:
             raise entry.error(f"device {device!r}: must be one of {', '.join(DEVICES)}")
     fixed = [*check_workloads(entry.texts("workloads"))] if entry.has("workloads") else []
     fixed += _networks(entry)
-    count, programs = entry.whole("random", 0), entry.whole("programs", 0)
+    count, programs = entry.whole("random", 0, MOST_RUNS), entry.whole("programs", 0, MOST_RUNS)
     if not (fixed or count or programs):
         raise entry.error("has no workloads, networks, random or programs")
     for config in [config_of(text) for text in entry.texts("configs")]:
@@ -166,7 +171,7 @@ def _random(config: NpuConfig, seed: int, count: int) -> list[str]:
 
 def _seeds(entry: Node) -> list[int]:
     if not entry.has("seeds") or isinstance(entry.value("seeds"), int):
-        return list(range(entry.whole("seeds", 1)))
+        return list(range(entry.whole("seeds", 1, MOST_RUNS)))
     return entry.wholes("seeds")
 
 
@@ -187,7 +192,9 @@ def memory_of(node: Node, rng: np.random.Generator) -> dict[str, Any]:
             "stall": round(float(rng.uniform(0, 0.5)), 3) if rng.random() < 0.7 else 0.0,
         }
     if not isinstance(node.plain, Mapping):
-        raise node.error(f"{node.plain!r}: must be random or like {{latency: 100, stall: 0.3}}")
+        raise node.error(
+            f"{shown(node.plain)}: must be random or like {{latency: 100, stall: 0.3}}"
+        )
     node.keys("latency", "stall")
     latency, stall = node.whole("latency", 100), node.number("stall", 0.0)
     if latency < 1 or not 0 <= stall <= 0.95:

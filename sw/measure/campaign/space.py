@@ -24,7 +24,7 @@ from spec.config import ConfigError, NpuConfig, preset
 from sw.measure.campaign.plan import BUILD_LIMIT_S, Plan, build_task, memory_of, unique, with_build
 from sw.measure.campaign.task import CampaignError, Kind, Task
 from sw.measure.campaign.workloads import check_workloads
-from sw.measure.campaign.yamlfile import Node, read_yaml
+from sw.measure.campaign.yamlfile import Node, read_yaml, shown
 
 MOST_POINTS = 4096
 """More is a slip of the pen: each point costs minutes."""
@@ -88,7 +88,7 @@ def points(root: Node) -> list[Point]:
     base = root.text("base", "default")
     axes = root.child("axes") if root.has("axes") else Node({}, root.place)
     if not isinstance(axes.plain, Mapping):
-        raise axes.error(f"{axes.plain!r}: must map fields to lists of values")
+        raise axes.error(f"{shown(axes.plain)}: must map fields to lists of values")
     values = {name: [_value(n, name) for n in axes.nodes(name)] for name in axes.plain}
     count = math.prod(map(len, values.values()))
     if count > MOST_POINTS:
@@ -97,6 +97,8 @@ def points(root: Node) -> list[Point]:
         dict(zip(values, combination, strict=True)) for combination in product(*values.values())
     ]
     found = [_point(root, base, changes) for changes in grid] if values else []
+    if root.has("points") and len(root.nodes("points")) > MOST_POINTS:
+        raise root.error(f"more than {MOST_POINTS:,} points; each one costs minutes")
     for node in root.nodes("points") if root.has("points") else []:
         node.keys("base", *_FIELDS)
         changes = {name: _value(node.child(name), name) for name in node.plain if name != "base"}
@@ -126,5 +128,5 @@ def _value(node: Node, name: str) -> Any:
         )
     if type(node.plain) is not _FIELDS[name]:
         kind = "true or false" if _FIELDS[name] is bool else "a whole number"
-        raise node.error(f"{node.plain!r}: {name} must be {kind}")
+        raise node.error(f"{shown(node.plain)}: {name} must be {kind}")
     return node.plain
