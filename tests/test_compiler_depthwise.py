@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from spec import PRESETS, preset
 from spec.isa import DType
 from sw.compiler.errors import CompileError, GraphError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.depthwise.geometry import inputs_of, passes, units
-from sw.compiler.kernels.depthwise.plan import boxes, plan_depthwise
+from sw.compiler.kernels.depthwise.plan import plan_depthwise
+from sw.compiler.kernels.depthwise.tiles import boxes
 from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue
 from sw.compiler.kernels.views import dense
-from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Graph
 
 
@@ -89,16 +90,16 @@ def test_every_output_and_tap_is_computed_once(
     stride: tuple[int, int],
     taps: int,
     held: frozenset[str],
-    rowwise: bool,
+    row_order: bool,
 ) -> None:
     config = replace(preset(name), taps=taps)
     layer = _layer(shape, kernel, stride)
-    room = Room(config.spad_bytes, held, rowwise=rowwise)
-    plan = plan_depthwise(layer, config, room)
-    assert plan.spad_bytes <= room.spad_bytes
+    budget = MemoryBudget(config.spad_bytes, held, row_order=row_order)
+    plan = plan_depthwise(layer, config, budget)
+    assert plan.spad_bytes <= budget.spad_bytes
     done = np.zeros(layer.output.shape, np.int64)
     rows = [(box.batch, box.y0) for box in boxes(layer, plan)]
-    assert not rowwise or rows == sorted(rows)
+    assert not row_order or rows == sorted(rows)
     for box in boxes(layer, plan):
         assert box.elements <= plan.out_bytes or "y" in held
         assert inputs_of(layer, box).elements <= plan.act_bytes or "x" in held
@@ -124,7 +125,7 @@ def test_every_output_and_tap_is_computed_once(
 )
 def test_estimates_are_near_the_engines_work(size: int, channels: int, stride: int) -> None:
     layer = _layer((1, size, size, channels), (3, 3), (stride, stride))
-    plan = plan_depthwise(layer, preset("default"), Room.whole(preset("default")))
+    plan = plan_depthwise(layer, preset("default"), MemoryBudget.whole(preset("default")))
     work = (size // stride) ** 2 * channels // 16 * 3 * stride
     assert work <= plan.cycles <= 1.02 * work + 1500
 
@@ -133,7 +134,7 @@ def test_kernel_that_fits_nowhere_is_an_error_with_a_hint() -> None:
     layer = _layer((1, 200, 200, 4), (180, 180), (1, 1))
     config = preset("tiny").with_settings({"spad_kib": "4"})
     with pytest.raises(CompileError, match="no tile of this layer fits in 4096 bytes"):
-        plan_depthwise(layer, config, Room.whole(config))
+        plan_depthwise(layer, config, MemoryBudget.whole(config))
 
 
 @st.composite

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from spec.config import preset
 from spec.isa import DType
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.depthwise.plan import plan_depthwise
 from sw.compiler.kernels.layers import DepthwiseLayer, Epilogue
 from sw.compiler.kernels.views import dense
-from sw.compiler.lower.split import Axis, pieces
-from sw.compiler.placement.residency import Room
+from sw.compiler.kernels.windows import WindowAxis, pieces
 from sw.compiler.tosa.graph import Graph
 
 
@@ -117,7 +117,7 @@ def test_pools_at_the_limits_are_exact(
 def test_pieces_of_an_axis_read_what_the_whole_reads(
     size: int, kernel: int, stride: int, dilation: int, pad: int, out: int
 ) -> None:
-    axis = Axis(size=size, out=out, kernel=kernel, stride=stride, dilation=dilation, pad=pad)
+    axis = WindowAxis(size=size, out=out, kernel=kernel, stride=stride, dilation=dilation, pad=pad)
     covered = []
     for part in pieces(axis):
         covered += range(part.o0, part.o1)
@@ -166,4 +166,4 @@ def test_tiles_of_a_tall_depthwise_layer_have_many_rows() -> None:
         dilation=(7, 1),
     )
     tiny = preset("tiny")
-    assert plan_depthwise(layer, tiny, Room.whole(tiny)).th >= 64
+    assert plan_depthwise(layer, tiny, MemoryBudget.whole(tiny)).th >= 64

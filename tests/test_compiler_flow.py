@@ -42,20 +42,20 @@ def overlap(done: Compilation, first: int, second: int) -> float:
 
 def test_pool_follows_the_convolution_before_it() -> None:
     done = run_stages(pooled(112, 64), preset("default"))
-    assert done.residency.rooms[1].rowwise
+    assert done.residency.budgets[1].row_order
     assert overlap(done, 0, 1) > 0.5
 
 
 def test_depthwise_layer_follows_the_expansion_before_it() -> None:
     done = run_stages(expanded(112, 16, 96), preset("default"))
-    assert [room.rowwise for room in done.residency.rooms][:2] == [False, True]
+    assert [budget.row_order for budget in done.residency.budgets][:2] == [False, True]
     assert overlap(done, 0, 1) > 0.5
 
 
 def test_neighbours_that_flow_lie_side_by_side() -> None:
     done = run_stages(expanded(112, 16, 96), preset("default"))
     for layer in (0, 1):
-        assert done.plans[layer].spad_bytes <= done.residency.rooms[layer].spad_bytes // 3
+        assert done.plans[layer].spad_bytes <= done.residency.budgets[layer].spad_bytes // 3
     spans = [
         [
             (b.address, b.address + b.size)
@@ -75,5 +75,5 @@ def test_flowing_layers_are_exact(graph: Graph, config: str) -> None:
 
 def test_what_fits_on_chip_does_not_flow() -> None:
     done = run_stages(expanded(14, 16, 96), preset("default"))
-    assert not any(room.rowwise for room in done.residency.rooms)
-    assert all(room.parts == 1 for room in done.residency.rooms)
+    assert not any(budget.row_order for budget in done.residency.budgets)
+    assert all(budget.overlap.parts == 1 for budget in done.residency.budgets)

@@ -42,7 +42,7 @@ def names(c: Compilation) -> list[str]:
 def test_a_product_is_computed_beside_a_chain_that_does_not_need_it() -> None:
     c = run_stages(mixture(128, 256), preset("default"))
     assert names(c) == ["ConvLayer", "ConvLayer", "MapLayer", "ConvLayer"]
-    assert [room.parts for room in c.residency.rooms] == [1, 2, 2, 1]
+    assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 2, 2, 1]
     # They really mix: nodes of the product lie between those of the chain, on other engines.
     layers = [node.layer for node in c.draft.nodes]
     first, last = layers.index(2), len(layers) - 1 - layers[::-1].index(2)
@@ -61,13 +61,13 @@ def test_a_product_that_comes_earlier_is_put_behind_the_chain() -> None:
     c = run_stages(g, preset("default"))
     assert names(c) == ["ConvLayer", "MapLayer", "ConvLayer"]
     assert c.layers.layers[2].output.tensor == v
-    assert [room.parts for room in c.residency.rooms] == [1, 2, 2]
+    assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 2, 2]
     assert_compiles_exactly(g, preset("default"), random_inputs(g))
 
 
 def test_a_short_chain_leaves_the_order_alone() -> None:
     c = run_stages(mixture(16, 32), preset("default"))
-    assert [room.parts for room in c.residency.rooms] == [1] * len(c.layers.layers)
+    assert [budget.overlap.parts for budget in c.residency.budgets] == [1] * len(c.layers.layers)
 
 
 @pytest.mark.parametrize("config", list(PRESETS))
@@ -84,4 +84,4 @@ def test_a_chain_and_a_product_that_needs_it_stay_apart() -> None:
     g.outputs = [linear(g, y, 64, 1)]
     c = run_stages(g, preset("default"))
     assert isinstance(c.layers.layers[0], MapLayer) and isinstance(c.layers.layers[1], ConvLayer)
-    assert [room.parts for room in c.residency.rooms] == [1, 1]
+    assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 1]

@@ -17,12 +17,13 @@ from spec import preset
 from spec.isa import DType, Opcode
 from sw.compiler import CompileError, compile_graph, stage_names
 from sw.compiler.errors import LegalityError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.layers import ConvLayer, MoveLayer, PoolLayer
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
-from sw.compiler.placement.residency import Residency, Room
+from sw.compiler.placement.residency import Residency
 from sw.compiler.program.allocate import allocate_on_chip, check_on_chip
 from sw.compiler.program.draft import Buffer, Draft, Place, iterations
 from sw.compiler.program.sync import _Assignment
@@ -141,7 +142,7 @@ def test_temporaries_share_memory_when_their_lives_do_not_overlap() -> None:
 def test_ring_keeps_buffers_of_a_layer_apart(layers: list[list[int]]) -> None:
     config = preset("tiny")
     draft = Draft()
-    residency = Residency(rooms=[Room.whole(config)] * len(layers))
+    residency = Residency(budgets=[MemoryBudget.whole(config)] * len(layers))
     for index, sizes in enumerate(layers):
         for i, size in enumerate(sizes):
             draft.buffer(f"b{i}", Place.SPAD, 4 * size, index)

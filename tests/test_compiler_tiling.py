@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from spec import PRESETS, preset
 from spec.isa import DType
 from sw.compiler.errors import CompileError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.conv.geometry import geometry
 from sw.compiler.kernels.conv.plan import plan_conv
 from sw.compiler.kernels.conv.steps import Accumulators, steps
+from sw.compiler.kernels.elementwise.plan import elementwise_work, plan_elementwise
 from sw.compiler.kernels.layers import (
     ConvLayer,
     ElementwiseLayer,
@@ -21,10 +23,10 @@ from sw.compiler.kernels.layers import (
     Operand,
     PoolLayer,
 )
-from sw.compiler.kernels.move.move import move_tiles, plan_move
-from sw.compiler.kernels.pool.plan import boxes, input_box, plan_vector
+from sw.compiler.kernels.move.plan import move_tiles, plan_move
+from sw.compiler.kernels.pool.plan import plan_pool, pool_work
+from sw.compiler.kernels.vector.plan import boxes
 from sw.compiler.kernels.views import dense
-from sw.compiler.placement.residency import Room
 
 configs = st.sampled_from(list(PRESETS))
 sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 40, 65, 130])
@@ -64,7 +66,7 @@ def test_convolution_covers_output_and_reduction_once(
 ) -> None:
     config = preset(name)
     layer = _conv(n, h, w, c, oc, k, stride, k // 2)
-    plan = plan_conv(layer, config, Room.whole(config))
+    plan = plan_conv(layer, config, MemoryBudget.whole(config))
     geo = geometry(layer, plan.packing)
     assert plan.spad_bytes <= config.spad_bytes
     assert plan.th * plan.tw <= config.acc_half
@@ -107,12 +109,13 @@ def test_pool_boxes_cover_the_output_once(
         stride=(kernel, kernel),
         pad=(0, 0),
     )
-    plan = plan_vector(layer, config, Room.whole(config))
+    work = pool_work(layer)
+    plan = plan_pool(layer, config, MemoryBudget.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     seen = np.zeros(layer.output.shape, np.int64)
-    for box in boxes(layer, plan):
+    for box in boxes(work, plan):
         seen[box.batch, box.y0 : box.y1, box.x0 : box.x1, box.c0 : box.c1] += 1
-        assert input_box(layer, box, plan).elements <= plan.in_bytes[0]
+        assert work.reads(box).elements <= plan.in_bytes[0]
         assert box.elements <= plan.out_bytes
     assert (seen == 1).all()
 
@@ -130,11 +133,11 @@ def test_elementwise_boxes_cover_the_output_once(
         epilogue=Epilogue(dtype=DType.I8, low=-128, high=127, multiplier=many, shift=many),
         a=Operand(view=dense("x", dtype, (2, h, w, c)), dtype=DType.I8),
     )
-    plan = plan_vector(layer, config, Room.whole(config))
+    plan = plan_elementwise(layer, config, MemoryBudget.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     shape = (1, 1, 2 * h * w * c, 1) if plan.flat else layer.output.shape
     seen = np.zeros(shape, np.int64)
-    for box in boxes(layer, plan):
+    for box in boxes(elementwise_work(layer), plan):
         seen[box.batch, box.y0 : box.y1, box.x0 : box.x1, box.c0 : box.c1] += 1
         assert box.elements * layer.a.view.item <= plan.in_bytes[0]
     assert (seen == 1).all()
@@ -154,7 +157,7 @@ def test_move_tiles_cover_the_output_once(name: str, shape: tuple[int, int, int,
         source_shape=shape,
         source_strides=(1, 1, 1, 1),
     )
-    plan = plan_move(layer, config, Room.whole(config))
+    plan = plan_move(layer, config, MemoryBudget.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     seen = np.zeros(shape, np.int64)
     for tile in itertools.islice(move_tiles(layer, plan), 100_000):
@@ -170,7 +173,7 @@ def test_estimates_of_large_convolutions_are_near_the_floor(
     shape: tuple[int, int, int, int], limit: float
 ) -> None:
     (h, w, c, oc), config = shape, preset("default")
-    plan = plan_conv(_conv(1, h, w, c, oc, 3, 1, 1), config, Room.whole(config))
+    plan = plan_conv(_conv(1, h, w, c, oc, 3, 1, 1), config, MemoryBudget.whole(config))
     assert plan.cycles <= limit * h * w * c * oc * 9 / 256
 
 
@@ -184,7 +187,7 @@ def test_a_long_reduction_is_cut_rather_than_loaded_again_and_again(
     """The whole reduction fits, in tiles of few rows and one column block."""
     config, (rows, depth, columns) = preset(name), size
     layer = _conv(1, rows, 1, depth, columns, 1, 1, 0)
-    plan = plan_conv(layer, config, Room.whole(config))
+    plan = plan_conv(layer, config, MemoryBudget.whole(config))
     assert len(plan.parts) > 1
     assert plan.cycles < 1.005 * rows * depth * columns / config.pes
 
@@ -193,6 +196,6 @@ def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:
     layer = _conv(1, 9, 30000, 4, 4, 1, 1, 0)
     wide = _conv(1, 130, 130, 4, 4, 125, 1, 0)
     tiny = preset("tiny")
-    assert plan_conv(layer, tiny, Room.whole(tiny)).tw <= tiny.acc_half
+    assert plan_conv(layer, tiny, MemoryBudget.whole(tiny)).tw <= tiny.acc_half
     with pytest.raises(CompileError, match="no tile of this layer fits in 4096 bytes"):
-        plan_conv(wide, tiny, Room(4096))
+        plan_conv(wide, tiny, MemoryBudget(4096))

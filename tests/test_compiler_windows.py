@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import DType
+from sw.compiler.kernels.boxes import Tile
 from sw.compiler.kernels.conv import plan as tiling_conv
-from sw.compiler.kernels.conv.geometry import Packing, Tile, geometry, packings
+from sw.compiler.kernels.conv.geometry import Packing, geometry, packings
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.window_loads import window_moves
 from sw.compiler.kernels.layers import ConvLayer, Epilogue

@@ -14,14 +14,15 @@ from spec.config import NpuConfig
 from spec.isa import Instruction
 from spec.program import Image
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.layers import LayerProgram
+from sw.compiler.kernels.base import LayerProgram, Plan
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.schedule import schedule
-from sw.compiler.kernels.tiling import Plan, Planner, check_plans
+from sw.compiler.kernels.tiling import Planner, check_plans
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
-from sw.compiler.placement.flow import let_flow
-from sw.compiler.placement.overlap import delay_products, let_overlap
-from sw.compiler.placement.residency import Residency, Room, check_residency, choose
+from sw.compiler.placement.flow import stream_rows
+from sw.compiler.placement.overlap import move_products_behind, run_concurrently
+from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.program.allocate import (
     Peaks,
     allocate_dram,
@@ -87,7 +88,7 @@ def _passes(c: Compilation) -> None:
 def _lower(c: Compilation) -> None:
     c.layers = lower(c.graph, c.config, c.fold)
     if c.on_chip and not c.keep_all:
-        c.layers = delay_products(c.layers, c.config)
+        c.layers = move_products_behind(c.layers, c.config)
 
 
 def _check_layers(c: Compilation) -> None:
@@ -101,10 +102,10 @@ def _residency(c: Compilation) -> None:
     c.planner = Planner(c.config)
     if c.on_chip and not c.keep_all:
         c.residency = choose(c.layers, c.config, c.planner.cost)
-        let_flow(c.layers, c.residency, c.planner.cost)
-        let_overlap(c.layers, c.residency, c.config, c.planner.cost)
+        stream_rows(c.layers, c.residency, c.planner.cost)
+        run_concurrently(c.layers, c.residency, c.config, c.planner.cost)
     else:
-        c.residency = Residency(rooms=[Room.whole(c.config)] * len(c.layers.layers))
+        c.residency = Residency(budgets=[MemoryBudget.whole(c.config)] * len(c.layers.layers))
 
 
 def _check_residency(c: Compilation) -> None:
@@ -119,8 +120,8 @@ def _dump_residency(c: Compilation) -> str:
 
 
 def _tiling(c: Compilation) -> None:
-    pairs = zip(c.layers.layers, c.residency.rooms, strict=True)
-    c.plans = [c.planner.plan(layer, room) for layer, room in pairs]
+    pairs = zip(c.layers.layers, c.residency.budgets, strict=True)
+    c.plans = [c.planner.plan(layer, budget) for layer, budget in pairs]
 
 
 def _schedule(c: Compilation) -> None:
@@ -129,15 +130,15 @@ def _schedule(c: Compilation) -> None:
 
 
 def _allocate(c: Compilation) -> None:
-    rooms = c.residency.rooms
-    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, rooms=rooms, share=not c.keep_all)
+    budgets = c.residency.budgets
+    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, budgets=budgets, share=not c.keep_all)
     spad, params = allocate_on_chip(c.draft, c.residency, c.config)
     c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 
 
 def _interleave(c: Compilation) -> None:
     c.written = list(c.draft.nodes)
-    interleave(c.draft, c.residency.rooms, c.config)
+    interleave(c.draft, c.residency.budgets, c.config)
 
 
 def _synchronise(c: Compilation) -> None:
@@ -210,7 +211,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="tiling",
         run=_tiling,
-        check=lambda c: check_plans(c.layers.layers, c.plans, c.residency.rooms, c.config),
+        check=lambda c: check_plans(c.layers.layers, c.plans, c.residency.budgets, c.config),
         dump=lambda c: "".join(
             f"{layer.name}: {p}\n" for layer, p in zip(c.layers.layers, c.plans, strict=True)
         ),

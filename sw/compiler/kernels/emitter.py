@@ -1,34 +1,18 @@
-"""What the schedules of all layers share: resources, slots, nodes, parameters and tables."""
+"""What emitters of all layers share: rotating buffers, loads and stores, parameters, TABLE."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from spec.config import NpuConfig
 from spec.isa import Opcode, Space
-from sw.compiler.kernels.conv.geometry import Box, address
+from sw.compiler.kernels.boxes import Box, address
+from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.dma import Box as Dims
 from sw.compiler.kernels.dma import bounding, copies, load_box
-from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.operands import Epilogue
+from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.kernels.views import View
-from sw.compiler.program.constants import ConstantPool, pack_params
-from sw.compiler.program.draft import Access, Buffer, Draft, Node, Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """Draft, constants, tensors in memory, accumulator and table of the program being made."""
-
-    draft: Draft
-    constants: ConstantPool
-    tensors: dict[str, Buffer]
-    acc: Buffer
-    table: Buffer
-
-    def held(self, view: View) -> Buffer | None:
-        """The buffer of a tensor that lies on chip; None if it lies in memory."""
-        buffer = self.tensors[view.tensor]
-        return buffer if buffer.place is Place.SPAD else None
+from sw.compiler.program.draft import Access, Buffer, Node, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +61,16 @@ def touch(
 
 
 class LayerEmitter:
-    """Appends the nodes of layer number `index` to the draft."""
+    """Appends the nodes of one layer to the draft."""
 
-    def __init__(
-        self, name: str, epilogue: Epilogue, config: NpuConfig, res: Resources, index: int
-    ) -> None:
-        self.name, self.epilogue = name, epilogue
-        self.config, self.res, self.index = config, res, index
+    def __init__(self, name: str, context: EmitContext) -> None:
+        self.name, self.context, self.config = name, context, context.config
 
     def slots(self, what: str, place: Place, count: int, size: int) -> Slots:
         """`count` new buffers of `size` in rotation."""
-        draft = self.res.draft
+        draft = self.context.draft
         names = [f"{self.name}.{what}{i}" for i in range(count)]
-        return Slots([draft.buffer(name, place, size, self.index) for name in names])
+        return Slots([draft.buffer(name, place, size, self.context.index) for name in names])
 
     def node(
         self,
@@ -100,14 +81,16 @@ class LayerEmitter:
         note: str,
     ) -> None:
         """Append an instruction."""
-        node = Node(opcode=opcode, values=values, bases=bases, accesses=accesses, layer=self.index)
+        node = Node(
+            opcode=opcode, values=values, bases=bases, accesses=accesses, layer=self.context.index
+        )
         self.append(node, note)
 
     def append(self, node: Node, note: str) -> None:
         """Append a node that was made elsewhere."""
-        node.layer = self.index
+        node.layer = self.context.index
         node.note = f"{self.name}: {note}"
-        self.res.draft.nodes.append(node)
+        self.context.draft.nodes.append(node)
 
     def load_box(self, view: View, box: Box, slot: Buffer, note: str) -> None:
         """Load `box` of a tensor to the start of `slot`, pixel after pixel."""
@@ -118,7 +101,7 @@ class LayerEmitter:
             (box.cols, view.strides[2], pixel),
         ]
         run, loops = load_box(dims, pixel)
-        source = self.res.tensors[view.tensor]
+        source = self.context.tensors[view.tensor]
         stop = mem + bounding(loops, "mem", run)
         self.node(
             Opcode.LOAD,
@@ -131,43 +114,14 @@ class LayerEmitter:
             note,
         )
 
-    def load_params(self, o0: int, o1: int, slot: Buffer) -> None:
-        """Load the parameter entries of output channels o0…o1."""
-        if self.epilogue.params is not None:
-            self._load_packed(self.epilogue.params, o0, o1, slot)
-            return
-        data = pack_params(self.epilogue.param_passes, o0, o1, self.config)
-        entries = len(data) // self.config.param_entry_bytes
-        self._load_constant(data, Space.PARAM, slot, entries, f"params c{o0}")
-
-    def _load_packed(self, view: View, o0: int, o1: int, slot: Buffer) -> None:
-        """The same, of entries that lie in memory."""
-        cols, entry = self.config.cols, self.config.param_entry_bytes
-        assert o0 % cols == 0
-        mem, entries = view.offset + o0 // cols * entry, -(-(o1 - o0) // cols)
-        source = self.res.tensors[view.tensor]
-        self.load_run(source, mem, entries * entry, slot, entries, f"params c{o0}", Space.PARAM)
-
-    def load_table(self) -> None:
-        """Load the layer's TABLE, if one of its passes has one."""
-        for each in self.epilogue.passes:
-            if each.table is not None:
-                self.load_table_bytes(each.table.tobytes())
-
     def load_table_bytes(self, data: bytes) -> None:
         """Load a TABLE: 256 int8, or 513 int16."""
-        self._load_constant(data, Space.TABLE, self.res.table, len(data), "table")
+        self.load_constant(data, Space.TABLE, self.context.table, len(data), "table")
 
-    def table_reads(self, each: Epilogue | None = None) -> list[Access]:
-        """The access of a VECTOR to the TABLE, if its pass (the last one) has one."""
-        table = (each or self.epilogue).table
-        if table is None:
-            return []
-        return [Access(buffer=self.res.table, start=0, stop=table.nbytes, write=False)]
-
-    def _load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:
-        mem = self.res.constants.add(data)
-        self.load_run(self.res.constants.buffer, mem, len(data), slot, size, note, space)
+    def load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:
+        """Load a constant to the beginning of `slot`: `size` of its units."""
+        mem = self.context.constants.add(data)
+        self.load_run(self.context.constants.buffer, mem, len(data), slot, size, note, space)
 
     def load_run(
         self,
@@ -245,3 +199,41 @@ class LayerEmitter:
                 ],
                 note,
             )
+
+
+class EpilogueEmitter(LayerEmitter):
+    """The same for layers with an epilogue, which may have parameters and a TABLE."""
+
+    def __init__(self, name: str, epilogue: Epilogue, context: EmitContext) -> None:
+        super().__init__(name, context)
+        self.epilogue = epilogue
+
+    def load_params(self, o0: int, o1: int, slot: Buffer) -> None:
+        """Load the parameter entries of output channels o0…o1."""
+        if self.epilogue.params is not None:
+            self._load_packed(self.epilogue.params, o0, o1, slot)
+            return
+        data = pack_params(self.epilogue.param_passes, o0, o1, self.config)
+        entries = len(data) // self.config.param_entry_bytes
+        self.load_constant(data, Space.PARAM, slot, entries, f"params c{o0}")
+
+    def _load_packed(self, view: View, o0: int, o1: int, slot: Buffer) -> None:
+        """The same, of entries that lie in memory."""
+        cols, entry = self.config.cols, self.config.param_entry_bytes
+        assert o0 % cols == 0
+        mem, entries = view.offset + o0 // cols * entry, -(-(o1 - o0) // cols)
+        source = self.context.tensors[view.tensor]
+        self.load_run(source, mem, entries * entry, slot, entries, f"params c{o0}", Space.PARAM)
+
+    def load_table(self) -> None:
+        """Load the layer's TABLE, if one of its passes has one."""
+        for each in self.epilogue.passes:
+            if each.table is not None:
+                self.load_table_bytes(each.table.tobytes())
+
+    def table_reads(self, each: Epilogue | None = None) -> list[Access]:
+        """The access of a VECTOR to the TABLE, if its pass (the last one) has one."""
+        table = (each or self.epilogue).table
+        if table is None:
+            return []
+        return [Access(buffer=self.context.table, start=0, stop=table.nbytes, write=False)]

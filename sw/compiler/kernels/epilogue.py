@@ -3,7 +3,7 @@
 from typing import Any
 
 from spec.isa import Alu, DType, Scale, Space
-from sw.compiler.kernels.layers import Epilogue, Operand, Residual, RowFactor
+from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
 
 
 def accumulator_values(epilogue: Epilogue, residual: Residual | RowFactor | None) -> dict[str, Any]:

@@ -5,66 +5,55 @@ from collections.abc import Hashable, Sequence
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.conv.plan import ConvPlan, plan_conv
-from sw.compiler.kernels.depthwise.plan import DepthwisePlan, plan_depthwise
-from sw.compiler.kernels.fused.layer import MapLayer
-from sw.compiler.kernels.fused.plan import MapPlan, plan_map
-from sw.compiler.kernels.gather.gather import GatherLayer, GatherPlan, plan_gather
-from sw.compiler.kernels.layers import (
-    ConvLayer,
-    DepthwiseLayer,
-    ElementwiseLayer,
-    Layer,
-    MoveLayer,
-    PoolLayer,
-)
-from sw.compiler.kernels.move.move import MovePlan, plan_move
-from sw.compiler.kernels.pool.plan import VectorPlan, plan_vector
+from sw.compiler.kernels.base import Layer, Plan
+from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.families import FAMILIES, Families, family_of
 from sw.compiler.kernels.views import View
-from sw.compiler.placement.residency import Room
-
-Plan = ConvPlan | DepthwisePlan | VectorPlan | MovePlan | MapPlan | GatherPlan
 
 
 class Planner:
     """Plans layers; layers that look alike share the search."""
 
-    def __init__(self, config: NpuConfig) -> None:
-        self.config = config
+    def __init__(self, config: NpuConfig, families: Families = FAMILIES) -> None:
+        self.config, self.families = config, families
+        # By everything but the bytes of the budget: (bytes, what a search in them found).
         self._known: dict[Hashable, list[tuple[int, Plan | CompileError]]] = defaultdict(list)
 
-    def plan(self, layer: Layer, room: Room) -> Plan:
-        """The best plan of `layer` in `room`; `CompileError` if none fits.
+    def plan(self, layer: Layer, budget: MemoryBudget) -> Plan:
+        """The best plan of `layer` in `budget`; `CompileError` if none fits.
 
-        The best plan of a larger room, where it fits, is the best of the smaller one.
+        The best plan of a larger budget, where it fits, is the best of the smaller one.
         """
         views = (*layer.inputs, layer.output)
-        held = tuple((v.tensor in room.held, room.streams(v, self.config)) for v in views)
-        size = room.buffer_bytes
-        known = self._known[_signature(layer), room.beside, room.rowwise, held]
+        held = tuple((v.tensor in budget.held, budget.streams(v, self.config)) for v in views)
+        size = budget.buffer_bytes
+        known = self._known[_signature(layer), budget.shares_acc, budget.row_order, held]
         for searched, found in known:
             if size == searched or (size < searched and _serves(found, size)):
                 break
         else:
-            found = _attempt(layer, self.config, room)
+            found = self._attempt(layer, budget)
             known.append((size, found))
         if isinstance(found, CompileError):
             raise found
         return found
 
-    def cost(self, layer: Layer, room: Room) -> int | None:
-        """Estimated cycles of `layer` in `room`; None if it does not fit."""
+    def cost(self, layer: Layer, budget: MemoryBudget) -> int | None:
+        """Estimated cycles of `layer` in `budget`; None if it does not fit."""
         try:
-            return self.plan(layer, room).cycles
+            return self.plan(layer, budget).cycles
         except CompileError:
             return None
 
-
-def _attempt(layer: Layer, config: NpuConfig, room: Room) -> Plan | CompileError:
-    try:
-        return _plan(layer, config, room)
-    except CompileError as error:
-        return error
+    def _attempt(self, layer: Layer, budget: MemoryBudget) -> Plan | CompileError:
+        try:
+            plan: Plan = family_of(layer, self.families).plan(layer, self.config, budget)
+        except LegalityError:
+            # No family: a fault of the compiler, not a budget that is too small.
+            raise
+        except CompileError as error:
+            return error
+        return plan
 
 
 def _serves(found: Plan | CompileError, size: int) -> bool:
@@ -75,63 +64,25 @@ def _serves(found: Plan | CompileError, size: int) -> bool:
 def _signature(layer: Layer) -> Hashable:
     """Everything that a plan depends on, but no names and no values."""
     places = tuple(_place(view) for view in (*layer.inputs, layer.output))
-    epilogue = getattr(layer, "epilogue", None)
-    kinds: Hashable = None
-    if epilogue is not None:
-        passes = len(epilogue.passes), len(epilogue.param_passes)
-        kinds = (epilogue.dtype, epilogue.scale, passes)
-    rest: tuple[Hashable, ...] = ()
-    if isinstance(layer, ConvLayer):
-        constant = layer.weights is not None
-        rest = (layer.kernel, layer.stride, layer.dilation, layer.pad, constant)
-    elif isinstance(layer, DepthwiseLayer):
-        rest = (layer.kernel, layer.stride, layer.dilation, layer.pad)
-    elif isinstance(layer, PoolLayer):
-        rest = (layer.kernel, layer.stride, layer.pad, layer.average, layer.sums)
-    elif isinstance(layer, MoveLayer):
-        rest = (layer.source_shape, layer.source_strides, layer.before, layer.target)
-    elif isinstance(layer, GatherLayer):
-        rest = (layer.batch, layer.rows, layer.row_bytes)
-    elif isinstance(layer, MapLayer):
-        steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in layer.steps)
-        uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in layer.steps)
-        kept = tuple(result.register for result in layer.results)
-        rest = (layer.shape, layer.registers, steps, uses, kept, layer.whole, layer.product)
-    return type(layer), places, kinds, rest
+    return type(layer), places, layer.signature
 
 
 def _place(view: View) -> Hashable:
     return view.dtype, view.shape, view.strides, view.offset
 
 
-def _plan(layer: Layer, config: NpuConfig, room: Room) -> Plan:
-    if isinstance(layer, ConvLayer):
-        return plan_conv(layer, config, room)
-    if isinstance(layer, DepthwiseLayer):
-        return plan_depthwise(layer, config, room)
-    if isinstance(layer, MoveLayer):
-        return plan_move(layer, config, room)
-    if isinstance(layer, GatherLayer):
-        return plan_gather(layer, config, room)
-    if isinstance(layer, MapLayer):
-        return plan_map(layer, config, room)
-    if isinstance(layer, ElementwiseLayer | PoolLayer):
-        return plan_vector(layer, config, room)
-    raise LegalityError("no tiling for this layer", node=layer.name)
-
-
 def check_plans(
-    layers: Sequence[Layer], plans: Sequence[Plan], rooms: Sequence[Room], config: NpuConfig
+    layers: Sequence[Layer],
+    plans: Sequence[Plan],
+    budgets: Sequence[MemoryBudget],
+    config: NpuConfig,
+    families: Families = FAMILIES,
 ) -> None:
-    """Every plan fits in scratchpad and accumulator."""
-    for layer, plan, room in zip(layers, plans, rooms, strict=True):
-        if plan.spad_bytes > room.buffer_bytes:
+    """Every plan fits in the scratchpad, and keeps the limits of its family."""
+    for layer, plan, budget in zip(layers, plans, budgets, strict=True):
+        if plan.spad_bytes > budget.buffer_bytes:
             raise LegalityError(
-                f"tiles need {plan.spad_bytes} of {room.buffer_bytes} scratchpad bytes",
+                f"tiles need {plan.spad_bytes} of {budget.buffer_bytes} scratchpad bytes",
                 node=layer.name,
             )
-        if isinstance(plan, ConvPlan) and plan.th * plan.tw > config.acc_half:
-            raise LegalityError(
-                f"tile {plan.th}x{plan.tw} exceeds an accumulator half of {config.acc_half}",
-                node=layer.name,
-            )
+        family_of(layer, families).check(layer, plan, config)

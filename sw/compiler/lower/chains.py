@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from spec.isa import DType, Scale, Table
 from spec.numerics import RANGES
 from sw.compiler.errors import CompileError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.fused.builder import Factors, MapBuilder, Target, Value
 from sw.compiler.kernels.fused.layer import MapLayer
-from sw.compiler.kernels.fused.plan import plan_map
+from sw.compiler.kernels.fused.plan import plan_fused
 from sw.compiler.kernels.fused.simplify import simplify
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
@@ -22,7 +23,6 @@ from sw.compiler.lower.fusion import ALU
 from sw.compiler.lower.permutes import Ahead
 from sw.compiler.lower.reductions import REDUCTIONS, ReduceLowering
 from sw.compiler.lower.runtime_weights import RuntimeOperands
-from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Op
 
 WINDOW = 48
@@ -308,7 +308,7 @@ class ChainLowering(ReduceLowering, RuntimeOperands):
             source=main.source,
         )
         try:
-            plan_map(layer, self.config, Room(self.config.spad_bytes // SHARE))
+            plan_fused(layer, self.config, MemoryBudget(self.config.spad_bytes // SHARE))
         except CompileError:
             return None
         for name in names:

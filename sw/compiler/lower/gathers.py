@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spec.isa import Alu, Scale
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
-from sw.compiler.kernels.gather.gather import GatherLayer
+from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.views import ITEM, Placed, View, dense, row_major, to_nhwc
 from sw.compiler.lower.elementwise import MapLowering
 from sw.compiler.tosa.graph import Op

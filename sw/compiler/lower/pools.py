@@ -8,13 +8,13 @@ from dataclasses import replace
 from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import RANGES, reciprocal_scale
 from sw.compiler.errors import CompileError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
 from sw.compiler.kernels.layers import Epilogue, PoolLayer
-from sw.compiler.kernels.pool.plan import plan_vector, same_taps
+from sw.compiler.kernels.pool.plan import plan_pool
+from sw.compiler.kernels.pool.windows import same_taps
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, View, dense, to_nhwc
 from sw.compiler.lower.builder import LayerBuilder
-from sw.compiler.lower.split import split
-from sw.compiler.placement.residency import Room
 from sw.compiler.tosa.graph import Op
 
 
@@ -52,13 +52,12 @@ class PoolLowering(LayerBuilder):
             self._in_parts(layer)
 
     def _fits(self, layer: PoolLayer) -> bool:
-        room = Room.whole(self.config)
+        budget = MemoryBudget.whole(self.config)
         if math.prod(layer.kernel) * min(layer.input.shape[3], self.config.cols) < 1024:
             return True
-        for part in split(layer):
-            assert isinstance(part, PoolLayer)
+        for part in layer.split():
             try:
-                plan_vector(part, self.config, room)
+                plan_pool(part, self.config, budget)
             except CompileError:
                 return False
         return True

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from sw.compiler.kernels.layers import Epilogue, MoveLayer
+from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.views import Placed, View, dense, row_major
 from sw.compiler.lower.builder import LayerBuilder
-from sw.compiler.program.constants import pack_params
 from sw.compiler.tosa.graph import Op
 
 Rows = list[tuple[int, int, int]]

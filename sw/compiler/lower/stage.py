@@ -22,7 +22,6 @@ from sw.compiler.lower.gathers import GatherLowering
 from sw.compiler.lower.moves import MoveLowering
 from sw.compiler.lower.pools import PoolLowering
 from sw.compiler.lower.reductions import REDUCTIONS
-from sw.compiler.lower.split import split
 from sw.compiler.lower.transpose_conv import TransposeConvLowering
 from sw.compiler.tosa.graph import Graph, Op
 
@@ -41,7 +40,7 @@ class Lowering(
                 self._handler(op)(op)
         for out in self.graph.outputs:
             self._own_output(out)
-        layers = tuple(part for layer in self.layers for part in split(layer))
+        layers = tuple(part for layer in self.layers for part in layer.split())
         return LayerProgram(layers=layers, storage=self.storage.memory)
 
     def _handler(self, op: Op) -> Callable[[Op], None]:

@@ -1,47 +1,48 @@
-"""Tensors that flow through memory: too large to stay on chip, but read as soon as rows are there.
+"""Rows streamed between layers: through tensors too large to stay on chip, read as rows appear.
 
 The reader of such a tensor need not wait for its last row. Where writer and reader work on
 different engines, both get a part of the scratchpad, so that their buffers lie side by side; the
-reader takes its rows in the writer's order, and `interleave` lets it follow a few rows behind.
+reader takes its rows in the writer's order, and list scheduling lets it follow a few rows behind.
 """
 
 from dataclasses import replace
 from itertools import pairwise
 
-from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Layer, LayerProgram, PoolLayer
+from spec.isa import Engine
+from sw.compiler.kernels.base import Layer, LayerProgram
+from sw.compiler.kernels.budget import Overlap
 from sw.compiler.placement.residency import Cost, Residency
 
-PARTS = 3
-"""A writer, a reader that writes, and its reader."""
+STREAMS = {
+    (Engine.MATRIX, Engine.DEPTHWISE),
+    (Engine.DEPTHWISE, Engine.MATRIX),
+    (Engine.MATRIX, Engine.VECTOR),
+}
+"""Engines of a writer and a reader that work at the same time."""
 
 LOSS = 1.05
 """How much slower a layer may become by itself in its part of the scratchpad."""
 
 
-def let_flow(program: LayerProgram, residency: Residency, cost: Cost) -> None:
-    """Change the rooms of layers that follow one another closely."""
-    rooms = residency.rooms
+def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> None:
+    """Change the budgets of layers that follow one another closely."""
+    budgets = residency.budgets
     for i, (writer, reader) in enumerate(pairwise(program.layers)):
         if writer.output.tensor in residency.address or not _can_follow(writer, reader):
             continue
         new = (
-            replace(rooms[i], parts=PARTS),
-            replace(rooms[i + 1], parts=PARTS, rowwise=True),
+            replace(budgets[i], overlap=Overlap.ROWS),
+            replace(budgets[i + 1], overlap=Overlap.ROWS, row_order=True),
         )
-        pairs = zip((writer, reader), rooms[i : i + 2], new, strict=True)
-        if all(_close(cost(layer, old), cost(layer, room)) for layer, old, room in pairs):
-            rooms[i : i + 2] = new
+        pairs = zip((writer, reader), budgets[i : i + 2], new, strict=True)
+        if all(_close(cost(layer, old), cost(layer, budget)) for layer, old, budget in pairs):
+            budgets[i : i + 2] = new
 
 
 def _can_follow(writer: Layer, reader: Layer) -> bool:
     """Whether the layers use different engines, and the reader needs nothing but the next rows."""
-    engines = {
-        (ConvLayer, DepthwiseLayer),
-        (DepthwiseLayer, ConvLayer),
-        (ConvLayer, PoolLayer),
-    }
-    same = writer.output == reader.inputs[0]
-    return same and writer.output.shape[1] > 1 and (type(writer), type(reader)) in engines
+    same = writer.output == reader.inputs[0] and writer.output.shape[1] > 1
+    return same and reader.follows_rows and (writer.engine, reader.engine) in STREAMS
 
 
 def _close(before: int | None, after: int | None) -> bool:

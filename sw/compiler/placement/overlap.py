@@ -1,40 +1,40 @@
-"""Products and chains that do not need one another run at the same time.
+"""Products and fused elementwise layers that do not need one another run at the same time.
 
-A chain (MapLayer) keeps the vector engine busy and leaves the matrix engine idle, unless it begins
-with a product of its own. A product that nobody before the chain's end waits for, such as that of
-the keys beside the rotation of the queries, is put behind the chain; both then get half of the
-scratchpad and banks of the accumulator of their own, and `interleave` mixes them.
+A fused layer keeps the vector engine busy and leaves the matrix engine idle, unless it begins with
+a product of its own. A product that nobody before the layer's end waits for, such as that of the
+keys beside the rotation of the queries, is put behind it; both then get half of the scratchpad and
+banks of the accumulator of their own, and list scheduling mixes their instructions.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from spec.config import NpuConfig
-from sw.compiler.kernels.fused.layer import MapLayer
-from sw.compiler.kernels.layers import ConvLayer, Layer, LayerProgram
-from sw.compiler.placement.residency import ABREAST, Cost, Residency, Room
+from spec.isa import Engine
+from sw.compiler.kernels.base import Layer, LayerProgram
+from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.placement.residency import Cost, Residency
 
 REACH = 8
-"""Layers before a chain among which a product is looked for."""
+"""Layers before a fused one among which a product is looked for."""
 
 WORTH = 4000
-"""Vectors from which a chain is worth a product beside it."""
+"""Vectors from which a fused layer is worth a product beside it."""
 
 GAIN = 0.95
 """The pair must take at most this part of what its layers take one after the other."""
 
 
-def delay_products(program: LayerProgram, config: NpuConfig) -> LayerProgram:
-    """The layers in another order: behind each long chain a product that does not need it."""
+def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgram:
+    """The layers in another order: behind each long fused one a product that does not need it."""
     layers = list(program.layers)
-    for chain in [x for x in layers if _is_long(x, config)]:
-        i = layers.index(chain)
+    for fused in [x for x in layers if _is_long(x, config)]:
+        i = layers.index(fused)
         if _pairs(layers[i : i + 2], config):
             continue
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
-            if isinstance(layers[j], ConvLayer) and _free(layers[j], layers[j + 1 : i + 1]):
+            if layers[j].engine is Engine.MATRIX and _independent(layers[j], layers[j + 1 : i + 1]):
                 if j == i - 1:
                     break
                 layers.insert(i, layers.pop(j))
@@ -42,55 +42,48 @@ def delay_products(program: LayerProgram, config: NpuConfig) -> LayerProgram:
     return replace(program, layers=tuple(layers))
 
 
-def let_overlap(program: LayerProgram, residency: Residency, config: NpuConfig, cost: Cost) -> None:
-    """Change the rooms of neighbours that can run at the same time."""
-    rooms = residency.rooms
+def run_concurrently(
+    program: LayerProgram, residency: Residency, config: NpuConfig, cost: Cost
+) -> None:
+    """Change the budgets of neighbours that can run at the same time."""
+    budgets = residency.budgets
     for i, pair in enumerate(pairwise(program.layers)):
-        before = rooms[i : i + 2]
-        if not _pairs(pair, config) or any(room.concurrent for room in before):
+        before = budgets[i : i + 2]
+        if not _pairs(pair, config) or any(budget.concurrent for budget in before):
             continue
-        after = [replace(room, parts=ABREAST, beside=True) for room in before]
-        alone, beside = _costs(cost, pair, before), _costs(cost, pair, after)
-        if alone and beside and max(beside) < GAIN * sum(alone):
-            rooms[i : i + 2] = after
+        after = [replace(b, overlap=Overlap.CONCURRENT, shares_acc=True) for b in before]
+        alone, together = _costs(cost, pair, before), _costs(cost, pair, after)
+        if alone and together and max(together) < GAIN * sum(alone):
+            budgets[i : i + 2] = after
 
 
-def _costs(cost: Cost, layers: Sequence[Layer], rooms: Sequence[Room]) -> list[int]:
+def _costs(cost: Cost, layers: Sequence[Layer], budgets: Sequence[MemoryBudget]) -> list[int]:
     """The cycles of each layer; [] if one does not fit."""
-    found = [cost(layer, room) for layer, room in zip(layers, rooms, strict=True)]
+    found = [cost(layer, budget) for layer, budget in zip(layers, budgets, strict=True)]
     return [c for c in found if c is not None] if None not in found else []
 
 
 def _pairs(layers: Sequence[Layer], config: NpuConfig) -> bool:
-    """Whether these are a long chain and a product that need nothing of one another."""
-    products = [layer for layer in layers if isinstance(layer, ConvLayer)]
+    """Whether these are a long fused layer and a product that need nothing of one another."""
+    products = [layer for layer in layers if layer.engine is Engine.MATRIX]
     if len(products) != 1 or not any(_is_long(layer, config) for layer in layers):
         return False
     first, second = layers
-    return _free(first, [second])
+    return _independent(first, [second])
 
 
 def _is_long(layer: Layer, config: NpuConfig) -> bool:
-    """Whether it is a chain that is worth a product beside it."""
-    if not isinstance(layer, MapLayer) or layer.product is not None:
-        return False
-    return math.prod(layer.shape) * len(layer.steps) // config.cols >= WORTH
+    """Whether it leaves the array idle for so long that a product beside it is worth it."""
+    return layer.free_array_vectors(config.cols) >= WORTH
 
 
-def _free(layer: Layer, others: Sequence[Layer]) -> bool:
+def _independent(layer: Layer, others: Sequence[Layer]) -> bool:
     """Whether `layer` may as well run after `others`, or while they do."""
     mine = {view.tensor for view in (*layer.inputs, *layer.outputs)}
     writes = {view.tensor for view in layer.outputs}
-    tables = _looks_up(layer) and any(_looks_up(other) for other in others)
+    tables = layer.uses_table and any(other.uses_table for other in others)
     return not tables and not any(
         writes & {view.tensor for view in other.inputs}
         or mine & {view.tensor for view in other.outputs}
         for other in others
     )
-
-
-def _looks_up(layer: Layer) -> bool:
-    """Whether it needs the TABLE."""
-    if isinstance(layer, ConvLayer):
-        return any(p.table is not None for p in layer.epilogue.passes)
-    return isinstance(layer, MapLayer) and bool(layer.tables)

@@ -11,83 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
+from spec.isa import Engine
 from spec.program import REGION_TEMP
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.layers import (
-    ConvLayer,
-    DepthwiseLayer,
-    ElementwiseLayer,
-    Layer,
-    LayerProgram,
-    PoolLayer,
-)
-from sw.compiler.kernels.views import View
-
-ABREAST = 2
-"""Parts of the scratchpad where a chain and a product run at the same time."""
+from sw.compiler.kernels.base import Layer, LayerProgram
+from sw.compiler.kernels.budget import MemoryBudget
 
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
-
-    `channelwise`: tensors that only depthwise layers read, which want one channel after another.
-    `beside`: a product next to a depthwise layer or a chain, or the reverse: they take turns in the
-    banks of the accumulator, the product in the first and third. `parts`: into how many the
-    scratchpad is cut, so that neighbours that run at the same time lie side by side. `rowwise`: the
-    layer follows the one before it row by row (see `flow`).
-    """
-
-    spad_bytes: int
-    held: frozenset[str] = frozenset()
-    channelwise: frozenset[str] = frozenset()
-    beside: bool = False
-    parts: int = 1
-    rowwise: bool = False
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes that the buffers of the layer may take."""
-        return self.spad_bytes // self.parts
-
-    @property
-    def concurrent(self) -> bool:
-        """Whether the layer runs at the same time as its neighbours, on another engine."""
-        return self.beside or self.parts > 1
-
-    @property
-    def abreast(self) -> bool:
-        """Whether it is a chain or a product beside one (see `overlap`)."""
-        return self.parts == ABREAST
-
-    @staticmethod
-    def whole(config: NpuConfig) -> "Room":
-        """All of the scratchpad, nothing on chip."""
-        return Room(config.spad_bytes)
-
-    def streams(self, view: View, config: NpuConfig) -> bool:
-        """Whether the depthwise engine follows the writer of a tensor channel by channel.
-
-        Then both accumulate whole images.
-        """
-        n, h, w, _ = view.shape
-        kept = view.tensor in self.held and view.tensor in self.channelwise
-        return kept and config.rows <= n * h * w <= config.acc_bank
-
-
 @dataclass(slots=True)
 class Residency:
-    """Addresses of the tensors on chip, by storage root, and the room of every layer."""
+    """Addresses of the tensors on chip, by storage root, and the budget of every layer."""
 
     address: dict[str, int] = field(default_factory=dict)
-    rooms: list[Room] = field(default_factory=list)
+    budgets: list[MemoryBudget] = field(default_factory=list)
 
 
-Cost = Callable[[Layer, Room], int | None]
-"""Estimated cycles of a layer in a room; None if it does not fit."""
+Cost = Callable[[Layer, MemoryBudget], int | None]
+"""Estimated cycles of a layer in a budget; None if it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,35 +48,35 @@ class _Life:
 
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     """Decide tensor by tensor, in order of birth."""
-    whole = Room(config.spad_bytes, channelwise=_channelwise(program))
-    out = Residency(rooms=[replace(whole, beside=b) for b in _beside(program)])
+    whole = MemoryBudget(config.spad_bytes, channelwise=_channelwise(program))
+    out = Residency(budgets=[replace(whole, shares_acc=b) for b in _shares_acc(program)])
     placed: list[tuple[_Life, int]] = []
     for life in _lives(program, config):
         at = _place(life, placed, config)
         if at < config.spad_bytes // LEAST:
             continue
         span = range(life.born, life.dies + 1)
-        rooms = [_with(out.rooms[i], life.root, at) for i in span]
+        budgets = [_with(out.budgets[i], life.root, at) for i in span]
         layers = [program.layers[i] for i in span]
         before = sum(
-            _cost(cost, layer, out.rooms[i]) for i, layer in zip(span, layers, strict=True)
+            _cost(cost, layer, out.budgets[i]) for i, layer in zip(span, layers, strict=True)
         )
-        after = [cost(layer, room) for layer, room in zip(layers, rooms, strict=True)]
+        after = [cost(layer, budget) for layer, budget in zip(layers, budgets, strict=True)]
         known = [c for c in after if c is not None]
         if len(known) < len(after) or sum(known) > before:
             continue
         placed.append((life, at))
         out.address[life.root] = at
-        for i, room in zip(span, rooms, strict=True):
-            out.rooms[i] = room
+        for i, budget in zip(span, budgets, strict=True):
+            out.budgets[i] = budget
     return out
 
 
-def _cost(cost: Cost, layer: Layer, room: Room) -> int:
-    found = cost(layer, room)
+def _cost(cost: Cost, layer: Layer, budget: MemoryBudget) -> int:
+    found = cost(layer, budget)
     if found is None:
         raise CompileError(
-            f"no tile of this layer fits in {room.spad_bytes} bytes of scratchpad",
+            f"no tile of this layer fits in {budget.spad_bytes} bytes of scratchpad",
             node=layer.name,
             source=layer.source,
             hint="use a configuration with more memory",
@@ -141,32 +84,28 @@ def _cost(cost: Cost, layer: Layer, room: Room) -> int:
     return found
 
 
-def _with(room: Room, root: str, at: int) -> Room:
-    return replace(room, spad_bytes=min(room.spad_bytes, at), held=room.held | {root})
+def _with(budget: MemoryBudget, root: str, at: int) -> MemoryBudget:
+    return replace(budget, spad_bytes=min(budget.spad_bytes, at), held=budget.held | {root})
 
 
-def _beside(program: LayerProgram) -> list[bool]:
-    """Of each layer, whether it exchanges a tensor with one of the other kind."""
+def _shares_acc(program: LayerProgram) -> list[bool]:
+    """Of each layer, whether a product and a depthwise layer exchange a tensor through it."""
     writers = {layer.output.tensor: i for i, layer in enumerate(program.layers)}
     out = [False] * len(program.layers)
     for i, layer in enumerate(program.layers):
         before = writers.get(layer.inputs[0].tensor)
         if before is None:
             continue
-        kinds = {type(layer), type(program.layers[before])}
-        if kinds == {ConvLayer, DepthwiseLayer}:
+        if {layer.engine, program.layers[before].engine} == {Engine.MATRIX, Engine.DEPTHWISE}:
             out[i] = out[before] = True
     return out
 
 
 def _channelwise(program: LayerProgram) -> frozenset[str]:
     """The tensors of products that only depthwise layers read."""
-    products = {x.output.tensor for x in program.layers if isinstance(x, ConvLayer)}
+    products = {x.output.tensor for x in program.layers if x.engine is Engine.MATRIX}
     others = {
-        view.tensor
-        for x in program.layers
-        if not isinstance(x, DepthwiseLayer)
-        for view in x.inputs
+        view.tensor for x in program.layers if x.engine is not Engine.DEPTHWISE for view in x.inputs
     }
     return frozenset(products - others)
 
@@ -177,7 +116,7 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     dies: dict[str, int] = {}
     barred: set[str] = set()
     for i, layer in enumerate(program.layers):
-        barred |= _barred(layer)
+        barred |= {view.tensor for view in layer.memory_views}
         root = layer.output.tensor
         if root in born:
             barred.add(root)
@@ -195,16 +134,6 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     ]
 
 
-def _barred(layer: Layer) -> set[str]:
-    """The tensors of a layer that it needs in memory."""
-    if isinstance(layer, ConvLayer | DepthwiseLayer):
-        views = (layer.weight_view, layer.epilogue.params)
-        return {view.tensor for view in views if view is not None}
-    if isinstance(layer, PoolLayer | ElementwiseLayer):
-        return set()
-    return {view.tensor for view in (*layer.inputs, *layer.outputs)}
-
-
 def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) -> int:
     """The highest address at which it does not overlap what lives at the same time; or below 0."""
     size = -(-life.size // config.word_bytes) * config.word_bytes
@@ -220,12 +149,12 @@ def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) 
 
 
 def check_residency(residency: Residency, program: LayerProgram, config: NpuConfig) -> None:
-    """Tensors that live at the same time are disjoint, and above the room of every layer."""
+    """Tensors that live at the same time are disjoint, and above the budget of every layer."""
     lives = {life.root: life for life in _lives(program, config)}
     held = [(lives[root], at) for root, at in residency.address.items()]
     for i, (life, at) in enumerate(held):
         for index in range(life.born, life.dies + 1):
-            if residency.rooms[index].spad_bytes > at or at + life.size > config.spad_bytes:
+            if residency.budgets[index].spad_bytes > at or at + life.size > config.spad_bytes:
                 raise LegalityError(
                     f"tensor {life.root!r} at {at:#x} is in the way of layer {index}"
                 )

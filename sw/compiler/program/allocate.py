@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from spec.config import NpuConfig
 from spec.program import ALIGN, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.errors import LegalityError
-from sw.compiler.kernels.layers import LayerProgram
-from sw.compiler.placement.residency import Residency, Room
+from sw.compiler.kernels.base import LayerProgram
+from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.placement.residency import Residency
 from sw.compiler.program.draft import Buffer, Draft, Place
 
 FOLLOWERS = 2
@@ -48,7 +49,7 @@ def allocate_on_chip(draft: Draft, residency: Residency, config: NpuConfig) -> t
                 layers.setdefault(buffer.layer, []).append(buffer)
         for layer, buffers in layers.items():
             spad = place is Place.SPAD
-            capacity = residency.rooms[layer].spad_bytes if spad else whole
+            capacity = residency.budgets[layer].spad_bytes if spad else whole
             cursor = _place_ring(buffers, min(cursor, capacity), capacity, step)
             peak = max(peak, sum(b.size for b in buffers) + whole - capacity)
         peaks.append(peak)
@@ -92,12 +93,12 @@ def allocate_dram(
     buffers: dict[str, Buffer],
     graph_inputs: list[str],
     *,
-    rooms: Sequence[Room],
+    budgets: Sequence[MemoryBudget],
     share: bool = True,
 ) -> int:
     """Offsets of inputs, outputs and temporaries; returns the bytes of the temporary region.
 
-    `rooms`: of the layers. `share`: temporaries may lie where others lay that are read no more.
+    `budgets`: of the layers. `share`: temporaries may lie where others lay that are read no more.
     """
     storage = program.storage
     for region, names in (
@@ -109,7 +110,7 @@ def allocate_dram(
             if storage.region[name] == region:
                 buffers[name].address = at
                 at += align(buffers[name].size, ALIGN)
-    follow = [FOLLOWERS if room.parts > 1 else 0 for room in rooms]
+    follow = [0 if b.overlap is Overlap.NONE else FOLLOWERS for b in budgets]
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
     for i, layer in enumerate(program.layers):

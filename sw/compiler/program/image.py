@@ -12,7 +12,7 @@ from spec.isa import Instruction, IsaError, Opcode, encode_program
 from spec.legality import check_instruction
 from spec.program import Image, Port
 from sw.compiler.errors import LegalityError
-from sw.compiler.kernels.layers import Layer, LayerProgram
+from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.program.allocate import Peaks
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.draft import Buffer, Node, Place

@@ -17,7 +17,7 @@ from typing import Any
 
 from spec.config import NpuConfig
 from spec.isa import Alu, DType, Engine, Opcode, Scale, Space
-from sw.compiler.placement.residency import Room
+from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.program.draft import Draft, Node, iterations
 from sw.compiler.program.ordering import dependencies
 
@@ -25,8 +25,8 @@ LATENCY = {Engine.LOAD: 100, Engine.STORE: 100, Engine.MATRIX: 40}
 """Cycles from the end of an engine's work to the moment at which others can use it."""
 
 
-def interleave(draft: Draft, rooms: Sequence[Room], config: NpuConfig) -> None:
-    """Put the nodes of `draft` in the order of their start. `rooms`: of the layers."""
+def interleave(draft: Draft, budgets: Sequence[MemoryBudget], config: NpuConfig) -> None:
+    """Put the nodes of `draft` in the order of their start. `budgets`: of the layers."""
     nodes = draft.nodes
     before = dependencies(draft)
     after: dict[int, list[int]] = defaultdict(list)
@@ -37,9 +37,9 @@ def interleave(draft: Draft, rooms: Sequence[Room], config: NpuConfig) -> None:
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
     for i, node in enumerate(nodes):
-        room = rooms[node.layer]
-        mixes = node.engine is Engine.VECTOR or room.concurrent
-        if node.engine is Engine.MATRIX and room.abreast:
+        budget = budgets[node.layer]
+        mixes = node.engine is Engine.VECTOR or budget.concurrent
+        if node.engine is Engine.MATRIX and budget.overlap is Overlap.CONCURRENT:
             mixes = False
         key = (node.engine, node.layer if mixes else -1)
         if key in latest:

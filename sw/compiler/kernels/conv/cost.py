@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spec.config import NpuConfig
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
-from sw.compiler.placement.residency import Room
 
 LATENCY = 100
 """Cycles from a memory request to its data that the cost model assumes."""
@@ -103,12 +103,12 @@ class ConvCost:
     `few`: loading weights into the array takes longer than computing.
     """
 
-    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room) -> None:
+    def __init__(self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget) -> None:
         self.geo, self.config = geo, config
-        self.held_in = geo.input.tensor in room.held
-        self.held_out = geo.output.tensor in room.held
+        self.held_in = geo.input.tensor in budget.held
+        self.held_out = geo.output.tensor in budget.held
         self.added = geo.residual
-        if geo.residual is not None and geo.residual.tensor in room.held:
+        if geo.residual is not None and geo.residual.tensor in budget.held:
             self.added = None
         self.blocks = -(-geo.oc // config.cols)
         self.vectors = config.cols if geo.layer.transposed else config.rows

@@ -6,37 +6,41 @@ accumulator alternate, so the epilogue of one block runs under the next.
 
 from typing import Any
 
-from spec.config import NpuConfig
 from spec.isa import DType, Opcode, Space
-from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, Packing, address
+from sw.compiler.kernels.boxes import Box, address
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.conv.geometry import Packing, geometry
+from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.conv.loads import ConvLoads
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.residual import ResidualTiles
 from sw.compiler.kernels.conv.steps import Accumulators, Unit, steps
 from sw.compiler.kernels.dma import store_box
-from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
 from sw.compiler.kernels.epilogue import accumulator_values
-from sw.compiler.kernels.layers import Epilogue, Residual, RowFactor
+from sw.compiler.kernels.operands import Epilogue, Residual, RowFactor
 from sw.compiler.program.draft import Access, Buffer, Place
 
 MIN_SLICED = 32
 """Vectors from which slicing the last epilogue and store pays."""
 
 
-class ConvScheduler(LayerEmitter):
-    """Emits the nodes of one layer into a draft."""
+def emit_conv(layer: ConvLayer, plan: ConvPlan, context: EmitContext) -> None:
+    """Append the instructions of a layer."""
+    _ConvEmitter(layer, plan, context).run()
 
-    def __init__(
-        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
-    ) -> None:
-        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
-        self.geo, self.plan, self.layer = geo, plan, geo.layer
-        self.loads = ConvLoads(geo, plan, config, res, index)
+
+class _ConvEmitter(EpilogueEmitter):
+    def __init__(self, layer: ConvLayer, plan: ConvPlan, context: EmitContext) -> None:
+        super().__init__(layer.name, layer.epilogue, context)
+        self.geo = geo = geometry(layer, plan.packing)
+        self.plan, self.layer = plan, layer
+        self.loads = ConvLoads(geo, plan, context)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
-        self.accumulators = Accumulators(geo, plan, config)
+        self.accumulators = Accumulators(geo, plan, context.config)
         self.added: ResidualTiles | None = None
         if geo.residual is not None:
-            self.added = ResidualTiles(geo, geo.residual, plan, config, res, index)
+            self.added = ResidualTiles(geo, geo.residual, plan, context)
 
     def run(self) -> None:
         """Emit the whole layer; the loads of a step go ahead of the step before it."""
@@ -100,7 +104,7 @@ class ConvScheduler(LayerEmitter):
         self.node(
             Opcode.MATRIX,
             values,
-            {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.res.acc},
+            {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.context.acc},
             [
                 *self.loads.act_reads(step, piece, sliced=unit.count == 1),
                 *(
@@ -128,7 +132,7 @@ class ConvScheduler(LayerEmitter):
         starts = [unit.acc + i * unit.acc_step for i in range(unit.count)]
         size = unit.step.tile.vectors
         return [
-            Access(buffer=self.res.acc, start=at, stop=at + size, write=write, **unit.slice(i))
+            Access(buffer=self.context.acc, start=at, stop=at + size, write=write, **unit.slice(i))
             for i, at in enumerate(starts)
         ]
 
@@ -194,7 +198,7 @@ class ConvScheduler(LayerEmitter):
 
         `final`: nothing follows that would hide them, so they overlap slice by slice.
         """
-        held = self.res.held(self.geo.output)
+        held = self.context.held(self.geo.output)
         if held is not None:
             self._keep(unit, held)
         else:
@@ -251,7 +255,7 @@ class ConvScheduler(LayerEmitter):
     def _vector(self, unit: Unit, out: Spot, slices: int, writes: list[Access]) -> None:
         """The VECTORs of a unit: all but the last leave their results where the sums are."""
         *before, last = self.layer.epilogue.passes
-        sums, tile = Spot(self.res.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
+        sums, tile = Spot(self.context.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
         in_acc = {"o_space": Space.ACC, "o_type": DType.I32}
         steps = (unit.acc_step, tile.vectors, sums.line, sums.pixel)
         for epilogue in before:
@@ -290,7 +294,7 @@ class ConvScheduler(LayerEmitter):
             **place,
         }
         accesses = [*self._sums(unit, write=False), *writes]
-        bases = {"a_base": self.res.acc, "o_base": out.buffer}
+        bases = {"a_base": self.context.acc, "o_base": out.buffer}
         if extra is not None:
             self._read_added(unit, rows, values, bases, accesses)
         self._emit(unit, epilogue, values, bases, accesses)
@@ -359,7 +363,7 @@ class ConvScheduler(LayerEmitter):
             (rows, view.strides[1], line),
             (tile.cols, view.strides[2], pixel),
         ]
-        target = self.res.tensors[view.tensor]
+        target = self.context.tensors[view.tensor]
         node = store_box(target, mem, out, box, pixel, slices)
         self.append(node, f"store y{tile.y0} x{tile.x0} c{channel}")
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.kernels.layers import ConvLayer
+from sw.compiler.kernels.boxes import Range, Tile, clip
+from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.views import View
-
-Range = tuple[int, int]
 
 
 class Packing(enum.Enum):
@@ -47,52 +46,6 @@ class Part:
     @property
     def kernel_rows(self) -> int:
         return self.kh1 - self.kh0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """Output rows y0…y1 and columns x0…x1 of one image."""
-
-    batch: int
-    y0: int
-    y1: int
-    x0: int
-    x1: int
-
-    @property
-    def rows(self) -> int:
-        return self.y1 - self.y0
-
-    @property
-    def cols(self) -> int:
-        return self.x1 - self.x0
-
-    @property
-    def vectors(self) -> int:
-        return self.rows * self.cols
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Box(Tile):
-    """Channels c0…c1 of a tile."""
-
-    c0: int
-    c1: int
-
-    @property
-    def channels(self) -> int:
-        return self.c1 - self.c0
-
-    @property
-    def elements(self) -> int:
-        return self.vectors * self.channels
-
-
-def address(view: View, box: Box) -> int:
-    """Byte offset of the first element of `box` in the tensor of `view`."""
-    s0, s1, s2 = view.strides
-    at = view.offset + box.batch * s0 + box.y0 * s1 + box.x0 * s2
-    return at + box.c0 * view.item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +140,7 @@ class ConvGeometry:
         if self.packing is Packing.WINDOWS:
             return y0 * self.row_step, y0 * self.row_step + self.window_rows(y1 - y0)
         s, d, p = self.layer.stride[0], self.layer.dilation[0], self.layer.pad[0]
-        return _clip(y0 * s - p + part.kh0 * d, (y1 - 1) * s - p + (part.kh1 - 1) * d + 1, self.h)
+        return clip(y0 * s - p + part.kh0 * d, (y1 - 1) * s - p + (part.kh1 - 1) * d + 1, self.h)
 
     def input_cols(self, x0: int, x1: int) -> Range:
         """The columns of the input that output columns x0…x1 read; ROWS: with the padding.
@@ -198,12 +151,12 @@ class ConvGeometry:
             return x0, x1
         s, d, p = self.layer.stride[1], self.layer.dilation[1], self.layer.pad[1]
         start, stop = x0 * s - p, (x1 - 1) * s - p + (self.layer.kernel[1] - 1) * d + 1
-        return (start, stop) if self.packing is Packing.ROWS else _clip(start, stop, self.w)
+        return (start, stop) if self.packing is Packing.ROWS else clip(start, stop, self.w)
 
     def memory_cols(self, x0: int, x1: int) -> Range:
         """Those of them that lie in the input (WINDOWS: all)."""
         start, stop = self.input_cols(x0, x1)
-        return (start, stop) if self.packing is Packing.WINDOWS else _clip(start, stop, self.w)
+        return (start, stop) if self.packing is Packing.WINDOWS else clip(start, stop, self.w)
 
     def memory_rows(self, y0: int, y1: int, part: Part) -> int:
         """How many of `input_rows` lie in the input."""
@@ -213,15 +166,10 @@ class ConvGeometry:
         kernel, dilation = self.layer.kernel[0], self.layer.dilation[0]
         stride, pad = self.layer.stride[0], self.layer.pad[0]
         if self.shares_rows:
-            start, stop = _clip(start - pad, stop - pad, self.h)
+            start, stop = clip(start - pad, stop - pad, self.h)
             return stop - start
         taps = (y * stride - pad + k * dilation for y in range(y0, y1) for k in range(kernel))
         return sum(0 <= row < self.h for row in taps)
-
-
-def _clip(start: int, stop: int, size: int) -> Range:
-    start = min(max(start, 0), size)
-    return start, max(start, min(stop, size))
 
 
 def packings(layer: ConvLayer, rows: int) -> list[Packing]:

@@ -7,28 +7,28 @@ The first MATRIX can start as soon as the first two are there.
 from collections.abc import Hashable
 from dataclasses import replace
 
-from spec.config import NpuConfig
 from spec.isa import Opcode, Space
-from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, Packing, Part, Tile
+from sw.compiler.kernels.boxes import Box, Tile
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
 from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
 from sw.compiler.kernels.conv.steps import Step
+from sw.compiler.kernels.conv.weights import pack_weights
 from sw.compiler.kernels.conv.window_loads import window_moves
 from sw.compiler.kernels.dma import bounding, load_box
-from sw.compiler.kernels.emitter import LayerEmitter, Resources, touch
+from sw.compiler.kernels.emitter import EpilogueEmitter, touch
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.constants import pack_weights
 from sw.compiler.program.draft import Access, Buffer, Place
 
 
-class ConvLoads(LayerEmitter):
+class ConvLoads(EpilogueEmitter):
     """The rotating buffers of one ConvLayer and the LOADs that fill them."""
 
-    def __init__(
-        self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, res: Resources, index: int
-    ) -> None:
-        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+    def __init__(self, geo: ConvGeometry, plan: ConvPlan, context: EmitContext) -> None:
+        super().__init__(geo.layer.name, geo.layer.epilogue, context)
+        config = context.config
         self.geo, self.plan, self.layer = geo, plan, geo.layer
-        self.held = res.held(geo.input)
+        self.held = context.held(geo.input)
         self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.params: Slots | None = None
@@ -135,7 +135,7 @@ class ConvLoads(LayerEmitter):
         chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
         view = self.layer.weight_view
         if view is not None and self.layer.transposed:
-            source = self.res.tensors[view.tensor]
+            source = self.context.tensors[view.tensor]
             column = view.strides[1]
             mem = view.offset + piece.c0 + blocks[0] * cols * column
             if self.layer.weights_by_image:
@@ -153,12 +153,12 @@ class ConvLoads(LayerEmitter):
             o0 = blocks[0] * cols
             o1 = min(o0 + len(blocks) * cols, self.geo.oc)
             data = pack_weights(weights, part, o0, o1, cols)
-            source = self.res.constants.buffer
-            mem = self.res.constants.add(data) + skipped
+            source = self.context.constants.buffer
+            mem = self.context.constants.add(data) + skipped
             loops = [{"count": len(blocks), "mem": whole, "chip": whole}]
             run = size
         else:
-            source = self.res.tensors[view.tensor]
+            source = self.context.tensors[view.tensor]
             row = view.strides[1]
             mem = view.offset + piece.c0 * row + blocks[0] * cols
             if self.layer.weights_by_image:
@@ -210,7 +210,7 @@ class ConvLoads(LayerEmitter):
         rows, cols = y1 - y0, x1 - x0
         if rows == 0 or cols == 0:
             return
-        source = self.res.tensors[view.tensor]
+        source = self.context.tensors[view.tensor]
         mem = view.offset + tile.batch * view.strides[0] + y0 * view.strides[1]
         if self.geo.packing is Packing.ROWS:
             x0, x1 = self._fill_sides(step, slot, rows)
@@ -271,7 +271,7 @@ class ConvLoads(LayerEmitter):
             if move.mem is None:
                 values |= {"fill": 1, "fill_value": self.layer.input_zp & 0xFF}
             else:
-                source = self.res.tensors[view.tensor]
+                source = self.context.tensors[view.tensor]
                 mem = view.offset + tile.batch * view.strides[0] + move.mem
                 stop = mem + bounding(loops, "mem", run)
                 values["mem_base"] = mem

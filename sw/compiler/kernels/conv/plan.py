@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from sw.compiler.errors import CompileError
+from sw.compiler.errors import CompileError, LegalityError
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.conv.cost import ConvCost, Cut, Reuse
 from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part, geometry, packings
-from sw.compiler.kernels.layers import ConvLayer
+from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.places import Places, together
-from sw.compiler.placement.residency import Room
 
 CLOSE = 1.01
 """Plans that take up to so many times the cycles of the fastest are ranked by bytes moved."""
@@ -98,13 +98,16 @@ class _Search:
     """The candidates of one layer that take at most `limit` cycles.
 
     `limit` falls with every candidate, so that most others need not be looked at closely.
-    `fits`: whether any fits in the room; `once`: and loads everything once.
+    `fits`: whether any fits in the budget; `once`: and loads everything once.
     """
 
-    def __init__(self, geo: ConvGeometry, config: NpuConfig, room: Room, limit: float) -> None:
-        self.geo, self.config, self.room = geo, config, room
-        self.cost = ConvCost(geo, config, room)
-        self.shared, self.whole = room.beside, room.streams(geo.output, config)
+    def __init__(
+        self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget, limit: float
+    ) -> None:
+        self.geo, self.config, self.budget = geo, config, budget
+        self.cost = ConvCost(geo, config, budget)
+        self.shared = budget.shares_acc
+        self.whole = budget.streams(geo.output, config)
         self.blocks = self.cost.blocks
         self.limit, self.fits, self.once = limit, False, False
 
@@ -219,7 +222,7 @@ class _Search:
         act, wgt, out, res = (-(-b // word) * word for b in sizes)
         held_in, held_out = self.cost.held_in, self.cost.held_out
         act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
-        if (not held_in) * act + wgt + out + res > self.room.buffer_bytes:
+        if (not held_in) * act + wgt + out + res > self.budget.buffer_bytes:
             return
         self.fits = True
         cost = self.cost.of(Cut(ys, xs, group, span, parts))
@@ -233,7 +236,7 @@ class _Search:
             for wgt_slots, tiles_outer in itertools.product(
                 sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
             ):
-                free = self.room.buffer_bytes - act_slots * act - wgt_slots * wgt
+                free = self.budget.buffer_bytes - act_slots * act - wgt_slots * wgt
                 turns = min(3, free // (out + res)) if out + res else 0
                 if free < 0 or (turns < 1 and out + res):
                     continue
@@ -296,18 +299,18 @@ def _groups(blocks: int) -> list[int]:
     return out
 
 
-def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
-    """The best plan that fits in `room`; `CompileError` if not even the smallest does."""
-    held = layer.input.tensor in room.held
+def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> ConvPlan:
+    """The best plan that fits in `budget`; `CompileError` if not even the smallest does."""
+    held = layer.input.tensor in budget.held
     plans: list[ConvPlan] = []
     limit = math.inf
     for packing in [Packing.NONE] if held else packings(layer, config.rows):
-        search = _Search(geometry(layer, packing), config, room, limit)
+        search = _Search(geometry(layer, packing), config, budget, limit)
         plans += search.plans()
         limit = search.limit
     if not plans:
         raise CompileError(
-            f"no tile of this layer fits in {room.buffer_bytes} bytes of scratchpad and "
+            f"no tile of this layer fits in {budget.buffer_bytes} bytes of scratchpad and "
             f"{config.acc_kib} KiB of accumulator",
             node=layer.name,
             source=layer.source,
@@ -316,3 +319,12 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, room: Room) -> ConvPlan:
     fastest = min(p.cycles for p in plans)
     close = [p for p in plans if p.cycles <= fastest * CLOSE]
     return min(close, key=lambda p: (p.traffic, p.cycles))
+
+
+def check_conv(layer: ConvLayer, plan: ConvPlan, config: NpuConfig) -> None:
+    """A tile's sums fit in half of the accumulator, so that the other half can be emptied."""
+    if plan.th * plan.tw > config.acc_half:
+        raise LegalityError(
+            f"tile {plan.th}x{plan.tw} exceeds an accumulator half of {config.acc_half}",
+            node=layer.name,
+        )

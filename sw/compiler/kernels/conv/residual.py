@@ -5,11 +5,12 @@ A residual of one channel is the same for all column blocks.
 
 from collections.abc import Hashable, Sequence
 
-from spec.config import NpuConfig
-from sw.compiler.kernels.conv.geometry import Box, ConvGeometry, address
+from sw.compiler.kernels.boxes import Box, address
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.conv.geometry import ConvGeometry
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.steps import Step, Unit
-from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.kernels.emitter import LayerEmitter, Spot, touch
 from sw.compiler.kernels.views import View
 from sw.compiler.program.draft import Access, Place
 
@@ -22,13 +23,11 @@ class ResidualTiles(LayerEmitter):
         geo: ConvGeometry,
         view: View,
         plan: ConvPlan,
-        config: NpuConfig,
-        res: Resources,
-        index: int,
+        context: EmitContext,
     ) -> None:
-        super().__init__(geo.layer.name, geo.layer.epilogue, config, res, index)
+        super().__init__(geo.layer.name, context)
         self.geo, self.view, self.plan = geo, view, plan
-        self.held = res.held(view)
+        self.held = context.held(view)
         self.single = view.shape[3] == 1
         self.joint = plan.joint or self.single
         self.rotating = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)

@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import TypedDict
 
 from spec.config import NpuConfig
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Part, Tile
+from sw.compiler.kernels.boxes import Tile
+from sw.compiler.kernels.conv.geometry import ConvGeometry, Part
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.places import Places, together
 

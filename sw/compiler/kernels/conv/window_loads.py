@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Range, Tile
+from sw.compiler.kernels.boxes import Range, Tile
+from sw.compiler.kernels.conv.geometry import ConvGeometry
 from sw.compiler.kernels.dma import Box
 
 

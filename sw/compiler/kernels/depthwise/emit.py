@@ -7,15 +7,16 @@ depthwise engine fills another.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spec.config import NpuConfig
 from spec.isa import Opcode, Space
-from sw.compiler.kernels.conv.geometry import Box, address
+from sw.compiler.kernels.boxes import Box, address
+from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, inputs_of, passes, units
-from sw.compiler.kernels.depthwise.plan import DepthwisePlan, boxes
+from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
+from sw.compiler.kernels.depthwise.tiles import DepthwisePlan, boxes
 from sw.compiler.kernels.dma import store_box
-from sw.compiler.kernels.emitter import LayerEmitter, Resources, Spot, touch
+from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
 from sw.compiler.kernels.epilogue import accumulator_values
-from sw.compiler.kernels.layers import DepthwiseLayer, Residual
+from sw.compiler.kernels.operands import Residual
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.program.draft import Access, Buffer, Place
 
@@ -30,18 +31,15 @@ class _Unit:
     last: bool
 
 
-class DepthwiseScheduler(LayerEmitter):
-    """Emits the nodes of one layer into a draft."""
+def emit_depthwise(layer: DepthwiseLayer, plan: DepthwisePlan, context: EmitContext) -> None:
+    """Append the instructions of a layer."""
+    _DepthwiseEmitter(layer, plan, context).run()
 
-    def __init__(
-        self,
-        layer: DepthwiseLayer,
-        plan: DepthwisePlan,
-        config: NpuConfig,
-        res: Resources,
-        index: int,
-    ) -> None:
-        super().__init__(layer.name, layer.epilogue, config, res, index)
+
+class _DepthwiseEmitter(EpilogueEmitter):
+    def __init__(self, layer: DepthwiseLayer, plan: DepthwisePlan, context: EmitContext) -> None:
+        super().__init__(layer.name, layer.epilogue, context)
+        config = context.config
         self.layer, self.plan = layer, plan
         self.passes = passes(layer, config.taps)
         self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
@@ -51,7 +49,7 @@ class DepthwiseScheduler(LayerEmitter):
         if layer.epilogue.uses_params:
             entries = -(-plan.tc // config.cols)
             self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
-        self.held_in, self.held_out = res.held(layer.input), res.held(layer.output)
+        self.held_in, self.held_out = context.held(layer.input), context.held(layer.output)
         self.added: Slots | None = None
         if plan.res_slots:
             self.added = self.slots("residual", Place.SPAD, plan.res_slots, plan.res_bytes)
@@ -117,8 +115,8 @@ class DepthwiseScheduler(LayerEmitter):
             return
         assert self.layer.weights is not None
         data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
-        source = self.res.constants.buffer
-        mem = self.res.constants.add(data)
+        source = self.context.constants.buffer
+        mem = self.context.constants.add(data)
         self.node(
             Opcode.LOAD,
             {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.SPAD, "loop": []},
@@ -193,7 +191,7 @@ class DepthwiseScheduler(LayerEmitter):
                 {"count": piece.rows, "act": sy * line, "acc": piece.cols, "dy": sy},
             ],
         }
-        acc, size = self.res.acc, blocks * piece.vectors
+        acc, size = self.context.acc, blocks * piece.vectors
         reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
         taken = inputs_of(layer, box if self.held_in is None else piece)
         if taken.elements and self.held_in is None:
@@ -261,7 +259,7 @@ class DepthwiseScheduler(LayerEmitter):
             ],
         }
         bases, reads = self._residual(unit, values)
-        acc, size = self.res.acc, blocks * piece.vectors
+        acc, size = self.context.acc, blocks * piece.vectors
         accesses = [
             Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
             write,
@@ -290,7 +288,7 @@ class DepthwiseScheduler(LayerEmitter):
         if self.layer.residual is None:
             return {}, []
         view, box, piece = self.layer.residual.operand.view, unit.box, unit.piece
-        held = self.res.held(view)
+        held = self.context.held(view)
         if held is not None:
             spot = Spot(held, address(view, piece), view.strides[1], view.strides[2])
             read = touch(held, view, piece, write=False)
@@ -317,5 +315,5 @@ class DepthwiseScheduler(LayerEmitter):
             (box.rows, view.strides[1], box.cols * pixel),
             (box.cols, view.strides[2], pixel),
         ]
-        node = store_box(self.res.tensors[view.tensor], address(view, box), out, dims, pixel)
+        node = store_box(self.context.tensors[view.tensor], address(view, box), out, dims, pixel)
         self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spec.isa import KERNEL_ROWS
-from sw.compiler.kernels.conv.geometry import Box
-from sw.compiler.kernels.layers import DepthwiseLayer
+from sw.compiler.kernels.boxes import Box, clip
+from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 
 MAX_STEP = 127
 """Largest stride and dilation that the fields `row_step` and `col_step` hold."""
@@ -73,14 +73,9 @@ def inputs_of(layer: DepthwiseLayer, box: Box) -> Box:
     _, h, w, _ = layer.input.shape
     (kh, kw), (sy, sx) = layer.kernel, layer.stride
     (dy, dx), (py, px) = layer.dilation, layer.pad
-    y0, y1 = _clip(box.y0 * sy - py, (box.y1 - 1) * sy - py + (kh - 1) * dy + 1, h)
-    x0, x1 = _clip(box.x0 * sx - px, (box.x1 - 1) * sx - px + (kw - 1) * dx + 1, w)
+    y0, y1 = clip(box.y0 * sy - py, (box.y1 - 1) * sy - py + (kh - 1) * dy + 1, h)
+    x0, x1 = clip(box.x0 * sx - px, (box.x1 - 1) * sx - px + (kw - 1) * dx + 1, w)
     return replace(box, y0=y0, y1=y1, x0=x0, x1=x1)
-
-
-def _clip(start: int, stop: int, size: int) -> tuple[int, int]:
-    start = min(max(start, 0), size)
-    return start, max(start, min(stop, size))
 
 
 def units(box: Box, lanes: int, room: int, channels_first: bool = False) -> Iterator[Box]:

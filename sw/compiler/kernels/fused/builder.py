@@ -8,9 +8,16 @@ from numpy.typing import NDArray
 
 from spec.isa import Alu, DType, Reduce, Table
 from spec.numerics import RANGES
-from sw.compiler.kernels.fused.layer import MapLayer, Register, Result, Source, Step
-from sw.compiler.kernels.fused.product import Factor, Product
-from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.fused.layer import (
+    Factor,
+    MapLayer,
+    Product,
+    Register,
+    Result,
+    Source,
+    Step,
+)
+from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import DTYPE, Placed, View
 
 Shape = tuple[int, ...]

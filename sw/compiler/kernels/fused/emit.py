@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from spec.config import NpuConfig
 from spec.isa import LOOPS, Alu, DType, Opcode, Reduce, Space
 from spec.numerics import RANGES
-from sw.compiler.kernels.emitter import LayerEmitter, Resources
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.fused.layer import MapLayer, Result, Step
-from sw.compiler.kernels.fused.plan import MAX_EXTENT, MapPlan, Ranges, map_tiles
+from sw.compiler.kernels.fused.plan import MAX_EXTENT
 from sw.compiler.kernels.fused.product import ProductTiles
-from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
+from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.constants import pack_params
 from sw.compiler.program.draft import Access, Buffer, Place
+
+INT32 = RANGES[DType.I32]
 
 Stride = int | Fraction
 """Bytes, or vectors of the accumulator: along the last dimension an element is part of one."""
@@ -63,15 +65,14 @@ class _Rotation:
         return self.held[key], True
 
 
-class MapScheduler(LayerEmitter):
-    """Emits the nodes of one MapLayer into a draft."""
+def emit_fused(layer: MapLayer, plan: FusedPlan, context: EmitContext) -> None:
+    """Append the instructions of a layer."""
+    _FusedEmitter(layer, plan, context).run()
 
-    def __init__(
-        self, layer: MapLayer, plan: MapPlan, config: NpuConfig, res: Resources, index: int
-    ) -> None:
-        low, high = RANGES[DType.I32]
-        epilogue = Epilogue(dtype=DType.I32, low=low, high=high)
-        super().__init__(layer.name, epilogue, config, res, index)
+
+class _FusedEmitter(LayerEmitter):
+    def __init__(self, layer: MapLayer, plan: FusedPlan, context: EmitContext) -> None:
+        super().__init__(layer.name, context)
         self.layer, self.plan = layer, plan
         self.rotations = self._rotations()
         self.params = self._param_slots()
@@ -79,9 +80,7 @@ class MapScheduler(LayerEmitter):
         self.lookup = -1
         self.product: ProductTiles | None = None
         if layer.product is not None:
-            self.product = ProductTiles(
-                layer.product, layer.name, epilogue, plan.tile, config, res, index
-            )
+            self.product = ProductTiles(layer.product, layer.name, plan.tile, context)
 
     def _rotations(self) -> list[_Rotation]:
         """The places of every register; those in the accumulator from its top down."""
@@ -94,7 +93,7 @@ class MapScheduler(LayerEmitter):
             if vectors:
                 for _ in range(count):
                     top -= vectors
-                    places.append(_Held(self.res.acc, top, vectors))
+                    places.append(_Held(self.context.acc, top, vectors))
             else:
                 buffers = self.slots(f"r{i}_", Place.SPAD, count, size).buffers
                 places = [_Held(buffer, 0, size) for buffer in buffers]
@@ -115,7 +114,7 @@ class MapScheduler(LayerEmitter):
 
     def run(self) -> None:
         """Emit the whole layer."""
-        tiles = list(map_tiles(self.layer, self.plan))
+        tiles = list(fused_tiles(self.layer, self.plan))
         ahead = self.plan.slots[self.layer.results[0].register]
         for i in range(min(ahead, len(tiles))):
             self._load(tiles[i], tiles[: i + 1])
@@ -161,7 +160,7 @@ class MapScheduler(LayerEmitter):
             if span:
                 base += a * mem
                 box.append((b - a, mem, int(step)))
-        memory = self.res.tensors[source.tensor]
+        memory = self.context.tensors[source.tensor]
         size = held.nbytes(tuple(b - a for a, b in tile))
         note = f"in r{register} {tile}"
         self.load_copies(memory, base, box, held.kind.bytes, place.buffer, 0, size, note)
@@ -199,7 +198,7 @@ class MapScheduler(LayerEmitter):
         start, stop = first * cols, min((first + count) * cols, tile[-1][1])
         if fresh:
             data = pack_params([self.layer.params[number]], start, stop, self.config)
-            self._load_constant(data, Space.PARAM, slot, count, f"params {number} c{start}")
+            self.load_constant(data, Space.PARAM, slot, count, f"params {number} c{start}")
         return _Params(slot, start, stop)
 
     def _rows(self, step: Step, tile: Ranges) -> list[Row]:
@@ -272,8 +271,8 @@ class MapScheduler(LayerEmitter):
             "o_space": Space.ACC if out.acc else Space.SPAD,
             "a_type": kinds[0],
             "o_type": kinds[2],
-            "o_min": self.epilogue.low,
-            "o_max": self.epilogue.high,
+            "o_min": INT32[0],
+            "o_max": INT32[1],
             "alu": Alu.PASS,
             "reduce": step.reduce if reduced or across else Reduce.NONE,
             "a_base": a.at + int(first * inner[0]),
@@ -293,7 +292,7 @@ class MapScheduler(LayerEmitter):
             bases["param_base"] = params.slot
             accesses.append(Access(buffer=params.slot, start=0, stop=params.slot.size, write=False))
         if values.get("table"):
-            table = self.res.table
+            table = self.context.table
             accesses.append(Access(buffer=table, start=0, stop=table.size, write=False))
         self.node(Opcode.VECTOR, values, bases, accesses, f"{step} {tile}")
 
@@ -304,7 +303,7 @@ class MapScheduler(LayerEmitter):
             if span:
                 base += a * mem
                 box.append((b - a, mem, int(step)))
-        target = self.res.tensors[result.view.tensor]
+        target = self.context.tensors[result.view.tensor]
         self.store_copies(target, base, box, held.kind.bytes, place.buffer, f"store {tile}")
 
 

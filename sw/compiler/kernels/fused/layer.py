@@ -5,16 +5,17 @@ spans a dimension or has one element along it, so broadcasting and reductions ar
 between what registers span.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.isa import DType, Reduce
-from sw.compiler.kernels.fused.product import Product
-from sw.compiler.kernels.layers import Epilogue, Layer
+from spec.isa import DType, Engine, Reduce
+from sw.compiler.kernels.base import Layer
+from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import View
 
 
@@ -89,6 +90,38 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """An int8 operand in memory; byte strides by dimension of the layer, and along the sum.
+
+    One operand has no stride along columns, the other none along rows.
+    """
+
+    tensor: str
+    offset: int
+    strides: tuple[int, ...]
+    along: int
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """`register` is Σ_k (left[…, row, k] − zp)·(right[…, k, col] − zp), k below `depth`.
+
+    `transposed`: of `right` elements along the sum are neighbours in memory, not those of columns.
+    """
+
+    register: int
+    left: Factor
+    right: Factor
+    depth: int
+    transposed: bool
+
+    def nbytes(self, tile: tuple[int, ...]) -> tuple[int, int]:
+        """Bytes of both operands in a tile."""
+        return tile[-2] * self.depth, self.depth * tile[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MapLayer(Layer):
     """Elementwise operators and reductions over dimensions `shape`.
 
@@ -97,6 +130,8 @@ class MapLayer(Layer):
     then is whole. `product`: a register that the layer computes as a product; of the dimensions
     before rows and columns a tile then has one.
     """
+
+    engine: ClassVar[Engine] = Engine.VECTOR
 
     shape: tuple[int, ...]
     sources: tuple[Source, ...]
@@ -127,6 +162,22 @@ class MapLayer(Layer):
     @property
     def outputs(self) -> tuple[View, ...]:
         return tuple(result.view for result in self.results)
+
+    @property
+    def uses_table(self) -> bool:
+        return bool(self.tables)
+
+    @property
+    def signature(self) -> Hashable:
+        steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in self.steps)
+        uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in self.steps)
+        kept = tuple(result.register for result in self.results)
+        return self.shape, self.registers, steps, uses, kept, self.whole, self.product
+
+    def free_array_vectors(self, cols: int) -> int:
+        if self.product is not None:
+            return 0
+        return prod(self.shape) * len(self.steps) // cols
 
     def __str__(self) -> str:
         sources = ", ".join(f"%{s.tensor}+{s.offset}@{list(s.strides)}" for s in self.sources)

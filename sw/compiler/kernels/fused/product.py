@@ -4,53 +4,14 @@ A tile is some rows of one image (of a batch), all columns wide. Its MATRIX fill
 accumulator while the steps work on the tile before it in the other.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-from spec.config import NpuConfig
 from spec.isa import Opcode
-from sw.compiler.kernels.emitter import LayerEmitter, Resources
-from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.emitter import LayerEmitter
+from sw.compiler.kernels.fused.layer import Factor, Product
+from sw.compiler.kernels.fused.tiles import Ranges
 from sw.compiler.program.draft import Access, Buffer, Place
-
-Ranges = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
-    """An int8 operand in memory; byte strides by dimension of the layer, and along the sum.
-
-    One operand has no stride along columns, the other none along rows.
-    """
-
-    tensor: str
-    offset: int
-    strides: tuple[int, ...]
-    along: int
-    zero_point: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """`register` is Σ_k (left[…, row, k] − zp)·(right[…, k, col] − zp), k below `depth`.
-
-    `transposed`: of `right` elements along the sum are neighbours in memory, not those of columns.
-    """
-
-    register: int
-    left: Factor
-    right: Factor
-    depth: int
-    transposed: bool
-
-    def nbytes(self, tile: tuple[int, ...]) -> tuple[int, int]:
-        """Bytes of both operands in a tile."""
-        return tile[-2] * self.depth, self.depth * tile[-1]
-
-    def cycles(self, tile: tuple[int, ...], config: NpuConfig) -> int:
-        """Of the MATRIX of a tile."""
-        folds = -(-tile[-1] // config.cols) * -(-self.depth // config.rows)
-        return folds * max(tile[-2], config.cols if self.transposed else config.rows)
 
 
 class ProductTiles(LayerEmitter):
@@ -60,13 +21,10 @@ class ProductTiles(LayerEmitter):
         self,
         product: Product,
         name: str,
-        epilogue: Epilogue,
         tile: tuple[int, ...],
-        config: NpuConfig,
-        res: Resources,
-        index: int,
+        context: EmitContext,
     ) -> None:
-        super().__init__(name, epilogue, config, res, index)
+        super().__init__(name, context)
         self.product = product
         left, right = product.nbytes(tile)
         self.left = self.slots("left", Place.SPAD, 2, left)
@@ -100,7 +58,7 @@ class ProductTiles(LayerEmitter):
         base += sum(start * step for (start, _), step in zip(tile, factor.strides, strict=True))
         (outer, far), (inner, near) = pair
         box = [(outer, far, inner), (inner, near, 1)]
-        memory = self.res.tensors[factor.tensor]
+        memory = self.context.tensors[factor.tensor]
         self.load_copies(memory, base, box, 1, slot, 0, outer * inner, f"{what} {tile}")
 
     def matrix(self, tile: Ranges, acc: int) -> None:
@@ -141,7 +99,7 @@ class ProductTiles(LayerEmitter):
         accesses = [
             Access(buffer=left, start=0, stop=m * depth, write=False),
             Access(buffer=right, start=0, stop=depth * n, write=False, weights=True),
-            Access(buffer=self.res.acc, start=acc, stop=acc + m * blocks, write=True),
+            Access(buffer=self.context.acc, start=acc, stop=acc + m * blocks, write=True),
         ]
-        bases = {"act_base": left, "wgt_base": right, "acc_base": self.res.acc}
+        bases = {"act_base": left, "wgt_base": right, "acc_base": self.context.acc}
         self.node(Opcode.MATRIX, values, bases, accesses, f"product {tile}")

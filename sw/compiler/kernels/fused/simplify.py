@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spec.isa import Alu, DType, Reduce, Scale
 from spec.numerics import RANGES
 from sw.compiler.kernels.fused.builder import Draft, MapBuilder, Value
-from sw.compiler.kernels.layers import Epilogue
+from sw.compiler.kernels.operands import Epilogue
 
 IMMEDIATE = 1 << 17
 """Immediates lie in −IMMEDIATE + 1 … IMMEDIATE."""

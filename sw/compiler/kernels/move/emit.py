@@ -1,87 +1,22 @@
-"""Layers that only move data: PAD, TRANSPOSE and copies. Tiles, and the LOAD and STORE of each.
+"""Instructions of a MoveLayer: LOAD gathers and fills a tile, STORE writes it in long runs."""
 
-A tile is a range of the output's outermost dimension that does not fit as a whole, inside single
-indices of the dimensions before it. LOAD gathers (and fills), STORE writes it out in long runs.
-"""
-
-import itertools
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from spec.config import NpuConfig
 from spec.isa import Opcode, Space
-from sw.compiler.errors import CompileError
-from sw.compiler.kernels.conv.cost import LATENCY
+from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.dma import copies
-from sw.compiler.kernels.emitter import LayerEmitter, Resources
-from sw.compiler.kernels.layers import Epilogue, MoveLayer
-from sw.compiler.placement.residency import Room
+from sw.compiler.kernels.emitter import LayerEmitter
+from sw.compiler.kernels.move.layer import MoveLayer
+from sw.compiler.kernels.move.plan import MovePlan, Ranges, move_tiles
 from sw.compiler.program.draft import Access, Buffer, Place
 
-Ranges = tuple[tuple[int, int], ...]
+
+def emit_move(layer: MoveLayer, plan: MovePlan, context: EmitContext) -> None:
+    """Append the instructions of a layer."""
+    _MoveEmitter(layer, plan, context).run()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovePlan:
-    """`axis` is cut in steps of `step`, the axes before it in ones; `slots` buffers of `nbytes`."""
-
-    axis: int
-    step: int
-    slots: int
-    nbytes: int
-    cycles: int = 0
-    traffic: int = 0
-
-    @property
-    def spad_bytes(self) -> int:
-        return self.slots * self.nbytes
-
-    def __str__(self) -> str:
-        return f"axis {self.axis} in steps of {self.step}; {self.slots} x {self.nbytes}"
-
-
-def plan_move(layer: MoveLayer, config: NpuConfig, room: Room) -> MovePlan:
-    """The largest tiles that fit twice, in about four pieces if the tensor is large."""
-    word = config.word_bytes
-    limit = room.buffer_bytes // 2
-    _, shape, _ = layer.target
-    size = math.prod(shape) * layer.output.item
-    cycles = size // config.bus_bytes + 3 * LATENCY
-    for axis, length in enumerate(shape):
-        inner = layer.output.item
-        for s in shape[axis + 1 :]:
-            inner *= s
-        if inner <= limit - word:
-            step = min(length, (limit - word) // inner)
-            if step == length and axis == 0 and inner * length > 4096:
-                step = max(1, -(-length // 4))
-            nbytes = -(-step * inner // word) * word
-            return MovePlan(
-                axis=axis, step=step, slots=2, nbytes=nbytes, cycles=cycles, traffic=2 * size
-            )
-    raise CompileError("no tile fits in the scratchpad", node=layer.name, source=layer.source)
-
-
-def move_tiles(layer: MoveLayer, plan: MovePlan) -> Iterator[Ranges]:
-    """Ranges (start, stop) of each dimension of the result."""
-    _, shape, _ = layer.target
-    axes = [range(size) for size in shape[: plan.axis]]
-    for fixed in itertools.product(*axes):
-        for at in range(0, shape[plan.axis], plan.step):
-            cut = (at, min(at + plan.step, shape[plan.axis]))
-            rest = [(0, size) for size in shape[plan.axis + 1 :]]
-            yield (*((i, i + 1) for i in fixed), cut, *rest)
-
-
-class MoveScheduler(LayerEmitter):
-    """Emits the nodes of one MoveLayer into a draft."""
-
-    def __init__(
-        self, layer: MoveLayer, plan: MovePlan, config: NpuConfig, res: Resources, index: int
-    ) -> None:
-        epilogue = Epilogue(dtype=layer.dtype, low=0, high=0)
-        super().__init__(layer.name, epilogue, config, res, index)
+class _MoveEmitter(LayerEmitter):
+    def __init__(self, layer: MoveLayer, plan: MovePlan, context: EmitContext) -> None:
+        super().__init__(layer.name, context)
         self.layer, self.plan = layer, plan
         self.buffers = self.slots("move", Place.SPAD, plan.slots, plan.nbytes)
 
@@ -121,7 +56,7 @@ class MoveScheduler(LayerEmitter):
         box = [
             (b - a, s, c) for (a, b), s, c in zip(inner, layer.source_strides, chip, strict=True)
         ]
-        source = self.res.tensors[layer.tensor]
+        source = self.context.tensors[layer.tensor]
         self.load_copies(source, base, box, item, slot, at, size, f"in {tile}")
 
     def _fill(self, size: int, slot: Buffer) -> None:
@@ -159,5 +94,5 @@ class MoveScheduler(LayerEmitter):
         chip = self._chip_strides(tile)
         mem = offset + sum(a * s for (a, _), s in zip(tile, strides, strict=True))
         box = [(b - a, s, c) for (a, b), s, c in zip(tile, strides, chip, strict=True)]
-        target = self.res.tensors[self.layer.output.tensor]
+        target = self.context.tensors[self.layer.output.tensor]
         self.store_copies(target, mem, box, item, slot, f"store {tile}")

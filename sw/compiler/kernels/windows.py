@@ -6,9 +6,9 @@ rows and columns that it reads, with the kernel's rows and columns that meet the
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol, TypeVar
 
-from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Layer, PoolLayer
+from sw.compiler.kernels.operands import Residual, RowFactor
 from sw.compiler.kernels.views import View
 
 LIMIT = 16_384
@@ -17,11 +17,24 @@ LIMIT = 16_384
 KERNEL = 256
 """Most kernel rows, or columns, that a layer keeps without a look at which meet the input."""
 
-_Window = ConvLayer | DepthwiseLayer | PoolLayer
+
+class WindowLayer(Protocol):
+    """What layers with a window have in common."""
+
+    @property
+    def input(self) -> View: ...
+    @property
+    def output(self) -> View: ...
+    @property
+    def kernel(self) -> tuple[int, int]: ...
+    @property
+    def stride(self) -> tuple[int, int]: ...
+    @property
+    def pad(self) -> tuple[int, int]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class WindowAxis:
     """One dimension of a window layer."""
 
     size: int
@@ -30,6 +43,22 @@ class Axis:
     stride: int
     dilation: int
     pad: int
+
+    @staticmethod
+    def of(layer: WindowLayer, dilation: tuple[int, int]) -> "tuple[WindowAxis, WindowAxis]":
+        """Rows and columns of `layer`."""
+        rows, cols = (
+            WindowAxis(
+                size=layer.input.shape[1 + i],
+                out=layer.output.shape[1 + i],
+                kernel=layer.kernel[i],
+                stride=layer.stride[i],
+                dilation=dilation[i],
+                pad=layer.pad[i],
+            )
+            for i in range(2)
+        )
+        return rows, cols
 
     @property
     def fits(self) -> bool:
@@ -47,7 +76,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class WindowPart:
     """Outputs o0…o1 from inputs i0…i1 with kernel rows t0…t1 and `pad` before the inputs."""
 
     o0: int
@@ -58,12 +87,24 @@ class Piece:
     t1: int
     pad: int
 
+    @property
+    def outputs(self) -> tuple[int, int]:
+        return self.o0, self.o1
 
-def pieces(axis: Axis) -> Iterator[Piece]:
+    @property
+    def inputs(self) -> tuple[int, int]:
+        return self.i0, self.i1
+
+    @property
+    def taps(self) -> int:
+        return self.t1 - self.t0
+
+
+def pieces(axis: WindowAxis) -> Iterator[WindowPart]:
     """Pieces that cover the outputs; one that changes nothing where everything fits."""
     if axis.fits:
         size = axis.size
-        yield Piece(o0=0, o1=axis.out, i0=0, i1=size, t0=0, t1=axis.kernel, pad=axis.pad)
+        yield WindowPart(o0=0, o1=axis.out, i0=0, i1=size, t0=0, t1=axis.kernel, pad=axis.pad)
         return
     start = 0
     while start < axis.out:
@@ -84,14 +125,16 @@ def _union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return (min(t[0] for t in known), max(t[1] for t in known)) if known else (0, 0)
 
 
-def _piece(axis: Axis, start: int, stop: int, taps: tuple[int, int]) -> Piece:
+def _piece(axis: WindowAxis, start: int, stop: int, taps: tuple[int, int]) -> WindowPart:
     if taps[0] == taps[1]:
         # Nothing but padding: any row of the kernel, just before the input.
-        return Piece(o0=start, o1=stop, i0=0, i1=1, t0=0, t1=1, pad=(stop - start) * axis.stride)
+        return WindowPart(
+            o0=start, o1=stop, i0=0, i1=1, t0=0, t1=1, pad=(stop - start) * axis.stride
+        )
     first = start * axis.stride - axis.pad + taps[0] * axis.dilation
     last = (stop - 1) * axis.stride - axis.pad + (taps[1] - 1) * axis.dilation
     i0 = min(max(0, first), axis.size - 1)
-    return Piece(
+    return WindowPart(
         o0=start,
         o1=stop,
         i0=i0,
@@ -102,68 +145,30 @@ def _piece(axis: Axis, start: int, stop: int, taps: tuple[int, int]) -> Piece:
     )
 
 
-def split(layer: Layer) -> Iterator[Layer]:
-    """The pieces of a layer, or the layer itself."""
-    if not isinstance(layer, ConvLayer | DepthwiseLayer | PoolLayer):
-        yield layer
-        return
-    dilation = (1, 1) if isinstance(layer, PoolLayer) else layer.dilation
-    axes = [
-        Axis(
-            size=layer.input.shape[1 + i],
-            out=layer.output.shape[1 + i],
-            kernel=layer.kernel[i],
-            stride=layer.stride[i],
-            dilation=dilation[i],
-            pad=layer.pad[i],
-        )
-        for i in range(2)
-    ]
-    pointwise = isinstance(layer, ConvLayer) and layer.is_pointwise
-    if pointwise or all(axis.fits for axis in axes):
-        yield layer
+def window_parts(
+    axes: tuple[WindowAxis, WindowAxis],
+) -> Iterator[tuple[WindowPart, WindowPart] | None]:
+    """Pieces of rows and columns that cover the outputs; None for a layer that fits as it is."""
+    if all(axis.fits for axis in axes):
+        yield None
         return
     for y in pieces(axes[0]):
         for x in pieces(axes[1]):
-            yield _cut(layer, y, x)
+            yield y, x
 
 
-def _cut(layer: _Window, y: Piece, x: Piece) -> _Window:
-    """The part of a layer that computes outputs y.o0…y.o1, x.o0…x.o1."""
-    part = replace(
-        layer,
-        name=f"{layer.name}.y{y.o0}x{x.o0}",
-        output=_crop(layer.output, (y.o0, y.o1), (x.o0, x.o1)),
-        input=_crop(layer.input, (y.i0, y.i1), (x.i0, x.i1)),
-        pad=(y.pad, x.pad),
-    )
-    if isinstance(part, PoolLayer):
-        return replace(part, kernel=(y.t1 - y.t0, x.t1 - x.t0))
-    if part.residual is not None:
-        operand = part.residual.operand
-        view = _crop(operand.view, (y.o0, y.o1), (x.o0, x.o1))
-        cut: Any = replace(part.residual, operand=replace(operand, view=view))
-        part = replace(part, residual=cut)
-    rows, cols = slice(y.t0, y.t1), slice(x.t0, x.t1)
-    kept = part.weight_view
-    if isinstance(part, DepthwiseLayer):
-        weights = None if part.weights is None else part.weights[rows, cols]
-        if kept is not None:
-            kept = _crop(kept, (y.t0, y.t1), (x.t0, x.t1))
-        return replace(part, weights=weights, weight_view=kept)
-    if kept is not None:
-        skip = y.t0 * part.weight_row + x.t0 * kept.strides[2]
-        kept = replace(kept, offset=kept.offset + skip)
+Added = TypeVar("Added", Residual, RowFactor, Residual | RowFactor)
+
+
+def cut_residual(residual: Added, y: WindowPart, x: WindowPart) -> Added:
+    """What a product adds (or is multiplied by) in some of its outputs."""
+    operand = residual.operand
     return replace(
-        part,
-        kernel=(y.t1 - y.t0, x.t1 - x.t0),
-        weights=None if part.weights is None else part.weights[:, rows, cols],
-        weight_view=kept,
-        weight_pitch=0 if kept is None else part.weight_row,
+        residual, operand=replace(operand, view=crop(operand.view, y.outputs, x.outputs))
     )
 
 
-def _crop(view: View, rows: tuple[int, int], cols: tuple[int, int]) -> View:
+def crop(view: View, rows: tuple[int, int], cols: tuple[int, int]) -> View:
     n, _, _, c = view.shape
     _, line, pixel = view.strides
     return replace(

@@ -1,0 +1,69 @@
+"""What a layer may use of the on-chip memories, and how it overlaps with its neighbours."""
+
+import enum
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from sw.compiler.kernels.views import View
+
+
+class Overlap(enum.Enum):
+    """How a layer runs at the same time as its neighbours, on another engine.
+
+    NONE: not at all, or through tensors that stay on chip. ROWS: writer and reader of a tensor in
+    memory, the reader a few rows behind. CONCURRENT: a product and a fused elementwise layer that
+    do not need one another.
+    """
+
+    NONE = "none"
+    ROWS = "rows"
+    CONCURRENT = "concurrent"
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the scratchpad is cut, so that such neighbours lie side by side.
+
+        ROWS: a writer, a reader that writes, and its reader.
+        """
+        return {Overlap.NONE: 1, Overlap.ROWS: 3, Overlap.CONCURRENT: 2}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """What a layer may use: scratchpad bytes from address 0, and the tensors that lie on chip.
+
+    `channelwise`: tensors that only depthwise layers read, which want one channel after another.
+    `shares_acc`: the layer and a neighbour take turns in the banks of the accumulator; a product
+    has the first and third. `row_order`: the layer reads its input row by row behind its writer.
+    """
+
+    spad_bytes: int
+    held: frozenset[str] = frozenset()
+    channelwise: frozenset[str] = frozenset()
+    shares_acc: bool = False
+    overlap: Overlap = Overlap.NONE
+    row_order: bool = False
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that the buffers of the layer may take."""
+        return self.spad_bytes // self.overlap.parts
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether the layer runs at the same time as its neighbours, on another engine."""
+        return self.shares_acc or self.overlap is not Overlap.NONE
+
+    @staticmethod
+    def whole(config: NpuConfig) -> "MemoryBudget":
+        """All of the scratchpad, nothing on chip."""
+        return MemoryBudget(config.spad_bytes)
+
+    def streams(self, view: View, config: NpuConfig) -> bool:
+        """Whether the depthwise engine follows the writer of a tensor channel by channel.
+
+        Then both accumulate whole images.
+        """
+        n, h, w, _ = view.shape
+        kept = view.tensor in self.held and view.tensor in self.channelwise
+        return kept and config.rows <= n * h * w <= config.acc_bank

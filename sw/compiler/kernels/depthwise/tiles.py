@@ -1,0 +1,103 @@
+"""The plan of a depthwise layer: tiles of outputs, in the order in which they are computed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sw.compiler.kernels.boxes import Box
+from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthwisePlan:
+    """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
+
+    Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs
+    beside.
+    """
+
+    th: int
+    tw: int
+    tc: int
+    ahead: int
+    held_in: bool
+    held_out: bool
+    shared: bool
+    row_order: bool
+    act_slots: int
+    wgt_slots: int
+    out_slots: int
+    act_bytes: int
+    wgt_bytes: int
+    out_bytes: int
+    res_slots: int
+    res_bytes: int
+    ramp: int = 0
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        """Scratchpad bytes of all buffers."""
+        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
+        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}"
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}"
+            f"{' rowwise' if self.row_order else ''}; "
+            f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
+            f"out {self.out_slots}x{self.out_bytes}"
+            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
+            f"{self.cycles} cycles {self.traffic} bytes"
+        )
+
+
+def boxes(layer: DepthwiseLayer, plan: DepthwisePlan) -> list[Box]:
+    """Output boxes in execution order: row by row, or channels outermost, so that weights stay."""
+    n, h, w, c = layer.output.shape
+    groups = range(0, c, plan.tc)
+    if plan.row_order:
+        return [
+            box
+            for batch in range(n)
+            for y0, y1 in _rows(h, plan, batch == 0, batch == n - 1)
+            for c0 in groups
+            for box in _row_of_boxes(w, c, plan, (batch, y0, y1, c0))
+        ]
+    return [
+        box
+        for c0 in groups
+        for batch in range(n)
+        for y0, y1 in _rows(h, plan, c0 == batch == 0, batch == n - 1 and c0 + plan.tc >= c)
+        for box in _row_of_boxes(w, c, plan, (batch, y0, y1, c0))
+    ]
+
+
+def _row_of_boxes(
+    w: int, c: int, plan: DepthwisePlan, place: tuple[int, int, int, int]
+) -> Iterator[Box]:
+    batch, y0, y1, c0 = place
+    c1 = min(c0 + plan.tc, c)
+    for x0 in range(0, w, plan.tw):
+        yield Box(batch=batch, y0=y0, y1=y1, x0=x0, x1=min(x0 + plan.tw, w), c0=c0, c1=c1)
+
+
+def _rows(h: int, plan: DepthwisePlan, first: bool, last: bool) -> Iterator[tuple[int, int]]:
+    y0 = 0
+    for rows in heights(h, plan.th, plan.ramp, first, last):
+        yield y0, y0 + rows
+        y0 += rows
+
+
+def heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator[int]:
+    """Rows of the tiles of an image; `first`, `last`: the layer begins or ends with it."""
+    tail = ramp if last and ramp and size > ramp else 0
+    rest, step = size - tail, ramp if first and ramp else th
+    while rest:
+        rows = min(step, th, rest)
+        yield rows
+        rest, step = rest - rows, 2 * step
+    if tail:
+        yield tail

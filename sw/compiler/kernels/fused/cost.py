@@ -1,0 +1,63 @@
+"""Cost model of fused elementwise layers: the busiest of vector engine, loads and stores."""
+
+import math
+
+from spec.config import NpuConfig
+from spec.isa import Alu, Reduce, Scale
+from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY
+from sw.compiler.kernels.fused.layer import MapLayer, Product, Step
+from sw.compiler.kernels.fused.tiles import FusedPlan
+
+STEP_CYCLES = 32
+"""Cycles that an instruction costs besides its vectors: it waits for the results of the last."""
+
+TABLE_CYCLES = 200
+"""Cycles that a TABLE takes where one replaces another in every tile."""
+
+
+def fused_cost(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
+    """(cycles, bytes moved)."""
+    tiles = math.prod(-(-n // t) for n, t in zip(layer.shape, plan.tile, strict=True))
+    compute = sum(_step_cycles(layer, step, plan, config) + STEP_CYCLES for step in layer.steps)
+    load = sum(layer.registers[i].nbytes(layer.shape) for i in range(len(layer.sources)))
+    store = sum(layer.registers[r.register].nbytes(layer.shape) for r in layer.results)
+    bus = config.bus_bytes
+    if len(layer.tables) > 1:
+        compute += TABLE_CYCLES * len(layer.tables)
+    if layer.product is not None:
+        compute = max(compute, product_cycles(layer.product, plan.tile, config))
+        load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
+    cycles = max(tiles * compute, load / bus, store / bus)
+    cycles += (load + store) / tiles / bus + 3 * LATENCY + HANDOVER
+    return math.ceil(cycles), load + store
+
+
+def _step_cycles(layer: MapLayer, step: Step, plan: FusedPlan, config: NpuConfig) -> int:
+    """Its vectors, times the words of the widest operand."""
+    tile, cols = plan.tile, config.cols
+    read = [i for i in (step.a, step.b) if i is not None]
+    spans = [layer.registers[i].spans for i in (*read, step.out)]
+    sizes = [n if any(s[d] for s in spans[: len(read)]) else 1 for d, n in enumerate(tile)]
+    flat = len(set(spans)) == 1 and step.params < 0 and not any(plan.vectors[i] for i in read)
+    if flat:
+        sizes = [math.prod(sizes)]
+    vectors = math.prod(sizes[:-1]) * -(-sizes[-1] // cols)
+    lanes = min(cols, sizes[-1])
+
+    def words(register: int) -> int:
+        if plan.vectors[register]:
+            return 1
+        held = layer.registers[register]
+        count = lanes if flat or held.spans[-1] else 1
+        return -(-count * held.kind.bytes // config.word_bytes)
+
+    uses_b = step.values.get("a_scale") is Scale.OPERAND or not Alu(step.values.get("alu", 0)).unary
+    wide = max([words(step.a), *([words(read[1])] if uses_b and len(read) > 1 else [])])
+    written = 1 if step.reduce is not Reduce.NONE else words(step.out)
+    return vectors * max(wide, written)
+
+
+def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:
+    """Of the MATRIX of a tile."""
+    folds = -(-tile[-1] // config.cols) * -(-product.depth // config.rows)
+    return folds * max(tile[-2], config.cols if product.transposed else config.rows)

@@ -1,0 +1,47 @@
+"""The plan of a fused elementwise layer: extents of a tile, and where its registers lie."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sw.compiler.kernels.fused.layer import MapLayer
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedPlan:
+    """Extents of a tile; bytes of each register's buffer, and how many such buffers rotate.
+
+    `vectors`: of the accumulator, for each register; 0 for those in the scratchpad. `operands`:
+    bytes of those of a product.
+    """
+
+    tile: tuple[int, ...]
+    nbytes: tuple[int, ...]
+    slots: tuple[int, ...]
+    vectors: tuple[int, ...]
+    operands: int = 0
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        return self.operands + sum(n * s for n, s in zip(self.slots, self.nbytes, strict=True))
+
+    @property
+    def acc_vectors(self) -> int:
+        return sum(n * size for n, size in zip(self.slots, self.vectors, strict=True))
+
+    def __str__(self) -> str:
+        where = f"{self.spad_bytes} bytes, {self.acc_vectors} accumulator vectors"
+        return f"tile {list(self.tile)}; {where}; {self.cycles} cycles"
+
+
+def fused_tiles(layer: MapLayer, plan: FusedPlan) -> Iterator[Ranges]:
+    """Ranges (start, stop) of every dimension, row-major."""
+    cuts = [
+        [(at, min(at + step, size)) for at in range(0, size, step)]
+        for size, step in zip(layer.shape, plan.tile, strict=True)
+    ]
+    yield from itertools.product(*cuts)

@@ -1,0 +1,70 @@
+"""The plan of a MoveLayer.
+
+A tile is a range of the output's outermost dimension that does not fit as a whole, inside single
+indices of the dimensions before it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from sw.compiler.errors import CompileError
+from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.move.cost import move_cycles
+from sw.compiler.kernels.move.layer import MoveLayer
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlan:
+    """`axis` is cut in steps of `step`, the axes before it in ones; `slots` buffers of `nbytes`."""
+
+    axis: int
+    step: int
+    slots: int
+    nbytes: int
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        return self.slots * self.nbytes
+
+    def __str__(self) -> str:
+        return f"axis {self.axis} in steps of {self.step}; {self.slots} x {self.nbytes}"
+
+
+def plan_move(layer: MoveLayer, config: NpuConfig, budget: MemoryBudget) -> MovePlan:
+    """The largest tiles that fit twice, in about four pieces if the tensor is large."""
+    word = config.word_bytes
+    limit = budget.buffer_bytes // 2
+    _, shape, _ = layer.target
+    size = math.prod(shape) * layer.output.item
+    cycles = move_cycles(size, config)
+    for axis, length in enumerate(shape):
+        inner = layer.output.item
+        for s in shape[axis + 1 :]:
+            inner *= s
+        if inner <= limit - word:
+            step = min(length, (limit - word) // inner)
+            if step == length and axis == 0 and inner * length > 4096:
+                step = max(1, -(-length // 4))
+            nbytes = -(-step * inner // word) * word
+            return MovePlan(
+                axis=axis, step=step, slots=2, nbytes=nbytes, cycles=cycles, traffic=2 * size
+            )
+    raise CompileError("no tile fits in the scratchpad", node=layer.name, source=layer.source)
+
+
+def move_tiles(layer: MoveLayer, plan: MovePlan) -> Iterator[Ranges]:
+    """Ranges (start, stop) of each dimension of the result."""
+    _, shape, _ = layer.target
+    axes = [range(size) for size in shape[: plan.axis]]
+    for fixed in itertools.product(*axes):
+        for at in range(0, shape[plan.axis], plan.step):
+            cut = (at, min(at + plan.step, shape[plan.axis]))
+            rest = [(0, size) for size in shape[plan.axis + 1 :]]
+            yield (*((i, i + 1) for i in fixed), cut, *rest)

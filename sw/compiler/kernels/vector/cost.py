@@ -1,0 +1,41 @@
+"""Cost model of layers that only the vector engine computes.
+
+Cycles: the busiest of the vector engine, the load engine and the store engine, plus the first load
+and the last store, which nothing hides.
+"""
+
+import math
+
+from spec.config import NpuConfig
+from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY
+from sw.compiler.kernels.vector.plan import VectorPlan
+from sw.compiler.kernels.vector.work import VectorWork
+
+TILE_CYCLES = 20
+"""Cycles that the pipeline loses per tile."""
+
+
+def vector_cost(
+    work: VectorWork, config: NpuConfig, budget: MemoryBudget, plan: VectorPlan
+) -> tuple[int, int]:
+    """(cycles, bytes moved)."""
+    out = work.out
+    n, h, w, c = out.shape
+    vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
+    tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
+    steps = n * h * vectors * work.steps + TILE_CYCLES * tiles
+    load = sum(
+        tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item
+        if work.overlapping
+        else math.prod(v.shape) * v.item
+        for v in work.ins
+        if v.tensor not in budget.held
+    )
+    store = 0 if out.tensor in budget.held else math.prod(out.shape) * out.item
+    cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
+    if load:
+        cycles += load / tiles / config.bus_bytes + LATENCY
+    if store:
+        cycles += store / tiles / config.bus_bytes + 2 * LATENCY
+    return math.ceil(cycles + HANDOVER), load + store

@@ -1,0 +1,128 @@
+"""Tiles of layers that only the vector engine computes: boxes of output pixels and channels."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spec.config import NpuConfig
+from sw.compiler.errors import CompileError
+from sw.compiler.kernels.base import Layer
+from sw.compiler.kernels.boxes import Box, halvings
+from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.vector.work import VectorWork
+
+OVERLAP = 6
+"""Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorPlan:
+    """Tiles of th x tw pixels and tc channels; bytes of each operand's and the result's slots.
+
+    `flat`: the layer's tensors are taken as one row of elements. `row_order`: see `boxes`. Operands
+    and results that lie on chip have no slots. `cycles`, `traffic`: estimates, the latter in bytes.
+    """
+
+    th: int
+    tw: int
+    tc: int
+    flat: bool
+    slots: int
+    in_bytes: tuple[int, ...]
+    out_bytes: int
+    row_order: bool = False
+    cycles: int = 0
+    traffic: int = 0
+
+    @property
+    def spad_bytes(self) -> int:
+        return self.slots * (sum(self.in_bytes) + self.out_bytes)
+
+    def __str__(self) -> str:
+        return (
+            f"tile {self.th}x{self.tw}x{self.tc}{' flat' if self.flat else ''}; "
+            f"{self.slots} x ({'+'.join(map(str, self.in_bytes))} in, {self.out_bytes} out); "
+            f"{self.cycles} cycles {self.traffic} bytes"
+        )
+
+
+def boxes(work: VectorWork, plan: VectorPlan) -> Iterator[Box]:
+    """Output boxes as computed: row by row, or channels outermost, so that parameters stay."""
+    n, h, w, c = work.out.shape
+    corners = itertools.product(range(0, c, plan.tc), range(n), range(0, h, plan.th))
+    for c0, b, y0 in sorted(corners, key=_rows_first) if plan.row_order else corners:
+        for x0 in range(0, w, plan.tw):
+            yield Box(
+                batch=b,
+                y0=y0,
+                y1=min(y0 + plan.th, h),
+                x0=x0,
+                x1=min(x0 + plan.tw, w),
+                c0=c0,
+                c1=min(c0 + plan.tc, c),
+            )
+
+
+def _rows_first(corner: tuple[int, int, int]) -> tuple[int, int]:
+    _, batch, y0 = corner
+    return batch, y0
+
+
+def fitting(work: VectorWork, config: NpuConfig, budget: MemoryBudget) -> VectorPlan | None:
+    """The largest tiles that fit twice, yet several per layer; None if none fits even once."""
+    _, h, w, c = work.out.shape
+    target = max(h * w * c // OVERLAP, 64 * config.cols)
+    fallback: VectorPlan | None = None
+    for slots in (2, 1):
+        for tc in halvings(c, config.cols) if c > 1 else [1]:
+            if work.per_channel and -(-tc // config.cols) > config.param_entries // (
+                1 if tc == c else 2
+            ):
+                continue
+            for tw in halvings(w, config.cols if work.flat else 1):
+                for th in range(h, 0, -1) if tw == w else [1]:
+                    plan = sized(work, config, budget, (th, tw, tc), slots)
+                    if plan.spad_bytes > budget.buffer_bytes:
+                        continue
+                    fallback = plan
+                    if th * tw * tc <= target:
+                        return plan
+                if fallback is not None and th == 1 and not work.flat and tw * tc <= target:
+                    return fallback
+        if fallback is not None:
+            return fallback
+    return None
+
+
+def sized(
+    work: VectorWork,
+    config: NpuConfig,
+    budget: MemoryBudget,
+    tile: tuple[int, int, int],
+    slots: int,
+) -> VectorPlan:
+    """The plan of a tile (rows, columns, channels) with so many buffers in rotation."""
+    th, tw, tc = tile
+    ins, out, pixels = work.ins, work.out, work.pixels(th, tw)
+    word = config.word_bytes
+    return VectorPlan(
+        th=th,
+        tw=tw,
+        tc=tc,
+        flat=work.flat,
+        slots=slots,
+        in_bytes=tuple(
+            0 if v.tensor in budget.held else -(-pixels * tc * v.item // word) * word for v in ins
+        ),
+        out_bytes=0 if out.tensor in budget.held else -(-th * tw * tc * out.item // word) * word,
+    )
+
+
+def no_tile_fits(layer: Layer, budget: MemoryBudget) -> CompileError:
+    """The error for a layer of which not even the smallest tile fits."""
+    return CompileError(
+        f"no tile of this layer fits in {budget.buffer_bytes} bytes of scratchpad",
+        node=layer.name,
+        source=layer.source,
+        hint="use a configuration with a larger scratchpad, or a smaller window",
+    )
