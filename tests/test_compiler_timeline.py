@@ -5,11 +5,12 @@ from compiler_graphs import inverted_residuals
 
 from spec import preset
 from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space
+from sw.compiler.machine.costs import PROGRAM_START
 from sw.compiler.pipeline import run_stages
 from sw.compiler.program.draft import Node
 from sw.compiler.program.interleave import vector_cycles
 from sw.compiler.program.ordering import END, Need, Order
-from sw.compiler.program.timeline import BEGIN, layer_cycles
+from sw.compiler.program.timeline import layer_cycles
 
 DEFAULT = preset("default")
 
@@ -63,13 +64,13 @@ def charged(*nodes: tuple[Node, list[Need]]) -> list[int]:
 
 def test_work_on_another_engine_is_free_where_an_older_layer_lasts_longer():
     alone, after = charged((vector(0, 1000), []), (load(1, 100), []))
-    assert alone == pytest.approx(BEGIN + 1000, abs=30) and after == 0
+    assert alone == pytest.approx(PROGRAM_START + 1000, abs=30) and after == 0
 
 
 def test_a_layer_waits_for_all_that_it_needs_at_its_start():
     first = load(0, 1000)
     loads, steps = charged((first, []), (vector(1, 1000), [need(0, 0, first, END)]))
-    assert loads == pytest.approx(BEGIN + 1000 + 100, abs=60)
+    assert loads == pytest.approx(PROGRAM_START + 1000 + 100, abs=60)
     assert steps == pytest.approx(1000, abs=30)
 
 

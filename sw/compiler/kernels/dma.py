@@ -4,14 +4,15 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spec.fields import field_of
 from spec.isa import DMA_LOOPS, Opcode
 from sw.compiler.program.draft import Access, Buffer, Node
 
 Box = list[tuple[int, int, int]]
 """(count, stride in memory, stride on chip) per dimension, outermost first, bytes."""
 
-_MAX_RUN = (1 << 24) - 1
-_MAX_COUNT = (1 << 16) - 1
+_MAX_RUN = field_of(Opcode.LOAD, "run").maximum
+_MAX_COUNT = field_of(Opcode.LOAD, "loop.count").maximum
 
 
 def load_box(box: Box, run: int, keep_outer: bool = False) -> tuple[int, list[dict[str, int]]]:

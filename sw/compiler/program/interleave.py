@@ -16,13 +16,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from spec.config import NpuConfig
-from spec.isa import Alu, DType, Engine, Opcode, Scale, Space
+from spec.isa import Alu, DType, Engine, Opcode, Scale, Space, reads_b
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.draft import Draft, Node, iterations
 from sw.compiler.program.ordering import dependencies
-
-LATENCY = {Engine.LOAD: 100, Engine.STORE: 100, Engine.MATRIX: 40}
-"""Cycles from the end of an engine's work to the moment at which others can use it."""
 
 
 def interleave(draft: Draft, budgets: Sequence[MemoryBudget], config: NpuConfig) -> None:
@@ -60,7 +58,7 @@ def interleave(draft: Draft, budgets: Sequence[MemoryBudget], config: NpuConfig)
             continue
         order.append(node)
         free[node.engine] = soonest + node_cycles(node, config)
-        ends = free[node.engine] + LATENCY.get(node.engine, 10)
+        ends = free[node.engine] + RESULT_LATENCY.get(node.engine, READY)
         for j in after[i]:
             same = nodes[j].engine is node.engine
             ready[j] = max(ready[j], soonest if same else ends)
@@ -100,13 +98,13 @@ def vector_cycles(values: Mapping[str, Any], config: NpuConfig, *, same: bool = 
     chosen = values.get("reduce_loops", 0) if reduces else 0
     counts = [loop.get("count", 1) for loop in loops]
     written = math.prod(n for i, n in enumerate(counts) if not chosen >> i & 1)
-    uses_b = values.get("a_scale") is Scale.OPERAND or not Alu(values.get("alu", Alu.PASS)).unary
-    uses_b = uses_b and not values.get("b_none")
+    fields = {"alu": Alu.PASS, "a_scale": Scale.OFF, "b_none": 0, **values}
+    with_b = reads_b(fields)
     read = max(
         _words(values, "a", lanes, config),
-        _words(values, "b", lanes, config) if uses_b else 1,
+        _words(values, "b", lanes, config) if with_b else 1,
     )
-    if same and uses_b and values.get("a_space", Space.SPAD) is not Space.ACC:
+    if same and with_b and values.get("a_space", Space.SPAD) is not Space.ACC:
         read *= 2
     write = _words(values, "o", lanes, config)
     return float(max(math.prod(counts) * read, written * write))

@@ -12,7 +12,8 @@ from collections import defaultdict
 from itertools import pairwise
 
 from spec.config import NpuConfig
-from spec.isa import SYNC_SLOTS, Engine, Point, Sync
+from spec.fields import field_of
+from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
 from sw.compiler.errors import LegalityError
 from sw.compiler.program.draft import Draft, Node, iterations
 from sw.compiler.program.ordering import END, NEVER, Channel, Need, Order, order
@@ -20,7 +21,9 @@ from sw.compiler.program.ordering import END, NEVER, Channel, Need, Order, order
 Late = tuple[Node, Node, Channel]
 """A node, an earlier one that it must wait for too, and on which channel."""
 
-MAX_AMOUNT = 127
+MAX_AMOUNT = field_of(Opcode.LOAD, "wait.amount").maximum
+"""Most that a slot takes; what is more takes several slots."""
+
 ROUNDS = 8
 """How often waits against overflow are added before giving up."""
 

@@ -11,21 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode
-from sw.compiler.kernels.conv.cost import SPLIT_RUN
+from spec.isa import Engine, Opcode
+from sw.compiler.machine.costs import (
+    INSTRUCTION_CYCLES,
+    PROGRAM_START,
+    READY,
+    RESULT_LATENCY,
+    SPLIT_RUN,
+    instruction_bytes,
+)
 from sw.compiler.program.draft import Node, iterations
-from sw.compiler.program.interleave import LATENCY, node_cycles
+from sw.compiler.program.interleave import node_cycles
 from sw.compiler.program.ordering import END, Channel, Need, Order
-
-BEGIN = 250
-"""Cycles from the start of a run to its first instruction: two reads of memory."""
-
-READY = 10
-"""Cycles from the end of an engine's work to the moment at which others can use it."""
-
-
-UNIT_CYCLES = {Opcode.MATRIX: 4, Opcode.DEPTHWISE: 8, Opcode.VECTOR: 8}
-"""Cycles that the pipelines lose per instruction."""
 
 
 @dataclass(slots=True)
@@ -44,18 +41,18 @@ class _Run:
 def layer_cycles(found: Order, layers: int, config: NpuConfig) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
     runs: dict[int, _Run] = {}
-    free: dict[Engine, float] = defaultdict(lambda: float(BEGIN))
+    free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))
     charged = [0.0] * layers
     done = fetched = 0.0
     for node, needs in found.needs:
         busy = node_cycles(node, config) + _lost(node, config)
-        fetched += FORMATS[node.opcode].granules * GRANULE_BYTES / config.bus_bytes
+        fetched += instruction_bytes(node.opcode) / config.bus_bytes
         if node.opcode is Opcode.LOAD:
             # Instructions are read through the same port.
             busy, fetched = busy + fetched, 0.0
         run = runs[id(node)] = _run(node, needs, busy, free[node.engine], runs)
         free[node.engine] = run.stop
-        ends = run.stop + LATENCY.get(node.engine, READY)
+        ends = run.stop + RESULT_LATENCY.get(node.engine, READY)
         charged[node.layer] += max(0.0, ends - done)
         done = max(done, ends)
     return [round(cycles) for cycles in charged]
@@ -64,7 +61,7 @@ def layer_cycles(found: Order, layers: int, config: NpuConfig) -> list[int]:
 def _lost(node: Node, config: NpuConfig) -> float:
     """Cycles that an engine cannot use: between instructions, and in parts of bus words."""
     if node.opcode not in (Opcode.LOAD, Opcode.STORE):
-        return UNIT_CYCLES[node.opcode]
+        return INSTRUCTION_CYCLES[node.opcode]
     runs = iterations(node.values["loop"], len(node.values["loop"]))
     return SPLIT_RUN * runs if node.values["run"] % config.bus_bytes else 0.0
 
@@ -79,7 +76,7 @@ def _run(
     loops = node.values["loop"]
     start, stop = free, 0.0
     for (engine, _, _), wanted in needs.items():
-        latency = 0 if engine is node.engine else LATENCY.get(engine, READY)
+        latency = 0 if engine is node.engine else RESULT_LATENCY.get(engine, READY)
         for need in wanted:
             there = _time(need, runs) + latency
             if need.level == 0:

@@ -10,23 +10,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spec.config import NpuConfig
+from spec.isa import Opcode
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
-
-LATENCY = 100
-"""Cycles from a memory request to its data that the cost model assumes."""
-
-MATRIX_BYTES, FINISH_BYTES, LOAD_BYTES = 160, 320, 288
-"""Instruction bytes per MATRIX, per finished column block (VECTOR, STORE) and per step's loads."""
-
-SPLIT_RUN = 0.75
-"""Bus cycles that a run which begins or ends within a bus word costs beyond its bytes."""
-
-HANDOVER = 40
-"""Cycles from the last vector of a tensor that stays on chip to the first that reads it."""
-
-UNIT_CYCLES = 4
-"""Cycles that the pipelines lose per column block."""
+from sw.compiler.machine.costs import (
+    FINISH_BYTES,
+    HANDOVER,
+    INSTRUCTION_CYCLES,
+    MATRIX_BYTES,
+    MEMORY_LATENCY,
+    SPLIT_RUN,
+    STEP_LOAD_BYTES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +151,15 @@ class ConvCost:
         added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
         units = tiles * many * groups * -(-cut.group // cut.span)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
-        fetch += tiles * groups * many * LOAD_BYTES
+        fetch += tiles * groups * many * STEP_LOAD_BYTES
         runs = SPLIT_RUN * self._output_runs(xs, groups)
         other = (fetch + added) / bus + (runs if added else 0)
         store = 0 if self.held_out else out / bus + runs
         passes = len(geo.layer.epilogue.passes)
         busy = max(fold * folds * self.blocks, store, pixels * self.blocks * passes)
         last = ys.counts[-1][0] * xs.counts[-1][0]
-        tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * LATENCY
-        around = tail + UNIT_CYCLES * units
+        tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * MEMORY_LATENCY
+        around = tail + INSTRUCTION_CYCLES[Opcode.MATRIX] * units
         return CutCost(
             cut=cut,
             tiles=tiles,
@@ -264,7 +259,7 @@ class ConvCost:
         folds = -(-channels // rows) * taps
         last = folds - ramp[-1] * taps if ramp else folds
         fetch = cut.group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
-        fetch += (len(ramp) + 1) * LOAD_BYTES
+        fetch += (len(ramp) + 1) * STEP_LOAD_BYTES
         weights = cut.group * channels * taps * self.width
         loaded = act + (weights + fetch) / bus + fold * last
         stalls = 0.0

@@ -7,18 +7,21 @@ Cycles: the busiest of the depthwise, load, store and vector engines, plus what 
 import math
 
 from spec.config import NpuConfig
+from spec.isa import Opcode
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY, SPLIT_RUN
 from sw.compiler.kernels.depthwise.geometry import passes, units
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.depthwise.tiles import DepthwisePlan, heights
-
-UNIT_BYTES, TILE_BYTES, GROUP_BYTES = 336, 192, 192
-"""Instruction bytes per unit (DEPTHWISE, VECTOR), per tile (LOAD, STORE) and per channel group."""
-
-UNIT_CYCLES = 8
-"""Cycles that the pipelines lose per unit."""
+from sw.compiler.machine.costs import (
+    DEPTHWISE_GROUP_BYTES,
+    DEPTHWISE_TILE_BYTES,
+    DEPTHWISE_UNIT_BYTES,
+    HANDOVER,
+    INSTRUCTION_CYCLES,
+    MEMORY_LATENCY,
+    SPLIT_RUN,
+)
 
 
 class DepthwiseCost:
@@ -51,8 +54,11 @@ class DepthwiseCost:
         in_rows = n * sum(self._extent(0, rows) for rows in full)
         in_rows += sum(self._extent(0, r) for r in ramped) - sum(self._extent(0, r) for r in full)
         per_tile = self._units(plan.th, plan.tw, plan.tc)
-        engine = n * oh * row * blocks + UNIT_CYCLES * tiles * per_tile
-        fetch = tiles * (per_tile * UNIT_BYTES + TILE_BYTES) + groups * GROUP_BYTES
+        engine = n * oh * row * blocks + INSTRUCTION_CYCLES[Opcode.DEPTHWISE] * tiles * per_tile
+        fetch = (
+            tiles * (per_tile * DEPTHWISE_UNIT_BYTES + DEPTHWISE_TILE_BYTES)
+            + groups * DEPTHWISE_GROUP_BYTES
+        )
         once = math.prod(layer.kernel) * layer.output.shape[3]
         if layer.epilogue.uses_params:
             once += blocks * config.param_entry_bytes
@@ -66,15 +72,15 @@ class DepthwiseCost:
         store = out / bus
         if out:
             store += self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
-        vector = n * oh * ow * blocks + UNIT_CYCLES * tiles * per_tile
+        vector = n * oh * ow * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
-        turn = (load + engine) / tiles + LATENCY
+        turn = (load + engine) / tiles + MEMORY_LATENCY
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
         last = ramped[-1] * ow * min(plan.tc, c)
         tail = min(last / config.cols, self.config.acc_bank)
-        tail += HANDOVER if self.held_out else last * item / bus + 3 * LATENCY
-        cycles = max(engine + start, loads + LATENCY + engine / tiles, store, vector) + tail
+        tail += HANDOVER if self.held_out else last * item / bus + 3 * MEMORY_LATENCY
+        cycles = max(engine + start, loads + MEMORY_LATENCY + engine / tiles, store, vector) + tail
         return math.ceil(cycles), act + once + out + fetch
 
     def _row_cycles(self, x0: int, x1: int) -> int:
@@ -117,7 +123,10 @@ class DepthwiseCost:
         kh, kw = layer.kernel
         if self.held_in:
             return 0.0
-        loaded = LATENCY + (kh * kw * plan.tc + GROUP_BYTES + TILE_BYTES) / config.bus_bytes
+        loaded = (
+            MEMORY_LATENCY
+            + (kh * kw * plan.tc + DEPTHWISE_GROUP_BYTES + DEPTHWISE_TILE_BYTES) / config.bus_bytes
+        )
         blocks = -(-plan.tc // config.cols)
         done = work = 0.0
         for rows in rows_of[:8]:

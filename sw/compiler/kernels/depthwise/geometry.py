@@ -8,11 +8,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from spec.isa import KERNEL_ROWS
+from spec.fields import field_of
+from spec.isa import KERNEL_ROWS, Opcode
 from sw.compiler.kernels.boxes import Box, clip
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 
-MAX_STEP = 127
+MAX_STEP = field_of(Opcode.DEPTHWISE, "row_step").maximum
 """Largest stride and dilation that the fields `row_step` and `col_step` hold."""
 
 

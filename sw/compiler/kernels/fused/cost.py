@@ -3,22 +3,18 @@
 import math
 
 from spec.config import NpuConfig
-from spec.isa import Alu, Reduce, Scale
-from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY
+from spec.isa import Alu, Reduce, Scale, uses_b
 from sw.compiler.kernels.fused.layer import MapLayer, Product, Step
 from sw.compiler.kernels.fused.tiles import FusedPlan
-
-STEP_CYCLES = 32
-"""Cycles that an instruction costs besides its vectors: it waits for the results of the last."""
-
-TABLE_CYCLES = 200
-"""Cycles that a TABLE takes where one replaces another in every tile."""
+from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
 
 
 def fused_cost(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
     """(cycles, bytes moved)."""
     tiles = math.prod(-(-n // t) for n, t in zip(layer.shape, plan.tile, strict=True))
-    compute = sum(_step_cycles(layer, step, plan, config) + STEP_CYCLES for step in layer.steps)
+    compute = sum(
+        _step_cycles(layer, step, plan, config) + DEPENDENT_STEP_CYCLES for step in layer.steps
+    )
     load = sum(layer.registers[i].nbytes(layer.shape) for i in range(len(layer.sources)))
     store = sum(layer.registers[r.register].nbytes(layer.shape) for r in layer.results)
     bus = config.bus_bytes
@@ -28,7 +24,7 @@ def fused_cost(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int
         compute = max(compute, product_cycles(layer.product, plan.tile, config))
         load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
     cycles = max(tiles * compute, load / bus, store / bus)
-    cycles += (load + store) / tiles / bus + 3 * LATENCY + HANDOVER
+    cycles += (load + store) / tiles / bus + 3 * MEMORY_LATENCY + HANDOVER
     return math.ceil(cycles), load + store
 
 
@@ -51,8 +47,8 @@ def _step_cycles(layer: MapLayer, step: Step, plan: FusedPlan, config: NpuConfig
         count = lanes if flat or held.spans[-1] else 1
         return -(-count * held.kind.bytes // config.word_bytes)
 
-    uses_b = step.values.get("a_scale") is Scale.OPERAND or not Alu(step.values.get("alu", 0)).unary
-    wide = max([words(step.a), *([words(read[1])] if uses_b and len(read) > 1 else [])])
+    fields = {"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values}
+    wide = max([words(step.a), *([words(read[1])] if uses_b(fields) and len(read) > 1 else [])])
     written = 1 if step.reduce is not Reduce.NONE else words(step.out)
     return vectors * max(wide, written)
 

@@ -247,7 +247,6 @@ class _FusedEmitter(LayerEmitter):
         loops = [{"count": r[0], **_strides(r[1:4])} for r in rows if not r[4]]
         reduced = [{"count": r[0], **_strides(r[1:4])} for r in rows if r[4]]
         values: dict[str, Any] = {
-            "lane_loop": 7,
             "lanes": lanes,
             "lanes_last": n - (count - 1) * lanes,
         }

@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 
 from spec.config import NpuConfig
+from spec.fields import field_of
+from spec.isa import Opcode
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.fused.cost import fused_cost
@@ -13,7 +15,8 @@ from sw.compiler.kernels.fused.tiles import FusedPlan
 PIECES = (4, 8, 16)
 """Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
-MAX_EXTENT = 0xFFFF
+MAX_EXTENT = field_of(Opcode.VECTOR, "loop.count").maximum
+"""Most elements along a dimension of a tile: a loop counts them."""
 
 
 def plan_fused(layer: MapLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
@@ -78,7 +81,7 @@ def _padded(words: int, slots: int, config: NpuConfig) -> int:
     banks = config.banks
     for more in range(banks):
         apart = slots * (words + more)
-        if 0 < (apart + apart // banks + apart // banks**2) % banks <= banks // 2:
+        if 0 < config.bank_of(apart) <= banks // 2:
             return words + more
     return words
 

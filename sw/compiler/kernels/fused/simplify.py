@@ -11,14 +11,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.isa import Alu, DType, Reduce, Scale
+from spec.fields import field_of
+from spec.isa import Alu, DType, Opcode, Reduce, Scale, uses_b
 from spec.numerics import RANGES
 from sw.compiler.kernels.fused.builder import Draft, MapBuilder, Value
 from sw.compiler.kernels.operands import Epilogue
 
-IMMEDIATE = 1 << 17
+IMMEDIATE = -field_of(Opcode.VECTOR, "b_zp").minimum
 """Immediates lie in −IMMEDIATE + 1 … IMMEDIATE."""
 
+MAX_SHIFT = field_of(Opcode.VECTOR, "a_shl").maximum
 INT32 = RANGES[DType.I32]
 A_PART = {"a_zp", "a_scale", "a_mult", "a_shift", "a_clamp", "a_min", "a_max", "a_shl", "a_type"}
 B_PART = {"b_zp", "b_scale", "b_mult", "b_shift", "b_none", "b_type"}
@@ -324,8 +326,7 @@ def _count(value: Value) -> int:
 
 
 def _uses_b(step: Draft) -> bool:
-    alu = Alu(step.values.get("alu", Alu.PASS))
-    return step.values.get("a_scale") is Scale.OPERAND or not alu.unary
+    return uses_b({"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values})
 
 
 def _binary(step: Draft) -> bool:
@@ -373,7 +374,9 @@ def _operand_part(step: Draft) -> dict[str, int] | None:
     """The fields of A that do what a step does; None if it does more."""
     values = step.values
     if values.get("alu") is Alu.LSL and set(values) == {"alu", "b_none", "b_zp"}:
-        return {"a_shl": -values["b_zp"]} if 0 < -values["b_zp"] < 32 and _raw(step) else None
+        return (
+            {"a_shl": -values["b_zp"]} if 0 < -values["b_zp"] <= MAX_SHIFT and _raw(step) else None
+        )
     if step.b is not None or step.reduce is not Reduce.NONE or "table" in values:
         return None
     if set(values) - A_PART - RESULT or not (values or step.params):

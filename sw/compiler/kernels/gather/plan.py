@@ -6,12 +6,14 @@ Offsets are int32 bytes.
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
+from spec.fields import field_of
+from spec.isa import Opcode
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.gather.cost import gather_cycles
 from sw.compiler.kernels.gather.layer import GatherLayer
 
-MAX_ROWS = 0xFFFF
+MAX_ROWS = field_of(Opcode.LOAD, "loop.count").maximum
 OFFSET_BYTES = 4
 
 

@@ -1,9 +1,9 @@
 """Cost model of a MoveLayer: load and store overlap, so the bytes count once."""
 
 from spec.config import NpuConfig
-from sw.compiler.kernels.conv.cost import LATENCY
+from sw.compiler.machine.costs import MEMORY_LATENCY
 
 
 def move_cycles(nbytes: int, config: NpuConfig) -> int:
     """Cycles of moving so many bytes: the first tile's load and the last one's store are bare."""
-    return nbytes // config.bus_bytes + 3 * LATENCY
+    return nbytes // config.bus_bytes + 3 * MEMORY_LATENCY

@@ -8,12 +8,9 @@ import math
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.conv.cost import HANDOVER, LATENCY
 from sw.compiler.kernels.vector.plan import VectorPlan
 from sw.compiler.kernels.vector.work import VectorWork
-
-TILE_CYCLES = 20
-"""Cycles that the pipeline loses per tile."""
+from sw.compiler.machine.costs import HANDOVER, MEMORY_LATENCY, VECTOR_TILE_CYCLES
 
 
 def vector_cost(
@@ -24,7 +21,7 @@ def vector_cost(
     n, h, w, c = out.shape
     vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
     tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
-    steps = n * h * vectors * work.steps + TILE_CYCLES * tiles
+    steps = n * h * vectors * work.steps + VECTOR_TILE_CYCLES * tiles
     load = sum(
         tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item
         if work.overlapping
@@ -35,7 +32,7 @@ def vector_cost(
     store = 0 if out.tensor in budget.held else math.prod(out.shape) * out.item
     cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
     if load:
-        cycles += load / tiles / config.bus_bytes + LATENCY
+        cycles += load / tiles / config.bus_bytes + MEMORY_LATENCY
     if store:
-        cycles += store / tiles / config.bus_bytes + 2 * LATENCY
+        cycles += store / tiles / config.bus_bytes + 2 * MEMORY_LATENCY
     return math.ceil(cycles + HANDOVER), load + store

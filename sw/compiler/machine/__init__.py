@@ -1,0 +1,1 @@
+"""The machine as the compiler's cost model sees it."""
