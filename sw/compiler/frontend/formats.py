@@ -21,6 +21,7 @@ from sw.compiler.frontend.calibrate import Ranges
 from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, aten, is_float
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.smoothing import PLAIN, Rows, Smoothing, choose
+from sw.compiler.frontend.weights import Matrix
 
 Scale = float | NDArray[np.float64]
 
@@ -181,7 +182,7 @@ class Formats:
         """How the linear layers that read `node` quantize it."""
         if node not in self._smoothings:
             weights = [
-                np.asarray(matrix(r, self.planner.fixed).double().numpy(), np.float64)
+                matrix(r, self.planner.fixed)
                 for r, _, moved in self.readers(node)
                 if self._is_linear(r) and not moved
             ]
@@ -200,9 +201,12 @@ class Formats:
         return plan is not None and plan.rule == "linear"
 
 
-def matrix(node: Node, constants: Mapping[Node, torch.Tensor]) -> torch.Tensor:
-    """The weights [out, in] of a linear layer."""
+def matrix(node: Node, constants: Mapping[Node, torch.Tensor]) -> Matrix:
+    """The weights [out, in] of a linear layer, without a copy."""
     operand = linear_weight(node)
     assert operand is not None
     weight = constants[operand]
-    return weight if node.target is aten.linear.default else weight.t()
+    if weight.dtype not in (torch.float32, torch.float64):
+        weight = weight.double()
+    weight = weight if node.target is aten.linear.default else weight.t()
+    return np.asarray(weight.numpy())

@@ -16,6 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sw.compiler.frontend.weights import Matrix, column_energy, column_tops, row_tops
+
 Float = NDArray[np.float64]
 Rows = Literal["auto", "never", "always"]
 """Scales by row: where they pay, nowhere, everywhere."""
@@ -46,7 +48,7 @@ class Smoothing:
 
 
 def choose(
-    largest: Float, samples: Float | None, weights: Sequence[Float], rows: Rows
+    largest: Float, samples: Float | None, weights: Sequence[Matrix], rows: Rows
 ) -> Smoothing:
     """The best smoothing of an input, by largest magnitude per channel and sample rows.
 
@@ -55,29 +57,33 @@ def choose(
     if samples is None:
         samples = largest[None]
     x = _floored(largest)
-    w = _floored(np.max([np.abs(m).max(axis=0) for m in weights], axis=0))
-    energy = np.sum([np.square(m).sum(axis=0) for m in weights], axis=0)
+    w = _floored(np.max([column_tops(m) for m in weights], axis=0))
+    energy = np.sum([column_energy(m) for m in weights], axis=0)
     # By row, relative to the row's own result: what a norm makes of it later.
     signal = np.square(samples) @ energy
     signal = np.maximum(signal, signal.max() * _FLOOR**2 + _TINY)
+    candidates = [partial(_factors, w=w, alpha=alpha) for alpha in ALPHAS]
+    *weight_error, plain_error = _weight_errors(
+        samples, weights, [*(f(x) for f in candidates), np.ones_like(x)]
+    )
     best: dict[bool, tuple[float, Float]] = {}
 
-    def error(factors: Callable[[Float], Float], by_row: bool) -> float:
+    def error(factors: Callable[[Float], Float], by_row: bool, rounding: Float) -> float:
         s = factors(x)
         tops = np.abs(samples / s).max(axis=1) if by_row else (x / s).max()
         steps = (tops / 127) ** 2 / 12 * float((s**2 * energy).sum())
         lost = 0.0 if by_row else _clipped(samples, energy, factors)
-        return float(((steps + _weight_error(samples, weights, s) + lost) / signal).mean())
+        return float(((steps + rounding + lost) / signal).mean())
 
-    for alpha in ALPHAS:
-        factors = partial(_factors, w=w, alpha=alpha)
+    for factors, rounding in zip(candidates, weight_error, strict=True):
         for by_row in (False, True):
-            found = error(factors, by_row)
+            found = error(factors, by_row, rounding)
             if by_row not in best or found < best[by_row][0]:
                 best[by_row] = (found, factors(x))
     by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
     least, s = best[by_row]
-    return Smoothing(channels=s, by_row=by_row, error=least, plain=error(np.ones_like, False))
+    plain = error(np.ones_like, False, plain_error)
+    return Smoothing(channels=s, by_row=by_row, error=least, plain=plain)
 
 
 def _floored(values: Float) -> Float:
@@ -107,8 +113,14 @@ def _clipped(samples: Float, energy: Float, factors: Callable[[Float], Float]) -
     return lost
 
 
-def _weight_error(samples: Float, weights: Sequence[Float], s: Float) -> Float:
-    """Energy that rounding the smoothed weights adds to the layers' results, by row."""
-    power = np.square(samples / s).sum(axis=1)
-    steps = sum(float(np.square(np.abs(m * s).max(axis=1) / 127).sum()) for m in weights)
-    return np.asarray(steps / 12 * power, np.float64)
+def _weight_errors(
+    samples: Float, weights: Sequence[Matrix], smoothings: list[Float]
+) -> list[Float]:
+    """Energy that rounding the weights adds to the layers' results, by row; for each smoothing."""
+    tops = [row_tops(m, smoothings) for m in weights]
+    found = []
+    for i, s in enumerate(smoothings):
+        power = np.square(samples / s).sum(axis=1)
+        steps = sum(float(np.square(of_matrix[i] / 127).sum()) for of_matrix in tops)
+        found.append(np.asarray(steps / 12 * power, np.float64))
+    return found

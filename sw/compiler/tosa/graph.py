@@ -34,6 +34,9 @@ DTYPES: dict[str, type[np.generic]] = {
 }
 """Element types of tensors: TOSA's bool_t (a byte, 0 or 1), i8_t, i16_t, i32_t and shape_t."""
 
+_BLOCK = 1 << 16
+"""Elements that are compared at once."""
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Tensor:
@@ -119,15 +122,18 @@ class Graph:
         return name
 
     def add_constant(self, name: str, data: ArrayLike, dtype: str) -> str:
-        """Add a constant, range-checked against `dtype`; a taken name gets a number appended."""
+        """Add a constant, range-checked against `dtype`; a taken name gets a number appended.
+
+        An array of that very type is not copied.
+        """
         array = np.asarray(data)
         kind = DTYPES.get(dtype)
         if kind is None:
             raise GraphError(
                 f"constant {name!r}: unknown dtype {dtype!r}; known: {', '.join(DTYPES)}"
             )
-        converted = array.astype(kind)
-        if not np.array_equal(converted.astype(np.int64), array.astype(np.int64)):
+        converted = array.astype(kind, copy=False)
+        if not _same_integers(converted, array):
             raise GraphError(
                 f"constant {name!r}: values {array.min()}…{array.max()} do not fit in {dtype}"
             )
@@ -222,6 +228,19 @@ class Graph:
             )
         lines.append(f"  return {', '.join('%' + n for n in self.outputs)}")
         return "\n".join(lines) + "\n"
+
+
+def _same_integers(converted: NDArray[Any], array: NDArray[Any]) -> bool:
+    """Whether a conversion kept every integer, compared in blocks: constants can be large."""
+    if converted.dtype == array.dtype:
+        return True
+    flat, given = converted.reshape(-1), array.reshape(-1)
+    return all(
+        np.array_equal(
+            flat[at : at + _BLOCK].astype(np.int64), given[at : at + _BLOCK].astype(np.int64)
+        )
+        for at in range(0, flat.size, _BLOCK)
+    )
 
 
 def _quantization(tensor: Tensor) -> str:

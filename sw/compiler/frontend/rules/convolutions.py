@@ -31,7 +31,7 @@ def conv(
     node: Node,
     kind: str,
     tensor: str,
-    weight: Float,
+    weight: NDArray[Any],
     scale: Float,
     bias: Float | None,
     attributes: dict[str, Any] | None = None,

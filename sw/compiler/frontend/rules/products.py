@@ -17,7 +17,8 @@ from sw.compiler.frontend.importer import Importer, Value, element_count, equal_
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan, aten
 from sw.compiler.frontend.rules.broadcast import same_shape
-from sw.compiler.frontend.rules.convolutions import conv, int8_weights
+from sw.compiler.frontend.rules.convolutions import conv
+from sw.compiler.frontend.weights import quantized
 
 Float = NDArray[np.float64]
 
@@ -35,15 +36,17 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
         x, magnitudes = _by_row(im, node, source, im.formats.smoothing(shared).channels)
     else:
         x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""
-    real = matrix(node, im.planner.fixed).double().numpy() * np.asarray(x.scale)
-    integers, scale = int8_weights(real)
+    unit = np.asarray(x.scale)
+    weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit))
+    scale = weights.scale
     bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
         node.target is aten.addmm.default or len(node.args) > 2
     ) else None  # fmt: skip
-    bias = _corrected(im, shared, bias, real - integers * scale[:, None], np.asarray(x.scale))
-    channels, features = integers.shape
+    if weights.lost is not None:  # the bias restores what rounding takes from the mean result
+        bias = weights.lost if bias is None else bias + weights.lost
+    channels, features = weights.integers.shape
     flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
-    kernel = integers.reshape(channels, 1, 1, features)
+    kernel = weights.integers.reshape(channels, 1, 1, features)
     out = conv(im, node, "CONV2D", flat, kernel, scale, None if magnitudes else bias)
     layout = Layout.of((*x.shape[:-1], channels))
     out = im.reshaped(out, layout.shape)
@@ -59,18 +62,10 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
 
 
-def _corrected(
-    im: Importer, node: Node, bias: Float | None, lost: Float, unit: Float
-) -> Float | None:
-    """The bias plus what rounding the weights takes from the layer's mean result.
-
-    `lost`: of the weights, for inputs in steps of `unit`; the mean input is the calibration's.
-    """
+def _mean_input(im: Importer, node: Node, unit: Float) -> Float | None:
+    """The mean of the rows that calibration sampled, in steps of `unit`."""
     rows = im.ranges.rows.get(node)
-    if rows is None:
-        return bias
-    mean = lost @ (rows.mean(axis=0) / unit)
-    return np.asarray(mean if bias is None else bias + mean, np.float64)
+    return None if rows is None else np.asarray(rows.mean(axis=0) / unit, np.float64)
 
 
 def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Value, str]:
