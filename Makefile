@@ -58,12 +58,11 @@ bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transfor
 
 .PHONY: accuracy
 accuracy: venv ## Regenerate docs/accuracy.md from the measured rows in docs/data/
-	@$(SYSTOLA) accuracy --render $(sort $(wildcard docs/data/accuracy-*.json docs/data/generate-*.json)) \
-		-o docs/accuracy.md
+	@$(SYSTOLA) pages accuracy
 
 .PHONY: benchmarks
 benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs/data/
-	@$(SYSTOLA) bench --render $(sort $(wildcard docs/data/benchmarks-*.json)) -o docs/benchmarks.md
+	@$(SYSTOLA) pages benchmarks
 
 .PHONY: regress
 regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|nightly|file.yaml JOBS= ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON=
@@ -113,8 +112,8 @@ format: venv ## Let ruff format and mend what it can
 	$(PY) -m ruff format .
 
 .PHONY: docs
-docs: venv ## Regenerate docs/isa.md, docs/registers.md and docs/operators.md
-	@$(PY) -m sw.measure.pages.reference
+docs: venv ## Regenerate the generated pages of docs/: PAGES='isa operators' (default: all of them)
+	@$(SYSTOLA) pages $(PAGES)
 
 .PHONY: wheel
 wheel: venv ## Build the wheel: build/wheel/*.whl

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from sw.cli.main import main
-from sw.measure.pages.accuracy import page, write_page
+from sw.measure.pages.accuracy import page, render
 from sw.runtime.report import ReportError
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-FILES = sorted([*(DOCS / "data").glob("accuracy-*.json"), *(DOCS / "data").glob("generate-*.json")])
 ROW: dict[str, Any] = {
     "model": "m", "weights": "random", "samples": 2, "operators": 7, "pcc": [0.9991],
     "pcc_least": 0.9985, "pcc_between": [0.25],
@@ -28,14 +27,6 @@ RUN: dict[str, Any] = {
         {**STEP, "run": "decode", "token": 6, "float_token": 7, "share_of_bound": 0.93},
     ],
 }  # fmt: skip
-
-
-def test_the_page_is_what_its_rows_say(tmp_path: Path) -> None:
-    assert FILES
-    write_page(FILES, tmp_path / "accuracy.md")
-    assert (DOCS / "accuracy.md").read_text() == (tmp_path / "accuracy.md").read_text(), (
-        "run `make accuracy`"
-    )
 
 
 def test_the_real_weights_keep_their_embeddings_on_a_hundred_sentences() -> None:
@@ -73,16 +64,17 @@ def test_files_that_hold_neither_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(ReportError, match=r"x\.json: n"):
-        write_page([path], None)
+        render([path])
 
 
 def test_the_command_renders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([ROW]))
     with pytest.raises(SystemExit) as done:
-        main(["accuracy", "--render", str(path)])
+        main(["pages", "accuracy", "--data", str(path), "--out", "-"])
     assert not done.value.code
     assert "| m | random | 2 | 0.99910 | 0.99850 | 0.250 | 7 |" in capsys.readouterr().out
     with pytest.raises(SystemExit) as done:
-        main(["accuracy", "bert_tiny", "--out", "x"])
-    assert done.value.code == 2 and "--out goes with --render" in capsys.readouterr().err
+        main(["pages", "--out", "x"])
+    assert done.value.code == 2
+    assert "--data and --out go with one PAGE" in capsys.readouterr().err

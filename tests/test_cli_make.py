@@ -63,7 +63,7 @@ def test_rtl_leaves_the_folder_to_the_generator():
         (["rtl", "OUT=my rtl"], "-m hw_gen --config default --out 'my rtl'"),
         (["simspeed"], "-m systola simspeed --config default"),
         (["goldenspeed", "MODEL=vww"], "-m systola goldenspeed vww --config default"),
-        (["docs"], "-m sw.measure.pages.reference"),
+        (["docs", "PAGES=isa operators"], "-m systola pages isa operators"),
         (["regress", "JOBS=3"], "-m systola regress smoke --jobs 3"),
         (
             ["regress", "SUITE=nightly", "JOBS=2", "FRESH=1", "RETRY=0", "ONLY=tiny rtl"],

@@ -1,17 +1,12 @@
 """The command `systola accuracy`."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sw.cli.main import JsonOption, SetOption, app, chosen_config
-from sw.models.transformer_table import TRANSFORMERS
-from sw.runtime.report import check_json, write_json
-from sw.runtime.session import DEVICES, DeviceOptions, OptionError
+from sw.cli.options import CONFIGURATION, Configuration, JsonOption
 
 
-@app.command()
 def accuracy(
     models: Annotated[
         list[str] | None, typer.Argument(metavar="[MODEL]…", help="default: every transformer")
@@ -22,25 +17,16 @@ def accuracy(
     ] = "auto",
     layers: Annotated[bool, typer.Option("--layers", help="PCC of every value")] = False,
     device: Annotated[
-        str, typer.Option("--device", help="none, golden, or rtl: the first sample")
+        str, typer.Option("--device", "-d", help="none, golden, or rtl: the first sample")
     ] = "none",
-    config: Annotated[str, typer.Option("--config", "-c", help="of --device")] = "default",
-    settings: SetOption = None,
+    hardware: Configuration = CONFIGURATION,
     json_file: JsonOption = None,
-    render: Annotated[
-        bool, typer.Option("--render", help="write the page of the JSON files named instead")
-    ] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="of --render (stdout)")] = None,
 ) -> None:
     """Compare the integers of transformers with their float modules: PCC, cosine, by layer."""
-    if render:
-        from sw.measure.pages.accuracy import write_page
+    from sw.models.transformer_table import TRANSFORMERS
+    from sw.runtime.report import write_json
+    from sw.runtime.session import DEVICES, DeviceOptions, OptionError
 
-        write_page([Path(name) for name in models or ()], out)
-        return
-    if out is not None:
-        raise OptionError("--out goes with --render")
-    check_json(json_file)
     if rows not in ("auto", "never", "always"):
         raise OptionError(f"--rows {rows}: must be auto, never or always")
     if device not in ("none", *DEVICES):
@@ -51,7 +37,7 @@ def accuracy(
             raise OptionError(f"model {name!r}: transformers are {', '.join(TRANSFORMERS)}")
     from sw.measure.accuracy import measure
 
-    npu = None if device == "none" else chosen_config(config, settings)
+    npu = None if device == "none" else hardware.npu()
     options = None if device == "none" else DeviceOptions(device=device)
     found, wrong = [], False
     for name in names:

@@ -3,26 +3,25 @@
 import os
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sw.cli.campaign import DatabaseOption, FreshOption, JobsOption, RetryOption
-from sw.cli.main import ConfigOption, JsonOption, SeedOption, app, console
-from sw.runtime.report import check_json, write_json
-from sw.runtime.session import DeviceOptions
+from sw.cli.options import Campaign, ConfigOption, JsonOption, SeedOption
+from sw.cli.output import console
 
-DATABASE = Path("results", "conformance.sqlite")
+if TYPE_CHECKING:
+    from sw.measure.conformance.chunk import Verdict
+
+_CAMPAIGN = Campaign(database=Path("results", "conformance.sqlite"))
 
 
-@app.command()
 def conformance(
     operators: Annotated[
         list[str] | None, typer.Argument(metavar="[OPERATOR]…", help="default: all of them")
     ] = None,
     device: Annotated[str, typer.Option("--device", "-d", help="golden or rtl")] = "golden",
     config: ConfigOption = "small",
-    jobs: JobsOption = None,
     negative: Annotated[
         bool, typer.Option("--negative", help="tests that must be refused (ERROR_IF)")
     ] = False,
@@ -33,29 +32,20 @@ def conformance(
     time_limit: Annotated[
         float, typer.Option("--time-limit", min=1, help="seconds that one test may take")
     ] = 1200.0,
-    database: DatabaseOption = DATABASE,
-    fresh: FreshOption = False,
-    retry: RetryOption = False,
+    campaign: Campaign = _CAMPAIGN,
     json_file: JsonOption = None,
-    render: Annotated[
-        list[Path] | None, typer.Option("--render", help="write --out from these JSON records")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="page")] = Path("docs/conformance.md"),
 ) -> None:
     """Run the official TOSA integer suite; interrupted and started again it goes on."""
     from spec.config import preset
     from sw.measure.conformance import page
-    from sw.measure.conformance.chunk import Setting, Status, Verdict
+    from sw.measure.conformance.chunk import Setting, Status
     from sw.measure.conformance.conduct import conduct
     from sw.measure.conformance.store import Verdicts
     from sw.measure.conformance.suite import Suite, all_operators
     from sw.measure.revision import commit, source_digest
+    from sw.runtime.report import write_json
+    from sw.runtime.session import DeviceOptions
 
-    if render:
-        page.write_page(render, out)
-        typer.echo(f"{out}: written")
-        return
-    check_json(json_file)
     DeviceOptions(device=device)
     suite = Suite(
         operators=tuple(operators or all_operators()),
@@ -67,15 +57,15 @@ def conformance(
     key = "|".join((suite.name, device, preset(config).digest_hex, source_digest()))
     start = time.monotonic()
 
-    def progress(operator: str, new: list[Verdict]) -> None:
+    def progress(operator: str, new: "list[Verdict]") -> None:
         bad = sum(v.status is not Status.PASSED for v in new)
         typer.echo(
             f"{time.monotonic() - start:6.0f} s  {operator}: {len(new)} tests, {bad} not passed"
         )
 
-    with Verdicts(database, key, fresh=fresh, retry=retry) as store:
+    with Verdicts(campaign.database, key, fresh=campaign.fresh, retry=campaign.retry) as store:
         verdicts = conduct(
-            suite, setting, store, jobs=jobs or os.cpu_count() or 1, progress=progress
+            suite, setting, store, jobs=campaign.jobs or os.cpu_count() or 1, progress=progress
         )
     wall_s = time.monotonic() - start
     console().print(page.table(page.summary(verdicts)))

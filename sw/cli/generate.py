@@ -4,52 +4,39 @@ from typing import Annotated, Any
 
 import typer
 
-from sw.cli.main import (
-    ConfigOption,
-    DeviceOption,
-    JsonOption,
-    LatencyOption,
-    SetOption,
-    StallOption,
-    app,
-    chosen_config,
-)
-from sw.cli.visibility import progress
-from sw.measure.revision import commit, source_digest
+from sw.cli.options import CONFIGURATION, ON_GOLDEN, Configuration, JsonOption, Machine
+from sw.cli.output import progress
 from sw.models.transformer_table import GENERATORS
-from sw.runtime.report import check_json, write_json
-from sw.runtime.session import DeviceOptions, OptionError
 
 MOST = 1024
 """Positions of GPT-2."""
 
 
-@app.command()
 def generate(
     model: Annotated[str, typer.Argument(help=", ".join(GENERATORS))] = "gpt2",
     prompt: Annotated[int, typer.Option("--prompt", min=1, help="tokens to begin with")] = 32,
     tokens: Annotated[
         int, typer.Option("--tokens", "-n", min=1, help="runs of one token that follow")
     ] = 16,
-    device: DeviceOption = "golden",
-    config: ConfigOption = "default",
-    settings: SetOption = None,
-    latency: LatencyOption = 100,
-    stall: StallOption = 0.0,
+    machine: Machine = ON_GOLDEN,
+    hardware: Configuration = CONFIGURATION,
     json_file: JsonOption = None,
 ) -> None:
     """Continue a prompt greedily with keys and values cached; compare with floats and golden.
 
     One run reads the prompt and gives the first token, `--tokens` more runs give one each.
     """
+    from sw.measure.revision import commit, source_digest
+    from sw.runtime.report import write_json
+    from sw.runtime.session import OptionError
+
     if model not in GENERATORS:
         raise OptionError(f"model {model!r}: generators are {', '.join(GENERATORS)}")
     most = GENERATORS[model].get("n_positions", MOST)
     if prompt + tokens > most:
         raise OptionError(f"--prompt {prompt} --tokens {tokens}: {model} has {most} positions")
-    check_json(json_file)
-    npu = chosen_config(config, settings)
-    options = DeviceOptions(device=device, latency=latency, stall=stall)
+    npu = hardware.npu()
+    options = machine.options()
     from sw.measure.generate import Generation, failed
 
     with progress() as say:

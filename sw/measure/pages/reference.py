@@ -1,13 +1,10 @@
-"""Writes the generated pages of docs/: `python -m sw.measure.pages.reference [DIR]`."""
+"""docs/isa.md and docs/registers.md from the tables of spec/."""
 
 import enum
-import sys
-from pathlib import Path
 
 from spec import isa, memmap
 from spec.isa import TABLE, Field, Format, Group
 from spec.memmap import REGISTERS, Register
-from sw.measure.pages.operators import operators_page
 
 _NOTE = "<!-- Generated from spec/ by sw/measure/pages/reference.py (make docs); do not edit. -->"
 _FIELD_ENUMS = (isa.Point, isa.Space, isa.DType, isa.Scale, isa.Alu, isa.Reduce, isa.Table)
@@ -119,16 +116,3 @@ def registers_page() -> str:
 
 def _register_row(register: Register) -> str:
     return f"| {register.offset:#05x} | `{register.name}` | {register.access} | {register.doc} |"
-
-
-PAGES = {"isa.md": isa_page, "registers.md": registers_page, "operators.md": operators_page}
-
-
-def main(folder: Path) -> None:
-    """Write every page into `folder`."""
-    for name, page in PAGES.items():
-        (folder / name).write_text(page())
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parents[3] / "docs")

@@ -1,0 +1,101 @@
+"""Commands that measure cycles and speed: `bench`, `profile`, `simspeed`, `goldenspeed`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sw.cli.options import (
+    CONFIGURATION,
+    NO_DATA,
+    ON_RTL,
+    Configuration,
+    JsonOption,
+    LatencyOption,
+    Machine,
+    ModelData,
+    ShapeOption,
+    writable_file,
+)
+from sw.cli.output import console, progress
+
+
+def bench(
+    suite: Annotated[str, typer.Option("--suite", help="micro, nets or transformers")] = "micro",
+    hardware: Configuration = CONFIGURATION,
+    only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
+    latency: LatencyOption = 100,
+    fresh: Annotated[bool, typer.Option("--fresh", help="measure everything again")] = False,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="rows, also to go on from (build/bench/SUITE-CONFIG.json)"),
+    ] = None,
+) -> None:
+    """Measure a suite of kernels or networks on the RTL."""
+    from sw.measure.bench import entries, problems, run_suite
+    from sw.measure.bench_store import Store
+    from sw.measure.pages.bench import result_table
+    from sw.runtime.report import check_json
+    from sw.runtime.session import DeviceOptions
+
+    npu = hardware.npu()
+    chosen = entries(suite, [name for name in only.split(",") if name])
+    path = json_file or Path("build", "bench", f"{suite}-{npu.name}.json")
+    check_json(path)
+    options = DeviceOptions(latency=latency)
+    conditions = {"latency": options.latency, "stall": options.stall, "seed": options.seed}
+    store = Store(path, npu, conditions, fresh=fresh)
+    with progress() as say:
+        rows = run_suite(chosen, npu, options, store, say)
+    console().print(result_table(rows))
+    failed = [str(row["name"]) for row in rows if problems(row)]
+    typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())
+    if failed:
+        raise typer.Exit(1)
+
+
+def profile(
+    target: Annotated[str, typer.Argument(metavar="KERNEL|MODEL", help="what to run")],
+    shape: ShapeOption = None,
+    hardware: Configuration = CONFIGURATION,
+    machine: Machine = ON_RTL,
+    data: ModelData = NO_DATA,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace", help="write a trace for Perfetto's viewer (JSON)", callback=writable_file
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run on the RTL and show, layer by layer, where the cycles go and what was predicted."""
+    from sw.measure.profile.run import profile_target
+    from sw.runtime.report import write_json
+
+    found = profile_target(target, shape, hardware.npu(), machine.options(), *data.files)
+    found.print(console(160))
+    if trace is not None:
+        typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
+    if json_file is not None:
+        write_json(found.to_json(), json_file)
+    if found.report.failed:
+        raise typer.Exit(1)
+
+
+def simspeed(hardware: Configuration = CONFIGURATION, json_file: JsonOption = None) -> None:
+    """Measure the simulator: cycles per second of systola against bare Verilated C++."""
+    from sw.measure import simspeed as measure
+
+    measure.main(hardware.npu(), json_file)
+
+
+def goldenspeed(
+    targets: Annotated[list[str], typer.Argument(metavar="KERNEL|MODEL…", help="what to run")],
+    shape: ShapeOption = None,
+    hardware: Configuration = CONFIGURATION,
+    json_file: JsonOption = None,
+) -> None:
+    """Measure the golden model: processor seconds with and without hazard checks."""
+    from sw.measure import goldenspeed as measure
+
+    console().print(measure.main(targets, shape, hardware.npu(), json_file))

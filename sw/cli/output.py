@@ -1,0 +1,87 @@
+"""What commands print: reports, tables, progress."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spec.config import NpuConfig
+    from sw.runtime.report import Report
+
+Say = Callable[[str], None]
+
+
+def console(width: int = 120) -> "Console":
+    """Standard output; `width` columns when it is no terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
+
+
+def finish(report: "Report", json_file: Path | None) -> None:
+    """Print, write the JSON, and leave with 1 if a comparison failed."""
+    from sw.runtime.report import write_json
+
+    report.print(console())
+    if json_file is not None:
+        write_json(report.to_json(), json_file)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def waves_path(name: str, config: "NpuConfig", seed: int) -> Path:
+    """Where waves of a run go: build/waves/ under the working directory."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{name}-{config.name}-seed{seed}")
+    path = Path("build", "waves", f"{plain}.vcd").resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def progress() -> Iterator[Say]:
+    """Prints lines; on a terminal the last one that ends in … stays below with a running clock."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+
+        def say(text: str) -> None:
+            if text.endswith("…") and not bar.disable:
+                bar.reset(task, description=text)
+            else:
+                typer.echo(text)
+
+        yield say
+
+
+def cold_start_times() -> None:
+    """After the first result on a fresh clone: how long it took from nothing."""
+    note = Path(sys.prefix, "systola-cold-start.json")
+    try:
+        times = json.loads(note.read_text())
+        note.unlink()
+    except (OSError, ValueError):
+        return
+    total = time.time() - times["began"]
+    typer.echo(
+        f"from nothing to this result: {total - times['download_s']:.0f} s without the downloads "
+        f"({times['download_s']:.0f} s), of which set-up {times['setup_s']:.0f} s"
+    )

@@ -1,0 +1,36 @@
+"""`systola pages`: write the generated pages of docs/."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def pages(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[PAGE]…", help="default: all of them")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option("--data", help="records of one PAGE instead of those in docs/data/"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="file of one PAGE (docs/PAGE.md), - prints it"),
+    ] = None,
+) -> None:
+    """Write the generated pages of docs/ from the sources and the records in docs/data/."""
+    from sw.measure.pages.registry import PAGES, find_page
+    from sw.runtime.report import write_text
+    from sw.runtime.session import OptionError
+
+    chosen = [find_page(name) for name in names or PAGES]
+    if (data or out is not None) and len(chosen) != 1:
+        raise OptionError("--data and --out go with one PAGE")
+    for page in chosen:
+        if data and not page.data:
+            raise OptionError(f"--data: page {page.name} is made of the sources; leave it out")
+        path = out or page.path
+        write_text(page.render(data or ()), None if str(path) == "-" else path)
+        if str(path) != "-":
+            typer.echo(f"{path}: written")

@@ -1,0 +1,126 @@
+"""Commands that run programs: `sim` a kernel, `run` a model, `exec` an image."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sw.cli.options import (
+    CONFIGURATION,
+    NO_DATA,
+    ON_GOLDEN,
+    ON_RTL,
+    Configuration,
+    JsonOption,
+    Machine,
+    ModelData,
+    SetOption,
+    ShapeOption,
+    VerifyOption,
+    WavesOption,
+)
+from sw.cli.output import cold_start_times, finish, waves_path
+
+
+def sim(
+    kernel: Annotated[str, typer.Argument(help="matmul, conv2d, … (an unknown name lists them)")],
+    shape: ShapeOption = None,
+    hardware: Configuration = CONFIGURATION,
+    machine: Machine = ON_RTL,
+    waves: WavesOption = False,
+    verify: VerifyOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Run one kernel on random data and compare the RTL with the golden model."""
+    from sw.measure.targets import build_kernel, run_kernel
+
+    npu = hardware.npu()
+    options = machine.options(waves_path(kernel, npu, machine.seed) if waves else None)
+    work = build_kernel(kernel, shape, machine.seed)
+    finish(run_kernel(work, npu, options, verify), json_file)
+    cold_start_times()
+
+
+def run(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="a network, FILE of quantize, path.py:function, program.pt2, graph.tosa"
+        ),
+    ],
+    hardware: Configuration = CONFIGURATION,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", help="number of samples (digits: all, others 2)")
+    ] = None,
+    machine: Machine = ON_GOLDEN,
+    verify: VerifyOption = False,
+    data: ModelData = NO_DATA,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder for the outputs as float .npy")
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run a network on its samples or yours; the RTL is compared with the golden model."""
+    from sw.measure.model_runs import chosen_count, float_outputs, run_model, verify_model
+    from sw.measure.tosa_runs import is_tosa, refuse_options, run_tosa
+    from sw.models.catalog import get_model
+    from sw.runtime.session import Arrays, open_device, save_outputs
+
+    npu = hardware.npu()
+    options = machine.options()
+    if is_tosa(model):
+        refuse_options(model, limit=limit, calib=data.calibration)
+        finish(run_tosa(Path(model), data.inputs or (), npu, options, verify, out), json_file)
+        return
+    network = get_model(model, *data.files)
+    count = chosen_count(network, limit)
+    outputs: list[Arrays] = []
+    with open_device(npu, options) as opened:
+        report = run_model(network, opened, limit=count, collected=outputs)
+    if out is not None:
+        save_outputs(float_outputs(network, outputs), out)
+    if verify:
+        report.reference = verify_model(network, npu, limit=count).reference
+    finish(report, json_file)
+
+
+def execute(
+    image_file: Annotated[Path, typer.Argument(metavar="IMAGE", help="program image")],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", help="name=file.npy; the others are random")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder for outputs as .npy")] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", help="the device's preset (the image's own)")
+    ] = None,
+    settings: SetOption = None,
+    machine: Machine = ON_RTL,
+    waves: WavesOption = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Run a program image; on the RTL, compare with the golden model."""
+    from spec.program import load_image
+    from sw.runtime.session import load_inputs, run_program, save_outputs
+
+    image = load_image(image_file)
+    npu = image.config
+    if config is not None or settings:
+        npu = Configuration(config=config or "default", settings=settings).npu()
+    options = machine.options(waves_path(image_file.stem, npu, machine.seed) if waves else None)
+    arrays = load_inputs(image, _input_files(inputs), machine.seed)
+    report, outputs = run_program(image, arrays, npu, options)
+    if out is not None:
+        save_outputs(outputs, out)
+    finish(report, json_file)
+
+
+def _input_files(items: list[str] | None) -> dict[str, Path]:
+    from sw.runtime.session import OptionError
+
+    files = {}
+    for item in items or ():
+        name, equals, path = item.partition("=")
+        if not (name and equals and path):
+            raise OptionError(f"--input {item}: must be of the form name=file.npy")
+        files[name] = Path(path)
+    return files

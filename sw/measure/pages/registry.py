@@ -1,0 +1,87 @@
+"""The generated pages of docs/: from which measured records each is made, and by which function."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from spec.errors import SystolaError
+from sw.measure.revision import ROOT
+
+DOCS = ROOT / "docs"
+
+
+class PageError(SystolaError, ValueError):
+    """A page that cannot be written: its name is unknown, or its records are missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of docs/.
+
+    renderer: `module:function` that returns the text, given the files of records. It is imported
+    when the page is written: some need PyTorch. data: patterns of those files in docs/data/, in the
+    order of the page; none for a page that is made of the sources.
+    """
+
+    name: str
+    renderer: str
+    data: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where the page lies in the source tree."""
+        return DOCS / f"{self.name}.md"
+
+    def files(self) -> list[Path]:
+        """The records in docs/data/."""
+        return [file for name in self.data for file in sorted((DOCS / "data").glob(name))]
+
+    def render(self, files: Sequence[Path] = ()) -> str:
+        """The text, of the records in `files` instead of those in docs/data/ if there are any."""
+        files = files or self.files()
+        if self.data and not files:
+            raise PageError(f"page {self.name}: no records ({' '.join(self.data)}) in docs/data/")
+        module, _, function = self.renderer.partition(":")
+        render: Callable[..., str] = getattr(import_module(module), function)
+        return render(files) if self.data else render()
+
+
+PAGES = {
+    page.name: page
+    for page in (
+        Page(
+            name="accuracy",
+            renderer="sw.measure.pages.accuracy:render",
+            data=("accuracy-*.json", "generate-*.json"),
+        ),
+        Page(
+            name="benchmarks",
+            renderer="sw.measure.pages.bench:render",
+            data=("benchmarks-*.json",),
+        ),
+        Page(
+            name="conformance",
+            renderer="sw.measure.conformance.page:render",
+            data=(
+                *("conformance-golden.json", "conformance-rtl.json"),
+                *("conformance-random.json", "conformance-negative.json"),
+            ),
+        ),
+        Page(name="isa", renderer="sw.measure.pages.reference:isa_page"),
+        Page(name="operators", renderer="sw.measure.pages.operators:operators_page"),
+        Page(name="registers", renderer="sw.measure.pages.reference:registers_page"),
+        Page(
+            name="validation",
+            renderer="sw.measure.pages.validation:render",
+            data=("validation.json",),
+        ),
+    )
+}
+
+
+def find_page(name: str) -> Page:
+    """The page `name`; `PageError` lists them."""
+    if name not in PAGES:
+        raise PageError(f"page {name!r}: there is no such page; pages are {', '.join(PAGES)}")
+    return PAGES[name]
