@@ -56,13 +56,6 @@ CIRCLES = {
             *("moves", "pools", "quantization", "table"),
         )
     ),
-    frozenset(
-        f"sw.cli.{name}"
-        for name in (
-            *("accuracy", "campaign", "conformance", "generate"),
-            *("main", "models", "tools", "visibility"),
-        )
-    ),
 }
 """Files that import each other in a circle. This list only ever gets shorter."""
 
