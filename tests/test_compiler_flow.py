@@ -34,7 +34,7 @@ def expanded(size: int, channels: int, wide: int) -> Graph:
 
 def overlap(done: Compilation, first: int, second: int) -> float:
     """The share of the second layer's loads that come before the first layer's last product."""
-    nodes = done.draft.nodes
+    nodes = done.program.nodes
     last = max(i for i, n in enumerate(nodes) if n.layer == first and n.engine is Engine.MATRIX)
     loads = [i for i, n in enumerate(nodes) if n.layer == second and n.engine is Engine.LOAD]
     return sum(i < last for i in loads) / len(loads)

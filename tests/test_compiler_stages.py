@@ -26,7 +26,7 @@ from sw.compiler.pipeline import run_stages
 from sw.compiler.placement.residency import Residency
 from sw.compiler.program.allocate import allocate_on_chip, check_on_chip
 from sw.compiler.program.draft import Buffer, Draft, Place, iterations
-from sw.compiler.program.sync import _Assignment
+from sw.compiler.program.semaphores import _Assignment
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.kernels import kernel
@@ -142,7 +142,7 @@ def test_temporaries_share_memory_when_their_lives_do_not_overlap() -> None:
 def test_ring_keeps_buffers_of_a_layer_apart(layers: list[list[int]]) -> None:
     config = preset("tiny")
     draft = Draft()
-    residency = Residency(budgets=[MemoryBudget.whole(config)] * len(layers))
+    residency = Residency(budgets=(MemoryBudget.whole(config),) * len(layers))
     for index, sizes in enumerate(layers):
         for i, size in enumerate(sizes):
             draft.buffer(f"b{i}", Place.SPAD, 4 * size, index)
@@ -199,8 +199,8 @@ def test_independent_layers_are_not_ordered() -> None:
         x = g.add_input(f"x{i}", (1, 4, 4, 4))
         g.outputs.append(rescale(g, x, 0.5))
     done = run_stages(g, preset("default"))
-    second = [n for n in done.draft.nodes if n.layer == 1 and n.opcode is Opcode.LOAD]
-    assert [n.waits for n in second] == [[] for _ in second]
+    second = [n for n in done.program.nodes if n.layer == 1 and n.opcode is Opcode.LOAD]
+    assert [done.program.waits[n] for n in second] == [[] for _ in second]
 
 
 def test_producers_wait_where_a_counter_could_overflow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from spec import preset
 from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space
 from sw.compiler.machine.costs import PROGRAM_START
 from sw.compiler.pipeline import run_stages
+from sw.compiler.program.cycles import vector_cycles
+from sw.compiler.program.dependences import END, Dependences, Need
 from sw.compiler.program.draft import Node
-from sw.compiler.program.interleave import vector_cycles
-from sw.compiler.program.ordering import END, Need, Order
 from sw.compiler.program.timeline import layer_cycles
 
 DEFAULT = preset("default")
@@ -58,7 +58,7 @@ CHANNEL = (Engine.LOAD, Point.DONE, "VECTOR")
 
 def charged(*nodes: tuple[Node, list[Need]]) -> list[int]:
     """Cycles of two layers whose program is `nodes`."""
-    order = Order(needs=[(node, {CHANNEL: found} if found else {}) for node, found in nodes])
+    order = Dependences(needs=[(node, {CHANNEL: found} if found else {}) for node, found in nodes])
     return layer_cycles(order, 2, DEFAULT)
 
 

@@ -1,13 +1,9 @@
-"""The compiler's stages, in order, as data; `compile_graph` runs them.
-
-Every stage takes the `Compilation`, sets its own field, and has a legality check that runs right
-after it and a text dump for `dump_after`.
-"""
+"""The compiler's stages, in order, as data; `compile_graph` runs them."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
 from spec.config import NpuConfig
@@ -16,6 +12,7 @@ from spec.program import Image
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import LayerProgram, Plan
 from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.families import FAMILIES, Families
 from sw.compiler.kernels.schedule import schedule
 from sw.compiler.kernels.tiling import Planner, check_plans
 from sw.compiler.lower.stage import lower
@@ -34,216 +31,266 @@ from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.draft import Buffer, Draft, Node
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
-from sw.compiler.program.interleave import interleave
-from sw.compiler.program.ordering import Channel, Order
-from sw.compiler.program.sync import synchronise
+from sw.compiler.program.list_scheduling import list_schedule
+from sw.compiler.program.semaphores import Program, assign_semaphores
 from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.stages import Pipeline, Stage
 from sw.compiler.tosa.graph import Graph
 
 
-@dataclass(slots=True, kw_only=True)
-class Compilation:
-    """What the stages have made so far."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to compile.
 
-    graph: Graph
-    config: NpuConfig
-    name: str
+    `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
+    `keep_all`: and there it stays to the end, where it can be looked at (`Compilation.tensors`).
+    `fold`: operators of constants are computed beforehand, and weights and biases packed; else the
+    device computes and reads them as if they came with the inputs.
+    """
+
     on_chip: bool = True
     keep_all: bool = False
     fold: bool = True
-    layers: LayerProgram = field(init=False)
-    planner: Planner = field(init=False)
-    residency: Residency = field(init=False)
-    plans: list[Plan] = field(init=False)
-    tensors: dict[str, Buffer] = field(init=False)
-    constants: ConstantPool = field(default_factory=ConstantPool)
-    draft: Draft = field(init=False)
-    written: list[Node] = field(init=False)
-    peaks: Peaks = field(init=False)
-    semaphores: dict[Channel, int] = field(init=False)
-    order: Order = field(init=False)
-    predicted: list[int] = field(init=False)
-    instructions: list[Instruction] = field(init=False)
-    image: Image = field(init=False)
+
+
+GIVEN = ("source", "config", "name", "options", "families", "planner")
+"""What a compilation starts from; stages make the other fields of `Compilation`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """`run` sets a field of the compilation; `check` raises if it is illegal; `dump` shows it."""
+class Compilation:
+    """Everything that was given or made.
 
+    `draft`: instructions layer by layer; `scheduled`: in the order in which they can start;
+    `program`: with waits and posts.
+    """
+
+    source: Graph
+    config: NpuConfig
     name: str
-    run: Callable[[Compilation], None]
-    check: Callable[[Compilation], None]
-    dump: Callable[[Compilation], str]
+    options: Options
+    families: Families
+    planner: Planner
+    graph: Graph
+    layers: LayerProgram
+    residency: Residency
+    plans: list[Plan]
+    tensors: dict[str, Buffer]
+    constants: ConstantPool
+    draft: Draft
+    peaks: Peaks
+    scheduled: list[Node]
+    program: Program
+    predicted: list[int]
+    instructions: list[Instruction]
+    image: Image
 
 
-def _verify(c: Compilation) -> None:
-    c.graph.verify()
+def _lower(graph: Graph, config: NpuConfig, options: Options) -> LayerProgram:
+    layers = lower(graph, config, options.fold)
+    if options.on_chip and not options.keep_all:
+        layers = move_products_behind(layers, config)
+    return layers
 
 
-def _passes(c: Compilation) -> None:
-    c.graph = run_passes(c.graph, fold=c.fold)
-
-
-def _lower(c: Compilation) -> None:
-    c.layers = lower(c.graph, c.config, c.fold)
-    if c.on_chip and not c.keep_all:
-        c.layers = move_products_behind(c.layers, c.config)
-
-
-def _check_layers(c: Compilation) -> None:
-    for layer in c.layers.layers:
+def _check_layers(layers: LayerProgram) -> None:
+    for layer in layers.layers:
         for view in (*layer.inputs, *layer.outputs):
-            if view.tensor not in c.layers.storage.nbytes:
+            if view.tensor not in layers.storage.nbytes:
                 raise CompileError(f"tensor {view.tensor!r} has no storage", node=layer.name)
 
 
-def _residency(c: Compilation) -> None:
-    c.planner = Planner(c.config)
-    if c.on_chip and not c.keep_all:
-        c.residency = choose(c.layers, c.config, c.planner.cost)
-        stream_rows(c.layers, c.residency, c.planner.cost)
-        run_concurrently(c.layers, c.residency, c.config, c.planner.cost)
-    else:
-        c.residency = Residency(budgets=[MemoryBudget.whole(c.config)] * len(c.layers.layers))
+def _residency(
+    layers: LayerProgram, config: NpuConfig, options: Options, planner: Planner
+) -> Residency:
+    if not options.on_chip or options.keep_all:
+        return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
+    chosen = choose(layers, config, planner.cost)
+    streamed = stream_rows(layers, chosen, planner.cost)
+    return run_concurrently(layers, streamed, config, planner.cost)
 
 
-def _check_residency(c: Compilation) -> None:
-    check_residency(c.residency, c.layers, c.config)
-
-
-def _dump_residency(c: Compilation) -> str:
-    sizes = c.layers.storage.nbytes
+def _dump_residency(layers: LayerProgram, residency: Residency) -> str:
+    sizes = layers.storage.nbytes
     return "".join(
-        f"{root}: spad@{at:#x}+{sizes[root]}\n" for root, at in c.residency.address.items()
+        f"{root}: spad@{at:#x}+{sizes[root]}\n" for root, at in residency.address.items()
     )
 
 
-def _tiling(c: Compilation) -> None:
-    pairs = zip(c.layers.layers, c.residency.budgets, strict=True)
-    c.plans = [c.planner.plan(layer, budget) for layer, budget in pairs]
+def _tiling(layers: LayerProgram, residency: Residency, planner: Planner) -> list[Plan]:
+    pairs = zip(layers.layers, residency.budgets, strict=True)
+    return [planner.plan(layer, budget) for layer, budget in pairs]
 
 
-def _schedule(c: Compilation) -> None:
-    c.tensors = tensor_buffers(c.layers, c.residency)
-    c.draft = schedule(c.layers, c.plans, c.config, c.constants, c.tensors, c.graph)
+def _check_plans(
+    layers: LayerProgram,
+    plans: list[Plan],
+    residency: Residency,
+    config: NpuConfig,
+    families: Families,
+) -> None:
+    check_plans(layers.layers, plans, residency.budgets, config, families)
 
 
-def _allocate(c: Compilation) -> None:
-    budgets = c.residency.budgets
-    temp = allocate_dram(c.layers, c.tensors, c.graph.inputs, budgets=budgets, share=not c.keep_all)
-    spad, params = allocate_on_chip(c.draft, c.residency, c.config)
-    c.peaks = Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
+def _dump_plans(layers: LayerProgram, plans: list[Plan]) -> str:
+    pairs = zip(layers.layers, plans, strict=True)
+    return "".join(f"{layer.name}: {plan}\n" for layer, plan in pairs)
 
 
-def _interleave(c: Compilation) -> None:
-    c.written = list(c.draft.nodes)
-    interleave(c.draft, c.residency.budgets, c.config)
+def _schedule(
+    layers: LayerProgram,
+    plans: list[Plan],
+    residency: Residency,
+    config: NpuConfig,
+    graph: Graph,
+    families: Families,
+) -> tuple[dict[str, Buffer], ConstantPool, Draft]:
+    constants = ConstantPool()
+    tensors = tensor_buffers(layers, residency)
+    draft = schedule(layers, plans, config, constants, tensors, graph, families)
+    return tensors, constants, draft
 
 
-def _synchronise(c: Compilation) -> None:
+def _allocate(
+    layers: LayerProgram,
+    residency: Residency,
+    tensors: dict[str, Buffer],
+    draft: Draft,
+    graph: Graph,
+    config: NpuConfig,
+    options: Options,
+) -> Peaks:
+    """The only stage that changes what others made: it gives buffers their addresses."""
+    budgets = residency.budgets
+    share = not options.keep_all
+    temp = allocate_dram(layers, tensors, graph.inputs, budgets=budgets, share=share)
+    spad, params = allocate_on_chip(draft, residency, config)
+    return Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
+
+
+def _dump_buffers(tensors: dict[str, Buffer], draft: Draft) -> str:
+    return "".join(f"{b}\n" for b in [*tensors.values(), *draft.buffers])
+
+
+def _dump_nodes(nodes: Sequence[Node]) -> str:
+    return "".join(f"{n.engine.name:6} {n.note}\n" for n in nodes)
+
+
+def _list_scheduling(draft: Draft, residency: Residency, config: NpuConfig) -> list[Node]:
+    return list_schedule(draft.nodes, residency.budgets, config)
+
+
+def _semaphores(draft: Draft, scheduled: list[Node], config: NpuConfig) -> Program:
     try:
-        c.semaphores, c.order = synchronise(c.draft, c.config)
+        return assign_semaphores(scheduled, config)
     except LegalityError:
         # Loads that run far ahead can post more than a counter holds: layer by layer they cannot.
-        c.draft.nodes[:] = c.written
-        c.semaphores, c.order = synchronise(c.draft, c.config)
+        return assign_semaphores(draft.nodes, config)
 
 
-def _predict(c: Compilation) -> None:
-    c.predicted = layer_cycles(c.order, len(c.plans), c.config)
+def _predict(program: Program, plans: list[Plan], config: NpuConfig) -> list[int]:
+    return layer_cycles(program.dependences, len(plans), config)
 
 
-def _dump_predicted(c: Compilation) -> str:
-    rows = zip(c.layers.layers, c.predicted, c.plans, strict=True)
+def _dump_predicted(layers: LayerProgram, predicted: list[int], plans: list[Plan]) -> str:
+    rows = zip(layers.layers, predicted, plans, strict=True)
     return "".join(f"{x.name}: {n} cycles, {p.cycles} by itself\n" for x, n, p in rows)
 
 
-def _emit(c: Compilation) -> None:
-    c.instructions = emit(c.draft, c.config)
-
-
-def _image(c: Compilation) -> None:
-    c.image = build_image(
-        c.instructions,
-        c.draft.nodes,
-        c.graph,
-        c.layers,
-        c.predicted,
-        c.tensors,
-        c.constants,
-        c.peaks,
-        c.config,
-        c.name,
+def _image(
+    instructions: list[Instruction],
+    program: Program,
+    graph: Graph,
+    layers: LayerProgram,
+    predicted: list[int],
+    tensors: dict[str, Buffer],
+    constants: ConstantPool,
+    peaks: Peaks,
+    config: NpuConfig,
+    name: str,
+) -> Image:
+    return build_image(
+        instructions,
+        program.nodes,
+        graph,
+        layers,
+        predicted,
+        tensors,
+        constants,
+        peaks,
+        config,
+        name,
     )
 
 
-def _nothing(c: Compilation) -> None:
-    """For stages whose own code checks as it goes."""
-
-
-def _dump_draft(c: Compilation) -> str:
-    return "".join(f"{n.engine.name:6} {n.note}\n" for n in c.draft.nodes)
-
-
-def _dump_sync(c: Compilation) -> str:
-    lines = [
-        f"semaphore {sem}: {engine.name}.{point.name} -> {waiting}"
-        for (engine, point, waiting), sem in c.semaphores.items()
-    ]
-    for node in c.draft.nodes:
-        waits = " ".join(f"wait(s{w.sem}x{w.amount}@{w.level})" for w in node.waits)
-        posts = " ".join(f"post(s{p.sem}x{p.amount}@{p.level})" for p in node.posts)
-        lines.append(f"{node.engine.name:6} {node.note} {waits} {posts}".rstrip())
-    return "\n".join(lines) + "\n"
-
-
 STAGES: tuple[Stage, ...] = (
-    Stage(name="tosa", run=_nothing, check=_verify, dump=lambda c: str(c.graph)),
-    Stage(name="passes", run=_passes, check=_verify, dump=lambda c: str(c.graph)),
+    Stage(name="tosa", check=lambda source: source.verify(), dump=lambda source: str(source)),
+    Stage(
+        name="passes",
+        makes=("graph",),
+        run=lambda source, options: run_passes(source, fold=options.fold),
+        check=lambda graph: graph.verify(),
+        dump=lambda graph: str(graph),
+    ),
     Stage(
         name="lower",
+        makes=("layers",),
         run=_lower,
         check=_check_layers,
-        dump=lambda c: "".join(f"{layer}\n" for layer in c.layers.layers),
+        dump=lambda layers: "".join(f"{layer}\n" for layer in layers.layers),
     ),
-    Stage(name="residency", run=_residency, check=_check_residency, dump=_dump_residency),
     Stage(
-        name="tiling",
-        run=_tiling,
-        check=lambda c: check_plans(c.layers.layers, c.plans, c.residency.budgets, c.config),
-        dump=lambda c: "".join(
-            f"{layer.name}: {p}\n" for layer, p in zip(c.layers.layers, c.plans, strict=True)
-        ),
+        name="residency",
+        makes=("residency",),
+        run=_residency,
+        check=lambda residency, layers, config: check_residency(residency, layers, config),
+        dump=_dump_residency,
     ),
-    Stage(name="schedule", run=_schedule, check=_nothing, dump=_dump_draft),
+    Stage(name="tiling", makes=("plans",), run=_tiling, check=_check_plans, dump=_dump_plans),
+    Stage(
+        name="schedule",
+        makes=("tensors", "constants", "draft"),
+        run=_schedule,
+        dump=lambda draft: _dump_nodes(draft.nodes),
+    ),
     Stage(
         name="allocate",
+        makes=("peaks",),
         run=_allocate,
-        check=lambda c: check_on_chip(c.draft, c.config),
-        dump=lambda c: "".join(f"{b}\n" for b in [*c.tensors.values(), *c.draft.buffers]),
+        check=lambda draft, config: check_on_chip(draft, config),
+        dump=_dump_buffers,
     ),
-    Stage(name="interleave", run=_interleave, check=_nothing, dump=_dump_draft),
-    Stage(name="synchronise", run=_synchronise, check=_nothing, dump=_dump_sync),
-    Stage(name="predict", run=_predict, check=_nothing, dump=_dump_predicted),
+    Stage(
+        name="list-scheduling",
+        makes=("scheduled",),
+        run=_list_scheduling,
+        dump=lambda scheduled: _dump_nodes(scheduled),
+    ),
+    Stage(
+        name="semaphores", makes=("program",), run=_semaphores, dump=lambda program: str(program)
+    ),
+    Stage(name="predict", makes=("predicted",), run=_predict, dump=_dump_predicted),
     Stage(
         name="emit",
-        run=_emit,
-        check=lambda c: check_program(c.instructions, c.config),
-        dump=lambda c: "".join(f"{i:4} {x}\n" for i, x in enumerate(c.instructions)),
+        makes=("instructions",),
+        run=lambda program, config: emit(program, config),
+        check=lambda instructions, config: check_program(instructions, config),
+        dump=lambda instructions: "".join(f"{i:4} {x}\n" for i, x in enumerate(instructions)),
     ),
     Stage(
         name="image",
+        makes=("image",),
         run=_image,
-        check=_nothing,
-        dump=lambda c: "".join(f"{k}: {v}\n" for k, v in c.image.info.items()),
+        dump=lambda image: "".join(f"{k}: {v}\n" for k, v in image.info.items()),
     ),
 )
+
+PIPELINE = Pipeline(STAGES, given=GIVEN, results=[f.name for f in fields(Compilation)])
 
 
 def stage_names() -> list[str]:
     """Names of the stages, in order."""
-    return [stage.name for stage in STAGES]
+    return PIPELINE.names()
 
 
 def run_stages(
@@ -256,13 +303,11 @@ def run_stages(
     on_chip: bool = True,
     keep_all: bool = False,
     fold: bool = True,
+    families: Families = FAMILIES,
 ) -> Compilation:
     """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout).
 
-    `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
-    `keep_all`: and there it stays to the end, where it can be looked at (`Compilation.tensors`).
-    `fold`: operators of constants are computed beforehand, and weights and biases packed; else the
-    device computes and reads them as if they came with the inputs.
+    `on_chip`, `keep_all`, `fold`: see `Options`. `families`: what computes each kind of layer.
     """
     wanted = set(dump_after)
     unknown = wanted - set(stage_names()) - {"all"}
@@ -270,21 +315,17 @@ def run_stages(
         raise CompileError(
             f"dump_after={sorted(unknown)}: no such stage", hint=f"all, {', '.join(stage_names())}"
         )
-    compilation = Compilation(
-        graph=graph,
-        config=config,
-        name=name or graph.name,
-        on_chip=on_chip,
-        keep_all=keep_all,
-        fold=fold,
-    )
+    given = {
+        "source": graph,
+        "config": config,
+        "name": name or graph.name,
+        "options": Options(on_chip=on_chip, keep_all=keep_all, fold=fold),
+        "families": families,
+        "planner": Planner(config, families),
+    }
     with _without_collector():
-        for stage in STAGES:
-            stage.run(compilation)
-            stage.check(compilation)
-            if "all" in wanted or stage.name in wanted:
-                print(f"=== {stage.name}\n{stage.dump(compilation)}", file=out)
-    return compilation
+        dump = stage_names() if "all" in wanted else wanted
+        return Compilation(**PIPELINE.run(given, dump=dump, out=out))
 
 
 @contextmanager

@@ -24,9 +24,9 @@ LOSS = 1.05
 """How much slower a layer may become by itself in its part of the scratchpad."""
 
 
-def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> None:
-    """Change the budgets of layers that follow one another closely."""
-    budgets = residency.budgets
+def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Residency:
+    """With the budgets of layers that follow one another closely changed."""
+    budgets = list(residency.budgets)
     for i, (writer, reader) in enumerate(pairwise(program.layers)):
         if writer.output.tensor in residency.address or not _can_follow(writer, reader):
             continue
@@ -37,6 +37,7 @@ def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> None
         pairs = zip((writer, reader), budgets[i : i + 2], new, strict=True)
         if all(_close(cost(layer, old), cost(layer, budget)) for layer, old, budget in pairs):
             budgets[i : i + 2] = new
+    return replace(residency, budgets=tuple(budgets))
 
 
 def _can_follow(writer: Layer, reader: Layer) -> bool:

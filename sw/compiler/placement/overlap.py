@@ -44,9 +44,9 @@ def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgr
 
 def run_concurrently(
     program: LayerProgram, residency: Residency, config: NpuConfig, cost: Cost
-) -> None:
-    """Change the budgets of neighbours that can run at the same time."""
-    budgets = residency.budgets
+) -> Residency:
+    """With the budgets of neighbours changed that can run at the same time."""
+    budgets = list(residency.budgets)
     for i, pair in enumerate(pairwise(program.layers)):
         before = budgets[i : i + 2]
         if not _pairs(pair, config) or any(budget.concurrent for budget in before):
@@ -55,6 +55,7 @@ def run_concurrently(
         alone, together = _costs(cost, pair, before), _costs(cost, pair, after)
         if alone and together and max(together) < GAIN * sum(alone):
             budgets[i : i + 2] = after
+    return replace(residency, budgets=tuple(budgets))
 
 
 def _costs(cost: Cost, layers: Sequence[Layer], budgets: Sequence[MemoryBudget]) -> list[int]:

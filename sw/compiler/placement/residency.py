@@ -7,7 +7,7 @@ cost model says that those layers together become no slower.
 Tensors lie at the top of the scratchpad, lowest address last; the buffers of a layer rotate below.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
@@ -21,12 +21,12 @@ LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Residency:
     """Addresses of the tensors on chip, by storage root, and the budget of every layer."""
 
-    address: dict[str, int] = field(default_factory=dict)
-    budgets: list[MemoryBudget] = field(default_factory=list)
+    address: Mapping[str, int] = field(default_factory=dict)
+    budgets: tuple[MemoryBudget, ...] = ()
 
 
 Cost = Callable[[Layer, MemoryBudget], int | None]
@@ -49,27 +49,26 @@ class _Life:
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     """Decide tensor by tensor, in order of birth."""
     whole = MemoryBudget(config.spad_bytes, channelwise=_channelwise(program))
-    out = Residency(budgets=[replace(whole, shares_acc=b) for b in _shares_acc(program)])
+    budgets = [replace(whole, shares_acc=b) for b in _shares_acc(program)]
+    address: dict[str, int] = {}
     placed: list[tuple[_Life, int]] = []
     for life in _lives(program, config):
         at = _place(life, placed, config)
         if at < config.spad_bytes // LEAST:
             continue
-        span = range(life.born, life.dies + 1)
-        budgets = [_with(out.budgets[i], life.root, at) for i in span]
-        layers = [program.layers[i] for i in span]
-        before = sum(
-            _cost(cost, layer, out.budgets[i]) for i, layer in zip(span, layers, strict=True)
-        )
-        after = [cost(layer, budget) for layer, budget in zip(layers, budgets, strict=True)]
+        span = slice(life.born, life.dies + 1)
+        layers, old = program.layers[span], budgets[span]
+        new = [_with(budget, life.root, at) for budget in old]
+        before = sum(_cost(cost, layer, b) for layer, b in zip(layers, old, strict=True))
+        after = [cost(layer, budget) for layer, budget in zip(layers, new, strict=True)]
         known = [c for c in after if c is not None]
+        # Together no slower: the store and the load that fall away must pay for the scratchpad.
         if len(known) < len(after) or sum(known) > before:
             continue
         placed.append((life, at))
-        out.address[life.root] = at
-        for i, budget in zip(span, budgets, strict=True):
-            out.budgets[i] = budget
-    return out
+        address[life.root] = at
+        budgets[span] = new
+    return Residency(address=address, budgets=tuple(budgets))
 
 
 def _cost(cost: Cost, layer: Layer, budget: MemoryBudget) -> int:

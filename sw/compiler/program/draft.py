@@ -101,8 +101,6 @@ class Node:
     accesses: list[Access]
     layer: int
     note: str = ""
-    waits: list[Any] = field(default_factory=list)
-    posts: list[Any] = field(default_factory=list)
     engine: Engine = field(init=False)
 
     def __post_init__(self) -> None:

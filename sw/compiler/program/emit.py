@@ -3,13 +3,14 @@
 from spec.config import NpuConfig
 from spec.isa import FORMATS, ISA_DIGEST, Field, Instruction, IsaError, Opcode
 from sw.compiler.errors import LegalityError
-from sw.compiler.program.draft import Buffer, Draft, Node, Place
+from sw.compiler.program.draft import Buffer, Node, Place
+from sw.compiler.program.semaphores import Program
 
 
-def emit(draft: Draft, config: NpuConfig) -> list[Instruction]:
+def emit(program: Program, config: NpuConfig) -> list[Instruction]:
     """The program: BEGIN, one instruction per node, END. `LegalityError` if a field overflows."""
     begin = {"isa_digest": ISA_DIGEST & 0xFFFFFFFF, "config_digest": config.digest()}
-    body = [_instruction(node, config) for node in draft.nodes]
+    body = [_instruction(node, program, config) for node in program.nodes]
     return [Instruction(Opcode.BEGIN, begin), *body, Instruction(Opcode.END)]
 
 
@@ -21,7 +22,7 @@ def _address(field: str, buffer: Buffer, config: NpuConfig) -> int:
     return buffer.address
 
 
-def _instruction(node: Node, config: NpuConfig) -> Instruction:
+def _instruction(node: Node, program: Program, config: NpuConfig) -> Instruction:
     values = dict(node.values)
     fields = {f.name: f for f in FORMATS[node.opcode].items if isinstance(f, Field)}
     for name, buffer in node.bases.items():
@@ -30,8 +31,8 @@ def _instruction(node: Node, config: NpuConfig) -> Instruction:
         values[name] = value % (1 << fields[name].bits)
         if name == "mem_base":
             values["region"] = buffer.region
-    values["wait"] = node.waits
-    values["post"] = node.posts
+    values["wait"] = program.waits[node]
+    values["post"] = program.posts[node]
     try:
         return Instruction(node.opcode, values)
     except IsaError as error:

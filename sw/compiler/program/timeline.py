@@ -20,9 +20,9 @@ from sw.compiler.machine.costs import (
     SPLIT_RUN,
     instruction_bytes,
 )
+from sw.compiler.program.cycles import node_cycles
+from sw.compiler.program.dependences import END, Channel, Dependences, Need
 from sw.compiler.program.draft import Node, iterations
-from sw.compiler.program.interleave import node_cycles
-from sw.compiler.program.ordering import END, Channel, Need, Order
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Run:
         return self.stop - self.busy * (1 - share)
 
 
-def layer_cycles(found: Order, layers: int, config: NpuConfig) -> list[int]:
+def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
     runs: dict[int, _Run] = {}
     free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))

@@ -1,4 +1,4 @@
-"""Stage `synchronise`: semaphores, and every wait and post, for the needs that `ordering` found.
+"""Stage `semaphores`: semaphores, and every wait and post, for what dependence analysis found.
 
 A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
 are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
@@ -9,14 +9,16 @@ consumer comes for so long, one takes earlier than it needs to.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from spec.config import NpuConfig
 from spec.fields import field_of
 from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
 from sw.compiler.errors import LegalityError
-from sw.compiler.program.draft import Draft, Node, iterations
-from sw.compiler.program.ordering import END, NEVER, Channel, Need, Order, order
+from sw.compiler.program.dependences import END, NEVER, Channel, Dependences, Need, analyse
+from sw.compiler.program.draft import Node, iterations
 
 Late = tuple[Node, Node, Channel]
 """A node, an earlier one that it must wait for too, and on which channel."""
@@ -28,17 +30,48 @@ ROUNDS = 8
 """How often waits against overflow are added before giving up."""
 
 
-def synchronise(draft: Draft, config: NpuConfig) -> tuple[dict[Channel, int], Order]:
-    """Fill in waits and posts of every node; returns each channel's semaphore, and the needs met.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Instructions in their final order, and the waits and posts of each.
 
-    `LegalityError` if the configuration has too few semaphores or a node too few slots.
+    `semaphores`: of every channel. `dependences`: what the waits are for.
+    """
+
+    nodes: Sequence[Node]
+    waits: Mapping[Node, list[Sync]]
+    posts: Mapping[Node, list[Sync]]
+    semaphores: Mapping[Channel, int]
+    dependences: Dependences
+
+    def __str__(self) -> str:
+        lines = [
+            f"semaphore {sem}: {engine.name}.{point.name} -> {waiting}"
+            for (engine, point, waiting), sem in self.semaphores.items()
+        ]
+        for node in self.nodes:
+            waits = " ".join(f"wait(s{w.sem}x{w.amount}@{w.level})" for w in self.waits[node])
+            posts = " ".join(f"post(s{p.sem}x{p.amount}@{p.level})" for p in self.posts[node])
+            lines.append(f"{node.engine.name:6} {node.note} {waits} {posts}".rstrip())
+        return "\n".join(lines) + "\n"
+
+
+def assign_semaphores(nodes: Sequence[Node], config: NpuConfig) -> Program:
+    """The program of `nodes` with waits and posts.
+
+    `LegalityError` if the configuration has too few semaphores or an instruction too few slots.
     """
     extra: dict[int, list[tuple[Node, Channel]]] = {}
     for _ in range(ROUNDS):
-        assignment = _Assignment(order(draft, extra), config)
+        assignment = _Assignment(analyse(nodes, extra), config)
         late = assignment.run()
         if not late:
-            return assignment.semaphores, assignment.found
+            return Program(
+                nodes=nodes,
+                waits=assignment.waits,
+                posts=assignment.posts,
+                semaphores=assignment.semaphores,
+                dependences=assignment.found,
+            )
         for node, other, channel in late:
             extra.setdefault(id(node), []).append((other, channel))
     raise LegalityError("semaphores overflow however often their producers wait")
@@ -47,7 +80,7 @@ def synchronise(draft: Draft, config: NpuConfig) -> tuple[dict[Channel, int], Or
 class _Assignment:
     """One attempt: numbers posts and waits, and notes nodes whose posts could overflow."""
 
-    def __init__(self, found: Order, config: NpuConfig) -> None:
+    def __init__(self, found: Dependences, config: NpuConfig) -> None:
         self.found = found
         self.maximum = (1 << config.sem_bits) - 1
         self.levels = _levels(found)
@@ -62,21 +95,23 @@ class _Assignment:
         # Producers of each channel: what all up to each have posted, the nodes.
         self.producers: dict[Channel, tuple[list[int], list[Node]]] = defaultdict(lambda: ([], []))
         self.last: dict[str, Node] = {}
+        self.waits: dict[Node, list[Sync]] = {}
+        self.posts: dict[Node, list[Sync]] = {}
 
     def run(self) -> list[Late]:
         """Set waits and posts; returns what must wait in addition, against overflow."""
         late: list[Late] = []
         for node, needs in self.found.needs:
-            node.waits, node.posts = [], []
+            self.waits[node], self.posts[node] = [], []
             for channel, wanted in needs.items():
                 self._take(node, channel, wanted)
-            if len(node.waits) > SYNC_SLOTS:
-                _merge_waits(node)
+            if len(self.waits[node]) > SYNC_SLOTS:
+                self.waits[node] = _merged(node, self.waits[node])
             for channel, by_node in self.levels.items():
                 if id(node) in by_node:
                     late += self._post(node, channel, by_node[id(node)])
             self.last[node.engine.name] = node
-            _check_slots(node)
+            _check_slots(node, self.waits[node], self.posts[node])
         return late
 
     def _take(self, node: Node, channel: Channel, wanted: list[Need]) -> None:
@@ -89,7 +124,7 @@ class _Assignment:
             totals[need.level, need.iteration] = base + done
         point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
         for level, amount in _amounts(totals, self.taken[channel], node).items():
-            _wait(node, self.semaphores[channel], point, level, amount)
+            self.waits[node] += _wait(self.semaphores[channel], point, level, amount)
             self.taken[channel] += amount * iterations(node.values["loop"], level)
         numbers, amounts, nodes = self.takers[channel]
         numbers.append(self.found.index[id(node)])
@@ -103,7 +138,7 @@ class _Assignment:
         totals.append(self.posted[channel])
         producers.append(node)
         sem = self.semaphores[channel]
-        node.posts.append(Sync(sem=sem, level=level, point=channel[1]))
+        self.posts[node].append(Sync(sem=sem, level=level, point=channel[1]))
         numbers, amounts, nodes = self.takers[channel]
         surely = bisect_right(numbers, self._known(node, channel))
         if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
@@ -153,7 +188,7 @@ class _Assignment:
         return index if iteration == END else index - 1
 
 
-def _levels(found: Order) -> dict[Channel, dict[int, int]]:
+def _levels(found: Dependences) -> dict[Channel, dict[int, int]]:
     """The level at which each needed producer posts, by channel and id of the node."""
     levels: dict[Channel, dict[int, int]] = defaultdict(dict)
     for _, needs in found.needs:
@@ -188,22 +223,21 @@ def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dic
     return {0: top}
 
 
-def _wait(node: Node, sem: int, point: Point, level: int, amount: int) -> None:
-    while amount > 0:
-        part = min(amount, MAX_AMOUNT)
-        node.waits.append(Sync(sem=sem, level=level, point=point, amount=part))
-        amount -= part
+def _wait(sem: int, point: Point, level: int, amount: int) -> list[Sync]:
+    """The slots that take so much: one holds at most MAX_AMOUNT."""
+    parts = [min(MAX_AMOUNT, amount - at) for at in range(0, amount, MAX_AMOUNT)]
+    return [Sync(sem=sem, level=level, point=point, amount=part) for part in parts]
 
 
-def _merge_waits(node: Node) -> None:
+def _merged(node: Node, waits: Sequence[Sync]) -> list[Sync]:
     """One slot per semaphore: everything is waited for at the start."""
     totals: dict[tuple[int, Point], int] = defaultdict(int)
-    for slot in node.waits:
+    for slot in waits:
         repeat = iterations(node.values["loop"], slot.level)
         totals[slot.sem, slot.point] += slot.amount * repeat
-    node.waits = []
-    for (sem, point), amount in totals.items():
-        _wait(node, sem, point, 0, amount)
+    return [
+        slot for (sem, point), amount in totals.items() for slot in _wait(sem, point, 0, amount)
+    ]
 
 
 def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Channel, int]:
@@ -216,8 +250,8 @@ def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Ch
     return {channel: i for i, channel in enumerate(channels)}
 
 
-def _check_slots(node: Node) -> None:
-    for kind, slots in (("waits", node.waits), ("posts", node.posts)):
+def _check_slots(node: Node, waits: Sequence[Sync], posts: Sequence[Sync]) -> None:
+    for kind, slots in (("waits", waits), ("posts", posts)):
         if len(slots) > SYNC_SLOTS:
             raise LegalityError(
                 f"{len(slots)} {kind}, an instruction has {SYNC_SLOTS} slots", node=node.note

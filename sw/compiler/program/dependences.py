@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from spec.isa import Engine, Opcode, Point
 from spec.program import REGION_CONST, REGION_INPUT
-from sw.compiler.program.draft import Access, Buffer, Draft, Node, Place, iterations
+from sw.compiler.program.draft import Access, Buffer, Node, Place, iterations
 
 Source = tuple[Engine, Point]
 Channel = tuple[Engine, Point, str]
@@ -49,7 +49,7 @@ class Need:
 
 
 @dataclass(slots=True)
-class Order:
+class Dependences:
     """The needs of every node, in program order, and what each sequencer knows at each node.
 
     Keys of the dictionaries are the ids of nodes. `index`: number of the node in its engine,
@@ -289,7 +289,7 @@ def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, in
 
 
 def _reduce(
-    node: Node, needs: dict[Channel, dict[tuple[int, int], Need]], state: Order
+    node: Node, needs: dict[Channel, dict[tuple[int, int], Need]], state: Dependences
 ) -> dict[Channel, list[Need]]:
     """Drop what is known already; update the clocks of the node's sequencers."""
     kept: dict[Channel, list[Need]] = defaultdict(list)
@@ -324,15 +324,15 @@ def _reduce(
     return kept
 
 
-def dependencies(draft: Draft) -> list[set[int]]:
+def predecessors(nodes: Sequence[Node]) -> list[set[int]]:
     """For every node, the earlier ones (by number) that it must stay behind, whatever engine.
 
     Those that follow from others of them may be missing.
     """
     tracker = _Tracker()
-    number = {id(node): i for i, node in enumerate(draft.nodes)}
+    number = {id(node): i for i, node in enumerate(nodes)}
     out: list[set[int]] = []
-    for i, node in enumerate(draft.nodes):
+    for i, node in enumerate(nodes):
         found = {
             number[id(seen.node)]
             for access in node.accesses
@@ -343,11 +343,13 @@ def dependencies(draft: Draft) -> list[set[int]]:
     return out
 
 
-def order(draft: Draft, extra: Mapping[int, Sequence[tuple[Node, Channel]]]) -> Order:
+def analyse(
+    nodes: Sequence[Node], extra: Mapping[int, Sequence[tuple[Node, Channel]]]
+) -> Dependences:
     """The needs of all nodes. `extra`: nodes (by id) that also take others' posts of a channel."""
-    tracker, state = _Tracker(), Order()
+    tracker, state = _Tracker(), Dependences()
     counts: dict[Engine, int] = defaultdict(int)
-    for node in draft.nodes:
+    for node in nodes:
         state.place[id(node)] = len(state.place)
         state.index[id(node)] = index = counts[node.engine]
         counts[node.engine] += 1
