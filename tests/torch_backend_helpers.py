@@ -28,6 +28,7 @@ def compiled(module, **options):
     from sw.torch_backend.entry import systola as backend
 
     torch._dynamo.reset()
+    torch._dynamo.utils.clear_compilation_metrics()
     dynamic = options.pop("dynamic", None)
     return torch.compile(module, backend=backend, dynamic=dynamic, options={**OPTIONS, **options})
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo.eval_frame import innermost_backend, innermost_fn
 from torch.fx import GraphModule
 
 from sw.runtime.session import OptionError
+from sw.torch_backend.dynamo import trace_recurrent_layers, untraced
 from sw.torch_backend.graph import CompiledGraph, first_line
 from sw.torch_backend.options import parse_options
 from sw.torch_backend.report import CompileReport, Ledger, make_report
@@ -54,21 +56,19 @@ def compile_report(compiled: Any = None) -> CompileReport:
     """
     graphs = ledger().graphs()
     if compiled is None:
-        return make_report(graphs)
+        return make_report(graphs, untraced(graphs))
     wrapper = _wrapper(compiled)
     given = wrapper.kwargs.get("options")
     graphs = [g for g in graphs if g.given is given or _equal(g.given, given)]
-    owner = getattr(compiled, "_orig_mod", compiled)
+    owner = innermost_fn(getattr(compiled, "_orig_mod", compiled))
     if isinstance(owner, torch.nn.Module):
         tensors = [*owner.parameters(), *owner.buffers()]
         graphs = [g for g in graphs if g.belongs_to(tensors)]
-    return make_report(graphs)
+    return make_report(graphs, untraced(graphs, owner))
 
 
 def _wrapper(compiled: Any) -> Any:
     """The object that stands for the backend and its options in what `torch.compile` returns."""
-    from torch._dynamo.eval_frame import innermost_backend
-
     called = getattr(compiled, "_compiled_call_impl", None) or compiled  # Module.compile()
     context = getattr(called, "dynamo_ctx", None)
     callback = _closure(called) if context is None else getattr(context, "callback", None)
@@ -117,5 +117,10 @@ def _write(path: Path, clock: _Clock, last: bool = False) -> None:
         graphs = [g for g in ledger().graphs() if g.options.report == path]
         if graphs:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(make_report(graphs).to_json() + "\n")
+            path.write_text(make_report(graphs, untraced(graphs)).to_json() + "\n")
         clock.last = time.monotonic()
+
+
+# torch loads this file when a model is given to torch.compile by the backend's name. There is no
+# later moment: Dynamo asks for nothing before it skips a function with a recurrent layer.
+trace_recurrent_layers()

@@ -1,15 +1,16 @@
 """One graph of Dynamo: its variants by shapes and parameters, and when it runs in eager mode."""
 
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch._guards import CompileContext
 from torch.fx import GraphModule
 
 from spec.errors import SystolaError
-from sw.compiler.frontend.capture import source_line
 from sw.torch_backend.bind import (
     Key,
     bind,
@@ -20,6 +21,7 @@ from sw.torch_backend.bind import (
 )
 from sw.torch_backend.kept import Kept
 from sw.torch_backend.options import Options
+from sw.torch_backend.place import line_of, line_or_module
 from sw.torch_backend.variant import NotCompiledError, Variant
 
 _UPDATES = 8
@@ -33,6 +35,9 @@ class CompiledGraph:
                  given: Any, number: int, kept: Kept) -> None:  # fmt: skip
         self.module, self.options, self.given, self.number = module, options, given, number
         self._kept = kept
+        compiling = CompileContext.current_compile_id()
+        self.frame = None if compiling is None else compiling.frame_id
+        self.born = time.time()
         self._signature = signature(module, examples)
         self._variable: set[int] = set()
         self._variants: OrderedDict[Key, Variant | str] = OrderedDict()
@@ -60,6 +65,12 @@ class CompiledGraph:
         """The first line of the model that the graph has."""
         return first_line(self.module)
 
+    @property
+    def files(self) -> set[str]:
+        """The files of the user's model that the graph's operators come from."""
+        lines = (line_of(n) for n in self.module.graph.nodes)
+        return {line.partition(":")[0] for line in lines if line}
+
     def belongs_to(self, tensors: Iterable[torch.Tensor]) -> bool:
         """Whether it has run with any of these parameters, or has none itself."""
         wanted = {id(t) for t in tensors}
@@ -84,7 +95,8 @@ class CompiledGraph:
                 reason = "operators in training mode, with gradients wanted"
         if reason:
             if not self.options.fallback:
-                raise NotCompiledError(f"graph {self.number}: {reason}\n  at {self.place}")
+                at = f"\n  at {self.place}" if self.place else ""
+                raise NotCompiledError(f"graph {self.number}: {reason}{at}")
             self.eager[reason] = self.eager.get(reason, 0) + 1
             return self.module(*args)
         assert isinstance(found, Variant)
@@ -177,8 +189,8 @@ class CompiledGraph:
 
 
 def first_line(module: GraphModule) -> str:
-    """The first line of the user's model that a graph has, '' if there is none."""
-    return next(filter(None, (source_line(n) for n in module.graph.nodes)), "")
+    """The first line of the user's model that a graph has, or its first module; '' if none."""
+    return next(filter(None, (line_or_module(n) for n in module.graph.nodes)), "")
 
 
 def _like(tensors: Sequence[Any], inputs: Sequence[torch.Tensor]) -> bool:

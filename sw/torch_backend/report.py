@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
 from sw.torch_backend.part import Part
+from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant
 
 _SUMS = ("runs", "bytes_in", "bytes_out", "calibrations", "saturated", "verified")
@@ -47,11 +49,13 @@ class CompileReport:
         return json.dumps(self.data, indent=1)
 
     def __str__(self) -> str:
-        return "\n".join(_text(self.data))
+        return "\n".join(report_lines(self.data))
 
 
-def make_report(graphs: Sequence[CompiledGraph]) -> CompileReport:
-    """The report of some graphs, in order of their compilation."""
+def make_report(
+    graphs: Sequence[CompiledGraph], untraced: Sequence[Untraced] = ()
+) -> CompileReport:
+    """The report of some graphs, in order of their compilation, and of what Dynamo left out."""
     rows = [_graph(g) for g in graphs]
     variants = [v for row in rows for v in row["variants"]]
     parts = [p for v in variants for p in v["parts"]]
@@ -59,6 +63,7 @@ def make_report(graphs: Sequence[CompiledGraph]) -> CompileReport:
         "graphs": len(rows),
         "calls": sum(r["calls"] for r in rows),
         "eager_calls": sum(sum(r["eager"].values()) for r in rows),
+        "variants": len(variants),
         "npu_nodes": sum(v["npu_nodes"] for v in variants),
         "cpu_nodes": sum(v["cpu_nodes"] for v in variants),
         "parts": len(parts),
@@ -73,6 +78,8 @@ def make_report(graphs: Sequence[CompiledGraph]) -> CompileReport:
             "config": options.config.name if options else None,
             "device": options.device if options else None,
             "totals": totals,
+            "off": switched_off(),
+            "dynamo": [asdict(row) for row in untraced],
             "graphs": rows,
         }
     )
@@ -123,61 +130,6 @@ def _sum(counts: Sequence[dict[str, int]]) -> dict[str, int]:
         for name, count in each.items():
             total[name] = total.get(name, 0) + count
     return total
-
-
-# Text ---------------------------------------------------------------------------------------------
-
-
-def _text(data: dict[str, Any]) -> list[str]:
-    t = data["totals"]
-    if not data["graphs"]:
-        return ["backend systola: nothing was compiled (a model compiles at its first call)"]
-    lines = [
-        f"backend systola, config {data['config']}, device {data['device']}: "
-        f"{t['npu_nodes']} nodes on the NPU, {t['cpu_nodes']} on the CPU",
-        f"{t['calls']} calls of {t['graphs']} graphs, {t['eager_calls']} of them eager; "
-        f"{t['runs']} runs of {t['parts']} programs",
-        f"bytes to the NPU {t['bytes_in']:,}, back {t['bytes_out']:,}; "
-        + ("" if t["cycles"] is None else f"{t['cycles']:,} cycles; ")
-        + f"instructions: {_counts(t['instructions'])}",
-    ]
-    for graph in data["graphs"]:
-        lines += _graph_text(graph)
-    return lines
-
-
-def _graph_text(graph: dict[str, Any]) -> list[str]:
-    lines = ["", f"graph {graph['graph']}: {graph['calls']} calls  {graph['place']}"]
-    lines += [f"  eager, {count} calls: {why}" for why, count in graph["eager"].items()]
-    lines += [f"  note: {note}" for note in graph["notes"]]
-    for variant in graph["variants"]:
-        shapes = ", ".join(str(s) for s in variant["shapes"])
-        lines.append(
-            f"  inputs {shapes}: {variant['npu_nodes']} nodes on the NPU, "
-            f"{variant['cpu_nodes']} on the CPU"
-        )
-        for part in variant["parts"]:
-            lines.append(
-                f"    {part['part']}: {part['nodes']} nodes, {part['runs']} runs, "
-                f"{part['bytes_in']:,} bytes in, {part['bytes_out']:,} out, "
-                f"{part['constant_bytes']:,} of constants"
-            )
-            lines += [f"      on the CPU, {n} calls: {why}" for why, n in part["on_cpu"].items()]
-        lines += _node_table(variant["nodes"])
-    return lines
-
-
-def _node_table(nodes: Sequence[dict[str, Any]]) -> list[str]:
-    widths = [max((len(n[key]) for n in nodes), default=0) for key in ("where", "name", "target")]
-    return [
-        f"    {n['where']:{widths[0]}}  {n['name']:{widths[1]}}  {n['target']:{widths[2]}}  "
-        f"{n['reason']}".rstrip()
-        for n in nodes
-    ]
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
 
 
 class Ledger:

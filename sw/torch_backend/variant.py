@@ -8,9 +8,9 @@ from torch.fx import GraphModule, Node
 
 from spec.errors import SystolaError
 from sw.compiler.frontend.calibrate import fixed_nodes
-from sw.compiler.frontend.capture import capture, source_line
+from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.operator_sets import aten
-from sw.compiler.frontend.support import reasons
+from sw.compiler.frontend.support import dtypes, reasons
 from sw.torch_backend.extract import (
     Extract,
     assemble,
@@ -21,6 +21,7 @@ from sw.torch_backend.extract import (
 from sw.torch_backend.options import Options
 from sw.torch_backend.part import Part, PartError
 from sw.torch_backend.partition import Partition, computes, partition
+from sw.torch_backend.place import line_of, line_or_module, module_of
 from sw.torch_backend.simplify import simplify
 
 Inputs = Sequence[torch.Tensor]
@@ -41,12 +42,16 @@ class NotCompiledError(SystolaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """An operator of the graph: where it ran (`npu 0` … or `cpu`), why not on the NPU."""
+    """An operator of the graph: where it ran (`npu 0` … or `cpu`), why not on the NPU.
+
+    module: path of its submodule ("layers.3.conv"). source: its line, '' inside PyTorch's own.
+    """
 
     name: str
     target: str
     where: str
     reason: str
+    module: str
     source: str
 
 
@@ -72,6 +77,7 @@ class Variant:
         whole, fixed = self._whole, self._fixed
         why = reasons(whole, constant_values(whole, fixed))
         why.update({n: "an empty tensor" for n in why if _is_empty(n)})
+        why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
         patience = _PATIENCE
         while True:
             split = partition(list(whole.graph.nodes), fixed, why)
@@ -122,7 +128,8 @@ class Variant:
                 target=str(n.target) if not callable(n.target) else _name(n),
                 where=where.get(n, "cpu"),
                 reason=split.why.get(n, ""),
-                source=source_line(n),
+                module=module_of(n),
+                source=line_of(n),
             )
             for n in self._whole.graph.nodes
             if n in split.why
@@ -134,9 +141,13 @@ class Variant:
         named = {n.name: n for n in self._whole.graph.nodes}
         for row in self.nodes:
             if row.where == "cpu" and computes(named[row.name]):
+                place = line_or_module(named[row.name])
+                if row.module and row.module not in place:
+                    place = f"{place} (module {row.module})"
                 raise NotCompiledError(
-                    f"{row.name} ({row.target}) cannot run on the NPU: {row.reason}\n  at "
-                    f"{row.source}\n  hint: fallback=True runs it on the CPU"
+                    f"{row.name} ({row.target}) cannot run on the NPU: {row.reason}"
+                    + (f"\n  at {place}" if place else "")
+                    + "\n  hint: fallback=True runs it on the CPU"
                 )
 
 
@@ -148,6 +159,13 @@ def _name(node: Node) -> str:
 def _is_empty(node: Node) -> bool:
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     return any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values)
+
+
+def _complex(node: Node) -> str:
+    """Why an operator that reads or gives complex numbers runs on the CPU, '' for all others."""
+    found = {d for n in (node, *node.all_input_nodes) for d in dtypes(n) if d.is_complex}
+    names = sorted(str(dtype).removeprefix("torch.") for dtype in found)
+    return f"{', '.join(names)}: the NPU computes real numbers" if names else ""
 
 
 def _trains(node: Node) -> bool:
