@@ -105,7 +105,7 @@ def test_reports_of_functions_and_of_modules_that_were_compiled_in_place():
     assert report(function)["totals"]["npu_nodes"] == 3  # its own, and the module's: equal options
     assert report(module)["totals"]["npu_nodes"] == 1
     text = str(systola.compile_report(module))
-    assert "1 nodes on the NPU, 0 on the CPU" in text and "aten.linear.default" in text
+    assert "1 nodes on the NPU, 0 on the CPU" in text and "aten.linear" in text
     assert systola.compile_report(module).counters["matrix"] > 0
     json.loads(systola.compile_report(module).to_json())
     with pytest.raises(systola.SystolaError, match=r"Linear is nothing that torch\.compile"):
