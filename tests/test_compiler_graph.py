@@ -7,7 +7,7 @@ import pytest
 from compiler_graphs import conv, random_inputs, rescale, residual_net, zero_point
 
 from sw.compiler.errors import GraphError
-from sw.compiler.passes import PASSES, copy_graph, run_passes
+from sw.compiler.passes import PASSES, run_passes
 from sw.compiler.tosa.graph import Graph, Op, Tensor
 from sw.compiler.tosa.interpreter import run_graph
 
@@ -66,20 +66,20 @@ def test_constants_are_range_checked() -> None:
 
 def test_verify_finds_reads_before_writes_and_wrong_declarations() -> None:
     g = residual_net()
-    broken = copy_graph(g)
+    broken = g.copy()
     broken.ops.reverse()
     with pytest.raises(GraphError, match="before it is written"):
         broken.verify()
-    broken = copy_graph(g)
+    broken = g.copy()
     name = broken.ops[0].outputs[0]
     broken.tensors[name] = Tensor(name=name, shape=(1, 2), dtype="int32")
     with pytest.raises(GraphError, match=r"CONV2D gives int32\[1, 16, 16, 24\]"):
         broken.verify()
-    broken = copy_graph(g)
+    broken = g.copy()
     broken.outputs = []
     with pytest.raises(GraphError, match="has no outputs"):
         broken.verify()
-    broken = copy_graph(g)
+    broken = g.copy()
     broken.ops.append(Op(kind="IDENTITY", name="again", inputs=["x"], outputs=["x"]))
     with pytest.raises(GraphError, match="again: tensor 'x' is written twice"):
         broken.verify()
@@ -140,7 +140,7 @@ def test_each_pass_keeps_the_meaning_and_leaves_its_argument_alone(
     before = str(g)
     inputs = random_inputs(g)
     want = run_graph(g, inputs)
-    changed = copy_graph(g)
+    changed = g.copy()
     rewrite(changed)
     changed.verify()
     got = run_graph(changed, inputs)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from spec.config import preset
-from sw.compiler.passes.expose import expose_constants
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.measure.conformance import page
 from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk
 from sw.measure.conformance.conduct import conduct
 from sw.measure.conformance.execute import execute
+from sw.measure.conformance.expose import expose_constants
 from sw.measure.conformance.store import Verdicts
 from sw.measure.conformance.suite import ConformanceError, Suite, Tests, generate, operator_of
 from sw.runtime.golden import GoldenDevice

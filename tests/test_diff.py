@@ -11,7 +11,6 @@ from torch import nn
 
 from spec import preset
 from sw.cli.main import main
-from sw.compiler.passes import copy_graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.measure.diff import (
     FED_TOLERANCE,
@@ -59,7 +58,7 @@ def built():
 
 def damaged(graph, layer):
     """`graph` with the multipliers of the RESCALE behind operator `layer` a third too large."""
-    graph = copy_graph(graph)
+    graph = graph.copy()
     (op,) = [op for op in graph.ops if op.name == layer]
     (rescale,) = [r for r in graph.consumers()[op.outputs[0]] if r.kind == "RESCALE"]
     old = graph.constant(rescale.inputs[1])

@@ -43,13 +43,6 @@ SOURCES = ("spec", "golden_model", "hw_gen", "sw", "systola")
 
 CIRCLES = {
     frozenset(
-        f"sw.compiler.tosa.{name}"
-        for name in (
-            *("graph", "table", "operators.checker", "operators.elementwise"),
-            *("operators.moves", "operators.products", "operators.reductions"),
-        )
-    ),
-    frozenset(
         f"sw.compiler.frontend.pt2e.{name}"
         for name in (
             *("arguments", "elementwise", "importer", "layers"),

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.errors import SystolaError
-from sw.compiler.passes import copy_graph
 from sw.compiler.tosa.graph import DTYPES, Graph
 from sw.runtime.device import Device
 
@@ -93,7 +92,7 @@ class LayerDiff:
 
 def fed_graph(graph: Graph, known: Known) -> Graph:
     """`graph` cut at every known tensor: it becomes an output, and its readers read an input."""
-    cut = copy_graph(graph)
+    cut = graph.copy()
     produced = {out for op in cut.ops for out in op.outputs}
     tensors = list(dict.fromkeys(p.name for p in known.values() if p.name in produced))
     readers = {name for op in cut.ops for name in op.inputs}

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.ports import Imported, ModelPort
-from sw.compiler.passes import copy_graph
 from sw.compiler.tosa.graph import Graph, Op
 
 _BY_SAMPLE = (
@@ -39,7 +38,7 @@ def rebatch(imported: Imported, factor: int) -> Imported:
         raise CompileError(f"batch factor {factor}: must be at least 1")
     if factor == 1:
         return imported
-    graph = copy_graph(imported.graph)
+    graph = imported.graph.copy()
     axes = dict.fromkeys(graph.inputs, 0)
     for op in graph.ops:
         if any(name in axes for name in op.inputs):

@@ -10,7 +10,7 @@ from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_reshapes import late_reshapes
-from sw.compiler.tosa.graph import Graph, Op
+from sw.compiler.tosa.graph import Graph
 
 Pass = Callable[[Graph], None]
 
@@ -23,34 +23,12 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def copy_graph(graph: Graph) -> Graph:
-    """A copy that passes may change; tensors are shared, they are never changed."""
-    return Graph(
-        name=graph.name,
-        inputs=list(graph.inputs),
-        outputs=list(graph.outputs),
-        ops=[
-            Op(
-                kind=op.kind,
-                name=op.name,
-                inputs=list(op.inputs),
-                outputs=list(op.outputs),
-                attributes=dict(op.attributes),
-                source=op.source,
-            )
-            for op in graph.ops
-        ],
-        tensors=dict(graph.tensors),
-        modules=graph.modules,
-    )
-
-
 def run_passes(graph: Graph, *, fold: bool = True) -> Graph:
     """A rewritten copy of `graph`; each pass's result is verified.
 
     `fold`: whether operators of constants may be computed beforehand.
     """
-    graph = copy_graph(graph)
+    graph = graph.copy()
     for rewrite in PASSES if fold else [p for p in PASSES if p is not fold_constants]:
         rewrite(graph)
         graph.verify()

@@ -13,7 +13,7 @@ specification.
     g.outputs = [y]
     g.verify()
 
-`sw/compiler/tosa/table.py` has the operators; `Graph.verify` checks every rule and shape.
+`sw/compiler/tosa/table.py` has the operators with their rules, `nodes.py` tensors and operators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,60 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sw.compiler.errors import GraphError
+from sw.compiler.tosa.nodes import DTYPES, Op, Tensor
+from sw.compiler.tosa.table import complete_attributes, infer
 
-DTYPES: dict[str, type[np.generic]] = {
-    "bool": np.bool_,
-    "int8": np.int8,
-    "int16": np.int16,
-    "int32": np.int32,
-    "shape": np.int64,
-}
-"""Element types of tensors: TOSA's bool_t (a byte, 0 or 1), i8_t, i16_t, i32_t and shape_t."""
+__all__ = ["DTYPES", "Graph", "Op", "Tensor"]
 
 _BLOCK = 1 << 16
 """Elements that are compared at once."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Tensor:
-    """A named value. `data` is set for constants; scale 0 means that no quantization is known."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    data: NDArray[Any] | None = None
-    scale: float = 0.0
-    zero_point: int = 0
-
-    @property
-    def is_constant(self) -> bool:
-        return self.data is not None
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * np.dtype(DTYPES[self.dtype]).itemsize
-
-    def __str__(self) -> str:
-        return f"%{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Op:
-    """One operator: `inputs` and `outputs` are tensor names, operands in the specification's order.
-
-    `source` is the line of the user's model that it came from, for messages.
-    """
-
-    kind: str
-    name: str
-    inputs: list[str]
-    outputs: list[str]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -161,12 +114,10 @@ class Graph:
         not determine it (RESCALE). Left-out attributes take the operator's defaults. `scale` and
         `zero_point` describe the output's quantization. `GraphError` on anything illegal.
         """
-        from sw.compiler.tosa.table import complete_attributes, infer
-
         name = name or self.fresh_name(kind.lower())
         op = Op(kind=kind, name=name, inputs=list(inputs), outputs=[], source=source)
         op.attributes = complete_attributes(op, attributes or {})
-        shape, dtype = infer(self, op, out_dtype)
+        shape, dtype = infer(self.tensors, op, out_dtype)
         out = self.fresh_name(output or name)
         self.add_tensor(
             Tensor(name=out, shape=shape, dtype=dtype, scale=scale, zero_point=zero_point)
@@ -184,6 +135,28 @@ class Graph:
         return name
 
     # Reading ----------------------------------------------------------------------------------
+
+    def copy(self) -> "Graph":
+        """A copy whose operators may be changed; tensors are shared, they are never changed."""
+        ops = [
+            Op(
+                kind=op.kind,
+                name=op.name,
+                inputs=list(op.inputs),
+                outputs=list(op.outputs),
+                attributes=dict(op.attributes),
+                source=op.source,
+            )
+            for op in self.ops
+        ]
+        return Graph(
+            name=self.name,
+            inputs=list(self.inputs),
+            outputs=list(self.outputs),
+            ops=ops,
+            tensors=dict(self.tensors),
+            modules=self.modules,
+        )
 
     def producers(self) -> dict[str, Op]:
         """The operator that writes each tensor."""
@@ -205,10 +178,26 @@ class Graph:
         return data
 
     def verify(self) -> None:
-        """Check the whole graph; `GraphError` names the first operator or tensor that is wrong."""
-        from sw.compiler.tosa.table import verify
+        """Names resolve, every tensor is written before it is read, shapes and types are inferred.
 
-        verify(self)
+        `GraphError` names the first operator or tensor that is wrong.
+        """
+        for name, tensor in self.tensors.items():
+            _verify_tensor(name, tensor)
+        defined = set(self.inputs) | {t.name for t in self.tensors.values() if t.is_constant}
+        for name in self.inputs:
+            if name not in self.tensors:
+                raise GraphError(f"graph input {name!r} is no tensor of the graph")
+            if self.tensors[name].is_constant:
+                raise GraphError(f"graph input {name!r} is a constant")
+        for op in self.ops:
+            _verify_op(self, op, defined)
+            defined.update(op.outputs)
+        if not self.outputs:
+            raise GraphError(f"graph {self.name!r} has no outputs")
+        for name in self.outputs:
+            if name not in defined:
+                raise GraphError(f"graph output {name!r} is never written")
 
     def __str__(self) -> str:
         lines = [f"graph {self.name}"]
@@ -257,3 +246,44 @@ def _summary(data: NDArray[Any]) -> str:
     if data.size <= 8:
         return str(data.tolist())
     return f"<{data.size} elements, {data.min()}…{data.max()}>"
+
+
+def _verify_tensor(name: str, tensor: Tensor) -> None:
+    if tensor.name != name:
+        raise GraphError(f"tensor {tensor.name!r} is filed under {name!r}")
+    if tensor.dtype not in DTYPES:
+        raise GraphError(
+            f"tensor {name!r}: unknown dtype {tensor.dtype!r}; known: {', '.join(DTYPES)}"
+        )
+    if any(not isinstance(s, int) or s < 1 for s in tensor.shape) and tensor.dtype != "shape":
+        raise GraphError(f"tensor {name!r}: shape {list(tensor.shape)} must be whole numbers >= 1")
+    data = tensor.data
+    if data is not None and (data.shape != tensor.shape or data.dtype != DTYPES[tensor.dtype]):
+        raise GraphError(
+            f"constant {name!r}: data is {data.dtype}{list(data.shape)}, declared "
+            f"{tensor.dtype}{list(tensor.shape)}"
+        )
+
+
+def _verify_op(graph: Graph, op: Op, defined: set[str]) -> None:
+    complete_attributes(op, op.attributes)
+    if len(op.outputs) != 1 or op.outputs[0] not in graph.tensors:
+        raise GraphError(
+            f"outputs {op.outputs}: must name one tensor", node=op.name, source=op.source
+        )
+    out = graph.tensors[op.outputs[0]]
+    shape, dtype = infer(graph.tensors, op, out.dtype)
+    for name in op.inputs:
+        if name not in defined:
+            raise GraphError(
+                f"reads tensor {name!r} before it is written", node=op.name, source=op.source
+            )
+    if out.name in defined:
+        raise GraphError(f"tensor {out.name!r} is written twice", node=op.name, source=op.source)
+    if (shape, dtype) != (out.shape, out.dtype):
+        raise GraphError(
+            f"{op.kind} gives {dtype}{list(shape)}, tensor {out.name!r} is declared "
+            f"{out.dtype}{list(out.shape)}",
+            node=op.name,
+            source=op.source,
+        )

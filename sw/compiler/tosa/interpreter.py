@@ -12,13 +12,8 @@ import numpy as np
 
 from sw.compiler.errors import GraphError
 from sw.compiler.tosa.graph import DTYPES, Graph
-from sw.compiler.tosa.semantics.arrays import Array, Evaluate
-from sw.compiler.tosa.semantics.elementwise import ELEMENTWISE
-from sw.compiler.tosa.semantics.moves import MOVES
-from sw.compiler.tosa.semantics.products import PRODUCTS
-from sw.compiler.tosa.semantics.reductions import REDUCTIONS
-
-_EVALUATE: Mapping[str, Evaluate] = {**PRODUCTS, **ELEMENTWISE, **REDUCTIONS, **MOVES}
+from sw.compiler.tosa.semantics.arrays import Array
+from sw.compiler.tosa.table import operator
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array], *, keep: bool = False) -> dict[str, Array]:
@@ -31,13 +26,8 @@ def run_graph(graph: Graph, inputs: Mapping[str, Array], *, keep: bool = False) 
     for name in graph.inputs:
         values[name] = _checked_input(graph, name, inputs)
     for op in graph.ops:
-        run = _EVALUATE.get(op.kind)
-        if run is None:
-            raise GraphError(
-                f"the interpreter has no operator {op.kind}", node=op.name, source=op.source
-            )
         out = graph.tensors[op.outputs[0]]
-        result = run(op, [values[n] for n in op.inputs], out.dtype)
+        result = operator(op).evaluate(op, [values[n] for n in op.inputs], out.dtype)
         # Not ascontiguousarray: that makes a vector of a tensor of rank 0.
         values[out.name] = np.array(result, DTYPES[out.dtype], order="C")
         if result.shape != out.shape:

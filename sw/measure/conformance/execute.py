@@ -17,9 +17,9 @@ from spec.isa import Engine
 from spec.program import Image
 from sw.compiler import compile_graph
 from sw.compiler.errors import CompileError
-from sw.compiler.passes.expose import expose_constants
 from sw.compiler.tosa.file import load_tosa
 from sw.compiler.tosa.graph import Graph
+from sw.measure.conformance.expose import expose_constants
 from sw.runtime.device import Device, RunResult
 from sw.runtime.session import run_image
 

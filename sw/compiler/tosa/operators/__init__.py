@@ -1,4 +1,6 @@
 """The rules of every TOSA 1.0 integer operator, a file per family.
 
-Each family has a table of `OperatorSpec` rows; `sw/compiler/tosa/table.py` joins them.
+A function takes a `Checker` and the output dtype that is declared, if one is; it returns shape and
+dtype of the output, or raises where an ERROR_IF of the specification holds. The rows of
+`sw/compiler/tosa/table.py` name them.
 """

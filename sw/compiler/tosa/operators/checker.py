@@ -1,11 +1,12 @@
-"""What rules are written with: a row of the operator table, and one operator being checked."""
+"""What rules are written with: the type of a row of the table, and one operator being checked."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sw.compiler.errors import GraphError
-from sw.compiler.tosa.graph import Graph, Op, Tensor
+from sw.compiler.tosa.nodes import Op, Tensor
+from sw.compiler.tosa.semantics.arrays import Evaluate
 
 Shape = tuple[int, ...]
 Infer = Callable[["Checker", str], tuple[Shape, str]]
@@ -20,13 +21,15 @@ MAX_TENSORS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSpec:
-    """Operand names, attribute defaults (`None`: must be given), and the inference function.
+    """Operand names, attribute defaults (`None`: must be given), rules and meaning.
 
+    infer: checks the operator and gives shape and dtype of its output. evaluate: computes it.
     variadic: the last operand may be given any number of times, at least once.
     """
 
     operands: tuple[str, ...]
     infer: Infer
+    evaluate: Evaluate
     attributes: Mapping[str, Any] = field(default_factory=dict)
     variadic: bool = False
 
@@ -34,8 +37,8 @@ class OperatorSpec:
 class Checker:
     """One operator being checked: access to its operands and errors that name it."""
 
-    def __init__(self, graph: Graph, op: Op, spec: OperatorSpec) -> None:
-        self.graph, self.op = graph, op
+    def __init__(self, tensors: Mapping[str, Tensor], op: Op, spec: OperatorSpec) -> None:
+        self.op = op
         names = spec.operands
         if spec.variadic and len(op.inputs) >= len(names):
             more = len(op.inputs) - len(names)
@@ -48,9 +51,9 @@ class Checker:
             )
         self.operands: dict[str, Tensor] = {}
         for operand, name in zip(names, op.inputs, strict=True):
-            if name not in graph.tensors:
+            if name not in tensors:
                 raise self.error(f"operand {operand}: no tensor {name!r} in the graph")
-            tensor = self.operands[operand] = graph.tensors[name]
+            tensor = self.operands[operand] = tensors[name]
             shape = list(tensor.shape)
             too_many = f"{operand} {shape} has rank {len(shape)}, more than {MAX_RANK}"
             self.require(len(shape) <= MAX_RANK, too_many)

@@ -1,36 +1,37 @@
 """Rules of elementwise operators, conversions and TABLE (TOSA 1.0, chapter 2)."""
 
-from collections.abc import Mapping
-
 from sw.compiler.tosa.operators.checker import (
     ANY,
     INTS,
     Checker,
     Infer,
-    OperatorSpec,
     Shape,
     broadcast,
     same_type,
 )
 
 
-def _unary(*dtypes: str) -> OperatorSpec:
+def unary(*dtypes: str) -> Infer:
+    """One operand of one of `dtypes`; the result has its shape and type."""
+
     def infer(c: Checker, _: str) -> tuple[Shape, str]:
         return c["input1"].shape, c.dtype("input1", *dtypes)
 
-    return OperatorSpec(operands=("input1",), infer=infer)
+    return infer
 
 
-def _binary(*dtypes: str, result: str = "", **attributes: object) -> OperatorSpec:
+def binary(*dtypes: str, result: str = "") -> Infer:
+    """Two operands of one of `dtypes` that broadcast; `result`: another type than theirs."""
+
     def infer(c: Checker, _: str) -> tuple[Shape, str]:
         c.dtype("input1", *dtypes)
         dtype = same_type(c, "input1", "input2")
         return broadcast(c, "input1", "input2"), result or dtype
 
-    return OperatorSpec(operands=("input1", "input2"), infer=infer, attributes=attributes)
+    return infer
 
 
-def _mul(c: Checker, _: str) -> tuple[Shape, str]:
+def mul(c: Checker, _: str) -> tuple[Shape, str]:
     c.dtype("input1", *INTS)
     dtype = same_type(c, "input1", "input2")
     c.dtype("shift", "int8")
@@ -42,28 +43,28 @@ def _mul(c: Checker, _: str) -> tuple[Shape, str]:
     return broadcast(c, "input1", "input2"), "int32"
 
 
-def _negate(c: Checker, _: str) -> tuple[Shape, str]:
+def negate(c: Checker, _: str) -> tuple[Shape, str]:
     dtype = c.dtype("input1", *INTS)
     c.zero_point("input1_zp", dtype)
     c.zero_point("output_zp", dtype)
     return c["input1"].shape, dtype
 
 
-def _select(c: Checker, _: str) -> tuple[Shape, str]:
+def select(c: Checker, _: str) -> tuple[Shape, str]:
     c.dtype("input1", "bool")
     c.dtype("input2", *ANY)
     dtype = same_type(c, "input2", "input3")
     return broadcast(c, "input1", "input2", "input3"), dtype
 
 
-def _clamp(c: Checker, _: str) -> tuple[Shape, str]:
+def clamp(c: Checker, _: str) -> tuple[Shape, str]:
     dtype = c.dtype("input", "int8", "int16")
     low, high = c.op.attributes["min_val"], c.op.attributes["max_val"]
     c.require(low <= high, f"min_val={low} is above max_val={high}")
     return c["input"].shape, dtype
 
 
-def _table(c: Checker, _: str) -> tuple[Shape, str]:
+def table(c: Checker, _: str) -> tuple[Shape, str]:
     dtype = c.dtype("input1", "int8", "int16")
     c.dtype("table", dtype)
     shape, entries = c["table"].shape, 256 if dtype == "int8" else 513
@@ -72,14 +73,14 @@ def _table(c: Checker, _: str) -> tuple[Shape, str]:
     return c["input1"].shape, "int8" if dtype == "int8" else "int32"
 
 
-def _cast(c: Checker, out: str) -> tuple[Shape, str]:
+def cast(c: Checker, out: str) -> tuple[Shape, str]:
     source = c.dtype("input", *ANY)
     c.require(out in ANY, f"output dtype {out!r}: must be {', '.join(ANY)}")
     c.require(out != source, f"a cast from {source} to itself", "use IDENTITY")
     return c["input"].shape, out
 
 
-def _rescale(c: Checker, out: str) -> tuple[Shape, str]:
+def rescale(c: Checker, out: str) -> tuple[Shape, str]:
     a = c.op.attributes
     source, shape = c.dtype("input", *INTS), c["input"].shape
     c.require(out in INTS, f"output dtype {out!r}: must be int8, int16 or int32")
@@ -114,38 +115,3 @@ def _rescale(c: Checker, out: str) -> tuple[Shape, str]:
     c.zero_point("input_zp", source, unsigned=from_unsigned)
     c.zero_point("output_zp", out, unsigned=to_unsigned)
     return shape, out
-
-
-def _row(operands: tuple[str, ...], infer: Infer, **attributes: object) -> OperatorSpec:
-    return OperatorSpec(operands=operands, infer=infer, attributes=attributes)
-
-
-ELEMENTWISE: Mapping[str, OperatorSpec] = {
-    **{kind: _binary("int32") for kind in ("ADD", "SUB", "MAXIMUM", "MINIMUM", "INTDIV")},
-    **{kind: _binary(*INTS) for kind in ("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR")},
-    **{kind: _binary(*INTS) for kind in ("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT")},
-    "ARITHMETIC_RIGHT_SHIFT": _binary(*INTS, round=False),
-    **{kind: _binary("bool") for kind in ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR")},
-    **{
-        kind: _binary("int32", result="bool") for kind in ("EQUAL", "GREATER", "GREATER_EQUAL")
-    },
-    "MUL": _row(("input1", "input2", "shift"), _mul),
-    "ABS": _unary("int32"),
-    "CLZ": _unary("int32"),
-    "BITWISE_NOT": _unary(*INTS),
-    "LOGICAL_NOT": _unary("bool"),
-    "NEGATE": _row(("input1", "input1_zp", "output_zp"), _negate),
-    "SELECT": _row(("input1", "input2", "input3"), _select),
-    "CAST": _row(("input",), _cast),
-    "RESCALE": _row(
-        ("input", "multiplier", "shift", "input_zp", "output_zp"),
-        _rescale,
-        scale32=True,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=False,
-        input_unsigned=False,
-        output_unsigned=False,
-    ),
-    "CLAMP": _row(("input",), _clamp, min_val=None, max_val=None),
-    "TABLE": _row(("input1", "table"), _table),
-}  # fmt: skip

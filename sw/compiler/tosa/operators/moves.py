@@ -1,7 +1,5 @@
 """Rules of the operators that move data, and of RESIZE (TOSA 1.0, sections 2.9 and 2.10)."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from sw.compiler.tosa.operators.checker import (
@@ -9,7 +7,6 @@ from sw.compiler.tosa.operators.checker import (
     MAX_RANK,
     MAX_TENSORS,
     Checker,
-    OperatorSpec,
     Shape,
     same_type,
 )
@@ -18,7 +15,7 @@ _LARGEST_IMAGE = 16384
 """RESIZE: sides of input and output stay below this (section 2.10.1)."""
 
 
-def _reshape(c: Checker, _: str) -> tuple[Shape, str]:
+def reshape(c: Checker, _: str) -> tuple[Shape, str]:
     shape = tuple(c.shape_values("shape"))
     size = int(np.prod(shape, dtype=object))
     old = list(c["input1"].shape)
@@ -30,13 +27,13 @@ def _reshape(c: Checker, _: str) -> tuple[Shape, str]:
     return shape, c.dtype("input1", *ANY)
 
 
-def _transpose(c: Checker, _: str) -> tuple[Shape, str]:
+def transpose(c: Checker, _: str) -> tuple[Shape, str]:
     shape, perms = c.ranked("input1"), tuple(c.op.attributes["perms"])
     c.require(sorted(perms) == list(range(len(shape))), f"perms={perms}: no permutation of {shape}")
     return tuple(shape[p] for p in perms), c.dtype("input1", *ANY)
 
 
-def _pad(c: Checker, _: str) -> tuple[Shape, str]:
+def pad(c: Checker, _: str) -> tuple[Shape, str]:
     shape, dtype = c.ranked("input1"), c.dtype("input1", *ANY)
     pads = c.shape_values("padding", 2 * len(shape))
     c.require(min(pads) >= 0, f"padding {pads} must not be negative")
@@ -46,7 +43,7 @@ def _pad(c: Checker, _: str) -> tuple[Shape, str]:
     return tuple(s + pads[2 * i] + pads[2 * i + 1] for i, s in enumerate(shape)), dtype
 
 
-def _slice(c: Checker, _: str) -> tuple[Shape, str]:
+def slice_(c: Checker, _: str) -> tuple[Shape, str]:
     shape = c.ranked("input1")
     start, size = c.shape_values("start"), c.shape_values("size")
     good = len(start) == len(size) == len(shape) and all(
@@ -56,19 +53,19 @@ def _slice(c: Checker, _: str) -> tuple[Shape, str]:
     return tuple(size), c.dtype("input1", *ANY)
 
 
-def _tile(c: Checker, _: str) -> tuple[Shape, str]:
+def tile(c: Checker, _: str) -> tuple[Shape, str]:
     shape = c.ranked("input1")
     times = c.shape_values("multiples", len(shape))
     c.require(min(times) >= 1, f"multiples {times} must be whole numbers >= 1")
     return tuple(s * t for s, t in zip(shape, times, strict=True)), c.dtype("input1", *ANY)
 
 
-def _reverse(c: Checker, _: str) -> tuple[Shape, str]:
+def reverse(c: Checker, _: str) -> tuple[Shape, str]:
     c.axis("input1")
     return c["input1"].shape, c.dtype("input1", *ANY)
 
 
-def _concat(c: Checker, _: str) -> tuple[Shape, str]:
+def concat(c: Checker, _: str) -> tuple[Shape, str]:
     axis, names = c.axis("input1"), tuple(c.operands)
     c.require(len(names) <= MAX_TENSORS, f"{len(names)} operands: at most {MAX_TENSORS}")
     c.dtype("input1", *ANY)
@@ -83,7 +80,7 @@ def _concat(c: Checker, _: str) -> tuple[Shape, str]:
     return (*first[:axis], sum(c[n].shape[axis] for n in names), *first[axis + 1 :]), dtype
 
 
-def _gather(c: Checker, _: str) -> tuple[Shape, str]:
+def gather(c: Checker, _: str) -> tuple[Shape, str]:
     n, _k, ch = c.rank("values", 3)
     batch, w = c.rank("indices", 2)
     c.dtype("indices", "int32")
@@ -91,7 +88,7 @@ def _gather(c: Checker, _: str) -> tuple[Shape, str]:
     return (n, w, ch), c.dtype("values", *ANY)
 
 
-def _scatter(c: Checker, _: str) -> tuple[Shape, str]:
+def scatter(c: Checker, _: str) -> tuple[Shape, str]:
     n, k, ch = c.rank("values_in", 3)
     batch, w = c.rank("indices", 2)
     c.dtype("indices", "int32")
@@ -104,7 +101,7 @@ def _scatter(c: Checker, _: str) -> tuple[Shape, str]:
     return (n, k, ch), dtype
 
 
-def _resize(c: Checker, _: str) -> tuple[Shape, str]:
+def resize(c: Checker, _: str) -> tuple[Shape, str]:
     n, h, w, ch = c.rank("input", 4)
     dtype, mode = c.dtype("input", "int8", "int16"), c.op.attributes["mode"]
     c.require(mode in ("NEAREST", "BILINEAR"), f"mode={mode}: must be NEAREST or BILINEAR")
@@ -140,24 +137,5 @@ def _resized(
     return steps + 1
 
 
-def _same(c: Checker, _: str) -> tuple[Shape, str]:
+def identity(c: Checker, _: str) -> tuple[Shape, str]:
     return c["input1"].shape, c.dtype("input1", *ANY)
-
-
-MOVES: Mapping[str, OperatorSpec] = {
-    "RESHAPE": OperatorSpec(operands=("input1", "shape"), infer=_reshape),
-    "TRANSPOSE": OperatorSpec(operands=("input1",), attributes={"perms": None}, infer=_transpose),
-    "PAD": OperatorSpec(operands=("input1", "padding", "pad_const"), infer=_pad),
-    "SLICE": OperatorSpec(operands=("input1", "start", "size"), infer=_slice),
-    "TILE": OperatorSpec(operands=("input1", "multiples"), infer=_tile),
-    "REVERSE": OperatorSpec(operands=("input1",), attributes={"axis": None}, infer=_reverse),
-    "CONCAT": OperatorSpec(
-        operands=("input1",), attributes={"axis": None}, infer=_concat, variadic=True
-    ),
-    "GATHER": OperatorSpec(operands=("values", "indices"), infer=_gather),
-    "SCATTER": OperatorSpec(operands=("values_in", "indices", "input"), infer=_scatter),
-    "RESIZE": OperatorSpec(
-        operands=("input", "scale", "offset", "border"), attributes={"mode": None}, infer=_resize
-    ),
-    "IDENTITY": OperatorSpec(operands=("input1",), infer=_same),
-}

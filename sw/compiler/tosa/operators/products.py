@@ -1,8 +1,6 @@
 """Rules of convolutions, MATMUL and the pools (TOSA 1.0, section 2.2)."""
 
-from collections.abc import Mapping
-
-from sw.compiler.tosa.operators.checker import Checker, OperatorSpec, Shape
+from sw.compiler.tosa.operators.checker import Checker, Shape
 
 
 def _window(c: Checker, axis: str, size: int, pads: int, reach: int, stride: int) -> int:
@@ -52,28 +50,28 @@ def _windows(c: Checker, axes: tuple[str, ...], kernel: Shape) -> Shape:
     )  # fmt: skip
 
 
-def _conv2d(c: Checker, _: str) -> tuple[Shape, str]:
+def conv2d(c: Checker, _: str) -> tuple[Shape, str]:
     n, _h, _w, ic = c.rank("input", 4)
     oc, kh, kw, wc = c.rank("weight", 4)
     _operands(c, ic, wc, oc)
     return (n, *_windows(c, ("height", "width"), (kh, kw)), oc), "int32"
 
 
-def _depthwise_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
+def depthwise_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
     n, _h, _w, ic = c.rank("input", 4)
     kh, kw, wc, multiplier = c.rank("weight", 4)
     _operands(c, ic, wc, ic * multiplier)
     return (n, *_windows(c, ("height", "width"), (kh, kw)), ic * multiplier), "int32"
 
 
-def _conv3d(c: Checker, _: str) -> tuple[Shape, str]:
+def conv3d(c: Checker, _: str) -> tuple[Shape, str]:
     n, _d, _h, _w, ic = c.rank("input", 5)
     oc, kd, kh, kw, wc = c.rank("weight", 5)
     _operands(c, ic, wc, oc)
     return (n, *_windows(c, ("depth", "height", "width"), (kd, kh, kw)), oc), "int32"
 
 
-def _transpose_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
+def transpose_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
     n, h, w, ic = c.rank("input", 4)
     oc, kh, kw, wc = c.rank("weight", 4)
     _operands(c, ic, wc, oc)
@@ -89,7 +87,7 @@ def _transpose_conv2d(c: Checker, _: str) -> tuple[Shape, str]:
     return (n, oh, ow, oc), "int32"
 
 
-def _matmul(c: Checker, _: str) -> tuple[Shape, str]:
+def matmul(c: Checker, _: str) -> tuple[Shape, str]:
     n, h, k = c.rank("A", 3)
     bn, bk, w = c.rank("B", 3)
     c.dtype("A", "int8")
@@ -113,39 +111,14 @@ def _pool(c: Checker) -> Shape:
     return (n, oh, ow, ch)
 
 
-def _max_pool2d(c: Checker, _: str) -> tuple[Shape, str]:
+def max_pool2d(c: Checker, _: str) -> tuple[Shape, str]:
     return _pool(c), c.dtype("input", "int8", "int16")
 
 
-def _avg_pool2d(c: Checker, _: str) -> tuple[Shape, str]:
+def avg_pool2d(c: Checker, _: str) -> tuple[Shape, str]:
     dtype = c.dtype("input", "int8", "int16")
     c.zero_point("input_zp", dtype)
     c.zero_point("output_zp", dtype)
     acc = c.op.attributes["acc_type"]
     c.require(acc == "int32", f"acc_type={acc}: must be int32")
     return _pool(c), dtype
-
-
-_CONV_OPERANDS = ("input", "weight", "bias", "input_zp", "weight_zp")
-_CONV = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "acc_type": "int32"}
-_CONV3D = {"pad": (0,) * 6, "stride": (1, 1, 1), "dilation": (1, 1, 1), "acc_type": "int32"}
-_TRANSPOSE_CONV = {"out_pad": (0, 0, 0, 0), "stride": (1, 1), "acc_type": "int32"}
-_POOL = {"kernel": None, "stride": None, "pad": (0, 0, 0, 0)}
-
-PRODUCTS: Mapping[str, OperatorSpec] = {
-    "CONV2D": OperatorSpec(operands=_CONV_OPERANDS, attributes=_CONV, infer=_conv2d),
-    "CONV3D": OperatorSpec(operands=_CONV_OPERANDS, attributes=_CONV3D, infer=_conv3d),
-    "TRANSPOSE_CONV2D": OperatorSpec(
-        operands=_CONV_OPERANDS, attributes=_TRANSPOSE_CONV, infer=_transpose_conv2d
-    ),
-    "DEPTHWISE_CONV2D": OperatorSpec(
-        operands=_CONV_OPERANDS, attributes=_CONV, infer=_depthwise_conv2d
-    ),
-    "MATMUL": OperatorSpec(operands=("A", "B", "A_zp", "B_zp"), infer=_matmul),
-    "MAX_POOL2D": OperatorSpec(operands=("input",), attributes=_POOL, infer=_max_pool2d),
-    "AVG_POOL2D": OperatorSpec(
-        operands=("input", "input_zp", "output_zp"),
-        attributes={**_POOL, "acc_type": "int32"},
-        infer=_avg_pool2d,
-    ),
-}

@@ -1,5 +1,5 @@
 """What every TOSA 1.0 integer operator computes, in NumPy, a file per family.
 
-A family's table gives, by operator, a function (operator, operands, output dtype) -> array, whose
-values fit the output's dtype. `sw/compiler/tosa/interpreter.py` joins the tables.
+A function takes (operator, operands, output dtype) and returns an array whose values fit that type.
+The rows of `sw/compiler/tosa/table.py` name them.
 """

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.tosa.graph import Op
+from sw.compiler.tosa.nodes import Op
 
 Array = NDArray[Any]
 Int = NDArray[np.int64]

@@ -1,42 +1,40 @@
 """Operators that move data, and RESIZE (TOSA 1.0, sections 2.9 and 2.10)."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from spec.numerics import wrap32
 from sw.compiler.errors import GraphError
-from sw.compiler.tosa.graph import Op
-from sw.compiler.tosa.semantics.arrays import Array, Evaluate, Int, scalar, wide
+from sw.compiler.tosa.nodes import Op
+from sw.compiler.tosa.semantics.arrays import Array, Int, scalar, wide
 
 
-def _reshape(op: Op, args: list[Array], _: str) -> Array:
+def reshape(op: Op, args: list[Array], _: str) -> Array:
     return args[0].reshape(tuple(args[1]))
 
 
-def _transpose(op: Op, args: list[Array], _: str) -> Array:
+def transpose(op: Op, args: list[Array], _: str) -> Array:
     return args[0].transpose(op.attributes["perms"])
 
 
-def _pad(op: Op, args: list[Array], _: str) -> Array:
+def pad(op: Op, args: list[Array], _: str) -> Array:
     x, padding, value = args
     return np.pad(x, padding.reshape(-1, 2), constant_values=scalar(value))
 
 
-def _slice(op: Op, args: list[Array], _: str) -> Array:
+def slice_(op: Op, args: list[Array], _: str) -> Array:
     x, start, size = args
     return np.asarray(x[tuple(slice(a, a + n) for a, n in zip(start, size, strict=True))])
 
 
-def _tile(op: Op, args: list[Array], _: str) -> Array:
+def tile(op: Op, args: list[Array], _: str) -> Array:
     return np.tile(args[0], tuple(args[1]))
 
 
-def _reverse(op: Op, args: list[Array], _: str) -> Array:
+def reverse(op: Op, args: list[Array], _: str) -> Array:
     return np.flip(args[0], op.attributes["axis"])
 
 
-def _concat(op: Op, args: list[Array], _: str) -> Array:
+def concat(op: Op, args: list[Array], _: str) -> Array:
     return np.concatenate(args, axis=op.attributes["axis"])
 
 
@@ -51,12 +49,12 @@ def _rows(op: Op, indices: Array, count: int) -> Int:
     return wide(indices)[..., None]
 
 
-def _gather(op: Op, args: list[Array], _: str) -> Array:
+def gather(op: Op, args: list[Array], _: str) -> Array:
     values, indices = args
     return np.take_along_axis(values, _rows(op, indices, values.shape[1]), axis=1)
 
 
-def _scatter(op: Op, args: list[Array], _: str) -> Array:
+def scatter(op: Op, args: list[Array], _: str) -> Array:
     values, indices, source = args
     out = values.copy()
     np.put_along_axis(out, _rows(op, indices, values.shape[1]), source, axis=1)
@@ -75,7 +73,7 @@ def _neighbours(size: int, scale: Array, offset: int, border: int) -> tuple[Int,
     return np.maximum(before, 0), np.minimum(before + 1, size - 1), position - before * n
 
 
-def _resize(op: Op, args: list[Array], _: str) -> Array:
+def resize(op: Op, args: list[Array], _: str) -> Array:
     x, scale, offset, border = args
     y0, y1, dy = _neighbours(x.shape[1], scale[:2], int(offset[0]), int(border[0]))
     x0, x1, dx = _neighbours(x.shape[2], scale[2:], int(offset[1]), int(border[1]))
@@ -89,20 +87,5 @@ def _resize(op: Op, args: list[Array], _: str) -> Array:
     return wrap32(upper * (ny - wy) + lower * wy)
 
 
-def _identity(op: Op, args: list[Array], _: str) -> Array:
+def identity(op: Op, args: list[Array], _: str) -> Array:
     return args[0]
-
-
-MOVES: Mapping[str, Evaluate] = {
-    "RESHAPE": _reshape,
-    "TRANSPOSE": _transpose,
-    "PAD": _pad,
-    "SLICE": _slice,
-    "TILE": _tile,
-    "REVERSE": _reverse,
-    "CONCAT": _concat,
-    "GATHER": _gather,
-    "SCATTER": _scatter,
-    "RESIZE": _resize,
-    "IDENTITY": _identity,
-}

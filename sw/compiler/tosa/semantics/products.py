@@ -1,14 +1,13 @@
 """Convolutions, MATMUL and the pools; products go through float64, where every sum is exact."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from spec.numerics import apply_scale, reciprocal_scale, wrap32
-from sw.compiler.tosa.graph import Op
-from sw.compiler.tosa.semantics.arrays import LIMITS, Array, Evaluate, Int, scalar
+from sw.compiler.tosa.nodes import Op
+from sw.compiler.tosa.semantics.arrays import LIMITS, Array, Int, scalar
 
 
 def _matmul_exact(a: Array, b: Array) -> Int:
@@ -33,7 +32,7 @@ def _windows(x: Array, kernel: Any, stride: Any, dilation: Any) -> Array:
     return view[(slice(None), *steps, slice(None), *(slice(None, None, d) for d in dilation))]
 
 
-def _conv(op: Op, args: list[Array], _: str) -> Int:
+def conv(op: Op, args: list[Array], _: str) -> Int:
     """CONV2D and CONV3D, whose weights are [OC, *kernel, IC]."""
     x, weight, bias, input_zp, weight_zp = args
     oc, *kernel, ic = weight.shape
@@ -46,7 +45,7 @@ def _conv(op: Op, args: list[Array], _: str) -> Int:
     return wrap32(_matmul_exact(columns, matrix) + bias).reshape(*sizes, oc)
 
 
-def _depthwise_conv2d(op: Op, args: list[Array], _: str) -> Int:
+def depthwise_conv2d(op: Op, args: list[Array], _: str) -> Int:
     x, weight, bias, input_zp, weight_zp = args
     kh, kw, channels, multiplier = weight.shape
     centred = np.pad(x.astype(np.int64) - scalar(input_zp), _pads(op))
@@ -59,7 +58,7 @@ def _depthwise_conv2d(op: Op, args: list[Array], _: str) -> Int:
     return wrap32(out.reshape(n, oh, ow, channels * multiplier) + bias)
 
 
-def _transpose_conv2d(op: Op, args: list[Array], _: str) -> Int:
+def transpose_conv2d(op: Op, args: list[Array], _: str) -> Int:
     x, weight, bias, input_zp, weight_zp = args
     oc, kh, kw, _ic = weight.shape
     sy, sx = op.attributes["stride"]
@@ -86,19 +85,19 @@ def _extend(x: Array, axis: int, start: int, end: int) -> Array:
     return grown[(slice(None),) * axis + (kept,)]
 
 
-def _matmul(op: Op, args: list[Array], _: str) -> Int:
+def matmul(op: Op, args: list[Array], _: str) -> Int:
     a, b, a_zp, b_zp = args
     return _matmul_exact(a.astype(np.int16) - scalar(a_zp), b.astype(np.int16) - scalar(b_zp))
 
 
-def _max_pool2d(op: Op, args: list[Array], dtype: str) -> Int:
+def max_pool2d(op: Op, args: list[Array], dtype: str) -> Int:
     # The lowest value of the type never wins against an element, and every window has one.
     padded = np.pad(args[0].astype(np.int64), _pads(op), constant_values=LIMITS[dtype][0])
     windows = _windows(padded, op.attributes["kernel"], op.attributes["stride"], (1, 1))
     return np.asarray(windows.max(axis=(4, 5)))
 
 
-def _avg_pool2d(op: Op, args: list[Array], dtype: str) -> Int:
+def avg_pool2d(op: Op, args: list[Array], dtype: str) -> Int:
     x, input_zp, output_zp = args
     kernel, stride = op.attributes["kernel"], op.attributes["stride"]
     centred = np.pad(x.astype(np.int64) - scalar(input_zp), _pads(op))
@@ -109,14 +108,3 @@ def _avg_pool2d(op: Op, args: list[Array], dtype: str) -> Int:
     multiplier = np.vectorize(lambda c: scales[c][0], otypes=[np.int64])(counts)
     shift = np.vectorize(lambda c: scales[c][1], otypes=[np.int64])(counts)
     return np.clip(apply_scale(wrap32(sums), multiplier, shift) + scalar(output_zp), *LIMITS[dtype])
-
-
-PRODUCTS: Mapping[str, Evaluate] = {
-    "CONV2D": _conv,
-    "CONV3D": _conv,
-    "TRANSPOSE_CONV2D": _transpose_conv2d,
-    "DEPTHWISE_CONV2D": _depthwise_conv2d,
-    "MATMUL": _matmul,
-    "MAX_POOL2D": _max_pool2d,
-    "AVG_POOL2D": _avg_pool2d,
-}

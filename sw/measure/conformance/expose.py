@@ -4,7 +4,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sw.compiler.passes import copy_graph
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.table import operator
 
@@ -21,7 +20,7 @@ def expose_constants(graph: Graph) -> tuple[Graph, dict[str, NDArray[Any]]]:
     What an operator needs at compile time stays: zero points, multipliers, shifts, tables, shapes,
     padding values, weights and biases.
     """
-    graph = copy_graph(graph)
+    graph = graph.copy()
     names: dict[str, str] = {}
     for op in graph.ops:
         operands = operator(op).operands
