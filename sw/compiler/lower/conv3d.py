@@ -7,81 +7,82 @@ from numpy.typing import NDArray
 
 from sw.compiler.kernels.layers import MoveLayer
 from sw.compiler.kernels.views import View, dense, row_major
-from sw.compiler.lower.products import ProductLowering
+from sw.compiler.lower.context import Context
+from sw.compiler.lower.products import convolution
 from sw.compiler.tosa.graph import Op
 
 Rows = list[tuple[int, int, int, int, int]]
 """(size, source size, elements before it, source and target stride) by dimension, bytes."""
 
 
-class ConvLowering(ProductLowering):
-    """Handlers that each add the layers of one convolution."""
+def conv3d(ctx: Context, op: Op) -> None:
+    """CONV3D: the kernel's planes lie next to each other as channels."""
+    oc, kd, kh, kw, c = ctx.shape(op.inputs[1])
+    stride, dilation, pad = (op.attributes[k] for k in ("stride", "dilation", "pad"))
+    view = _planes(ctx, op, kd, stride[0], dilation[0], pad[0])
 
-    def conv3d(self, op: Op) -> None:
-        """CONV3D: the kernel's planes lie next to each other as channels."""
-        oc, kd, kh, kw, c = self.graph.tensors[op.inputs[1]].shape
-        stride, dilation, pad = (op.attributes[k] for k in ("stride", "dilation", "pad"))
-        view = self._planes(op, kd, stride[0], dilation[0], pad[0])
+    def planes(weights: NDArray[Any]) -> NDArray[Any]:
+        return weights.transpose(0, 2, 3, 1, 4).reshape(oc, kh, kw, kd * c)
 
-        def planes(weights: NDArray[Any]) -> NDArray[Any]:
-            return weights.transpose(0, 2, 3, 1, 4).reshape(oc, kh, kw, kd * c)
+    convolution(
+        ctx,
+        op,
+        view,
+        (kh, kw),
+        arranged=planes,
+        perms=(1, 4, 2, 3, 0),
+        stride=(stride[1], stride[2]),
+        dilation=(dilation[1], dilation[2]),
+        pad=(pad[2], pad[4]),
+    )
 
-        self.convolution(
-            op,
-            view,
-            (kh, kw),
-            arranged=planes,
-            perms=(1, 4, 2, 3, 0),
-            stride=(stride[1], stride[2]),
-            dilation=(dilation[1], dilation[2]),
-            pad=(pad[2], pad[4]),
+
+def _planes(ctx: Context, op: Op, kd: int, stride: int, dilation: int, before: int) -> View:
+    """[N·OD, H, W, KD·C]: for every output plane the input planes under its kernel."""
+    placed = ctx.storage.get(op.inputs[0])
+    n, d, h, w, c = placed.shape
+    od = ctx.shape(op.outputs[0])[1]
+    reach = (od - 1) * stride + (kd - 1) * dilation + 1
+    if kd == 1 and stride == 1 and reach == d and not before and placed.is_dense:
+        return ctx.view(op.inputs[0], (n * d, h, w, c))
+    root, offset, steps = placed.root, placed.offset, placed.strides
+    if before or reach > d:
+        shape = (n, reach, h, w, c)
+        inside = max(0, min(d, reach - before))
+        root = ctx.storage.add_temp(f"{op.outputs[0]}.padded", math.prod(shape))
+        target = row_major(shape, 1)
+        sizes = zip(shape, (n, inside, h, w, c), (0, before, 0, 0, 0), strict=True)
+        rows = [(*s, a, b) for s, a, b in zip(sizes, steps, target, strict=True)]
+        output = dense(root, "int8", (1, 1, 1, math.prod(shape)))
+        _arrange(ctx, op, placed.root, offset, output, rows)
+        offset, steps = 0, target
+    result = (n * od, h, w, kd * c)
+    made = ctx.storage.add_temp(f"{op.outputs[0]}.planes", math.prod(result))
+    view = dense(made, "int8", result)
+    image = od * view.strides[0]
+    counts = (n, od, h, w, kd, c)
+    source = (steps[0], stride * steps[1], steps[2], steps[3], dilation * steps[1], steps[4])
+    target = (image, *view.strides, c, 1)
+    rows = [(size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)]
+    _arrange(ctx, op, root, offset, view, rows)
+    return view
+
+
+def _arrange(ctx: Context, op: Op, tensor: str, offset: int, output: View, rows: Rows) -> None:
+    """A layer that copies into `output`; outside the source is the zero point."""
+    ctx.layers.append(
+        MoveLayer(
+            name=f"{op.name}.input",
+            output=output,
+            ops=("PAD",),
+            source=op.source,
+            tensor=tensor,
+            offset=offset,
+            source_shape=tuple(r[1] for r in rows),
+            source_strides=tuple(r[3] for r in rows),
+            before=tuple(r[2] for r in rows),
+            value=ctx.integer(op.inputs[3]),
+            shape=tuple(r[0] for r in rows),
+            target_strides=tuple(r[4] for r in rows),
         )
-
-    def _planes(self, op: Op, kd: int, stride: int, dilation: int, before: int) -> View:
-        """[N·OD, H, W, KD·C]: for every output plane the input planes under its kernel."""
-        placed = self.storage.get(op.inputs[0])
-        n, d, h, w, c = placed.shape
-        od = self.graph.tensors[op.outputs[0]].shape[1]
-        reach = (od - 1) * stride + (kd - 1) * dilation + 1
-        if kd == 1 and stride == 1 and reach == d and not before and placed.is_dense:
-            return self.view(op.inputs[0], (n * d, h, w, c))
-        root, offset, steps = placed.root, placed.offset, placed.strides
-        if before or reach > d:
-            shape = (n, reach, h, w, c)
-            inside = max(0, min(d, reach - before))
-            root = self.storage.add_temp(f"{op.outputs[0]}.padded", math.prod(shape))
-            target = row_major(shape, 1)
-            sizes = zip(shape, (n, inside, h, w, c), (0, before, 0, 0, 0), strict=True)
-            rows = [(*s, a, b) for s, a, b in zip(sizes, steps, target, strict=True)]
-            output = dense(root, "int8", (1, 1, 1, math.prod(shape)))
-            self._arrange(op, placed.root, offset, output, rows)
-            offset, steps = 0, target
-        result = (n * od, h, w, kd * c)
-        made = self.storage.add_temp(f"{op.outputs[0]}.planes", math.prod(result))
-        view = dense(made, "int8", result)
-        image = od * view.strides[0]
-        counts = (n, od, h, w, kd, c)
-        source = (steps[0], stride * steps[1], steps[2], steps[3], dilation * steps[1], steps[4])
-        target = (image, *view.strides, c, 1)
-        rows = [(size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)]
-        self._arrange(op, root, offset, view, rows)
-        return view
-
-    def _arrange(self, op: Op, tensor: str, offset: int, output: View, rows: Rows) -> None:
-        """A layer that copies into `output`; outside the source is the zero point."""
-        self.layers.append(
-            MoveLayer(
-                name=f"{op.name}.input",
-                output=output,
-                ops=("PAD",),
-                source=op.source,
-                tensor=tensor,
-                offset=offset,
-                source_shape=tuple(r[1] for r in rows),
-                source_strides=tuple(r[3] for r in rows),
-                before=tuple(r[2] for r in rows),
-                value=self.fusion.integer(op.inputs[3]),
-                shape=tuple(r[0] for r in rows),
-                target_strides=tuple(r[4] for r in rows),
-            )
-        )
+    )

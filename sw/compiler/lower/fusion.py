@@ -3,21 +3,13 @@
 Only values that nobody else reads, and that are no graph outputs, are fused away.
 """
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from spec.isa import Alu, DType
-from spec.numerics import RANGES
 from sw.compiler.kernels.layers import Epilogue
-from sw.compiler.kernels.views import DTYPE, UNSIGNED
+from sw.compiler.lower.epilogues import FOLLOWING, follower, plain
 from sw.compiler.lower.sums import PRODUCTS, find_sums
 from sw.compiler.tosa.graph import Graph, Op
-
-INT32 = RANGES[DType.I32]
-MAX_PASSES = 3
-"""VECTORs behind a product: each takes as many cycles as the results have vectors."""
 
 ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}
 """The binary operators that the vector engine computes on int32."""
@@ -64,90 +56,27 @@ class Fusion:
         names.append(op.kind)
         return op.outputs[0]
 
-    def integer(self, name: str) -> int:
-        """The value of a one-element constant."""
-        return int(self.graph.constant(name).reshape(-1)[0])
+    def follow(
+        self, name: str, epilogue: Epilogue, names: list[str], *, several: bool = False
+    ) -> tuple[str, Epilogue]:
+        """Fold what follows tensor `name` into the epilogue, as long as FOLLOWERS has a row for it.
 
-    def rescale_values(self, op: Op) -> dict[str, Any]:
-        """Epilogue fields of a RESCALE: multiplier, shift, zero point, range, type."""
-        name = op.outputs[0]
-        kinds = UNSIGNED if op.attributes["output_unsigned"] else DTYPE
-        kind = kinds[self.graph.tensors[name].dtype]
-        low, high = RANGES[kind]
-        return {
-            "multiplier": self.graph.constant(op.inputs[1]).astype(np.int64),
-            "shift": self.graph.constant(op.inputs[2]).astype(np.int64),
-            "zero_point": self.zero_point(op.inputs[4], op.attributes["output_unsigned"]),
-            "low": low,
-            "high": high,
-            "dtype": kind,
-        }
-
-    def zero_point(self, name: str, unsigned: bool) -> int:
-        """A zero-point operand; TOSA keeps those of unsigned values in signed types."""
-        value = self.integer(name)
-        if unsigned and value < 0:
-            value += {"int8": 256, "int16": 65536}.get(self.graph.tensors[name].dtype, 0)
-        return value
-
-    def clamps(self, name: str, epilogue: Epilogue, names: list[str]) -> tuple[str, Epilogue]:
-        """Fold the CLAMPs and one TABLE that follow `name` into the epilogue."""
-        if epilogue.dtype not in (DType.I8, DType.I16):
-            return name, epilogue
-        while (op := self.next(name, "CLAMP")) is not None:
-            low, high = op.attributes["min_val"], op.attributes["max_val"]
-            epilogue = replace(
-                epilogue,
-                low=min(max(epilogue.low, low), high),
-                high=max(min(epilogue.high, high), low),
-            )
-            name = self.absorb(op, names)
-        if epilogue.dtype is not DType.I8 or any(p.table is not None for p in epilogue.passes):
-            return name, epilogue
-        if (op := self.next(name, "TABLE")) is not None:
-            epilogue = replace(epilogue, table=self.graph.constant(op.inputs[1]))
+        Returns the tensor that the layer then makes. `several`: passes may follow one another, in
+        the accumulator.
+        """
+        while (op := self.next(name, *FOLLOWING)) is not None:
+            row = follower(epilogue, op, several=several)
+            if row is None:
+                break
+            epilogue = row.fold(self.graph, epilogue, op)
             name = self.absorb(op, names)
         return name, epilogue
 
     def after_int32(
         self, name: str, names: list[str], *, several: bool = False, **values: Any
     ) -> tuple[str, Epilogue]:
-        """The epilogue of int32 tensor `name`: RESCALE, CLAMPs, TABLE, as far as they follow.
-
-        `several`: passes may follow one another, in the accumulator.
-        """
-        op = self.next(name, "RESCALE")
-        if op is None:
-            return name, Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], **values)
-        name = self.absorb(op, names)
-        epilogue = Epilogue(**self.rescale_values(op), **values)
-        name, epilogue = self.clamps(name, epilogue, names)
-        while several and len(epilogue.passes) < MAX_PASSES:
-            name, longer = self._another(name, epilogue, names)
-            if longer is epilogue:
-                break
-            epilogue = longer
-        return name, epilogue
-
-    def _another(self, name: str, epilogue: Epilogue, names: list[str]) -> tuple[str, Epilogue]:
-        """The epilogue with an interpolated TABLE, or with one more pass, if such follow."""
-        tables = [p.table for p in epilogue.passes if p.table is not None]
-        op = self.next(name, "TABLE")
-        if op is not None and not tables and epilogue.dtype is DType.I16:
-            table = self.graph.constant(op.inputs[1])
-            return self.absorb(op, names), replace(epilogue, dtype=DType.I32, table=table)
-        op = self.next(name, "RESCALE")
-        if op is None or epilogue.dtype in (DType.U8, DType.U16) or self._is_unsigned(op):
-            return name, epilogue
-        values = self.rescale_values(op)
-        name = self.absorb(op, names)
-        before = replace(epilogue, dtype=DType.I32)
-        zero_point = self.zero_point(op.inputs[3], unsigned=False)
-        after = Epilogue(**values, input_zp=zero_point, first=before)
-        return self.clamps(name, after, names)
-
-    def _is_unsigned(self, op: Op) -> bool:
-        return bool(op.attributes["input_unsigned"] or op.attributes["output_unsigned"])
+        """The same for the int32 tensor `name`; `values`: fields that its epilogue begins with."""
+        return self.follow(name, plain(DType.I32, **values), names, several=several)
 
     def _operand_rescales(self) -> dict[str, Op]:
         """By output: the RESCALEs that only feed binary operators, whose layers compute them."""

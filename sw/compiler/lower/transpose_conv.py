@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from sw.compiler.kernels.layers import ConvLayer, Epilogue
 from sw.compiler.kernels.views import ITEM, Placed, View, dense
-from sw.compiler.lower.products import ProductLowering
+from sw.compiler.lower.context import Context
+from sw.compiler.lower.product_epilogues import fuse_convolution
+from sw.compiler.lower.runtime_weights import copy_elements, fill, pack_bias
 from sw.compiler.tosa.graph import Op
 
 Run = tuple[int, int, int, int]
@@ -77,122 +79,123 @@ class Phases:
         return [run for run in runs if run[1] and run[3]]
 
 
-class TransposeConvLowering(ProductLowering):
-    """The handler of TRANSPOSE_CONV2D."""
-
-    def transpose_conv2d(self, op: Op) -> None:
-        """One ConvLayer, and the MoveLayers that interleave its results."""
-        oc, kh, kw, _ = self.graph.tensors[op.inputs[1]].shape
-        top, _, left, _ = op.attributes["out_pad"]
-        sy, sx = op.attributes["stride"]
-        names, target, epilogue, _ = self._weighted(op)
-        axes = (
-            Phases(kernel=kh, stride=sy, out=target.shape[1], before=top),
-            Phases(kernel=kw, stride=sx, out=target.shape[2], before=left),
+def transpose_conv2d(ctx: Context, op: Op) -> None:
+    """One ConvLayer, and the MoveLayers that interleave its results."""
+    oc, kh, kw, _ = ctx.shape(op.inputs[1])
+    top, _, left, _ = op.attributes["out_pad"]
+    sy, sx = op.attributes["stride"]
+    fused = fuse_convolution(ctx, op)
+    target = fused.output
+    axes = (
+        Phases(kernel=kh, stride=sy, out=target.shape[1], before=top),
+        Phases(kernel=kw, stride=sx, out=target.shape[2], before=left),
+    )
+    view = ctx.image(op.inputs[0])
+    shape = (view.shape[0], axes[0].blocks, axes[1].blocks, sy * sx * oc)
+    zero_point, weight = ctx.integer(op.inputs[4]), op.inputs[1]
+    later = ctx.is_runtime(weight)
+    phases = target
+    if sy * sx > 1 or shape[:3] != target.shape[:3]:
+        root = ctx.storage.add_temp(
+            f"{op.outputs[0]}.phases", math.prod(shape) * ITEM[target.dtype]
         )
-        view = self.image(op.inputs[0])
-        shape = (view.shape[0], axes[0].blocks, axes[1].blocks, sy * sx * oc)
-        zero_point, weight = self.fusion.integer(op.inputs[4]), op.inputs[1]
-        later = self.is_runtime(weight)
-        phases = target
-        if sy * sx > 1 or shape[:3] != target.shape[:3]:
-            root = self.storage.add_temp(
-                f"{op.outputs[0]}.phases", math.prod(shape) * ITEM[target.dtype]
-            )
-            phases = dense(root, target.dtype, shape)
-        made = self._phase_weights(op, weight, axes, zero_point) if later else None
-        self.layers.append(
-            ConvLayer(
-                name=op.name,
-                output=phases,
-                ops=tuple(names),
-                source=op.source,
-                input=view,
-                epilogue=self._repeated_epilogue(op, epilogue, sy * sx, oc),
-                kernel=(axes[0].taps, axes[1].taps),
-                pad=(axes[0].pad, axes[1].pad),
-                input_zp=self.fusion.integer(op.inputs[3]),
-                weight_zp=zero_point,
-                weights=None if later else _arranged(self.graph.constant(weight), axes, zero_point),
-                weight_view=made,
-            )
+        phases = dense(root, target.dtype, shape)
+    made = _phase_weights(ctx, op, weight, axes, zero_point) if later else None
+    ctx.layers.append(
+        ConvLayer(
+            name=op.name,
+            output=phases,
+            ops=fused.ops,
+            source=op.source,
+            input=view,
+            epilogue=_repeated_epilogue(ctx, op, fused.epilogue, sy * sx, oc),
+            kernel=(axes[0].taps, axes[1].taps),
+            pad=(axes[0].pad, axes[1].pad),
+            input_zp=ctx.integer(op.inputs[3]),
+            weight_zp=zero_point,
+            weights=None if later else _arranged(ctx.graph.constant(weight), axes, zero_point),
+            weight_view=made,
         )
-        if phases is not target:
-            self._interleave(op, phases, target, axes)
+    )
+    if phases is not target:
+        _interleave(ctx, op, phases, target, axes)
 
-    def _interleave(self, op: Op, phases: View, target: View, axes: tuple[Phases, Phases]) -> None:
-        """Copy the phases of every pixel to where they are outputs."""
-        n, _, _, oc = target.shape
-        item = target.item
-        (image, line, pixel), (to_image, to_line, to_pixel) = phases.strides, target.strides
-        sx = axes[1].stride
-        for y, x in itertools.product(axes[0].runs(), axes[1].runs()):
-            row = y[0] * axes[0].stride + y[2] - axes[0].skipped
-            col = x[0] * sx + x[2] - axes[1].skipped
-            start = y[0] * line + x[0] * pixel + (y[2] * sx + x[2]) * oc * item
-            rows = [
-                (n, image, to_image),
-                (y[1], line, axes[0].stride * to_line),
-                (y[3], sx * oc * item, to_line),
-                (x[1], pixel, sx * to_pixel),
-                (x[3], oc * item, to_pixel),
-                (oc, item, item),
-            ]
-            source, to = (phases.tensor, phases.offset + start), row * to_line + col * to_pixel
-            self.rearranged(op, source, target, rows, f"{op.name}.phases", to)
 
-    def _phase_weights(
-        self, op: Op, name: str, axes: tuple[Phases, Phases], zero_point: int
-    ) -> View:
-        """[OC,KH,KW,IC] weights in memory as [1, IC, taps, phases · OC]; the zero point is none."""
-        placed = self.storage.get(name)
-        oc, _, _, ic = placed.shape
-        (ty, sy), (tx, sx) = ((a.taps, a.stride) for a in axes)
-        wide = sy * sx * oc
-        root = self.storage.add_temp(f"{op.outputs[0]}.weights", ic * ty * tx * wide)
-        view = replace(
-            dense(root, "int8", (1, ic, ty * tx, wide)), strides=(0, ty * tx * wide, wide)
-        )
-        self.fill(op, placed, dense(root, "int8", (1, 1, 1, ic * ty * tx * wide)), zero_point)
-        to_oc, to_row, to_col, to_ic = placed.strides
-        for y, x in itertools.product(axes[0].sources(), axes[1].sources()):
-            start = y[0] * sy * to_row + x[0] * sx * to_col
-            last = ((ty - 1 - y[0]) * tx + tx - 1 - x[0]) * wide
-            rows = [
-                (ic, to_ic, ty * tx * wide),
-                (y[1], sy * to_row, -tx * wide),
-                (y[3], to_row, sx * oc),
-                (x[1], sx * to_col, -wide),
-                (x[3], to_col, oc),
-                (oc, to_oc, 1),
-            ]
-            source = (placed.root, placed.offset + start)
-            self.rearranged(op, source, view, rows, f"{op.name}.phases", last)
-        return view
+def _interleave(
+    ctx: Context, op: Op, phases: View, target: View, axes: tuple[Phases, Phases]
+) -> None:
+    """Copy the phases of every pixel to where they are outputs."""
+    n, _, _, oc = target.shape
+    item = target.item
+    (image, line, pixel), (to_image, to_line, to_pixel) = phases.strides, target.strides
+    sx = axes[1].stride
+    for y, x in itertools.product(axes[0].runs(), axes[1].runs()):
+        row = y[0] * axes[0].stride + y[2] - axes[0].skipped
+        col = x[0] * sx + x[2] - axes[1].skipped
+        start = y[0] * line + x[0] * pixel + (y[2] * sx + x[2]) * oc * item
+        rows = [
+            (n, image, to_image),
+            (y[1], line, axes[0].stride * to_line),
+            (y[3], sx * oc * item, to_line),
+            (x[1], pixel, sx * to_pixel),
+            (x[3], oc * item, to_pixel),
+            (oc, item, item),
+        ]
+        source, to = (phases.tensor, phases.offset + start), row * to_line + col * to_pixel
+        copy_elements(ctx, op, source, target, rows, f"{op.name}.phases", to)
 
-    def _repeated_epilogue(self, op: Op, epilogue: Epilogue, times: int, oc: int) -> Epilogue:
-        """The epilogue of all phases' channels."""
 
-        def tiled(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return values if values is None or values.size == 1 else np.tile(values, times)
+def _phase_weights(
+    ctx: Context, op: Op, name: str, axes: tuple[Phases, Phases], zero_point: int
+) -> View:
+    """[OC,KH,KW,IC] weights in memory as [1, IC, taps, phases · OC]; the zero point is none."""
+    placed = ctx.storage.get(name)
+    oc, _, _, ic = placed.shape
+    (ty, sy), (tx, sx) = ((a.taps, a.stride) for a in axes)
+    wide = sy * sx * oc
+    root = ctx.storage.add_temp(f"{op.outputs[0]}.weights", ic * ty * tx * wide)
+    view = replace(dense(root, "int8", (1, ic, ty * tx, wide)), strides=(0, ty * tx * wide, wide))
+    fill(ctx, op, placed, dense(root, "int8", (1, 1, 1, ic * ty * tx * wide)), zero_point)
+    to_oc, to_row, to_col, to_ic = placed.strides
+    for y, x in itertools.product(axes[0].sources(), axes[1].sources()):
+        start = y[0] * sy * to_row + x[0] * sx * to_col
+        last = ((ty - 1 - y[0]) * tx + tx - 1 - x[0]) * wide
+        rows = [
+            (ic, to_ic, ty * tx * wide),
+            (y[1], sy * to_row, -tx * wide),
+            (y[3], to_row, sx * oc),
+            (x[1], sx * to_col, -wide),
+            (x[3], to_col, oc),
+            (oc, to_oc, 1),
+        ]
+        source = (placed.root, placed.offset + start)
+        copy_elements(ctx, op, source, view, rows, f"{op.name}.phases", last)
+    return view
 
-        epilogue = replace(
-            epilogue,
-            bias=tiled(epilogue.bias),
-            multiplier=tiled(epilogue.multiplier),
-            shift=tiled(epilogue.shift),
-        )
-        bias = op.inputs[2]
-        if not self.is_runtime(bias):
-            return epilogue
-        placed = self.storage.get(bias)
-        if placed.shape[0] > 1 and times > 1:
-            root = self.storage.add_temp(f"{op.outputs[0]}.bias", 4 * times * oc)
-            view = dense(root, "int32", (1, 1, 1, times * oc))
-            rows = [(times, 0, 4 * oc), (oc, placed.strides[0], 4)]
-            self.rearranged(op, (placed.root, placed.offset), view, rows, f"{op.name}.phases")
-            placed = Placed(root=root, shape=(times * oc,), strides=(4,), offset=0, item=4)
-        return self.packed(op, epilogue, placed, (0, times * oc), f"{op.outputs[0]}.0")
+
+def _repeated_epilogue(ctx: Context, op: Op, epilogue: Epilogue, times: int, oc: int) -> Epilogue:
+    """The epilogue of all phases' channels."""
+
+    def tiled(values: NDArray[Any] | None) -> NDArray[Any] | None:
+        return values if values is None or values.size == 1 else np.tile(values, times)
+
+    epilogue = replace(
+        epilogue,
+        bias=tiled(epilogue.bias),
+        multiplier=tiled(epilogue.multiplier),
+        shift=tiled(epilogue.shift),
+    )
+    bias = op.inputs[2]
+    if not ctx.is_runtime(bias):
+        return epilogue
+    placed = ctx.storage.get(bias)
+    if placed.shape[0] > 1 and times > 1:
+        root = ctx.storage.add_temp(f"{op.outputs[0]}.bias", 4 * times * oc)
+        view = dense(root, "int32", (1, 1, 1, times * oc))
+        rows = [(times, 0, 4 * oc), (oc, placed.strides[0], 4)]
+        copy_elements(ctx, op, (placed.root, placed.offset), view, rows, f"{op.name}.phases")
+        placed = Placed(root=root, shape=(times * oc,), strides=(4,), offset=0, item=4)
+    return pack_bias(ctx, op, epilogue, placed, (0, times * oc), f"{op.outputs[0]}.0")
 
 
 def _arranged(

@@ -1,0 +1,186 @@
+"""Which operators form a chain: from the first on, what reads what the chain has made.
+
+Only operators that a step can compute, with operands in memory or made by the chain, of shapes that
+broadcast to one shape, join it.
+"""
+
+from dataclasses import dataclass, field
+
+from sw.compiler.lower.capacity import row_fits
+from sw.compiler.lower.context import Context
+from sw.compiler.lower.fusion import ALU
+from sw.compiler.lower.steps import REDUCTIONS, STEPS, data_operands
+from sw.compiler.tosa.graph import Op
+
+WINDOW = 48
+"""Operators behind the first that are looked at."""
+
+RESULTS = 3
+"""What a chain makes for others, at most."""
+
+SINGLE = ("RESCALE", "CLAMP", "TABLE", *ALU)
+"""Operators that other layers compute as well: alone they make no chain."""
+
+_KINDS = {*STEPS, "RESHAPE"} - {"INTDIV"}
+"""Operators of chains; INTDIV is long enough alone."""
+
+
+@dataclass(slots=True)
+class Chain:
+    """Operators of a chain in order; names of what they make, and which of it is packed.
+
+    `beside`: operators that could be computed but read nothing of the chain, by what they make;
+    they join it with the first one that reads them.
+    """
+
+    ops: list[Op] = field(default_factory=list)
+    beside: dict[str, Op] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    packed: set[str] = field(default_factory=set)
+    shape: tuple[int, ...] = ()
+
+
+def longest_chain(ctx: Context, chain: Chain, op: Op) -> list[Op]:
+    """The longest chain from `op` on; what `chain` has made already is read by it."""
+    best, begun = 0, bool(chain.made)
+    if not begun and not _joins_chain(ctx, chain, op):
+        return []
+    start = ctx.place[id(op)]
+    for other in ctx.graph.ops[start : start + WINDOW]:
+        if (other is not op or begun) and not _joins_chain(ctx, chain, other):
+            if _stands_beside(ctx, other):
+                chain.beside[other.outputs[0]] = other
+            continue
+        for name in data_operands(ctx, other):
+            if name in chain.beside:
+                _join(ctx, chain, chain.beside.pop(name))
+        _join(ctx, chain, other)
+        if len(leaving(ctx, chain.ops)) <= RESULTS:
+            best = len(chain.ops)
+    found = chain.ops[:best]
+    return found if any(o.kind not in (*SINGLE, "RESHAPE") for o in found) else []
+
+
+def closed(ctx: Context, ops: list[Op]) -> list[Op]:
+    """The longest beginning of `ops` of which few enough results are used elsewhere."""
+    while len(ops) > 1 and len(leaving(ctx, ops)) > RESULTS:
+        ops = ops[:-1]
+    new = any(o.kind not in (*SINGLE, "RESHAPE") for o in ops)
+    return ops if new else []
+
+
+def leaving(ctx: Context, ops: list[Op]) -> list[str]:
+    """Results of `ops` that others read, or that are outputs."""
+    members = {id(op) for op in ops}
+    found = []
+    for op in ops:
+        (name,) = op.outputs
+        outside = any(id(user) not in members for user in users(ctx, name))
+        if outside or name in ctx.graph.outputs:
+            found.append(name)
+    return found
+
+
+def users(ctx: Context, name: str) -> list[Op]:
+    """Who reads a tensor; for a RESCALE that its readers compute, those."""
+    users = []
+    for user in ctx.fusion.users[name]:
+        absorbed = user.outputs[0] in ctx.fusion.operand_rescales
+        users += ctx.fusion.users[user.outputs[0]] if absorbed else [user]
+    return users
+
+
+def _free(ctx: Context, op: Op) -> bool:
+    """Whether a chain may compute `op`, as far as that does not depend on the chain."""
+    fusion = ctx.fusion
+    if op.kind not in _KINDS or id(op) in fusion.done or id(op) in fusion.deferred:
+        return False
+    return id(op) not in fusion.sum_at and _simple(ctx, op)
+
+
+def _stands_beside(ctx: Context, op: Op) -> bool:
+    """Whether `op` is elementwise on one tensor that is in memory."""
+    alone = op.kind in ("CAST", "RESCALE", "ABS", "NEGATE", "CLAMP") and _free(ctx, op)
+    if not alone or op.attributes.get("per_channel"):
+        return False
+    return bool(ctx.shape(op.outputs[0])) and _ready(ctx, op.inputs[0])
+
+
+def _joins_chain(ctx: Context, chain: Chain, op: Op) -> bool:
+    """Whether `op` can be computed at the end of the chain."""
+    if not _free(ctx, op):
+        return False
+    operands, out = data_operands(ctx, op), ctx.shape(op.outputs[0])
+    if not out or (chain.made and not chain.made.intersection(operands)):
+        return False
+    known = (*chain.made, *chain.beside)
+    if any(n not in known and not _ready(ctx, n) for n in operands):
+        return False
+    if op.kind == "RESHAPE":
+        return _packs(ctx, chain, op)
+    if chain.packed.intersection(operands):
+        return op.kind not in REDUCTIONS and all(
+            n in chain.packed or ctx.graph.tensors[n].size == 1 for n in operands
+        )
+    shapes = [ctx.shape(n) for n in operands]
+    if op.kind in REDUCTIONS and not row_fits(shapes[0][op.attributes["axis"]], ctx.config):
+        return False
+    if op.attributes.get("per_channel") and not row_fits(out[-1], ctx.config):
+        return False
+    return all(_within(shape, chain.shape) for shape in (*shapes, out))
+
+
+def _simple(ctx: Context, op: Op) -> bool:
+    """Nothing unsigned, and parameters per channel only if they are known."""
+    a = op.attributes
+    if a.get("per_channel") and any(ctx.is_runtime(name) for name in op.inputs[1:3]):
+        return False
+    return not (a.get("input_unsigned") or a.get("output_unsigned"))
+
+
+def _ready(ctx: Context, name: str) -> bool:
+    """Whether a tensor is in memory before the chain runs."""
+    return name in ctx.storage.placed or ctx.graph.tensors[name].is_constant
+
+
+def _packs(ctx: Context, chain: Chain, op: Op) -> bool:
+    """Whether a RESHAPE turns row statistics of the chain into channels, or back."""
+    name = op.inputs[0]
+    if name not in chain.made or not chain.shape:
+        return False
+    rows = (*chain.shape[:-1], 1)
+    size = 1
+    for n in rows:
+        size *= n
+    packed = (*(1 for _ in rows[:-1]), size)
+    before = ctx.shape(name)
+    after = ctx.shape(op.outputs[0])
+    if name in chain.packed:
+        return after == rows
+    return before == rows and after == packed
+
+
+def _join(ctx: Context, chain: Chain, op: Op) -> None:
+    (out,) = op.outputs
+    operands = data_operands(ctx, op)
+    if op.kind == "RESHAPE":
+        if operands[0] not in chain.packed:
+            chain.packed.add(out)
+    elif chain.packed.intersection(operands):
+        chain.packed.add(out)
+    else:
+        shapes = [ctx.shape(n) for n in (*operands, out)]
+        chain.shape = tuple(
+            max(sizes) for sizes in zip(*(*shapes, chain.shape or shapes[0]), strict=True)
+        )
+    chain.ops.append(op)
+    chain.made.add(out)
+
+
+def _within(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether shapes of one rank broadcast."""
+    if not whole:
+        return True
+    return len(shape) == len(whole) and all(
+        a == b or 1 in (a, b) for a, b in zip(shape, whole, strict=True)
+    )
