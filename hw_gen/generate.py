@@ -6,7 +6,7 @@ from amaranth.back import verilog
 from amaranth.lib.wiring import Flow
 
 from hw_gen.blocks.sram import RtlPlatform
-from hw_gen.headers import c_header, sv_package
+from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
 from hw_gen.top import Npu
 from spec.config import NpuConfig
@@ -38,7 +38,7 @@ def npu_verilog(config: NpuConfig, *, assertions: bool = False) -> str:
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     """
     npu = Npu(config)
-    return verilog.convert(
+    text = verilog.convert(
         npu,
         name=TOP,
         platform=RtlPlatform(assertions=assertions),
@@ -46,6 +46,7 @@ def npu_verilog(config: NpuConfig, *, assertions: bool = False) -> str:
         emit_src=False,
         strip_internal_attrs=True,
     )
+    return f"// {LICENSE}\n{text}"
 
 
 def generate(config: NpuConfig, out_dir: Path, *, assertions: bool = False) -> list[Path]:

@@ -30,6 +30,9 @@ from spec.isa import (
 from spec.memmap import ADDR_BITS, ID_VALUE, OFFSETS, Control, Fault, Stall, Status
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 
+LICENSE = "SPDX-License-Identifier: Apache-2.0"
+"""In the first line of everything that is generated."""
+
 _DERIVED = (
     "pes",
     "spad_bytes",
@@ -106,6 +109,7 @@ def _enum_name(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> str:
 def c_header(config: NpuConfig) -> str:
     """`systola_params.h`: C11 and C++, no includes but <stdint.h>; every name starts SYSTOLA_."""
     out = [
+        f"/* {LICENSE} */",
         "/* Generated from spec/ by hw_gen/headers.py; do not edit.",
         " * Field positions: bit _LSB of the little-endian instruction, _BITS wide. Element i of a",
         " * group (loop, wait, post) lies i * _ELEMENT_BITS higher. */",
@@ -157,6 +161,7 @@ def c_header(config: NpuConfig) -> str:
 def sv_package(config: NpuConfig) -> str:
     """`systola_pkg.sv`: the same facts for test benches and integrators."""
     out = [
+        f"// {LICENSE}",
         "// Generated from spec/ by hw_gen/headers.py; do not edit.",
         "// Nobody uses all of it.",
         "/* verilator lint_off UNUSEDPARAM */",

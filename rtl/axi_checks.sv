@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rules of the NPU's two ports, as assertions: AXI4 manager and AXI4-Lite subordinate.
 // Part of debug builds and of the benches only; without Verilator's --assert it checks nothing.
 module axi_checks #(

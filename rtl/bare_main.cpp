@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The yardstick of `make simspeed`: the same design and memory, no cocotb, no VPI, clocked by a
 // plain loop. Runs one program and prints cycles and seconds as JSON.
 //

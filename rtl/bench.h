@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clocks the design with its memory (systola_tb) and drives the register port, without cocotb.
 // Include the Verilated model first; its class is `Model`.
 #pragma once

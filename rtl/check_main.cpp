@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one program on the design and compares what it leaves in memory with what it should be:
 // the `sim` target of systola.core. sw/cli/export_check.py writes its files.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file behind event_trace.sv: 64-bit records, little endian, of the last run.
 #include <unistd.h>
 

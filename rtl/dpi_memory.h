@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory behind the NPU's AXI4 port: a file shared with Python, read and written once a clock.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AXI4 subordinate whose store is a file shared with Python (dpi_memory.cpp does the work).
 // Outputs are registered; one address, one data word and one response a cycle and direction.
 // Plus-args: +memory=FILE, +control=FILE.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes what every engine does to a file that Python reads (sw/measure/profile/trace.py): a record when an
 // engine's state or instruction changes, when it posts, and at the end of the run; and at each post of
 // LOAD how many bus words it has read since the last one. Off unless the simulator is started with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulator program: Verilated model, cocotb through VPI, and a guard that ends the
 // simulation when the process that started it is gone.
 //

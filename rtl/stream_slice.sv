@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A register between two valid/ready neighbours: no combinational path from either side.
 // One word every two cycles; enough for registers, and it keeps the outside world's signals away
 // from the design's logic, which a simulator would otherwise evaluate a second time every cycle.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The systolic array: ROWS x COLS weight-stationary processing elements with shadow weights.
 //
 // Everything moves as one wavefront: an activation vector that enters in cycle t meets element

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Top for cocotb: the clock is made here, so that a waiting test costs no Python.
 // One cycle is 10 time units; public.vlt makes only this module's ports visible.
 `timescale 1ns / 1ns

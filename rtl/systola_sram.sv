@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // On-chip memory: one read and one write a cycle, both clocked; replace by a macro for silicon.
 // A read in the cycle of a write to the same word gives the old contents.
 module systola_sram #(

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NPU with its memory: registers and interrupt remain outside.
 module systola_tb #(
     parameter int ADDR_BITS = 40,

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spec.isa_table import TABLE, Field, Format, Group, Opcode
+from spec.isa_enums import Opcode
+from spec.isa_format import Field, Format, Group
+from spec.isa_table import TABLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

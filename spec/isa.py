@@ -7,34 +7,31 @@ from typing import Any
 
 from spec.codec import ROWS, Bits, Elements, unpack
 from spec.errors import SystolaError
+from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
+from spec.isa_format import GRANULE_BITS, GRANULE_BYTES, Field, Format, Group
 from spec.isa_table import (
+    CHIP_BITS,
     DMA_LOOPS,
     FORMATS,
-    GRANULE_BITS,
-    GRANULE_BYTES,
     ISA_DIGEST,
     ISA_VERSION,
     KERNEL_ROWS,
+    LOOP_BITS,
     LOOPS,
+    MEM_BITS,
+    NO_LOOP,
+    OPERAND_HIGH,
+    OPERAND_LOW,
+    POSITION_BITS,
     REGIONS,
     ROW_LOOPS,
     SYNC_SLOTS,
     TABLE,
-    Alu,
-    DType,
-    Engine,
-    Field,
-    Format,
-    Group,
-    Opcode,
-    Point,
-    Reduce,
-    Scale,
-    Space,
-    Table,
+    VECTOR_BITS,
 )
 
 __all__ = [
+    "CHIP_BITS",
     "DMA_LOOPS",
     "FORMATS",
     "GRANULE_BITS",
@@ -43,10 +40,17 @@ __all__ = [
     "ISA_VERSION",
     "KERNEL_ROWS",
     "LOOPS",
+    "LOOP_BITS",
+    "MEM_BITS",
+    "NO_LOOP",
+    "OPERAND_HIGH",
+    "OPERAND_LOW",
+    "POSITION_BITS",
     "REGIONS",
     "ROW_LOOPS",
     "SYNC_SLOTS",
     "TABLE",
+    "VECTOR_BITS",
     "Alu",
     "DType",
     "Engine",
@@ -86,7 +90,7 @@ class Sync:
 
 
 Values = dict[str, Any]
-_DEFAULTS: Values = {"row_loop": 7, "col_loop": 7, "lane_loop": 7, "height": 1, "width": 1}
+_DEFAULTS: Values = dict.fromkeys(("row_loop", "col_loop", "lane_loop"), NO_LOOP)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ decoder, disassembler, hardware layouts, the C header and the ISA page all deriv
 
 import enum
 import hashlib
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
+
+from spec.exhaustive import exhaustive
+from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
+from spec.isa_format import GRANULE_BITS, Field, Format, Group
 
 ISA_VERSION = (1, 2)
 """Major: an old program may not run. Minor: additions that no old program can see."""
 
-GRANULE_BITS = 128
-GRANULE_BYTES = GRANULE_BITS // 8
 LOOPS = 6
 DMA_LOOPS = 4
 ROW_LOOPS = 4
@@ -24,170 +25,19 @@ KERNEL_ROWS = 8
 SYNC_SLOTS = 6
 REGIONS = 8
 
-
-class Opcode(enum.IntEnum):
-    BEGIN = 0x01
-    END = 0x02
-    LOAD = 0x10
-    STORE = 0x11
-    MATRIX = 0x20
-    DEPTHWISE = 0x21
-    VECTOR = 0x30
-
-
-class Engine(enum.IntEnum):
-    """Engines in the order of the counter and program-counter registers."""
-
-    FETCH = 0
-    LOAD = 1
-    STORE = 2
-    MATRIX = 3
-    VECTOR = 4
-    DEPTHWISE = 5
-
-
-class Point(enum.IntEnum):
-    """When a post fires, and which of an engine's two sequencers a wait holds back."""
-
-    DONE = 0
-    READ = 1
-    WEIGHTS = 2
-
-
-class Space(enum.IntEnum):
-    """On-chip destinations of LOAD (SPAD, PARAM, TABLE) and operands of VECTOR (SPAD, ACC)."""
-
-    SPAD = 0
-    ACC = 1
-    PARAM = 2
-    TABLE = 3
-
-
-class DType(enum.IntEnum):
-    I8 = 0
-    U8 = 1
-    I16 = 2
-    U16 = 3
-    I32 = 4
-
-    @property
-    def bytes(self) -> int:
-        return (1, 1, 2, 2, 4)[self]
-
-
-class Scale(enum.IntEnum):
-    """Where a RESCALE takes multiplier and shift from."""
-
-    OFF = 0
-    TENSOR = 1
-    CHANNEL = 2
-    OPERAND = 3
-
-
-class Alu(enum.IntEnum):
-    PASS = 0
-    ADD = 1
-    SUB = 2
-    MIN = 3
-    MAX = 4
-    ASR = 5
-    ASR_ROUND = 6
-    LSL = 7
-    LSR = 8
-    AND = 9
-    OR = 10
-    XOR = 11
-    EQ = 12
-    GT = 13
-    GE = 14
-    CLZ = 15
-    ABS = 16
-
-    @property
-    def unary(self) -> bool:
-        """B has no part in it."""
-        return self in (Alu.PASS, Alu.CLZ, Alu.ABS)
-
-
-class Table(enum.IntEnum):
-    """How VECTOR looks its results up: int8 entries, or int16 entries with interpolation."""
-
-    OFF = 0
-    I8 = 1
-    I16 = 2
-
-
-class Reduce(enum.IntEnum):
-    NONE = 0
-    SUM = 1
-    MAX = 2
-    MIN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """`bits` wide; `low`/`high` bound the legal values where they are tighter than the width.
-
-    `reserved` fields belong to functions of the complete machine that no configuration of this
-    release has: anything but zero is an illegal instruction.
-    """
-
-    name: str
-    bits: int
-    doc: str
-    signed: bool = False
-    low: int | None = None
-    high: int | None = None
-    kind: type[enum.IntEnum] | None = None
-    reserved: bool = False
-
-    @property
-    def minimum(self) -> int:
-        if self.low is not None:
-            return self.low
-        return -(1 << (self.bits - 1)) if self.signed else 0
-
-    @property
-    def maximum(self) -> int:
-        if self.reserved:
-            return 0
-        if self.high is not None:
-            return self.high
-        if self.kind is not None:
-            return max(self.kind)
-        return (1 << (self.bits - self.signed)) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """`count` copies of the same fields, element 0 first."""
-
-    name: str
-    count: int
-    fields: tuple[Field, ...]
-    doc: str
-
-    @property
-    def bits(self) -> int:
-        return self.count * sum(f.bits for f in self.fields)
-
-
-@dataclass(frozen=True)
-class Format:
-    """One row of the table: an opcode and its fields."""
-
-    opcode: Opcode
-    engine: Engine
-    doc: str
-    items: tuple[Field | Group, ...]
-
-    @cached_property
-    def bits(self) -> int:
-        return sum(item.bits for item in self.items)
-
-    @cached_property
-    def granules(self) -> int:
-        return -(-self.bits // GRANULE_BITS)
+CHIP_BITS = 24
+"""Width of a byte address in an on-chip memory, of its strides, and of the length of a run."""
+MEM_BITS = 40
+"""Width of a byte offset in a region of memory, and of its strides."""
+VECTOR_BITS = 16
+"""Width of the number of an accumulator vector or a parameter entry, and of its strides."""
+POSITION_BITS = 16
+"""Width of a row or column of the input, which wraps around."""
+LOOP_BITS = 3
+NO_LOOP = (1 << LOOP_BITS) - 1
+"""`row_loop`, `col_loop` or `lane_loop` where no loop has a last block of another size."""
+OPERAND_LOW, OPERAND_HIGH = -256, 255
+"""Range of a zero point of MATRIX or DEPTHWISE, and of an operand minus its zero point."""
 
 
 def _sync(name: str, doc: str) -> Group:
@@ -225,8 +75,8 @@ def _dma_loops() -> Group:
         DMA_LOOPS,
         (
             *_COUNTS,
-            Field("mem", 40, "stride in memory, bytes", signed=True),
-            Field("chip", 24, "stride on chip, bytes", signed=True),
+            Field("mem", MEM_BITS, "stride in memory, bytes", signed=True),
+            Field("chip", CHIP_BITS, "stride on chip, bytes", signed=True),
         ),
         "loop 0 is the outermost",
     )
@@ -234,11 +84,11 @@ def _dma_loops() -> Group:
 
 _MEMORY = (
     Field("region", 3, "base register that `mem_base` is relative to"),
-    Field("mem_base", 40, "byte offset in the region"),
+    Field("mem_base", MEM_BITS, "byte offset in the region"),
 )
 _INDEX = (
     Field("indexed", 1, "add a signed int32 from the scratchpad to the memory address"),
-    Field("index_base", 24, "byte address of loop 0's first index; 4 bytes each"),
+    Field("index_base", CHIP_BITS, "byte address of loop 0's first index; 4 bytes each"),
 )
 
 TABLE: tuple[Format, ...] = (
@@ -264,11 +114,12 @@ TABLE: tuple[Format, ...] = (
             Field("space", 2, "destination: SPAD, PARAM or TABLE", kind=Space),
             Field("fill", 1, "1: write `fill_value`, touch no memory"),
             Field("fill_value", 8, "the byte that a fill writes"),
-            Field("chip_base", 24, "byte address on chip"),
-            Field("run", 24, "bytes per iteration", low=1),
+            Field("chip_base", CHIP_BITS, "byte address on chip"),
+            Field("run", CHIP_BITS, "bytes per iteration", low=1),
             *_INDEX,
             _dma_loops(),
         ),
+        points=(Point.DONE,),
     ),
     Format(
         Opcode.STORE,
@@ -278,11 +129,12 @@ TABLE: tuple[Format, ...] = (
             *_HEADER,
             *_SYNC,
             *_MEMORY,
-            Field("chip_base", 24, "byte address in the scratchpad"),
-            Field("run", 24, "bytes per iteration", low=1),
+            Field("chip_base", CHIP_BITS, "byte address in the scratchpad"),
+            Field("run", CHIP_BITS, "bytes per iteration", low=1),
             *_INDEX,
             _dma_loops(),
         ),
+        points=(Point.DONE, Point.READ),
     ),
     Format(
         Opcode.MATRIX,
@@ -291,16 +143,27 @@ TABLE: tuple[Format, ...] = (
         (
             *_HEADER,
             *_SYNC,
-            Field("act_base", 24, "byte address of the first activation vector"),
-            Field("wgt_base", 24, "byte address of the first weight vector"),
-            Field("wgt_row", 24, "bytes between successive weight vectors", signed=True),
-            Field("acc_base", 16, "first accumulator vector"),
-            Field("y0", 16, "row of the first vector in the input", signed=True),
-            Field("x0", 16, "column of the first vector in the input", signed=True),
-            Field("height", 16, "rows of the input; outside reads as the zero point", low=1),
-            Field("width", 16, "columns of the input", low=1),
-            Field("act_zp", 10, "activation zero point", signed=True, low=-256, high=255),
-            Field("wgt_zp", 10, "weight zero point", signed=True, low=-256, high=255),
+            Field("act_base", CHIP_BITS, "byte address of the first activation vector"),
+            Field("wgt_base", CHIP_BITS, "byte address of the first weight vector"),
+            Field("wgt_row", CHIP_BITS, "bytes between successive weight vectors", signed=True),
+            Field("acc_base", VECTOR_BITS, "first accumulator vector"),
+            Field("y0", POSITION_BITS, "row of the first vector in the input", signed=True),
+            Field("x0", POSITION_BITS, "column of the first vector in the input", signed=True),
+            Field(
+                "height", POSITION_BITS, "rows of the input; outside reads as the zero point", low=1
+            ),
+            Field("width", POSITION_BITS, "columns of the input", low=1),
+            Field(
+                "act_zp",
+                10,
+                "activation zero point",
+                signed=True,
+                low=OPERAND_LOW,
+                high=OPERAND_HIGH,
+            ),
+            Field(
+                "wgt_zp", 10, "weight zero point", signed=True, low=OPERAND_LOW, high=OPERAND_HIGH
+            ),
             Field("act_unsigned", 1, "activations are uint8"),
             Field("wgt_unsigned", 1, "weights are uint8"),
             Field(
@@ -308,10 +171,18 @@ TABLE: tuple[Format, ...] = (
             ),
             Field("k_loops", 6, "bit l: loop l is a reduction loop"),
             Field("accumulate", 1, "add to the accumulator on the first reduction step too"),
-            Field("row_loop", 3, "loop whose last iteration uses `rows_last`; 7: none"),
+            Field(
+                "row_loop",
+                LOOP_BITS,
+                f"loop whose last iteration uses `rows_last`; {NO_LOOP}: none",
+            ),
             Field("rows", 8, "array rows in use", low=1),
             Field("rows_last", 8, "rows in use in the last block", low=1),
-            Field("col_loop", 3, "loop whose last iteration uses `cols_last`; 7: none"),
+            Field(
+                "col_loop",
+                LOOP_BITS,
+                f"loop whose last iteration uses `cols_last`; {NO_LOOP}: none",
+            ),
             Field("cols", 8, "array columns in use", low=1),
             Field("cols_last", 8, "columns in use in the last block", low=1),
             Field("transposed", 1, "weight vectors are array columns, not rows"),
@@ -323,15 +194,16 @@ TABLE: tuple[Format, ...] = (
                 LOOPS,
                 (
                     *_COUNTS,
-                    Field("act", 24, "activation stride, bytes", signed=True),
-                    Field("wgt", 24, "weight stride, bytes (fold loops)", signed=True),
-                    Field("acc", 16, "accumulator stride, vectors", signed=True),
-                    Field("dy", 16, "step of the input row", signed=True),
-                    Field("dx", 16, "step of the input column", signed=True),
+                    Field("act", CHIP_BITS, "activation stride, bytes", signed=True),
+                    Field("wgt", CHIP_BITS, "weight stride, bytes (fold loops)", signed=True),
+                    Field("acc", VECTOR_BITS, "accumulator stride, vectors", signed=True),
+                    Field("dy", POSITION_BITS, "step of the input row", signed=True),
+                    Field("dx", POSITION_BITS, "step of the input column", signed=True),
                 ),
                 "loop 0 is the outermost",
             ),
         ),
+        points=(Point.DONE, Point.READ, Point.WEIGHTS),
     ),
     Format(
         Opcode.DEPTHWISE,
@@ -340,22 +212,35 @@ TABLE: tuple[Format, ...] = (
         (
             *_HEADER,
             *_SYNC,
-            Field("act_base", 24, "byte address of the first activation vector"),
-            Field("act_row", 24, "bytes between kernel rows of the input", signed=True),
-            Field("act_col", 24, "bytes between columns of the input", signed=True),
-            Field("wgt_base", 24, "byte address of the first weight vector"),
-            Field("wgt_row", 24, "bytes between the weights of kernel rows", signed=True),
-            Field("wgt_col", 24, "bytes between the weights of kernel columns", signed=True),
-            Field("acc_base", 16, "first accumulator vector"),
-            Field("acc_col", 16, "accumulator vectors between outputs of a row", signed=True),
-            Field("y0", 16, "row of the first vector in the input", signed=True),
-            Field("x0", 16, "column of the first vector in the input", signed=True),
+            Field("act_base", CHIP_BITS, "byte address of the first activation vector"),
+            Field("act_row", CHIP_BITS, "bytes between kernel rows of the input", signed=True),
+            Field("act_col", CHIP_BITS, "bytes between columns of the input", signed=True),
+            Field("wgt_base", CHIP_BITS, "byte address of the first weight vector"),
+            Field("wgt_row", CHIP_BITS, "bytes between the weights of kernel rows", signed=True),
+            Field("wgt_col", CHIP_BITS, "bytes between the weights of kernel columns", signed=True),
+            Field("acc_base", VECTOR_BITS, "first accumulator vector"),
+            Field(
+                "acc_col", VECTOR_BITS, "accumulator vectors between outputs of a row", signed=True
+            ),
+            Field("y0", POSITION_BITS, "row of the first vector in the input", signed=True),
+            Field("x0", POSITION_BITS, "column of the first vector in the input", signed=True),
             Field("row_step", 8, "step of the input row per kernel row", signed=True),
             Field("col_step", 8, "step of the input column per column", signed=True),
-            Field("height", 16, "rows of the input; outside reads as the zero point", low=1),
-            Field("width", 16, "columns of the input", low=1),
-            Field("act_zp", 10, "activation zero point", signed=True, low=-256, high=255),
-            Field("wgt_zp", 10, "weight zero point", signed=True, low=-256, high=255),
+            Field(
+                "height", POSITION_BITS, "rows of the input; outside reads as the zero point", low=1
+            ),
+            Field("width", POSITION_BITS, "columns of the input", low=1),
+            Field(
+                "act_zp",
+                10,
+                "activation zero point",
+                signed=True,
+                low=OPERAND_LOW,
+                high=OPERAND_HIGH,
+            ),
+            Field(
+                "wgt_zp", 10, "weight zero point", signed=True, low=OPERAND_LOW, high=OPERAND_HIGH
+            ),
             Field("act_unsigned", 1, "activations are uint8"),
             Field("wgt_unsigned", 1, "weights are uint8"),
             Field("kernel_rows", 4, "rows of the kernel", low=1, high=KERNEL_ROWS),
@@ -364,7 +249,11 @@ TABLE: tuple[Format, ...] = (
             Field("outputs", 16, "outputs of a row", low=1),
             Field("accumulate", 1, "add to the accumulator"),
             Field("fold_loops", 3, "loops 0…n-1 each take new weights", high=ROW_LOOPS),
-            Field("lane_loop", 3, "loop whose last iteration uses `lanes_last`; 7: none"),
+            Field(
+                "lane_loop",
+                LOOP_BITS,
+                f"loop whose last iteration uses `lanes_last`; {NO_LOOP}: none",
+            ),
             Field("lanes", 8, "lanes in use", low=1),
             Field("lanes_last", 8, "lanes in use in the last block", low=1),
             Group(
@@ -372,15 +261,16 @@ TABLE: tuple[Format, ...] = (
                 ROW_LOOPS,
                 (
                     *_COUNTS,
-                    Field("act", 24, "activation stride, bytes", signed=True),
-                    Field("wgt", 24, "weight stride, bytes (fold loops)", signed=True),
-                    Field("acc", 16, "accumulator stride, vectors", signed=True),
-                    Field("dy", 16, "step of the input row", signed=True),
-                    Field("dx", 16, "step of the input column", signed=True),
+                    Field("act", CHIP_BITS, "activation stride, bytes", signed=True),
+                    Field("wgt", CHIP_BITS, "weight stride, bytes (fold loops)", signed=True),
+                    Field("acc", VECTOR_BITS, "accumulator stride, vectors", signed=True),
+                    Field("dy", POSITION_BITS, "step of the input row", signed=True),
+                    Field("dx", POSITION_BITS, "step of the input column", signed=True),
                 ),
                 "loop 0 is the outermost",
             ),
         ),
+        points=(Point.DONE, Point.READ),
     ),
     Format(
         Opcode.VECTOR,
@@ -391,7 +281,7 @@ TABLE: tuple[Format, ...] = (
             *_SYNC,
             Field("a_space", 2, "SPAD or ACC", kind=Space, high=1),
             Field("a_type", 3, "element type of A (ACC: I32)", kind=DType),
-            Field("a_base", 24, "byte address, or accumulator vector"),
+            Field("a_base", CHIP_BITS, "byte address, or accumulator vector"),
             Field("a_one", 1, "A is one element (ACC: lane 0), repeated in all lanes"),
             Field("a_zp", 18, "subtracted from A", signed=True),
             Field("bias", 1, "add the parameter entry's bias"),
@@ -404,7 +294,7 @@ TABLE: tuple[Format, ...] = (
             Field("a_shl", 5, "then shift A left"),
             Field("alu", 5, "v = alu(A, B)", kind=Alu),
             Field("b_type", 3, "element type of B", kind=DType),
-            Field("b_base", 24, "byte address of B in the scratchpad"),
+            Field("b_base", CHIP_BITS, "byte address of B in the scratchpad"),
             Field("b_one", 1, "B is one element, repeated in all lanes"),
             Field("b_none", 1, "B is not read: it is 0, before b_zp is subtracted"),
             Field("b_zp", 18, "subtracted from B", signed=True),
@@ -424,13 +314,17 @@ TABLE: tuple[Format, ...] = (
             Field("table", 2, "look the clamped int8 or int16 up in TABLE", kind=Table),
             Field("o_space", 2, "SPAD or ACC", kind=Space, high=1),
             Field("o_type", 3, "element type of the result (ACC: I32)", kind=DType),
-            Field("o_base", 24, "byte address, or accumulator vector"),
-            Field("param_base", 16, "first parameter entry"),
-            Field("y0", 16, "row of the first A vector in the input", signed=True),
-            Field("x0", 16, "column of the first A vector in the input", signed=True),
-            Field("height", 16, "rows of the input; outside vectors are void", low=1),
-            Field("width", 16, "columns of the input", low=1),
-            Field("lane_loop", 3, "loop whose last iteration uses `lanes_last`; 7: none"),
+            Field("o_base", CHIP_BITS, "byte address, or accumulator vector"),
+            Field("param_base", VECTOR_BITS, "first parameter entry"),
+            Field("y0", POSITION_BITS, "row of the first A vector in the input", signed=True),
+            Field("x0", POSITION_BITS, "column of the first A vector in the input", signed=True),
+            Field("height", POSITION_BITS, "rows of the input; outside vectors are void", low=1),
+            Field("width", POSITION_BITS, "columns of the input", low=1),
+            Field(
+                "lane_loop",
+                LOOP_BITS,
+                f"loop whose last iteration uses `lanes_last`; {NO_LOOP}: none",
+            ),
             Field("lanes", 8, "lanes in use", low=1),
             Field("lanes_last", 8, "lanes in use in the last block", low=1),
             Group(
@@ -438,33 +332,60 @@ TABLE: tuple[Format, ...] = (
                 LOOPS,
                 (
                     *_COUNTS,
-                    Field("a", 24, "stride of A: bytes, or vectors", signed=True),
-                    Field("b", 24, "stride of B, bytes", signed=True),
-                    Field("o", 24, "stride of the result: bytes, or vectors", signed=True),
-                    Field("param", 16, "stride of the parameter entry", signed=True),
-                    Field("dy", 16, "step of the input row", signed=True),
-                    Field("dx", 16, "step of the input column", signed=True),
+                    Field("a", CHIP_BITS, "stride of A: bytes, or vectors", signed=True),
+                    Field("b", CHIP_BITS, "stride of B, bytes", signed=True),
+                    Field("o", CHIP_BITS, "stride of the result: bytes, or vectors", signed=True),
+                    Field("param", VECTOR_BITS, "stride of the parameter entry", signed=True),
+                    Field("dy", POSITION_BITS, "step of the input row", signed=True),
+                    Field("dx", POSITION_BITS, "step of the input column", signed=True),
                 ),
                 "loop 0 is the outermost",
             ),
         ),
+        points=(Point.DONE, Point.READ),
     ),
 )
 
-FORMATS: dict[Opcode, Format] = {f.opcode: f for f in TABLE}
+FORMATS: dict[Opcode, Format] = exhaustive(
+    "spec.isa_table.TABLE", Opcode, {f.opcode: f for f in TABLE}
+)
 
 
-def _describe() -> str:
-    lines = []
-    for fmt in TABLE:
+def _describe_kind(kind: type[enum.IntEnum]) -> str:
+    """Every member with its value and what it carries."""
+    members = [f"{m.name}={m:d}" for m in kind]
+    if issubclass(kind, Alu):
+        members = [f"{m.name}={m:d}/{m.operands}" for m in kind]
+    elif issubclass(kind, DType):
+        members = [f"{m.name}={m:d}/{m.bytes}{m.signed:d}" for m in kind]
+    return f"{kind.__name__}({' '.join(members)})"
+
+
+def _describe(table: tuple[Format, ...]) -> Iterator[str]:
+    """Everything that the meaning of a program depends on, a line for each field."""
+    yield f"granule {GRANULE_BITS} regions {REGIONS} no loop {NO_LOOP}"
+    kinds: set[type[enum.IntEnum]] = set()
+    for fmt in table:
+        points = " ".join(f"{p.name}={p:d}" for p in fmt.points)
+        yield f"{fmt.opcode.name}={fmt.opcode:d} {fmt.engine.name}={fmt.engine:d} ({points})"
         for item in fmt.items:
-            fields = item.fields if isinstance(item, Group) else (item,)
-            count = item.count if isinstance(item, Group) else 1
-            lines += [
-                f"{fmt.opcode:d} {item.name}*{count}.{f.name}:{f.bits}{f.signed:d}" for f in fields
-            ]
-    return "\n".join(lines)
+            for field in item.fields if isinstance(item, Group) else (item,):
+                count = item.count if isinstance(item, Group) else 1
+                kinds |= {field.kind} if field.kind else set()
+                yield (
+                    f"{item.name}*{count}.{field.name}:{field.bits}{'s' if field.signed else 'u'} "
+                    f"{field.minimum}..{field.maximum}{' reserved' if field.reserved else ''} "
+                    f"{field.kind.__name__ if field.kind else '-'}"
+                )
+    yield from sorted(map(_describe_kind, kinds))
 
 
-ISA_DIGEST = int.from_bytes(hashlib.sha256(_describe().encode()).digest()[:8], "little")
-"""Digest of opcodes, field names, order and widths."""
+def table_digest(table: tuple[Format, ...]) -> int:
+    """64-bit digest of an instruction table; the prose in it does not count."""
+    text = "\n".join(_describe(table))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+ISA_DIGEST = table_digest(TABLE)
+"""Digest of opcodes and their engines, of the fields (names, order, widths, bounds, reserved ones),
+and of the members of every enumeration. Programs and hardware with different digests do not mix."""

@@ -1,15 +1,30 @@
-"""Rules of legality of one instruction on one configuration, each with its own message.
+"""Rules of legality of one instruction on one configuration, each written once.
 
-Widths, minima, maxima and reserved fields are checked when an `Instruction` is made; here is
-what depends on the configuration or on several fields. Addresses are checked at access.
+Widths, minima, maxima and reserved fields follow from the instruction table (`Field.broken`); here
+is what depends on the configuration or on several fields. Addresses are checked at access.
+
+A rule is a condition under which an instruction is illegal, and a message. Conditions are made of
+comparisons, arithmetic, `&` and `|` only, so that the fields may be integers or Amaranth values:
+`problems` checks a decoded instruction, `hw_gen.blocks.decode_rules` turns the same conditions into
+the decoder's logic. `and`, `or`, `not` and `if` must therefore not depend on a field; `~` of a
+Python bool is no logical not, `absent` is. What follows from a part of the condition that is
+already False is skipped for integers (`never`), which saves the golden model most of the work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from spec.config import NpuConfig
+from spec.exhaustive import exhaustive
 from spec.isa import (
+    FORMATS,
     LOOPS,
+    NO_LOOP,
+    OPERAND_HIGH,
+    OPERAND_LOW,
+    SYNC_SLOTS,
     DType,
+    Format,
     Instruction,
     IsaError,
     Opcode,
@@ -19,189 +34,334 @@ from spec.isa import (
     Space,
     Table,
 )
-from spec.numerics import SHIFT_MAX, SHIFT_MIN
+from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN
+
+Fields = Any
+"""Fields by name, groups as sequences of such: integers of an `Instruction`, or hardware values."""
+Number = Any
+"""An integer, or a hardware value."""
+Truth = Any
+"""A bool, or a hardware value of one bit."""
+
+Rule = tuple[Truth, Callable[[], str]]
+"""When an instruction is illegal; and what is wrong then (field, value, rule), for integers."""
 
 
-class LegalityError(IsaError):
-    """A field that no configuration, or not this one, can execute."""
+_LAST_SEMAPHORE = FORMATS[Opcode.LOAD].field("wait.sem").maximum
+_OPERANDS = (RANGES[DType.I8], RANGES[DType.U8])
+"""By the flag `act_unsigned` or `wgt_unsigned`."""
+_INT16 = RANGES[DType.I16]
 
 
-_UNUSED_LOOP = 7
+class IllegalInstructionError(IsaError):
+    """An instruction that no configuration, or not this one, can execute."""
 
 
 def check_instruction(instruction: Instruction, config: NpuConfig) -> None:
-    """Raise `LegalityError` with the first rule that `instruction` breaks on `config`."""
+    """Raise `IllegalInstructionError` with the first rule that `instruction` breaks on `config`."""
     for problem in problems(instruction, config):
-        raise LegalityError(f"{instruction.opcode.name}.{problem}")
+        raise IllegalInstructionError(f"{instruction.opcode.name}.{problem}")
 
 
 def problems(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
     """Every broken rule: field, value, rule."""
-    if instruction.opcode in (Opcode.BEGIN, Opcode.END):
-        return
-    yield from _sync(instruction, config)
-    first = instruction["loop"][0]
-    if first["last"] != first["count"]:
-        yield f"loop[0].last: value {first['last']} must equal its count {first['count']}"
-    if instruction.opcode is Opcode.LOAD:
-        yield from _load(instruction, config)
-    elif instruction.opcode is Opcode.MATRIX:
-        yield from _matrix(instruction, config)
-    elif instruction.opcode is Opcode.DEPTHWISE:
-        yield from _depthwise(instruction, config)
-    elif instruction.opcode is Opcode.VECTOR:
-        yield from _vector(instruction, config)
+    for broken, message in rules(instruction.opcode, instruction.values, config):
+        if broken:
+            yield message()
 
 
-def _sync(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
-    op = instruction.opcode
-    deepest = len(instruction["loop"])
-    for kind, slots in (("wait", instruction["wait"]), ("post", instruction["post"])):
-        for i, slot in enumerate(slots):
-            if not slot["amount"]:
-                continue
-            where, point = f"{kind}[{i}]", Point(slot["point"])
-            if slot["sem"] >= config.semaphores:
-                yield (
-                    f"{where}.sem: value {slot['sem']}: this configuration has semaphores "
-                    f"0…{config.semaphores - 1}"
-                )
-            if slot["level"] > deepest:
-                yield f"{where}.level: value {slot['level']} exceeds the {deepest} loops"
-            if op is Opcode.LOAD and point is not Point.DONE:
-                yield f"{where}.point: {point.name}: LOAD has only DONE"
-            if point is Point.WEIGHTS:
-                if op is not Opcode.MATRIX:
-                    yield f"{where}.point: WEIGHTS: only MATRIX reads weights"
-                elif slot["level"] > instruction["fold_loops"]:
-                    yield (
-                        f"{where}.level: value {slot['level']}: a WEIGHTS slot's level is at most "
-                        f"fold_loops={instruction['fold_loops']}"
-                    )
-
-
-def _load(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
-    space = Space(instruction["space"])
-    if space is Space.ACC:
-        yield "space: ACC: LOAD writes SPAD, PARAM or TABLE; use VECTOR to write the accumulator"
-    if instruction["indexed"] and (space is not Space.SPAD or instruction["fill"]):
+def rules(opcode: Opcode, v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    """Every rule for an instruction with the fields `v`."""
+    fmt = FORMATS[opcode]
+    if fmt.loops:
+        yield from _sync(fmt, v, config)
+        first = v["loop"][0]
         yield (
-            f"indexed: value 1: space is {space.name} and fill {instruction['fill']}; only a copy "
-            "to SPAD takes indices"
+            first["last"] != first["count"],
+            lambda: f"loop[0].last: value {first['last']} must equal its count {first['count']}",
         )
-    if space in (Space.PARAM, Space.TABLE) and not instruction["fill"]:
-        bus = config.bus_bytes
-        for name, mem, chip in (
-            ("mem_base", instruction["mem_base"], instruction["chip_base"]),
-            *(
-                (f"loop[{i}].mem", loop["mem"], loop["chip"])
-                for i, loop in enumerate(instruction["loop"])
-                if max(loop["count"], loop["last"]) > 1
+    yield from _RULES[opcode](v, config)
+
+
+# Conditions on integers and hardware values ------------------------------------------------------
+
+
+def absent(value: Number) -> Truth:
+    """`value` is zero: the logical not of a flag or a condition."""
+    return value == 0
+
+
+def among(value: Number, *members: int) -> Truth:
+    """`value` is one of `members`."""
+    out: Truth = False
+    for member in members:
+        out = out | (value == member)
+    return out
+
+
+def outside(value: Number, low: int, high: int) -> Truth:
+    """`value` is not in low…high."""
+    return (value < low) | (value > high)
+
+
+def never(condition: Truth) -> bool:
+    """`condition` is known to be False; of hardware nothing is known."""
+    return condition is False
+
+
+def _bit(value: Number, i: int) -> Truth:
+    return (value >> i & 1) != 0
+
+
+def _repeats(loop: Fields) -> Truth:
+    """The loop has more than one iteration, at least sometimes."""
+    return (loop["count"] > 1) | (loop["last"] > 1)
+
+
+# Rules of several opcodes ------------------------------------------------------------------------
+
+
+def _sync(fmt: Format, v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    for kind in ("wait", "post"):
+        slots = v[kind]
+        for i in range(SYNC_SLOTS):
+            slot = slots[i]
+            used = slot["amount"] != 0
+            if not never(used):
+                for broken, message in _slot(fmt, slot, v, config, f"{kind}[{i}]"):
+                    yield used & broken, message
+
+
+def _slot(fmt: Format, slot: Fields, v: Fields, config: NpuConfig, where: str) -> Iterator[Rule]:
+    if config.semaphores <= _LAST_SEMAPHORE:
+        yield (
+            slot["sem"] >= config.semaphores,
+            lambda: (
+                f"{where}.sem: value {slot['sem']}: this configuration has semaphores "
+                f"0…{config.semaphores - 1}"
             ),
-        ):
-            if (mem - chip) % bus:
-                yield (
-                    f"{name}: value {mem}: {space.name} runs need the same alignment on chip "
-                    f"({chip}) modulo bus_bytes={bus}"
-                )
-
-
-def _at_most(
-    instruction: Instruction, names: tuple[str, ...], limit: int, what: str
-) -> Iterator[str]:
-    for name in names:
-        if instruction[name] > limit:
-            yield f"{name}: value {instruction[name]} exceeds the configuration's {what}={limit}"
-
-
-def _matrix(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
-    yield from _at_most(instruction, ("rows", "rows_last"), config.rows, "rows")
-    yield from _at_most(instruction, ("cols", "cols_last"), config.cols, "cols")
-    for name in ("row_loop", "col_loop"):
-        yield from _fold_loop(instruction, name)
-    if instruction["transposed"] and not config.transposed_weights:
-        yield "transposed: value 1: this configuration has no transposed weights"
-    yield from _operands(instruction)
-
-
-def _fold_loop(instruction: Instruction, name: str) -> Iterator[str]:
-    folds = instruction["fold_loops"]
-    if instruction[name] != _UNUSED_LOOP and instruction[name] >= folds:
+        )
+    yield (
+        slot["level"] > fmt.loops,
+        lambda: f"{where}.level: value {slot['level']} exceeds the {fmt.loops} loops",
+    )
+    yield (
+        absent(among(slot["point"], *fmt.points)),
+        lambda: (
+            f"{where}.point: {Point(slot['point']).name}: {fmt.opcode.name} has only "
+            f"{' and '.join(point.name for point in fmt.points)}"
+        ),
+    )
+    if Point.WEIGHTS in fmt.points:
         yield (
-            f"{name}: value {instruction[name]} must be a fold loop (below fold_loops={folds}) "
-            f"or {_UNUSED_LOOP} for none"
+            (slot["point"] == Point.WEIGHTS) & (slot["level"] > v["fold_loops"]),
+            lambda: (
+                f"{where}.level: value {slot['level']}: a WEIGHTS slot's level is at most "
+                f"fold_loops={v['fold_loops']}"
+            ),
         )
 
 
-def _operands(instruction: Instruction) -> Iterator[str]:
-    for stream in ("act", "wgt"):
-        low, high = (0, 255) if instruction[f"{stream}_unsigned"] else (-128, 127)
-        zp = instruction[f"{stream}_zp"]
-        if low - zp < -256 or high - zp > 255:
-            yield (
-                f"{stream}_zp: value {zp}: operands {low}…{high} minus the zero point must lie in "
-                "-256…255"
-            )
+def _at_most(v: Fields, name: str, limit: int, what: str) -> Rule:
+    return (
+        v[name] > limit,
+        lambda: f"{name}: value {v[name]} exceeds the configuration's {what}={limit}",
+    )
 
 
-def _depthwise(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
-    if not config.depthwise:
-        yield "opcode: DEPTHWISE: this configuration has no depthwise engine"
+def _fold_loop(v: Fields, name: str) -> Rule:
+    return (
+        (v[name] != NO_LOOP) & (v[name] >= v["fold_loops"]),
+        lambda: (
+            f"{name}: value {v[name]} must be a fold loop (below fold_loops={v['fold_loops']}) "
+            f"or {NO_LOOP} for none"
+        ),
+    )
+
+
+def _operand(v: Fields, stream: str) -> Rule:
+    zp, is_unsigned = v[f"{stream}_zp"], v[f"{stream}_unsigned"]
+    too_far: Truth = False
+    for flag, (low, high) in enumerate(_OPERANDS):
+        beyond = (low - zp < OPERAND_LOW) | (high - zp > OPERAND_HIGH)
+        too_far = too_far | ((is_unsigned == flag) & beyond)
+
+    def message() -> str:
+        low, high = _OPERANDS[is_unsigned]
+        return (
+            f"{stream}_zp: value {zp}: operands {low}…{high} minus the zero point must lie in "
+            f"{OPERAND_LOW}…{OPERAND_HIGH}"
+        )
+
+    return too_far, message
+
+
+# Rules of one opcode -----------------------------------------------------------------------------
+
+
+def _none(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    yield from ()
+
+
+def _load(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    yield (
+        v["space"] == Space.ACC,
+        lambda: "space: ACC: LOAD writes SPAD, PARAM or TABLE; use VECTOR to write the accumulator",
+    )
+    yield (
+        (v["indexed"] != 0) & ((v["space"] != Space.SPAD) | (v["fill"] != 0)),
+        lambda: (
+            f"indexed: value 1: space is {Space(v['space']).name} and fill {v['fill']}; only a "
+            "copy to SPAD takes indices"
+        ),
+    )
+    aligned = among(v["space"], Space.PARAM, Space.TABLE) & absent(v["fill"])
+    if never(aligned):
         return
-    yield from _at_most(instruction, ("lanes", "lanes_last"), config.cols, "cols")
-    yield from _at_most(instruction, ("kernel_cols",), config.taps, "taps")
-    if instruction["stride"] > instruction["kernel_cols"]:
+    broken, message = _skew(v, config, "mem_base", v["mem_base"], v["chip_base"])
+    yield aligned & broken, message
+    for i in range(FORMATS[Opcode.LOAD].loops):
+        loop = v["loop"][i]
+        broken, message = _skew(v, config, f"loop[{i}].mem", loop["mem"], loop["chip"])
+        yield aligned & _repeats(loop) & broken, message
+
+
+def _skew(v: Fields, config: NpuConfig, name: str, mem: Number, chip: Number) -> Rule:
+    bus = config.bus_bytes
+    return (
+        ((mem ^ chip) & (bus - 1)) != 0,
+        lambda: (
+            f"{name}: value {mem}: {Space(v['space']).name} runs need the same alignment on chip "
+            f"({chip}) modulo bus_bytes={bus}"
+        ),
+    )
+
+
+def _matrix(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    for what, limit in (("rows", config.rows), ("cols", config.cols)):
+        yield _at_most(v, what, limit, what)
+        yield _at_most(v, f"{what}_last", limit, what)
+    yield _fold_loop(v, "row_loop")
+    yield _fold_loop(v, "col_loop")
+    if not config.transposed_weights:
         yield (
-            f"stride: value {instruction['stride']} exceeds "
-            f"kernel_cols={instruction['kernel_cols']}"
+            v["transposed"] != 0,
+            lambda: "transposed: value 1: this configuration has no transposed weights",
         )
-    yield from _fold_loop(instruction, "lane_loop")
-    yield from _operands(instruction)
+    yield _operand(v, "act")
+    yield _operand(v, "wgt")
 
 
-def _vector(instruction: Instruction, config: NpuConfig) -> Iterator[str]:
-    yield from _at_most(instruction, ("lanes", "lanes_last"), config.cols, "cols")
-    if instruction["lane_loop"] not in (*range(LOOPS), _UNUSED_LOOP):
-        yield f"lane_loop: value {instruction['lane_loop']} must be 0…{LOOPS - 1} or {_UNUSED_LOOP}"
-    for operand in ("a", "o"):
-        kind = DType(instruction[f"{operand}_type"])
-        if instruction[f"{operand}_space"] == Space.ACC and kind is not DType.I32:
-            yield f"{operand}_type: {kind.name}: must be I32 where {operand}_space is ACC"
+def _depthwise(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    if not config.depthwise:
+        yield True, lambda: "opcode: DEPTHWISE: this configuration has no depthwise engine"
+        return
+    yield _at_most(v, "lanes", config.cols, "cols")
+    yield _at_most(v, "lanes_last", config.cols, "cols")
+    yield _at_most(v, "kernel_cols", config.taps, "taps")
+    yield (
+        v["stride"] > v["kernel_cols"],
+        lambda: f"stride: value {v['stride']} exceeds kernel_cols={v['kernel_cols']}",
+    )
+    yield _fold_loop(v, "lane_loop")
+    yield _operand(v, "act")
+    yield _operand(v, "wgt")
+
+
+def _vector(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    yield _at_most(v, "lanes", config.cols, "cols")
+    yield _at_most(v, "lanes_last", config.cols, "cols")
+    yield (
+        (v["lane_loop"] >= LOOPS) & (v["lane_loop"] != NO_LOOP),
+        lambda: f"lane_loop: value {v['lane_loop']} must be 0…{LOOPS - 1} or {NO_LOOP}",
+    )
+    yield _accumulator_type(v, "a")
+    yield _accumulator_type(v, "o")
     for operand in ("a", "b", "o"):
-        scaled = instruction[f"{operand}_scale"] == Scale.TENSOR
-        if scaled and not SHIFT_MIN <= instruction[f"{operand}_shift"] <= SHIFT_MAX:
-            yield (
-                f"{operand}_shift: value {instruction[f'{operand}_shift']}: a RESCALE's shift lies "
-                "in 2…62"
-            )
-    if instruction["a_clamp"] and instruction["a_min"] > instruction["a_max"]:
-        yield f"a_min: value {instruction['a_min']} exceeds a_max={instruction['a_max']}"
-    if instruction["o_min"] > instruction["o_max"]:
-        yield f"o_min: value {instruction['o_min']} exceeds o_max={instruction['o_max']}"
-    if instruction["table"] == Table.I16:
-        for name in ("o_min", "o_max"):
-            if not -(1 << 15) <= instruction[name] < 1 << 15:
-                yield (
-                    f"{name}: value {instruction[name]}: with table=I16 it must lie in -32768…32767"
-                )
-    if instruction["reduce"] != Reduce.NONE:
-        yield from _reduction(instruction)
-    elif instruction["reduce_lanes"]:
-        yield "reduce_lanes: value 1: needs a reduction (reduce is NONE)"
+        yield _tensor_shift(v, operand)
+    yield (
+        (v["a_clamp"] != 0) & (v["a_min"] > v["a_max"]),
+        lambda: f"a_min: value {v['a_min']} exceeds a_max={v['a_max']}",
+    )
+    yield (
+        v["o_min"] > v["o_max"],
+        lambda: f"o_min: value {v['o_min']} exceeds o_max={v['o_max']}",
+    )
+    yield _table_bound(v, "o_min")
+    yield _table_bound(v, "o_max")
+    yield from _reduction(v)
 
 
-def _reduction(instruction: Instruction) -> Iterator[str]:
-    mask = instruction["reduce_loops"]
-    first = (mask & -mask).bit_length() - 1
-    lane_loop = instruction["lane_loop"]
-    if mask >> lane_loop & 1 and not instruction["reduce_lanes"]:
-        yield (
-            f"lane_loop: value {lane_loop}: must not be a reduction loop (reduce_loops={mask:#08b})"
-            " unless reduce_lanes is set"
-        )
-    for i, loop in enumerate(instruction["loop"]):
-        if mask and i > first and not mask >> i & 1 and max(loop["count"], loop["last"]) > 1:
-            yield (
-                f"reduce_loops: value {mask:#08b}: loop {i} runs inside reduction loop {first} and "
-                "must be one too"
-            )
+def _accumulator_type(v: Fields, operand: str) -> Rule:
+    return (
+        (v[f"{operand}_space"] == Space.ACC) & (v[f"{operand}_type"] != DType.I32),
+        lambda: (
+            f"{operand}_type: {DType(v[f'{operand}_type']).name}: must be I32 where "
+            f"{operand}_space is ACC"
+        ),
+    )
+
+
+def _tensor_shift(v: Fields, operand: str) -> Rule:
+    shift = v[f"{operand}_shift"]
+    return (
+        (v[f"{operand}_scale"] == Scale.TENSOR) & outside(shift, SHIFT_MIN, SHIFT_MAX),
+        lambda: (
+            f"{operand}_shift: value {shift}: a RESCALE's shift lies in {SHIFT_MIN}…{SHIFT_MAX}"
+        ),
+    )
+
+
+def _table_bound(v: Fields, name: str) -> Rule:
+    return (
+        (v["table"] == Table.I16) & outside(v[name], *_INT16),
+        lambda: f"{name}: value {v[name]}: with table=I16 it must lie in {_INT16[0]}…{_INT16[1]}",
+    )
+
+
+def _reduction(v: Fields) -> Iterator[Rule]:
+    reduces = v["reduce"] != Reduce.NONE
+    yield (
+        absent(reduces) & (v["reduce_lanes"] != 0),
+        lambda: "reduce_lanes: value 1: needs a reduction (reduce is NONE)",
+    )
+    if never(reduces):
+        return
+    mask, lane_loop = v["reduce_loops"], v["lane_loop"]
+    over_lanes: Truth = False
+    for i in range(LOOPS):
+        over_lanes = over_lanes | (_bit(mask, i) & (lane_loop == i))
+    yield (
+        reduces & over_lanes & absent(v["reduce_lanes"]),
+        lambda: (
+            f"lane_loop: value {lane_loop}: must not be a reduction loop "
+            f"(reduce_loops={mask:#08b}) unless reduce_lanes is set"
+        ),
+    )
+    inside: Truth = False
+    for i in range(LOOPS):
+        broken = inside & absent(_bit(mask, i)) & _repeats(v["loop"][i])
+        yield reduces & broken, _inner_loop(mask, i)
+        inside = inside | _bit(mask, i)
+
+
+def _inner_loop(mask: int, i: int) -> Callable[[], str]:
+    return lambda: (
+        f"reduce_loops: value {mask:#08b}: loop {i} runs inside reduction loop "
+        f"{(mask & -mask).bit_length() - 1} and must be one too"
+    )
+
+
+_RULES: Mapping[Opcode, Callable[[Fields, NpuConfig], Iterator[Rule]]] = exhaustive(
+    "spec.legality",
+    Opcode,
+    {
+        Opcode.BEGIN: _none,
+        Opcode.END: _none,
+        Opcode.LOAD: _load,
+        Opcode.STORE: _none,
+        Opcode.MATRIX: _matrix,
+        Opcode.DEPTHWISE: _depthwise,
+        Opcode.VECTOR: _vector,
+    },
+)

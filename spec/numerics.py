@@ -9,25 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.exhaustive import exhaustive
 from spec.isa import DType
 
 Int = NDArray[np.int64]
 AnyInt = NDArray[np.signedinteger[Any]]
 
-RANGES: dict[DType, tuple[int, int]] = {
-    DType.I8: (-128, 127),
-    DType.U8: (0, 255),
-    DType.I16: (-32768, 32767),
-    DType.U16: (0, 65535),
-    DType.I32: (-(1 << 31), (1 << 31) - 1),
-}
-NUMPY: dict[DType, type[np.generic]] = {
-    DType.I8: np.int8,
-    DType.U8: np.uint8,
-    DType.I16: np.int16,
-    DType.U16: np.uint16,
-    DType.I32: np.int32,
-}
+RANGES: dict[DType, tuple[int, int]] = {kind: (kind.low, kind.high) for kind in DType}
+NUMPY: dict[DType, type[np.generic]] = exhaustive(
+    "spec.numerics.NUMPY",
+    DType,
+    {
+        DType.I8: np.int8,
+        DType.U8: np.uint8,
+        DType.I16: np.int16,
+        DType.U16: np.uint16,
+        DType.I32: np.int32,
+    },
+)
 SHIFT_MIN, SHIFT_MAX = 2, 62
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from spec import ConfigError, Instruction, IsaError, NpuConfig, Opcode, preset
 from spec.isa import DType, Point, Reduce, Scale, Space, Sync, Table
-from spec.legality import LegalityError, check_instruction
+from spec.legality import IllegalInstructionError, check_instruction
 
 TINY = preset("tiny")
 LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR
@@ -42,7 +42,7 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
         VECTOR,
         {"wait": [Sync(sem=0, point=Point.WEIGHTS)]},
         {"wait": [Sync(sem=0, point=Point.READ)]},
-        "VECTOR.wait[0].point: WEIGHTS: only MATRIX reads weights",
+        "VECTOR.wait[0].point: WEIGHTS: VECTOR has only DONE and READ",
     ),
     (
         MATRIX,
@@ -259,7 +259,7 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
 def test_the_rule_refuses_the_bad_and_takes_the_good(
     opcode: Opcode, bad: dict[str, Any], good: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(LegalityError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(IllegalInstructionError, match=f"^{re.escape(message)}$"):
         check_instruction(Instruction(opcode, bad), TINY)
     check_instruction(Instruction(opcode, good), TINY)
 
@@ -274,7 +274,7 @@ def test_a_configuration_can_be_without_transposed_weights() -> None:
     check_instruction(Instruction(MATRIX, {"transposed": 1}), NpuConfig())
     check_instruction(Instruction(MATRIX, {"transposed": 0}), without)
     message = "MATRIX.transposed: value 1: this configuration has no transposed weights"
-    with pytest.raises(LegalityError, match=f"^{message}$"):
+    with pytest.raises(IllegalInstructionError, match=f"^{message}$"):
         check_instruction(Instruction(MATRIX, {"transposed": 1}), without)
 
 

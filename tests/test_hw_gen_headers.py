@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hw_gen.__main__ import main
+from hw_gen.generate import generate
 from hw_gen.headers import c_header, sv_package
 from spec.config import NpuConfig, preset
 from spec.isa import FORMATS, ISA_DIGEST, Alu, DType, Engine, Group, Opcode
@@ -112,6 +113,15 @@ def test_names_are_unique_and_text_depends_on_the_digest_only(make):
     renamed = NpuConfig(**{**config.to_dict(), "name": "another"})
     assert make(renamed) == text
     assert make(preset("tiny")) != text
+
+
+def test_every_file_for_the_integrator_names_its_license_in_the_first_lines(tmp_path):
+    root = Path(__file__).resolve().parent.parent / "rtl"
+    paths = [p for p in root.iterdir() if p.suffix in (".sv", ".cpp", ".h", ".vlt")]
+    assert len(paths) > 10
+    paths += generate(preset("tiny"), tmp_path)
+    for path in paths:
+        assert "SPDX-License-Identifier: Apache-2.0" in "".join(path.open().readlines()[:2]), path
 
 
 def run_generator(*arguments, **variables):

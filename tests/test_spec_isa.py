@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from spec.isa import (
     FORMATS,
     GRANULE_BYTES,
-    ISA_DIGEST,
     TABLE,
     Field,
     Group,
@@ -242,8 +241,3 @@ def test_disassembly_shows_what_differs_from_the_defaults():
         "L0[4 mem+256] L1[3/2 mem-16 chip+16]"
     )
     assert str(Instruction(Opcode.END)) == "end"
-
-
-def test_isa_digest_is_stable_within_a_version():
-    # Any change to opcodes, names, order or widths makes stored images unusable.
-    assert f"{ISA_DIGEST:016x}" == "e0bf6d47ff19375e"
