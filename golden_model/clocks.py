@@ -12,6 +12,7 @@ import enum
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.exhaustive import exhaustive
 from spec.isa import Engine, Point
 
 Clock = NDArray[np.int64]
@@ -35,32 +36,44 @@ class Timeline(enum.IntEnum):
         return "matrix" if self is Timeline.WEIGHTS else self.name.split("_")[0].lower()
 
 
-ISSUE = {
-    Engine.LOAD: Timeline.LOAD_ISSUE,
-    Engine.STORE: Timeline.STORE_ISSUE,
-    Engine.MATRIX: Timeline.MATRIX_ISSUE,
-    Engine.VECTOR: Timeline.VECTOR_ISSUE,
-    Engine.DEPTHWISE: Timeline.DEPTHWISE_ISSUE,
-}
-DONE = {
-    Engine.LOAD: Timeline.LOAD_DONE,
-    Engine.STORE: Timeline.STORE_DONE,
-    Engine.MATRIX: Timeline.MATRIX_DONE,
-    Engine.VECTOR: Timeline.VECTOR_DONE,
-    Engine.DEPTHWISE: Timeline.DEPTHWISE_DONE,
-}
+_HERE = "golden_model.clocks"
+ISSUE = exhaustive(
+    _HERE,
+    Engine,
+    {
+        Engine.LOAD: Timeline.LOAD_ISSUE,
+        Engine.STORE: Timeline.STORE_ISSUE,
+        Engine.MATRIX: Timeline.MATRIX_ISSUE,
+        Engine.VECTOR: Timeline.VECTOR_ISSUE,
+        Engine.DEPTHWISE: Timeline.DEPTHWISE_ISSUE,
+    },
+    without=[Engine.FETCH],
+)
+DONE = exhaustive(
+    _HERE,
+    Engine,
+    {
+        Engine.LOAD: Timeline.LOAD_DONE,
+        Engine.STORE: Timeline.STORE_DONE,
+        Engine.MATRIX: Timeline.MATRIX_DONE,
+        Engine.VECTOR: Timeline.VECTOR_DONE,
+        Engine.DEPTHWISE: Timeline.DEPTHWISE_DONE,
+    },
+    without=[Engine.FETCH],
+)
+_WEIGHTS = {Engine.MATRIX: Timeline.WEIGHTS}
+WAITER = exhaustive(_HERE, Point, {Point.DONE: ISSUE, Point.READ: ISSUE, Point.WEIGHTS: _WEIGHTS})
+POSTER = exhaustive(_HERE, Point, {Point.DONE: DONE, Point.READ: ISSUE, Point.WEIGHTS: _WEIGHTS})
 
 
 def waiter(engine: Engine, point: Point) -> Timeline:
     """The timeline that a wait slot holds back."""
-    return Timeline.WEIGHTS if point is Point.WEIGHTS else ISSUE[engine]
+    return WAITER[point][engine]
 
 
 def poster(engine: Engine, point: Point) -> Timeline:
     """The timeline whose accesses so far a post slot publishes."""
-    if point is Point.WEIGHTS:
-        return Timeline.WEIGHTS
-    return DONE[engine] if point is Point.DONE else ISSUE[engine]
+    return POSTER[point][engine]
 
 
 class Clocks:

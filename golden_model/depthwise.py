@@ -9,10 +9,11 @@ from golden_model import depthwise_boxes
 from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.errors import UndefinedError
-from golden_model.loops import Bools, Ints, signed16
+from golden_model.loops import Bools, Ints, wrapped_position
 from golden_model.operands import Shape, shape_of
 from golden_model.program import Plan
-from golden_model.values import ACC_MASK, BLOCK, CHIP_MASK, Floats, activations, operands
+from golden_model.values import BLOCK, Floats, activations, operands
+from golden_model.widths import CHIP_MASK, VECTOR_MASK
 
 _ISSUE, _DONE = Timeline.DEPTHWISE_ISSUE, Timeline.DEPTHWISE_DONE
 
@@ -48,7 +49,7 @@ def _check_row(plan: Plan) -> None:
     """The outputs of a step go to different accumulator vectors."""
     outputs, pitch = plan.v["outputs"], plan.v["acc_col"]
     if "row" not in plan.cache:
-        plan.cache["row"] = np.unique(np.arange(outputs) * pitch & ACC_MASK).size == outputs
+        plan.cache["row"] = np.unique(np.arange(outputs) * pitch & VECTOR_MASK).size == outputs
     if not plan.cache["row"]:
         raise UndefinedError(
             f"depthwise at instruction {plan.index}: acc_col {pitch} takes several of the "
@@ -119,8 +120,8 @@ class Rows:
         v, kernel, columns = self.plan.v, self.kernel, self.columns
         window = kernel[:, None] * v["act_row"] + columns * v["act_col"]
         address = (self.offset("act_base", "act")[part, None, None] + window) & CHIP_MASK
-        y = signed16(self.offset("y0", "dy")[part, None] + kernel * v["row_step"])
-        x = signed16(self.offset("x0", "dx")[part, None] + columns * v["col_step"])
+        y = wrapped_position(self.offset("y0", "dy")[part, None] + kernel * v["row_step"])
+        x = wrapped_position(self.offset("x0", "dx")[part, None] + columns * v["col_step"])
         good_y, good_x = (y >= 0) & (y < v["height"]), (x >= 0) & (x < v["width"])
         if good_y.all() and good_x.all():
             return address, None
@@ -157,7 +158,7 @@ class Rows:
         """[steps, outputs]: accumulator vectors."""
         v = self.plan.v
         within = np.arange(v["outputs"]) * v["acc_col"]
-        return (self.offset("acc_base", "acc")[:, None] + within) & ACC_MASK
+        return (self.offset("acc_base", "acc")[:, None] + within) & VECTOR_MASK
 
     def accumulate(self, target: Ints, sums: NDArray[np.int32]) -> None:
         """Add to, or replace, what the accumulator holds; later steps win."""

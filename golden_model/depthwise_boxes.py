@@ -10,11 +10,12 @@ from golden_model.access import Context
 from golden_model.boxes import Box, apart, boxes, strided, view
 from golden_model.clocks import Timeline
 from golden_model.lefts import LARGEST
-from golden_model.loops import signed24
+from golden_model.loops import signed_chip_address
 from golden_model.program import Plan
 from golden_model.regions import Region, region
 from golden_model.state import State
-from golden_model.values import ACC_MASK, Floats
+from golden_model.values import Floats
+from golden_model.widths import VECTOR_MASK
 from golden_model.windows import Windows
 
 
@@ -24,12 +25,12 @@ def execute(context: Context, plan: Plan, chunk: int) -> bool:
     if plan.level > v["fold_loops"]:
         return False  # the weights may have been read by an earlier chunk
     where = (
-        signed24(v["act_base"] + chunks.offset("act", chunk)),
+        signed_chip_address(v["act_base"] + chunks.offset("act", chunk)),
         v["y0"] + chunks.offset("dy", chunk),
         v["x0"] + chunks.offset("dx", chunk),
     )
-    wgt = signed24(v["wgt_base"] + chunks.offset("wgt", chunk))
-    acc = v["acc_base"] + chunks.offset("acc", chunk) & ACC_MASK
+    wgt = signed_chip_address(v["wgt_base"] + chunks.offset("wgt", chunk))
+    acc = v["acc_base"] + chunks.offset("acc", chunk) & VECTOR_MASK
     parts = _parts(state, plan, chunk)
     if not all(part.fits(state, where, wgt, acc) for part in parts):
         return False

@@ -13,10 +13,8 @@ from golden_model.loops import Ints
 from golden_model.program import Plan
 from golden_model.regions import Region, region
 from golden_model.state import Bytes, gather, mark, scatter
+from golden_model.widths import CHIP_MASK, MEMORY_MASK
 from spec.isa import Space
-
-_CHIP_MASK = (1 << 24) - 1
-_MEMORY_MASK = (1 << 40) - 1
 
 
 def load(context: Context, plan: Plan, chunk: int) -> None:
@@ -28,11 +26,11 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
         return
     state.lefts.clear()
     run, space = v["run"], Space(v["space"])
-    chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
+    chip = _addresses(plan, chunk, "chip_base", "chip", CHIP_MASK)
     indices: list[Span] = []
     if not v["fill"]:
         number = v["region"]
-        source = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
+        source = _addresses(plan, chunk, "mem_base", "mem", MEMORY_MASK)
         if v["indexed"]:
             source, indices = _indexed(context, plan, chunk, source, Timeline.LOAD_ISSUE)
         context.memory_read(number, source, run, plan.index)
@@ -54,9 +52,9 @@ def store(context: Context, plan: Plan, chunk: int) -> None:
         return
     v, state = plan.v, context.state
     run = v["run"]
-    chip = _addresses(plan, chunk, "chip_base", "chip", _CHIP_MASK)
+    chip = _addresses(plan, chunk, "chip_base", "chip", CHIP_MASK)
     context.read("spad", chip, run, Timeline.STORE_ISSUE, plan.index)
-    target = _addresses(plan, chunk, "mem_base", "mem", _MEMORY_MASK)
+    target = _addresses(plan, chunk, "mem_base", "mem", MEMORY_MASK)
     if v["indexed"]:
         target, _ = _indexed(context, plan, chunk, target, Timeline.STORE_ISSUE)
     context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
@@ -79,16 +77,16 @@ def _indexed(
     """Memory addresses with their indices added; the reads of indices that took."""
     if plan.level and plan.chunks.starts[chunk] > 1:
         # Amidst an iteration of loop 0: its index has been read, and may have changed since.
-        return (address + context.indices[timeline]) & _MEMORY_MASK, []
+        return (address + context.indices[timeline]) & MEMORY_MASK, []
     inner = plan.nest.steps(plan.chunks.outer_last[chunk])
     number = np.zeros(inner.size, np.int64)
     number += plan.chunks.steps.index[0, chunk] if plan.level else inner.index[0]
-    at = (plan.v["index_base"] + 4 * number) & _CHIP_MASK
+    at = (plan.v["index_base"] + 4 * number) & CHIP_MASK
     first = np.flatnonzero(np.diff(at, prepend=-1))
     context.read("spad", at[first], 4, timeline, plan.index)
     offset = gather(context.state.spad, at, 4).view("<i4")[:, 0].astype(np.int64)
     context.indices[timeline] = int(offset[-1])
-    return (address + offset) & _MEMORY_MASK, [Span("spad", first, at[first], 4)]
+    return (address + offset) & MEMORY_MASK, [Span("spad", first, at[first], 4)]
 
 
 def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from golden_model.forms import Form
 from golden_model.loops import Bools, Chunks, Ints, Nest, Steps
 from golden_model.program import Plan
-from golden_model.values import ACC_MASK
+from golden_model.widths import VECTOR_MASK
 from spec.isa import LOOPS
 
 
@@ -120,7 +120,7 @@ class Folds:
             return None
         acc, within = steps.offset("acc"), vectors.offset("acc")
         blocks = np.unique(acc)
-        every = (blocks[:, None] + within) & ACC_MASK
+        every = (blocks[:, None] + within) & VECTOR_MASK
         if np.unique(every).size != every.size:
             return None
         first = self.fold_first(steps) if init else np.zeros(steps.size, np.bool_)

@@ -7,18 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden_model.loops import Ints
-from spec.isa import Alu, Reduce, Table
+from spec.exhaustive import exhaustive
+from spec.isa import Alu, DType, Reduce, Table
 from spec.numerics import interpolate, leading_zeros, multiply
 
 Lanes = NDArray[np.int32]
 Fields = dict[str, Any]
 
-IDENTITY = {Reduce.SUM: 0, Reduce.MAX: -(1 << 31), Reduce.MIN: (1 << 31) - 1}
-COMBINE: dict[Reduce, np.ufunc] = {
-    Reduce.SUM: np.add,
-    Reduce.MAX: np.maximum,
-    Reduce.MIN: np.minimum,
-}
+_HERE = "golden_model.lanes"
+
+COMBINE: dict[Reduce, np.ufunc] = exhaustive(
+    _HERE,
+    Reduce,
+    {Reduce.SUM: np.add, Reduce.MAX: np.maximum, Reduce.MIN: np.minimum},
+    without=[Reduce.NONE],
+)
+IDENTITY = exhaustive(
+    _HERE,
+    Reduce,
+    {Reduce.SUM: 0, Reduce.MAX: DType.I32.low, Reduce.MIN: DType.I32.high},
+    without=[Reduce.NONE],
+)
+"""What a reduction begins with."""
 
 
 def _amount(b: Lanes) -> Lanes:
@@ -37,7 +47,16 @@ def _logical_right(a: Lanes, b: Lanes) -> Lanes:
     return (a.view(np.uint32) >> _amount(b).view(np.uint32)).view(np.int32)
 
 
-ALU: dict[Alu, Callable[[Lanes, Lanes], Lanes]] = {
+def _leading_zeros(a: Lanes) -> Lanes:
+    return leading_zeros(a).astype(np.int32)
+
+
+UNARY: dict[Alu, Callable[[Lanes], Lanes]] = {
+    Alu.PASS: lambda a: a,
+    Alu.CLZ: _leading_zeros,
+    Alu.ABS: np.abs,
+}
+BINARY: dict[Alu, Callable[[Lanes, Lanes], Lanes]] = {
     Alu.ADD: np.add,
     Alu.SUB: np.subtract,
     Alu.MIN: np.minimum,
@@ -53,15 +72,15 @@ ALU: dict[Alu, Callable[[Lanes, Lanes], Lanes]] = {
     Alu.GT: lambda a, b: (a > b).astype(np.int32),
     Alu.GE: lambda a, b: (a >= b).astype(np.int32),
 }
+exhaustive(_HERE, Alu, UNARY, without=BINARY)
 
 
 def alu(kind: Alu, a: Lanes, b: Lanes | None) -> Lanes:
-    """v of A and B; B is None where it has no part."""
-    if kind is Alu.CLZ:
-        return leading_zeros(a).astype(np.int32)
-    if kind is Alu.ABS:
-        return np.abs(a)
-    return a if kind is Alu.PASS or b is None else ALU[kind](a, b)
+    """v of A and B; B is None where neither the ALU nor the RESCALE of A uses it."""
+    if kind.unary:
+        return UNARY[kind](a)
+    assert b is not None, f"{kind.name} without B"
+    return BINARY[kind](a, b)
 
 
 def times(value: Lanes, operand: Lanes, shift: int) -> Lanes:
@@ -87,7 +106,7 @@ def clamp_and_shift(v: Fields, value: Lanes) -> Lanes:
 
 def table_bytes(v: Fields, size: int) -> int:
     """How much of a TABLE of `size` bytes is looked at."""
-    return size if v["table"] == Table.I16 else 256
+    return size if v["table"] == Table.I16 else 1 << 8
 
 
 def finish(v: Fields, value: Lanes, table: NDArray[np.uint8]) -> Lanes:
@@ -95,8 +114,16 @@ def finish(v: Fields, value: Lanes, table: NDArray[np.uint8]) -> Lanes:
     if v["o_zp"]:
         value = value + np.int32(v["o_zp"])
     value = np.minimum(np.maximum(value, np.int32(v["o_min"])), np.int32(v["o_max"]))
-    if v["table"] == Table.I8:
-        value = table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32)
-    elif v["table"] == Table.I16:
-        value = interpolate(table.view("<i2"), value).astype(np.int32)
-    return value
+    return LOOK_UP[v["table"]](value, table)
+
+
+LOOK_UP: dict[Table, Callable[[Lanes, NDArray[np.uint8]], Lanes]] = exhaustive(
+    _HERE,
+    Table,
+    {
+        Table.OFF: lambda value, table: value,
+        Table.I8: lambda value, table: table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32),
+        Table.I16: lambda value, table: interpolate(table.view("<i2"), value).astype(np.int32),
+    },
+)
+"""Results from their index; the TABLE's bytes."""

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from golden_model.widths import CHIP_MASK, CHIP_SIGN, POSITION_SIGN
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Loop = Mapping[str, int]
@@ -100,11 +102,11 @@ def _reach(holds: Bools, level: int) -> list[int]:
     return out
 
 
-def signed16(values: Ints) -> Ints:
+def wrapped_position(values: Ints) -> Ints:
     """Input coordinates: the low 16 bits, signed."""
-    return ((values + 0x8000) & 0xFFFF) - 0x8000
+    return ((values + POSITION_SIGN) & (2 * POSITION_SIGN - 1)) - POSITION_SIGN
 
 
-def signed24(address: int) -> int:
+def signed_chip_address(address: int) -> int:
     """Where a chunk begins: from a wrapped address strides may lead back into the memory."""
-    return (address + (1 << 23) & (1 << 24) - 1) - (1 << 23)
+    return (address + CHIP_SIGN & CHIP_MASK) - CHIP_SIGN

@@ -1,6 +1,6 @@
 """The machine: fetch, and the engines around the state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from golden_model import dma
 from golden_model.access import Context
 from golden_model.depthwise import DepthwiseEngine
-from golden_model.engine import Blocked, Coroutine, Queue, engine
+from golden_model.engine import Blocked, Coroutine, Execute, Queue, engine
 from golden_model.errors import HazardError, MachineFault
 from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
 from golden_model.memory import fill_inputs, read_port, write_port
@@ -18,7 +18,8 @@ from golden_model.scheduler import Sequencer, schedule
 from golden_model.state import State
 from golden_model.vector import VectorEngine
 from spec.config import NpuConfig
-from spec.isa import ISA_DIGEST, REGIONS, Engine, Opcode
+from spec.exhaustive import exhaustive, handles
+from spec.isa import FORMATS, ISA_DIGEST, REGIONS, Engine, Opcode
 from spec.memmap import Fault
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, Image
 
@@ -76,6 +77,27 @@ class Machine:
         execute_program(self.state, self._program, check)
 
 
+_EXECUTE: dict[Engine, Callable[[], Execute]] = exhaustive(
+    "golden_model.machine",
+    Engine,
+    {
+        Engine.LOAD: lambda: dma.load,
+        Engine.STORE: lambda: dma.store,
+        Engine.VECTOR: lambda: VectorEngine().execute,
+        Engine.DEPTHWISE: lambda: DepthwiseEngine().execute,
+    },
+    without=[Engine.FETCH, Engine.MATRIX],
+)
+"""How the engines of one sequencer execute their chunks, made anew for each run."""
+
+handles(
+    "golden_model.machine",
+    Opcode,
+    *(Opcode.BEGIN, Opcode.END, Opcode.LOAD, Opcode.STORE),
+    *(Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR),
+)
+
+
 def execute_program(state: State, program: Program, check: bool = True) -> None:
     """Run a decoded program on a state as it is, from START to END."""
     state.forget()
@@ -85,17 +107,11 @@ def execute_program(state: State, program: Program, check: bool = True) -> None:
     depth = state.config.queue_depth
     queues: dict[Engine, Queue] = {e: Queue(e, depth) for e in Engine if e is not Engine.FETCH}
     shared = Handshake()
-    vector, depthwise = VectorEngine(), DepthwiseEngine()
     plans = program.plans(check)
     sequencers = [
         *(
-            Sequencer(engine(context, queues[e], execute), queues[e].position)
-            for e, execute in (
-                (Engine.LOAD, dma.load),
-                (Engine.STORE, dma.store),
-                (Engine.VECTOR, vector.execute),
-                (Engine.DEPTHWISE, depthwise.execute),
-            )
+            Sequencer(engine(context, queues[e], begin()), queues[e].position)
+            for e, begin in _EXECUTE.items()
         ),
         Sequencer(weight_sequencer(context, shared), shared.position),
         Sequencer(
@@ -143,7 +159,7 @@ def _fetch(
 
 def _check_digests(config: NpuConfig, isa: int, machine: int) -> None:
     for what, theirs, ours in (
-        ("ISA digest", isa, ISA_DIGEST & 0xFFFF_FFFF),
+        ("ISA digest", isa, ISA_DIGEST & FORMATS[Opcode.BEGIN].field("isa_digest").maximum),
         ("configuration digest", machine, config.digest()),
     ):
         if theirs != ours:

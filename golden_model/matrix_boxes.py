@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from golden_model.boxes import Box, Walk, apart, boxes, strided, view
 from golden_model.folds import Folds
 from golden_model.lefts import LARGEST
-from golden_model.loops import Ints, signed24
+from golden_model.loops import Ints, signed_chip_address
 from golden_model.regions import Region, region, region_of
 from golden_model.state import State
 from golden_model.values import Floats, largest
@@ -160,7 +160,7 @@ class Product:
 
     def read_weights(self, state: State, base: int) -> Floats | None:
         """`right`, of the weights from byte `base` on; None if an access may fault."""
-        v, walk, base = self.v, self.wgt, signed24(base)
+        v, walk, base = self.v, self.wgt, signed_chip_address(base)
         if base + walk.low < 0 or base + walk.high >= state.spad.size:
             return None
         dtype = np.uint8 if v["wgt_unsigned"] else np.int8

@@ -10,9 +10,10 @@ from golden_model.access import Context
 from golden_model.clocks import Timeline
 from golden_model.hazards import Span
 from golden_model.lanes import Lanes
-from golden_model.loops import Bools, Ints, Steps, signed16
+from golden_model.loops import Bools, Ints, Steps, wrapped_position
 from golden_model.program import Plan
 from golden_model.state import gather, scatter
+from golden_model.widths import CHIP_MASK
 from spec.isa import LOOPS, DType, Space
 from spec.numerics import NUMPY
 
@@ -20,7 +21,6 @@ Select = Ints | slice
 """Some of a chunk's steps, ascending; a slice for all of them."""
 
 ALL = slice(None)
-_MASK = (1 << 24) - 1
 
 
 class Shape:
@@ -96,8 +96,8 @@ class Work:
     def begin(cls, context: Context, plan: Plan, chunk: int) -> "Work":
         v, shape = plan.v, shape_of(plan, chunk)
         work = cls(context, plan, chunk, shape, shape.single() if v["reduce_lanes"] else shape, ALL)
-        y = signed16(work.offset("dy") + v["y0"])
-        x = signed16(work.offset("dx") + v["x0"])
+        y = wrapped_position(work.offset("dy") + v["y0"])
+        x = wrapped_position(work.offset("dx") + v["x0"])
         inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
         if not inside.all():
             work.inside = np.flatnonzero(inside)
@@ -108,7 +108,7 @@ class Work:
 
     def addresses(self, operand: str) -> Ints:
         """[steps]: bytes, or accumulator vectors."""
-        return (self.offset(operand) + self.plan.v[f"{operand}_base"]) & _MASK
+        return (self.offset(operand) + self.plan.v[f"{operand}_base"]) & CHIP_MASK
 
     def entries(self) -> Ints:
         """[steps]: parameter entries."""

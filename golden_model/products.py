@@ -8,18 +8,11 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.clocks import Clock, Timeline
 from golden_model.folds import Bundle, Source, folds_of
-from golden_model.loops import Bools, Ints, Steps, signed16, signed24
+from golden_model.loops import Bools, Ints, Steps, signed_chip_address, wrapped_position
 from golden_model.matrix_boxes import Place, Product, product_of
 from golden_model.program import Plan
-from golden_model.values import (
-    ACC_MASK,
-    BLOCK,
-    CHIP_MASK,
-    Floats,
-    activations,
-    largest,
-    operands,
-)
+from golden_model.values import BLOCK, Floats, activations, largest, operands
+from golden_model.widths import CHIP_MASK, VECTOR_MASK
 
 _EXACT = 1 << 24
 """float32 holds every integer up to here."""
@@ -46,7 +39,9 @@ def read_weights(context: Context, plan: Plan, chunk: int) -> Weights:
     if product := product_of(folds, chunk, config.cols):
         right = product.read_weights(context.state, base)
         if right is not None:
-            context.reads("spad", product.wgt_region, signed24(base), Timeline.WEIGHTS, plan.index)
+            context.reads(
+                "spad", product.wgt_region, signed_chip_address(base), Timeline.WEIGHTS, plan.index
+            )
             return Weights(right, _published(context), product)
     steps = folds.steps(chunk)
     # Vectors of weights are rows of the array, or its columns.
@@ -118,8 +113,8 @@ class Stream:
 
     def _place(self) -> Place:
         return Place(
-            signed24(self.base("act_base", "act")),
-            self.base("acc_base", "acc") & ACC_MASK,
+            signed_chip_address(self.base("act_base", "act")),
+            self.base("acc_base", "acc") & VECTOR_MASK,
             self.base("y0", "dy"),
             self.base("x0", "dx"),
         )
@@ -157,8 +152,8 @@ class Stream:
     def _addresses(self, source: Source, vectors: Steps, part: slice) -> tuple[Ints, Bools | None]:
         """[vectors, folds]: addresses, and which lie inside the input (None: all)."""
         v = self.plan.v
-        y = signed16(vectors.offset("dy")[part, None] + (source.y + self.base("y0", "dy")))
-        x = signed16(vectors.offset("dx")[part, None] + (source.x + self.base("x0", "dx")))
+        y = wrapped_position(vectors.offset("dy")[part, None] + (source.y + self.base("y0", "dy")))
+        x = wrapped_position(vectors.offset("dx")[part, None] + (source.x + self.base("x0", "dx")))
         inside = (y >= 0) & (y < v["height"]) & (x >= 0) & (x < v["width"])
         address = vectors.offset("act")[part, None] + (source.act + self.base("act_base", "act"))
         address &= CHIP_MASK
@@ -208,7 +203,7 @@ class Stream:
     def _targets(self, blocks: Ints, vectors: Steps) -> Ints:
         """[vectors, blocks]: accumulator vectors."""
         base = self.base("acc_base", "acc")
-        return (vectors.offset("acc")[:, None] + (blocks + base)) & ACC_MASK
+        return (vectors.offset("acc")[:, None] + (blocks + base)) & VECTOR_MASK
 
     def _check_targets(self, target: Ints, fresh: bool) -> None:
         self.context.accumulator(target, fresh, Timeline.MATRIX_DONE, self.plan.index)

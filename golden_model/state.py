@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model.lefts import Lefts
 from spec.config import NpuConfig
+from spec.exhaustive import exhaustive
 from spec.isa import REGIONS, Space
 
 Bytes = NDArray[np.uint8]
@@ -61,6 +62,12 @@ class State:
         self.acc_bytes = self.acc.reshape(-1).view(np.uint8)
         self.param = np.zeros(config.param_bytes, np.uint8)
         self.table = np.zeros(config.table_bytes, np.uint8)
+        self._loadable = exhaustive(
+            "golden_model.state",
+            Space,
+            {Space.SPAD: self.spad, Space.PARAM: self.param, Space.TABLE: self.table},
+            without=[Space.ACC],
+        )
         self.parameters: dict[object, Any] = {}
         self.lefts = Lefts()
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
@@ -73,7 +80,7 @@ class State:
 
     def bytes_of(self, space: Space) -> Bytes:
         """The bytes of an on-chip space that LOAD can write."""
-        return {Space.SPAD: self.spad, Space.PARAM: self.param, Space.TABLE: self.table}[space]
+        return self._loadable[space]
 
     def scratch(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """Uninitialised room for operands; the same memory every time, as fresh pages are slow."""

@@ -10,8 +10,6 @@ from golden_model.state import gather
 Floats = NDArray[np.float32]
 Fields = dict[str, int]
 
-CHIP_MASK = (1 << 24) - 1
-ACC_MASK = (1 << 16) - 1
 BLOCK = 1 << 18
 """Activations gathered at a time: as float32 they stay in a second-level cache."""
 

@@ -20,8 +20,12 @@ from golden_model.lanes import (
 from golden_model.loops import Bools
 from golden_model.operands import ALL, Select, Work
 from golden_model.program import Plan
+from spec.exhaustive import handles
 from spec.isa import LOOPS, Alu, Reduce, Scale, Space, uses_b
 from spec.numerics import SHIFT_MAX, SHIFT_MIN
+
+handles("golden_model.vector", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
+handles("golden_model.vector", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
 
 class VectorEngine:
@@ -127,6 +131,7 @@ def _scale(work: Work, value: Lanes, operand: str, select: Select) -> Lanes:
         return value
     if kind == Scale.TENSOR:
         return rescale(value, v[f"{operand}_mult"], v[f"{operand}_shift"])
+    assert kind == Scale.CHANNEL
     cols = work.context.config.cols
     shape = work.results if operand == "o" else work.shape
     multiplier = work.read_param(state.multiplier, 4 * cols, select, shape)

@@ -2,7 +2,7 @@
 
 from golden_model import vector_checks
 from golden_model.access import Context
-from golden_model.loops import signed24
+from golden_model.loops import signed_chip_address
 from golden_model.program import Plan
 from golden_model.vector_parts import Place, parts_of
 
@@ -12,9 +12,9 @@ def execute(context: Context, plan: Plan, chunk: int) -> bool:
     state, v, chunks = context.state, plan.v, plan.chunks
     parts = parts_of(state, plan, chunk)
     place = Place(
-        signed24(v["a_base"] + chunks.offset("a", chunk)),
-        signed24(v["b_base"] + chunks.offset("b", chunk)),
-        signed24(v["o_base"] + chunks.offset("o", chunk)),
+        signed_chip_address(v["a_base"] + chunks.offset("a", chunk)),
+        signed_chip_address(v["b_base"] + chunks.offset("b", chunk)),
+        signed_chip_address(v["o_base"] + chunks.offset("o", chunk)),
         (v["param_base"] + chunks.offset("param", chunk)) & 0xFFFF,
         v["y0"] + chunks.offset("dy", chunk),
         v["x0"] + chunks.offset("dx", chunk),

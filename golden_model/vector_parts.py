@@ -17,12 +17,16 @@ from golden_model.lanes import (
     rescale,
     times,
 )
-from golden_model.loops import Bools, Ints, signed16
+from golden_model.loops import Bools, Ints, wrapped_position
 from golden_model.program import Plan
 from golden_model.regions import Region
 from golden_model.state import GUARD, State
+from spec.exhaustive import handles
 from spec.isa import LOOPS, Alu, DType, Reduce, Scale, Space, reads_b, uses_b
 from spec.numerics import NUMPY, SHIFT_MAX, SHIFT_MIN
+
+handles("golden_model.vector_parts", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
+handles("golden_model.vector_parts", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class Part:
 
     def _find_inside(self, y: int, x: int) -> Inside:
         v = self.v
-        rows, columns = signed16(self.y + y), signed16(self.x + x)
+        rows, columns = wrapped_position(self.y + y), wrapped_position(self.x + x)
         steps = (rows >= 0) & (rows < v["height"]) & (columns >= 0) & (columns < v["width"])
         if steps.all():
             return Inside(None, (self.a.low, self.a.high), (self.b.low, self.b.high))
@@ -264,6 +268,7 @@ class Part:
             return value
         if kind == Scale.TENSOR:
             return rescale(value, self.v[f"{name}_mult"], self.v[f"{name}_shift"])
+        assert kind == Scale.CHANNEL
         channels = self.channels(state, name, place)
         return rescale(value, channels.multiplier, channels.shift)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from golden_model.boxes import Walk, view
-from golden_model.loops import Ints, signed16
+from golden_model.loops import Ints, wrapped_position
 from golden_model.regions import Region, region, region_at
 from golden_model.state import GUARD, State
 from golden_model.values import Floats, bounds
@@ -39,7 +39,7 @@ class Windows:
         """What is outside the input for a place at row y, column x; None: nothing."""
         if (y, x) not in self._outside:
             v = self._v
-            rows, columns = signed16(self._y + y), signed16(self._x + x)
+            rows, columns = wrapped_position(self._y + y), wrapped_position(self._x + x)
             inside = (rows >= 0) & (rows < v["height"]) & (columns >= 0) & (columns < v["width"])
             self._outside[y, x] = None
             if not inside.all():

@@ -29,6 +29,7 @@ from spec.isa_table import (
     TABLE,
     VECTOR_BITS,
 )
+from spec.logic import Fields, Truth, absent, among
 
 __all__ = [
     "CHIP_BITS",
@@ -142,14 +143,17 @@ class Instruction:
         return disassemble(self)
 
 
-def uses_b(v: Mapping[str, Any]) -> bool:
-    """Whether operand B has a part in what a VECTOR with the fields `v` computes."""
-    return not Alu(v["alu"]).unary or bool(v["a_scale"] == Scale.OPERAND)
+_UNARY = tuple(kind for kind in Alu if kind.unary)
 
 
-def reads_b(v: Mapping[str, Any]) -> bool:
+def uses_b(v: Fields) -> Truth:
+    """Whether a VECTOR with the fields `v` uses operand B, in its ALU or to scale A."""
+    return absent(among(v["alu"], *_UNARY)) | (v["a_scale"] == Scale.OPERAND)
+
+
+def reads_b(v: Fields) -> Truth:
     """Whether a VECTOR with the fields `v` reads operand B from the scratchpad."""
-    return uses_b(v) and not v["b_none"]
+    return uses_b(v) & absent(v["b_none"])
 
 
 def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:

@@ -3,16 +3,14 @@
 Widths, minima, maxima and reserved fields follow from the instruction table (`Field.broken`); here
 is what depends on the configuration or on several fields. Addresses are checked at access.
 
-A rule is a condition under which an instruction is illegal, and a message. Conditions are made of
-comparisons, arithmetic, `&` and `|` only, so that the fields may be integers or Amaranth values:
-`problems` checks a decoded instruction, `hw_gen.blocks.decode_rules` turns the same conditions into
-the decoder's logic. `and`, `or`, `not` and `if` must therefore not depend on a field; `~` of a
-Python bool is no logical not, `absent` is. What follows from a part of the condition that is
-already False is skipped for integers (`never`), which saves the golden model most of the work.
+A rule is a condition under which an instruction is illegal, and a message. The conditions are
+written for integers and hardware values alike (`spec.logic`): `problems` checks a decoded
+instruction, `hw_gen.blocks.decode_rules` turns the same conditions into the decoder's logic. What
+follows from a part that is already False is skipped for integers (`never`), which saves the golden
+model most of the work.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -34,14 +32,8 @@ from spec.isa import (
     Space,
     Table,
 )
+from spec.logic import Fields, Number, Truth, absent, among, bit, never, outside
 from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN
-
-Fields = Any
-"""Fields by name, groups as sequences of such: integers of an `Instruction`, or hardware values."""
-Number = Any
-"""An integer, or a hardware value."""
-Truth = Any
-"""A bool, or a hardware value of one bit."""
 
 Rule = tuple[Truth, Callable[[], str]]
 """When an instruction is illegal; and what is wrong then (field, value, rule), for integers."""
@@ -81,36 +73,6 @@ def rules(opcode: Opcode, v: Fields, config: NpuConfig) -> Iterator[Rule]:
             lambda: f"loop[0].last: value {first['last']} must equal its count {first['count']}",
         )
     yield from _RULES[opcode](v, config)
-
-
-# Conditions on integers and hardware values ------------------------------------------------------
-
-
-def absent(value: Number) -> Truth:
-    """`value` is zero: the logical not of a flag or a condition."""
-    return value == 0
-
-
-def among(value: Number, *members: int) -> Truth:
-    """`value` is one of `members`."""
-    out: Truth = False
-    for member in members:
-        out = out | (value == member)
-    return out
-
-
-def outside(value: Number, low: int, high: int) -> Truth:
-    """`value` is not in low…high."""
-    return (value < low) | (value > high)
-
-
-def never(condition: Truth) -> bool:
-    """`condition` is known to be False; of hardware nothing is known."""
-    return condition is False
-
-
-def _bit(value: Number, i: int) -> Truth:
-    return (value >> i & 1) != 0
 
 
 def _repeats(loop: Fields) -> Truth:
@@ -330,7 +292,7 @@ def _reduction(v: Fields) -> Iterator[Rule]:
     mask, lane_loop = v["reduce_loops"], v["lane_loop"]
     over_lanes: Truth = False
     for i in range(LOOPS):
-        over_lanes = over_lanes | (_bit(mask, i) & (lane_loop == i))
+        over_lanes = over_lanes | (bit(mask, i) & (lane_loop == i))
     yield (
         reduces & over_lanes & absent(v["reduce_lanes"]),
         lambda: (
@@ -340,9 +302,9 @@ def _reduction(v: Fields) -> Iterator[Rule]:
     )
     inside: Truth = False
     for i in range(LOOPS):
-        broken = inside & absent(_bit(mask, i)) & _repeats(v["loop"][i])
+        broken = inside & absent(bit(mask, i)) & _repeats(v["loop"][i])
         yield reduces & broken, _inner_loop(mask, i)
-        inside = inside | _bit(mask, i)
+        inside = inside | bit(mask, i)
 
 
 def _inner_loop(mask: int, i: int) -> Callable[[], str]:
