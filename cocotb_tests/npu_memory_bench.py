@@ -13,11 +13,11 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
+from hw_dma_bench import random_copy, runs_of
 
 from spec import preset
 from spec.isa import ISA_DIGEST, Engine, Instruction, Opcode, Sync, encode_program
 from spec.memmap import OFFSETS, Control, Fault, Stall, Status
-from tests.hw_dma_bench import random_copy, runs_of
 
 CONFIG = preset(os.environ["SYSTOLA_PRESET"])
 PROGRAM, SOURCE, TARGET, SIZE = 0x400, 0x4000, 0xC000, 0x1C000

@@ -4,9 +4,9 @@ import random
 from collections import deque
 
 from amaranth.sim import Simulator
+from hw_bench import sample
 
 from hw_gen.interfaces import READ_LATENCY
-from tests.hw_bench import sample
 
 READ = ("araddr", "arlen", "arsize", "arburst", "arid")
 WRITE = ("awaddr", "awlen", "awsize", "awburst", "awid")

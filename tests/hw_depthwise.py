@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
+from golden_reference import Reference, dot, walk
+from hw_bench import sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.depthwise import DepthwiseEngine
 from hw_gen.interfaces import READ_LATENCY
 from spec import Instruction, NpuConfig
-from tests.golden_reference import Reference, dot, walk
-from tests.hw_bench import sample, simulate
 
 WORD = 0xFFFF_FFFF
 

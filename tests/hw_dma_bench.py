@@ -3,13 +3,14 @@
 import random
 from itertools import pairwise
 
+from hw_axi import AxiMemory, SpadModel, on, run_benches, table_model
+from hw_bench import sample
+from test_hw_sequencer import loop_steps, queued_bits
+
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.store import StoreEngine
 from spec.config import NpuConfig
 from spec.isa import Instruction, Opcode, Space
-from tests.hw_axi import AxiMemory, SpadModel, on, run_benches, table_model
-from tests.hw_bench import sample
-from tests.test_hw_sequencer import loop_steps, queued_bits
 
 MEMORY = 1 << 16
 

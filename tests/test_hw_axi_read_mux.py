@@ -2,10 +2,11 @@
 
 import random
 
+from hw_bench import sample, simulate
+from hw_dma_bench import small
+
 from hw_gen.blocks.axi_read_mux import AxiReadMux
 from hw_gen.blocks.axi_tracker import AxiTracker
-from tests.hw_bench import sample, simulate
-from tests.hw_dma_bench import small
 
 
 def test_fetch_goes_first_and_no_offered_request_is_withdrawn():

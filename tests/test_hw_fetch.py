@@ -5,6 +5,9 @@ import random
 import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.sim import Simulator
+from hw_axi import AxiMemory, on, run_benches
+from hw_bench import sample
+from hw_dma_bench import small
 
 from hw_gen.blocks.decode import MAX_GRANULES
 from hw_gen.blocks.decode_rules import broken_rules
@@ -15,9 +18,6 @@ from spec import preset
 from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Group, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
 from spec.memmap import Fault, Stall
-from tests.hw_axi import AxiMemory, on, run_benches
-from tests.hw_bench import sample
-from tests.hw_dma_bench import small
 
 MEMORY = 1 << 15
 ENGINE_OPCODES = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR)

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from hw_dma_bench import LoadBench, StoreBench, random_copy, small
 
 from spec.isa import Instruction, Opcode
 from spec.memmap import Fault
-from tests.hw_dma_bench import LoadBench, StoreBench, random_copy, small
 
 INDICES, REACH = 16, 2000
 AT = 16384 - 4 * INDICES

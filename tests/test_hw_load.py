@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from hw_dma_bench import LoadBench, random_copy, runs_of, small
 
 from spec.isa import Instruction, Opcode, Space, Sync
 from spec.memmap import Fault, Stall
-from tests.hw_dma_bench import LoadBench, random_copy, runs_of, small
 
 
 def strided(count, run, *, mem, chip, **values):

@@ -4,13 +4,13 @@ import random
 
 import numpy as np
 import pytest
+from hw_bench import sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.semaphores import Semaphores
 from spec import NpuConfig, preset
-from tests.hw_bench import sample, simulate
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd", "default"])

@@ -1,12 +1,12 @@
 """Registers: the map, start, counters, faults, interrupt, watchdog, soft reset."""
 
 import pytest
+from hw_bench import sample, simulate
+from hw_dma_bench import small
 
 from hw_gen.blocks.registers import Registers
 from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
 from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Control, Fault, Stall, Status
-from tests.hw_bench import sample, simulate
-from tests.hw_dma_bench import small
 
 SLVERR = 2
 

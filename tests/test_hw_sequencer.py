@@ -3,11 +3,11 @@
 import random
 
 import pytest
+from hw_bench import sample, simulate
 
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.layouts import queued_layout
 from spec.isa import FORMATS, Instruction, Opcode, Point, Sync
-from tests.hw_bench import sample, simulate
 
 
 def loop_steps(loops):

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from hw_dma_bench import MEMORY, StoreBench, random_copy, small
 
 from spec.isa import Instruction, Opcode, Point, Sync
 from spec.memmap import Fault, Stall
-from tests.hw_dma_bench import MEMORY, StoreBench, random_copy, small
 
 DONE, READ = range(2)
 

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
+from hw_bench import simulate
 
 from hw_gen.blocks.vector_lanes import CONTEXT, VectorLanes
 from spec import preset
 from spec.isa import Alu, Reduce, Scale, Table
 from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
-from tests.hw_bench import simulate
 
 CONFIG = preset("tiny")
 LANES = CONFIG.cols

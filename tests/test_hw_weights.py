@@ -5,11 +5,11 @@ from collections import deque
 
 import pytest
 from amaranth.lib import data
+from hw_bench import sample, simulate
 
 from hw_gen.blocks.matrix_weights import AHEAD, WeightFeed
 from hw_gen.interfaces import READ_LATENCY
 from spec import preset
-from tests.hw_bench import sample, simulate
 
 CONFIG = preset("tiny")
 STEP = data.StructLayout({"wgt": 24, "at_last": 6})

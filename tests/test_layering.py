@@ -1,14 +1,19 @@
 """Who may import whom, and how large things may grow, read from the source of every module."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from sw.models.table import NETWORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("spec", "hw_gen", "golden_model", "sw", "cocotb_tests", "systola", "tests", "examples")
@@ -139,6 +144,120 @@ def test_heavy_packages_are_imported_only_when_used(module):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+# Names in strings ------------------------------------------------------------------------------
+
+STARTS = {"sw.runtime": {"cocotb_tests.harness.server"}}
+"""Modules that a layer starts in another process although it may not import them."""
+
+NAME = re.compile(rf"(?:{'|'.join(OURS)})(?:\.[a-z_]\w*)+(?::\w+)?")
+QUOTED = re.compile(r"[\"']([\w.]+:\w+)[\"']")
+STARTED = re.compile(r"(?<!\S)-m (\w[\w.]*)")
+FILE_ENDINGS = (".core", ".sqlite", ".txt")
+FILES = ("Makefile", "pyproject.toml", "systola.core", "README.md", "CONTRIBUTING.md")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A module that a text names: `module` or `module:member`. started: with `python -m`."""
+
+    text: str
+    started: bool = False
+
+
+def ours(text: str) -> bool:
+    return text.split(".")[0] in OURS
+
+
+def names_in_source(path: Path) -> Iterator[Name]:
+    """The strings of a Python file that are names of our modules, and the items behind a `-m`."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.List | ast.Tuple):
+            texts = [getattr(item, "value", None) for item in node.elts]
+            after = [text for dash, text in pairwise(texts) if dash == "-m"]
+            yield from (Name(text, started=True) for text in after if text and ours(text))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_name = NAME.fullmatch(node.value) and not node.value.endswith(FILE_ENDINGS)
+            yield from [Name(node.value)] if is_name else []
+
+
+def names_in_text(text: str) -> Iterator[Name]:
+    """What a Makefile, a page or a docstring starts with `-m`, and entry points in quotes."""
+    started = (match.rstrip(".") for match in STARTED.findall(text))
+    yield from (Name(name, started=True) for name in started if ours(name))
+    yield from (Name(name) for name in QUOTED.findall(text) if ours(name))
+
+
+def fault(name: Name) -> str:
+    """What is wrong with a name, or nothing."""
+    module, _, member = name.text.partition(":")
+    folder = ROOT / module.replace(".", "/")
+    path = folder.with_suffix(".py")
+    if folder.is_dir():
+        path = folder / ("__main__.py" if name.started else "__init__.py")
+    if not path.exists():
+        return "there is no such module"
+    text = path.read_text()
+    if name.started and path.name != "__main__.py" and "__main__" not in text:
+        return "python -m would do nothing"
+    members = {
+        target
+        for node in ast.parse(text).body
+        for target in (getattr(node, "name", None), *map(ast.unparse, getattr(node, "targets", ())))
+    }
+    return f"the module has no {member}" if member and member not in members else ""
+
+
+def test_modules_named_in_strings_exist() -> None:
+    found = [
+        (path, name)
+        for top in (*SOURCES, "rtl", "tools", "cocotb_tests", "examples")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for name in names_in_source(path)
+    ]
+    texts = [*(ROOT / name for name in FILES), *sorted((ROOT / "docs").rglob("*.md"))]
+    texts += source_files()
+    found += [(path, name) for path in texts for name in names_in_text(path.read_text())]
+    found += [(ROOT / "sw/models/table.py", Name(":".join(s.builder))) for s in NETWORKS.values()]
+    assert len(found) > 50
+    wrong = [f"{path.relative_to(ROOT)}: {name.text}: {fault(name)}" for path, name in found]
+    assert [line for line in wrong if not line.endswith(": ")] == []
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_modules_named_in_strings_follow_the_layers(package) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} names {name.text}"
+        for path in modules(package)
+        for name in names_in_source(path)
+        if layer(name.text.partition(":")[0]) not in ALLOWED[package]
+        and name.text not in STARTS.get(package, ())
+    ]
+    assert wrong == []
+
+
+def test_the_check_sees_names_in_strings(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "spec" / "a.py").write_text("def f(): ...\nG = 1\n")
+    source = (
+        "x = 'spec.b'\ny = 'spec.a:f', 'spec.a:g', 'spec.a:G'\n"
+        "z = [exe, '-m', 'spec']\nn = 'systola.core'\n"
+    )
+    (tmp_path / "m.py").write_text(source)
+    assert {name.text: fault(name) for name in names_in_source(tmp_path / "m.py")} == {
+        "spec.b": "there is no such module",
+        "spec.a:f": "",
+        "spec.a:g": "the module has no g",
+        "spec.a:G": "",
+        "spec": "there is no such module",
+    }
+    assert fault(Name("spec.a", started=True)) == "python -m would do nothing"
+    assert [*names_in_text('t:\n\t@$(PY) -m spec.x --y\ns = "spec.z:main"')] == [
+        Name("spec.x", started=True),
+        Name("spec.z:main"),
+    ]
 
 
 # Circles --------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
+from hw_bench import simulate
+from sim_programs import SIZE, copy
 
 import cocotb_tests
 from cocotb_tests.harness.bench import run_bench
@@ -23,8 +25,6 @@ from sw.models.kernels import kernel
 from sw.runtime.rtl import DeviceFault, RtlDevice
 from sw.runtime.simulator.build import RTL, Kind, npu_recipe
 from sw.runtime.simulator.control import READ, WRITE
-from tests.hw_bench import simulate
-from tests.sim_programs import SIZE, copy
 
 TINY = preset("tiny")
 BENCH = Path(cocotb_tests.__file__).parent
