@@ -115,6 +115,11 @@ format: venv ## Let ruff format and mend what it can
 docs: venv ## Regenerate the generated pages of docs/: PAGES='isa operators' (default: all of them)
 	@$(SYSTOLA) pages $(PAGES)
 
+.PHONY: site
+site: venv ## Build the documentation as pages: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo "build/site/index.html (with its search: $(PY) -m http.server -d build/site)"
+
 .PHONY: wheel
 wheel: venv ## Build the wheel: build/wheel/*.whl
 	@$(PY) tools/wheel.py

@@ -221,12 +221,11 @@ def page(runs: Sequence[Run]) -> str:
     lines = [
         "# Mutations: do the checks bite?",
         "",
-        "`make mutants` breaks the RTL in one place at a time, in a copy of the sources, builds "
-        f"the simulator of `{_CONFIG}`",
-        "and runs parts of `make test` until one fails. A mutant that no check notices makes the "
-        "exit code 1. Before, the same",
-        "checks pass on an unchanged copy. The mutations are data, `tests/mutations.yaml`; this "
-        "page is written by `make mutants`.",
+        "This page shows whether the tests notice a broken design. `make mutants` breaks the RTL",
+        "in one place at a time, in a copy of the sources. It builds the simulator of",
+        f"`{_CONFIG}` and runs parts of `make test` until one fails. The exit code is 1 if no",
+        "check notices a mutant. The same checks pass on an unchanged copy, which is run first.",
+        "The mutations are data, `tests/mutations.yaml`; `make mutants` writes this page.",
         "",
         "| mutation | what is broken | where | caught by |",
         "|---|---|---|---|",

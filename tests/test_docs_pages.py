@@ -1,0 +1,110 @@
+"""Hand-written pages: lines of at most 100 columns, links that lead somewhere, files that exist."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+COLUMNS = 100
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sv|cpp|h|yaml|vlt|core))(?:::[^`]*)?`")
+EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml"}
+"""Names of a reader's own files."""
+
+
+def tracked():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+TRACKED = tracked()
+PAGES = [
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *(name for name in TRACKED if name.startswith("docs/") and name.endswith(".md")),
+]
+
+
+def generated(text):
+    return text.startswith("<!-- Generated")
+
+
+def prose(text):
+    """The numbered lines that are neither code nor a table nor a comment."""
+    code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*(```|~~~)", line):
+            code = not code
+        elif not code and not line.startswith(("|", "    ", "<!--")):
+            yield number, line
+
+
+def slug(heading):
+    """The anchor that Markdown gives a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip())
+
+
+def anchors(text):
+    return {slug(line.lstrip("#")) for _, line in prose(text) if line.startswith("#")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_lines_fit(name):
+    text = (ROOT / name).read_text()
+    if generated(text) or name == "docs/torch_compile.md":
+        return  # its writer decides
+    long = [f"{name}:{n}: {len(t)} columns" for n, t in prose(text) if len(t) > COLUMNS]
+    assert long == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_to_pages_and_headings(name):
+    text = (ROOT / name).read_text()
+    wrong = []
+    for target in LINK.findall(text):
+        if re.match(r"https?://|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = ((ROOT / name).parent / path).resolve() if path else ROOT / name
+        if not found.exists():
+            wrong.append(f"{target}: no such file")
+        elif anchor and found.suffix == ".md" and anchor not in anchors(found.read_text()):
+            wrong.append(f"{target}: no such heading")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_files_that_are_named_exist(name):
+    text = (ROOT / name).read_text()
+    wrong = [
+        file
+        for file in dict.fromkeys(NAMED.findall(text))
+        if file not in EXAMPLES
+        and not any(known == file or known.endswith(f"/{file}") for known in TRACKED)
+    ]
+    assert wrong == [], "no such file in the tree"
+
+
+def test_every_decision_record_is_in_the_index_with_its_status():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "index.md").read_text()
+    for record in sorted(folder.glob("[0-9]*.md")):
+        text = record.read_text()
+        title = text.splitlines()[0].removeprefix("# ").partition(". ")[2]
+        status = re.search(r"^\*\*Status:\*\* (.*?)\.$", text, re.M | re.S)
+        assert status, f"{record.name} has no line **Status:**"
+        row = f"| [{title}]({record.name}) | {' '.join(status[1].split())} |"
+        assert row in index, f"{record.name}: the index lacks {row}"
+
+
+def test_the_checks_see_what_is_wrong():
+    assert [n for n, _ in prose("a\n```\nb\n```\n| c |\n    d\ne")] == [1, 7]
+    assert slug("Which GPT-2 program") == "which-gpt-2-program"
+    assert NAMED.findall("`sw/x.py` and `tests/a.py::test_b` and `c.sv`, not `d.txt`") == [
+        *("sw/x.py", "tests/a.py", "c.sv"),
+    ]
