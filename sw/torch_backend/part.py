@@ -20,10 +20,10 @@ from sw.compiler.tosa.interpreter import run_graph
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.options import Options
+from sw.torch_backend.place import line_or_module
+from sw.torch_backend.saturation import OUTGROWN, Saturation
 from sw.torch_backend.simplify import MASKED
 
-OUTGROWN = 1.1
-"""Inputs this many times what a port holds are calibrated anew; what is less, saturates."""
 _SAMPLES = 8
 
 _SOFTMAX = (aten.softmax.int, aten._softmax.default)
@@ -51,7 +51,7 @@ class Figures:
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     wall_s: float = 0.0
     calibrations: int = 0
-    saturated: int = 0
+    saturation: Saturation = field(default_factory=Saturation)
     verified: int = 0
 
 
@@ -74,6 +74,12 @@ class Part(torch.nn.Module):
         self.constant_bytes = 0
         self._imported: Imported | None = None
         self._resident: Resident | None = None
+
+    @property
+    def where(self) -> str:
+        """The part's title and where in the model it begins."""
+        place = next(filter(None, map(line_or_module, self.nodes)), "")
+        return f"{self.title} ({place})" if place else self.title
 
     @property
     def nodes(self) -> list[Node]:
@@ -171,7 +177,6 @@ class Part(torch.nn.Module):
                 return "an input has NaN or infinite values"
             limit = port.scale * np.iinfo(port.dtype).max
             outgrown |= not mask and largest > OUTGROWN * limit
-            self.figures.saturated += largest > limit and not outgrown
         if outgrown and self.figures.calibrations <= self._options.recalibrate:
             try:
                 self.build([tensors, *self._samples])
@@ -182,8 +187,11 @@ class Part(torch.nn.Module):
     def _pack(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
         """Integers by port; `CompileError` for what they cannot hold."""
         assert self._imported is not None
-        ports = zip(self._imported.inputs, tensors, strict=True)
-        return {port.name: quantize_input(port, tensor.numpy()) for port, tensor in ports}
+        ports = list(zip(self._imported.inputs, [t.numpy() for t in tensors], strict=True))
+        arrays = {port.name: quantize_input(port, array) for port, array in ports}
+        for port, array in ports:
+            self.figures.saturation.count(port, array, self._options.recalibrate, self.where)
+        return arrays
 
     def _run(self, arrays: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
         imported, options, figures = self._imported, self._options, self.figures

@@ -9,11 +9,19 @@ from typing import Any
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
-from sw.torch_backend.part import Part
+from sw.torch_backend.part import Figures, Part
 from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant
 
-_SUMS = ("runs", "bytes_in", "bytes_out", "calibrations", "saturated", "verified")
+_SUMS = (
+    "runs",
+    "bytes_in",
+    "bytes_out",
+    "calibrations",
+    "saturated",
+    "saturated_values",
+    "verified",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,20 @@ def _part(part: Part) -> dict[str, Any]:
         "part": part.title,
         "nodes": len(part.names),
         "constant_bytes": part.constant_bytes,
-        **asdict(part.figures),
+        **_figures(part.figures),
+    }
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    """Figures as columns; `saturated` counts inputs, `saturated_share` is one of their values."""
+    saturation = figures.saturation
+    flat = asdict(figures)
+    del flat["saturation"]
+    return {
+        **flat,
+        "saturated": saturation.inputs,
+        "saturated_values": saturation.values,
+        "saturated_share": saturation.share,
     }
 
 

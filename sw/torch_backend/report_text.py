@@ -78,6 +78,11 @@ def _part(part: Mapping[str, Any]) -> list[str]:
         f"{part['bytes_in']:,} bytes in, {part['bytes_out']:,} out, "
         f"{part['constant_bytes']:,} of constants"
     ]
+    if part["saturated"]:
+        lines.append(
+            f"      {part['saturated']} inputs saturated: {part['saturated_share']:.2%} of all "
+            "input values were outside the calibrated range"
+        )
     return lines + [f"      on the CPU, {n} calls: {why}" for why, n in part["on_cpu"].items()]
 
 

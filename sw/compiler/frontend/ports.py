@@ -66,9 +66,26 @@ def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:
         )
     if np.isnan(array).any():
         raise CompileError(f"input {port.name!r} has {int(np.isnan(array).sum())} NaN values")
-    steps = np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
     limits = np.iinfo(port.dtype)
+    steps = _steps(port, array)
     return port.layout.to_memory(np.clip(steps, limits.min, limits.max).astype(port.dtype))
+
+
+def _steps(port: ModelPort, array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Integers of a port, as floats and without limits."""
+    return np.rint(array * np.float32(1.0 / port.scale)) + np.float32(port.zero_point)
+
+
+def saturated_share(port: ModelPort, value: Any) -> float:
+    """Share (0 to 1) of a float array's values that `quantize_input` cuts to the port's range.
+
+    0 for a port that takes integers. NaN is in no range and does not count.
+    """
+    array = np.asarray(value, np.float32)
+    if port.scale == 0 or not array.size:
+        return 0.0
+    steps, limits = _steps(port, array), np.iinfo(port.dtype)
+    return float(np.mean((steps < limits.min) | (steps > limits.max)))
 
 
 def _integers(port: ModelPort, array: NDArray[Any]) -> NDArray[Any]:
