@@ -6,6 +6,7 @@ simplify.py   other words for the same, before it is split
 filled.py     constants that take only their shape from a value
 partition.py  which nodes run on the NPU, in as few programs as can be
 extract.py    parts as graphs of their own, and the graph that calls them
+saturation.py inputs outside the calibrated range
 part.py       one part: quantized, compiled, on a device; devices.py: the devices
 kept.py       which variants are kept: those used last
 variant.py    a graph for one set of shapes and parameters; graph.py: all of them, and when eager
