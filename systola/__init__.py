@@ -1,10 +1,11 @@
 """Systola for programs: configurations, compiling, running.
 
     import systola
+
     npu = systola.preset("default")
-    program = systola.compile(module, (example,), npu)          # a float PyTorch module
+    program = systola.compile(module, (example,), npu)  # a float PyTorch module
     outputs = systola.run(program.image, program.inputs(batch), device="rtl")
-    logits, = program.outputs(outputs)
+    (logits,) = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
 """

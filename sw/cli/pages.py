@@ -1,9 +1,33 @@
 """`systola pages`: write the generated pages of docs/."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sw.measure.pages.registry import Page
+
+
+def all_pages() -> "dict[str, Page]":
+    """The generated pages by name: those of measurements and sources, and those of this package."""
+    from sw.measure.pages.registry import PAGES, Page
+
+    ours = (
+        Page(name="commands", renderer="sw.cli.reference:commands_page"),
+        Page(name="python", renderer="sw.cli.reference:python_page"),
+    )
+    return {**PAGES, **{page.name: page for page in ours}}
+
+
+def find_page(name: str) -> "Page":
+    """The page `name`; `PageError` lists them."""
+    from sw.measure.pages.registry import PageError
+
+    known = all_pages()
+    if name not in known:
+        raise PageError(f"page {name!r}: there is no such page; pages are {', '.join(known)}")
+    return known[name]
 
 
 def pages(
@@ -20,11 +44,10 @@ def pages(
     ] = None,
 ) -> None:
     """Write the generated pages of docs/ from the sources and the records in docs/data/."""
-    from sw.measure.pages.registry import PAGES, find_page
     from sw.runtime.report import write_text
     from sw.runtime.session import OptionError
 
-    chosen = [find_page(name) for name in names or PAGES]
+    chosen = [find_page(name) for name in names or all_pages()]
     if (data or out is not None) and len(chosen) != 1:
         raise OptionError("--data and --out go with one PAGE")
     for page in chosen:

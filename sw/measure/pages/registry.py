@@ -47,7 +47,7 @@ class Page:
         return render(files) if self.data else render()
 
 
-PAGES = {
+PAGES: dict[str, Page] = {
     page.name: page
     for page in (
         Page(
@@ -68,6 +68,7 @@ PAGES = {
                 *("conformance-random.json", "conformance-negative.json"),
             ),
         ),
+        Page(name="configuration", renderer="sw.measure.pages.configuration:render"),
         Page(name="isa", renderer="sw.measure.pages.reference:isa_page"),
         Page(name="operators", renderer="sw.measure.pages.operators:operators_page"),
         Page(name="registers", renderer="sw.measure.pages.reference:registers_page"),
@@ -78,10 +79,3 @@ PAGES = {
         ),
     )
 }
-
-
-def find_page(name: str) -> Page:
-    """The page `name`; `PageError` lists them."""
-    if name not in PAGES:
-        raise PageError(f"page {name!r}: there is no such page; pages are {', '.join(PAGES)}")
-    return PAGES[name]
