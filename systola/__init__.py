@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sw.compiler.errors import CompileError as CompileError
-    from sw.compiler.frontend.module import CompiledModule
+    from sw.compiler.frontend.compile_module import CompiledModule
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
     from sw.torch_backend.report import CompileReport as CompileReport
@@ -62,12 +62,12 @@ def __getattr__(name: str) -> Any:
 def compile(
     module: Any, example_inputs: "Sequence[Any]", config: NpuConfig, **options: Any
 ) -> "CompiledModule":
-    """Quantize and compile a PyTorch module; see `sw.compiler.frontend.module.compile_module`.
+    """Quantize and compile a PyTorch model; see `compile_module` in `sw.compiler.frontend`.
 
     example_inputs: float32 tensors, batch included, that also calibrate it unless `calibration` is
     given. Raises `CompileError` naming the node, its source line and a way out.
     """
-    from sw.compiler.frontend.module import compile_module
+    from sw.compiler.frontend.compile_module import compile_module
 
     return compile_module(module, example_inputs, config, **options)
 

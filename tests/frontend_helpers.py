@@ -8,10 +8,13 @@ import numpy as np
 import torch
 from frontend_cases import EXACT_CASES, TIE_CASES
 from torch.fx import GraphModule
+from torchao.quantization.pt2e.quantizer import Quantizer
 
-from sw.compiler.frontend.module import one_thread, quantize_module
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
-from sw.compiler.frontend.pt2e.importer import import_module
+from sw.compiler.frontend.quantization.quantizer import quantize_graph
+from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
 
 CASES = {**EXACT_CASES, **TIE_CASES}
@@ -32,14 +35,22 @@ class Run:
         return [op.kind for op in self.imported.graph.ops]
 
 
+def quantized_module(
+    module: torch.nn.Module, tensors: Sequence[torch.Tensor], quantizer: Quantizer | None = None
+) -> GraphModule:
+    """PT2E's graph of a module, calibrated on `tensors` themselves."""
+    with one_thread():
+        graph = capture(module.eval(), tensors).graph
+        return quantize_graph(graph, [tuple(tensors)], quantizer)
+
+
 def run_module(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Run:
     """Calibrate on `tensors` themselves and run them on both PyTorch's graph and TOSA's."""
-    quantized, _ = quantize_module(module.eval(), tensors)
-    return run_quantized(quantized, tensors)
+    return run_quantized(quantized_module(module, tensors), tensors)
 
 
 def run_quantized(quantized: GraphModule, tensors: Sequence[torch.Tensor]) -> Run:
-    imported = import_module(quantized, name="case")
+    imported = import_graph(quantized, [tuple(tensors)], name="case")
     inputs = pack_inputs(imported, tensors)
     outputs = run_graph(imported.graph, inputs)
     with torch.no_grad(), one_thread():

@@ -10,16 +10,17 @@ from transformers import GPT2Config
 
 from spec.config import preset
 from sw.cli.main import main
-from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.importing import import_model
+from sw.compiler.frontend.quantization.smoothing import choose
 from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
-from sw.compiler.frontend.smoothing import choose
 from sw.measure.accuracy import integers, measure
 from sw.measure.model_runs import verify_model
-from sw.models.catalog import ModelError, get_model, pcc
+from sw.models.catalog import get_model, pcc
 from sw.models.gpt2 import decoder
 from sw.models.sentences import STYLES, all_sentences
 from sw.models.transformer_table import TRANSFORMERS
 from sw.models.transformers import _BUILDERS, calibration_sentences
+from sw.runtime.arrays import ArrayFileError
 from sw.runtime.session import DeviceOptions, OptionError
 
 
@@ -68,7 +69,7 @@ def test_decoding_with_a_cache_follows_the_float_network() -> None:
     torch.manual_seed(0)
     module, make = decoder(GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=100), state=8)
     calls = [make() for _ in range(24)]
-    imported = import_float(module, calls[0], calibration=calls[:22])
+    imported = import_model(module, calls[0], calibration=calls[:22], policy="wide")
     assert [p.dtype for p in imported.inputs[:2]] == ["int32", "int32"]
     assert {p.dtype for p in imported.inputs[3:]} == {"int8"}
     # A single row of queries meets the keys as they lie.
@@ -85,7 +86,7 @@ def test_decoding_with_a_cache_follows_the_float_network() -> None:
 def test_a_stored_model_keeps_the_types_of_its_ports(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, make = decoder(GPT2Config(n_embd=32, n_layer=1, n_head=4, vocab_size=50), state=4)
-    imported = import_float(module, make())
+    imported = import_model(module, make(), policy="wide")
     path = tmp_path / "m.safetensors"
     QuantizedModel(imported=imported, info={"name": "m"}).save(path)
     again = load_quantized(path).imported
@@ -147,5 +148,5 @@ def test_a_built_in_transformer_agrees_with_the_reference_model(
 
 def test_token_indices_cannot_be_given_as_floats(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 16), np.float32))
-    with pytest.raises(ModelError, match="model bert_tiny takes indices"):
+    with pytest.raises(ArrayFileError, match="holds float32; the model takes whole numbers"):
         get_model("bert_tiny", [tmp_path / "x.npy"])

@@ -9,7 +9,7 @@ from aten_cases import CASES, Case
 
 from spec.config import preset
 from sw.compiler import compile_graph
-from sw.compiler.frontend.float_module import import_float, import_graph
+from sw.compiler.frontend.importing import import_graph, import_model
 from sw.compiler.frontend.operators import ROWS, TABLE, Pcc, Steps
 from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
 from sw.compiler.frontend.support import reasons
@@ -48,7 +48,7 @@ def test_operator(case: Case) -> None:
     torch.manual_seed(1)
     graph = case.graph()
     samples = [tuple(x.make() for x in case.inputs) for _ in range(3)]
-    imported = import_graph(graph, samples, name=case.name.replace(".", "_"))
+    imported = import_graph(graph, samples, name=case.name.replace(".", "_"), policy="wide")
     assert not any(reasons(graph).values())
     tested, results, exacts = TABLE[case.name].tested, [], []
     for sample in samples[:2]:
@@ -106,7 +106,7 @@ def test_masks_of_minus_infinity(module: torch.nn.Module) -> None:
     torch.manual_seed(1)
     inputs = (torch.randn(2, 6, 6) * 3, torch.rand(2, 6, 6) < 0.7)
     inputs = inputs[: 1 if isinstance(module, Causal) else 2]
-    imported = import_float(module, inputs)
+    imported = import_model(module, inputs, policy="wide")
     results = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, inputs)))
     exact = module(*inputs)
     exact = exact if isinstance(exact, tuple) else (exact,)

@@ -11,6 +11,7 @@ from torch import nn
 
 from spec import preset
 from sw.cli.main import main
+from sw.compiler.frontend.capture import capture
 from sw.compiler.tosa.interpreter import run_graph
 from sw.measure.diff import (
     FED_TOLERANCE,
@@ -53,7 +54,9 @@ class Net(nn.Module):
 def built():
     torch.manual_seed(5)
     data = np.random.default_rng(5).normal(size=(8, 3, 8, 8)).astype(np.float32)
-    return build(Net().eval(), [data], [data[:2]], facts={"name": "net"})
+    calls = [(part,) for part in torch.from_numpy(data).split(1)]
+    captured = capture(Net().eval(), calls[0])
+    return build(captured, calls[:2], calls, facts={"name": "net"})
 
 
 def damaged(graph, layer):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
-from sw.models.dynamic_shapes import dynamic_dims
+from sw.compiler.frontend.dynamic_shapes import dynamic_dims
 
 
 class Model(nn.Module):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from frontend_cases import Apply
-from frontend_helpers import random_tensors, run_module, run_quantized
+from frontend_helpers import quantized_module, random_tensors, run_module, run_quantized
 from torch import nn
 
 from sw.compiler.frontend.capture import capture
-from sw.compiler.frontend.module import is_quantized, quantize_module
-from sw.compiler.frontend.quantizer import SystolaQuantizer
+from sw.compiler.frontend.importing import import_model
+from sw.compiler.frontend.quantization.policy import is_quantized
+from sw.compiler.frontend.quantization.quantizer import SystolaQuantizer
 
 
 def _norm(kind: type[nn.Module], channels: int) -> nn.Module:
@@ -38,27 +39,27 @@ def test_batch_norms_are_folded(bias: bool) -> None:
         _norm(nn.BatchNorm1d, 6),
     ).eval()
     x = random_tensors([(4, 3, 6, 6)])
-    graph = capture(module, x)
+    graph = capture(module, x).graph
     assert not _norms(graph)
     with torch.no_grad():
-        torch.testing.assert_close(graph(*x), module(*x), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(graph(*x)[0], module(*x), rtol=1e-5, atol=1e-5)
 
 
 def test_convolution_that_is_used_twice_keeps_its_batch_norm() -> None:
     norm = _norm(nn.BatchNorm2d, 4)
     module = Apply(lambda c, n, x: n(y := c(x)) + y, nn.Conv2d(3, 4, 3), norm).eval()
-    graph = capture(module, random_tensors([(1, 3, 6, 6)]))
+    graph = capture(module, random_tensors([(1, 3, 6, 6)])).graph
     assert len(_norms(graph)) == 1
 
 
 def test_module_is_not_changed() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.9)).train()
     before = {k: v.clone() for k, v in module.state_dict().items()}
-    quantized, samples = quantize_module(module, random_tensors([(2, 4)]))
-    run = run_quantized(quantized, random_tensors([(2, 4)]))
+    imported = import_model(module, random_tensors([(2, 4)]), policy="pt2e")
+    run = run_quantized(imported.source, random_tensors([(2, 4)]))
     assert module.training and module[1].training
     assert all(torch.equal(v, before[k]) for k, v in module.state_dict().items())
-    assert samples == 2
+    assert imported.samples == 2
     assert run.off.max() == 0
 
 
@@ -100,10 +101,9 @@ def test_dead_channels_keep_their_bias() -> None:
 def test_calibration_batches_are_split_to_the_examples_size() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
     wide = 10 * random_tensors([(8, 3, 4)], seed=5)[0]
-    quantized, samples = quantize_module(module, (wide[:2],), calibration=[wide, (wide,)])
-    assert samples == 16
-    run = run_quantized(quantized, [wide[:2]])
-    assert run.imported.inputs[0].scale == pytest.approx(float(wide.max() - wide.min()) / 255)
+    imported = import_model(module, (wide[:2],), calibration=[wide, (wide,)], policy="pt2e")
+    assert imported.samples == 16
+    assert imported.inputs[0].scale == pytest.approx(float(wide.max() - wide.min()) / 255)
 
 
 def test_histogram_observer_narrows_ranges_with_outliers() -> None:
@@ -111,15 +111,14 @@ def test_histogram_observer_narrows_ranges_with_outliers() -> None:
     x[0, 0] = 100.0
     scales = {}
     for observer in ("minmax", "histogram"):
-        quantized, _ = quantize_module(
-            nn.Linear(32, 4), (x,), quantizer=SystolaQuantizer(observer=observer)
-        )
+        quantizer = SystolaQuantizer(observer=observer)
+        quantized = quantized_module(nn.Linear(32, 4), [x], quantizer)
         scales[observer] = run_quantized(quantized, [x]).imported.inputs[0].scale
     assert scales["histogram"] < scales["minmax"]
 
 
 def test_converted_graph_is_recognised() -> None:
     x = random_tensors([(2, 4)])
-    quantized, _ = quantize_module(nn.Linear(4, 3), x)
+    quantized = quantized_module(nn.Linear(4, 3), x)
     assert is_quantized(quantized)
-    assert not is_quantized(capture(nn.Linear(4, 3), x))
+    assert not is_quantized(capture(nn.Linear(4, 3), x).graph)

@@ -11,7 +11,7 @@ from transformers import GPT2Config
 from spec.config import preset
 from sw.cli.main import main
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.importing import import_model
 from sw.compiler.pipeline import run_stages
 from sw.measure.generate import Generation, failed, stream_bytes
 from sw.models import gpt2
@@ -49,7 +49,7 @@ def test_state_holds_what_the_prompt_would_give_at_once(generation: Generation) 
 def test_programs_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYSTOLA_CACHE", str(tmp_path))
     first = build_generator("gpt2_tiny", 3, 2)
-    monkeypatch.delattr(gpt2, "import_float")
+    monkeypatch.delattr(gpt2, "import_model")
     again = build_generator("gpt2_tiny", 3, 2)
     assert torch.equal(first.prompt, again.prompt)
     for a, b in ((first.prefill, again.prefill), (first.decode, again.decode)):
@@ -74,7 +74,7 @@ def test_a_step_of_gpt2s_size_is_bound_by_the_bus() -> None:
     """One layer of GPT-2 and a small output layer behind 16 tokens, as the cost model has it."""
     torch.manual_seed(0)
     module, make = gpt2.decoder(GPT2Config(n_layer=1, vocab_size=2000))
-    imported = import_float(module.eval(), make())
+    imported = import_model(module.eval(), make(), policy="wide")
     moved = stream_bytes(imported)
     assert moved == {"weights": 12 * 768**2 + 768 * 2000, "state": 2 * 16 * 768}
     config = preset("default")
@@ -90,12 +90,12 @@ def test_the_mask_hides_what_is_not_there_yet() -> None:
 def test_formats_of_more_outputs_than_there_are_are_refused() -> None:
     module = torch.nn.Linear(4, 4).eval()
     with pytest.raises(CompileError, match="formats of 2 outputs, not of 1"):
-        import_float(module, (torch.randn(2, 4),), outputs=[None, 0])
+        import_model(module, (torch.randn(2, 4),), outputs=[None, 0], policy="wide")
 
 
 def test_an_output_in_the_format_of_an_input() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 4)).eval()
-    imported = import_float(module, (torch.randn(2, 4),), outputs=[0])
+    imported = import_model(module, (torch.randn(2, 4),), outputs=[0], policy="wide")
     assert imported.outputs[0].scale == imported.inputs[0].scale
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sw.compiler.frontend.float_module import import_float
-from sw.compiler.frontend.smoothing import choose
+from sw.compiler.frontend.importing import import_model
+from sw.compiler.frontend.quantization.smoothing import choose
 from sw.compiler.frontend.weights import blocks, column_energy, quantized
 
 _CONSTANT = 8 << 20
@@ -17,10 +17,10 @@ _CONSTANT = 8 << 20
 def test_import_of_a_large_linear_layer_copies_no_weights_in_float64() -> None:
     layer = torch.nn.Linear(512, 8000)
     example = (torch.randn(1, 512),)
-    import_float(torch.nn.Linear(8, 8), (torch.randn(1, 8),))  # what is loaded once
+    import_model(torch.nn.Linear(8, 8), (torch.randn(1, 8),), policy="wide")  # what is loaded once
     tracemalloc.start()
     try:
-        import_float(layer, example)
+        import_model(layer, example, policy="wide")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

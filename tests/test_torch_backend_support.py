@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from sw.compiler.frontend.calibrate import fixed_nodes
 from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.support import reasons, supported
 from sw.models.transformers import build_transformer
 
@@ -17,7 +17,7 @@ def graph_of(function, *inputs):
         def forward(self, *args):
             return function(*args)
 
-    return capture(Module(), inputs)
+    return capture(Module(), inputs).graph
 
 
 def reasons_of(function, *inputs):
@@ -28,7 +28,7 @@ def reasons_of(function, *inputs):
 
 def test_every_operator_of_bert_is_supported():
     network = build_transformer("bert_tiny")
-    found = reasons(capture(network.module, network.samples[0]))
+    found = reasons(capture(network.module, network.samples[0]).graph)
     assert len(found) > 50
     assert {n.name: r for n, r in found.items() if r} == {}
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.detectors import detr, scenes
@@ -26,7 +26,7 @@ def _check(
     """PCC with float of two samples, and of one sample with the other."""
     module.eval()
     samples = [make() for _ in range(5)]
-    imported = import_float(module, samples[0], calibration=samples[:3])
+    imported = import_model(module, samples[0], calibration=samples[:3], policy="wide")
     with torch.no_grad():
         exact = [torch.utils._pytree.tree_leaves(module(*s)) for s in samples[3:]]
     found = [

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
-from sw.compiler.frontend.smoothing import Rows
+from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.tosa.interpreter import run_graph
 
 
@@ -29,7 +29,7 @@ def check(
     """Import with four samples, compare on two others; every operator is of the device's set."""
     torch.manual_seed(1)
     module.eval()
-    imported = import_float(module, make(), calibration=[make() for _ in range(4)])
+    imported = import_model(module, make(), calibration=[make() for _ in range(4)], policy="wide")
     for _ in range(2):
         inputs = make()
         with torch.no_grad():
@@ -204,7 +204,7 @@ def test_a_cache_of_keys_and_values_goes_in_and_out() -> None:
     def make() -> tuple[torch.Tensor, ...]:
         return torch.randn(1, 1, 16), torch.randn(1, 2, 6, 8), torch.randn(1, 2, 6, 8)
 
-    imported = import_float(module, make(), calibration=[make() for _ in range(64)])
+    imported = import_model(module, make(), calibration=[make() for _ in range(64)], policy="wide")
     assert [p.dtype for p in imported.inputs] == ["int16", "int8", "int8"]
     inputs = make()
     for result, exact in zip(outputs(imported, *inputs), module(*inputs), strict=True):
@@ -230,7 +230,9 @@ def _quiet_error(rows: Rows) -> tuple[float, Imported]:
     """Relative error of the quietest rows."""
     torch.manual_seed(0)
     module = Loud().eval()
-    imported = import_float(module, _loud(), calibration=[_loud() for _ in range(4)], rows=rows)
+    imported = import_model(
+        module, _loud(), calibration=[_loud() for _ in range(4)], rows=rows, policy="wide"
+    )
     x = _loud()
     (result,), exact = outputs(imported, *x), module(*x).detach().numpy()
     quiet = (slice(None), slice(0, 4))
@@ -288,9 +290,9 @@ def test_an_unknown_operator_is_named_with_its_line() -> None:
     with pytest.raises(
         CompileError, match=r"aten.cumprod.default is not supported(.|\n)*cumprod\(x"
     ):
-        import_float(Odd(), (torch.randn(2, 3),))
+        import_model(Odd(), (torch.randn(2, 3),), policy="wide")
 
 
 def test_calibration_needs_samples() -> None:
     with pytest.raises(CompileError, match="calibration has no samples"):
-        import_float(Chain(), (torch.randn(2, 3),), calibration=[])
+        import_model(Chain(), (torch.randn(2, 3),), calibration=[], policy="wide")

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from frontend_helpers import CASES, random_tensors, run_case, run_quantized
+from frontend_helpers import CASES, quantized_module, random_tensors, run_case, run_quantized
 from torchao.quantization.pt2e import MinMaxObserver
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
 import systola
 from spec import preset
 from sw.compiler import compile_graph
-from sw.compiler.frontend.module import quantize_module
-from sw.compiler.frontend.quantizer import SystolaQuantizer
+from sw.compiler.frontend.quantization.quantizer import SystolaQuantizer
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import reference_comparison, run_image
@@ -56,8 +55,11 @@ def test_compiled_module_takes_and_gives_tensors_of_the_modules_shapes() -> None
     with torch.no_grad():
         wanted = program.quantized(*tensors)
     ports = program.imported.outputs
-    for got, want, port in zip((image, vector), wanted.values(), ports, strict=True):
+    for got, want, port in zip((image, vector), wanted, ports, strict=True):
         assert np.abs(got - want.numpy()).max() <= 1.01 * port.scale
+    returned = program.returned(outputs)
+    assert list(returned) == ["a", "b"] and torch.equal(returned["b"], torch.from_numpy(vector))
+    assert program.imported.policy == "pt2e"
     assert reference_comparison(program.imported.graph, inputs, outputs).exact
 
 
@@ -91,7 +93,7 @@ def test_weights_of_another_quantizer_keep_their_zero_point() -> None:
     with torch.no_grad():
         conv.weight.add_(0.1)
     tensors = random_tensors([(1, 5, 11, 9)])
-    quantized, _ = quantize_module(conv, tensors, quantizer=_PerTensorWeights())
+    quantized = quantized_module(conv, tensors, _PerTensorWeights())
     run = run_quantized(quantized, tensors)
     graph = run.imported.graph
     assert graph.constant(graph.ops[0].inputs[4]).item() != 0

@@ -95,7 +95,7 @@ def python_page() -> str:
     ]
     for name in package.__all__:
         lines += ["", f"## systola.{name}", "", *_member(name, getattr(package, name))]
-    compiled = importlib.import_module("sw.compiler.frontend.module").CompiledModule
+    compiled = importlib.import_module("sw.compiler.frontend.compile_module").CompiledModule
     lines += ["", "## What systola.compile returns", "", *_member("CompiledModule", compiled)]
     return "\n".join(lines) + "\n"
 

@@ -15,10 +15,10 @@ from torch.fx import Interpreter, Node
 
 from spec.config import NpuConfig
 from sw.compiler.frontend.capture import capture
-from sw.compiler.frontend.float_module import import_float
-from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
-from sw.compiler.frontend.smoothing import Rows
+from sw.compiler.frontend.quantization.smoothing import Rows
+from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.catalog import pcc
 from sw.models.sentences import STYLES
@@ -61,10 +61,11 @@ def measure(
         raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
     samples = network.samples[:count]
     say(f"{name}: calibrating and importing")
-    imported = import_float(
+    imported = import_model(
         network.module,
         network.calibration[0],
         calibration=network.calibration,
+        policy="wide",
         rows=rows,
         name=name,
     )
@@ -147,7 +148,7 @@ class _Values(Interpreter):
 def by_layer(network: Transformer, imported: Imported, inputs: Inputs) -> list[Row]:
     """PCC of every value that exists in both graphs, in order, with its format."""
     with torch.no_grad(), one_thread():
-        values = _Values(capture(network.module, inputs))
+        values = _Values(capture(network.module, inputs).graph)
         values.run(*inputs)
     tensors = run_graph(imported.graph, pack_inputs(imported, inputs), keep=True)
     return [_layer(name, port, values.seen, tensors) for name, port in imported.quantized.items()

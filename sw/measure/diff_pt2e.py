@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
-from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.threads import one_thread
 
 
 class _Recorder(Interpreter):
@@ -27,10 +26,10 @@ class _Recorder(Interpreter):
 
 
 def node_values(
-    module: GraphModule, inputs: Sequence[NDArray[np.float32]], nodes: Iterable[str]
+    module: GraphModule, inputs: Sequence[torch.Tensor], nodes: Iterable[str]
 ) -> dict[str, NDArray[Any]]:
-    """What each of `nodes` gives for float `inputs` (one per argument), in the model's shapes."""
+    """What each of `nodes` gives for `inputs` (one per argument), in the model's shapes."""
     recorder = _Recorder(module, nodes)
     with torch.no_grad(), one_thread():
-        recorder.run(*(torch.from_numpy(np.ascontiguousarray(x)) for x in inputs))
+        recorder.run(*inputs)
     return recorder.values

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spec.config import NpuConfig
+from sw.compiler.frontend.ports import quantize_input
 from sw.measure.diff import (
     Array,
     LayerDiff,
@@ -23,6 +24,8 @@ from sw.measure.diff import (
 from sw.runtime.session import DeviceOptions, open_device
 
 if TYPE_CHECKING:
+    from sw.compiler.frontend.ports import ModelPort
+    from sw.compiler.frontend.quantization.policy import Policy
     from sw.compiler.tosa.graph import Graph
     from sw.models.build import Built
 
@@ -109,11 +112,16 @@ def diff_model(
     tolerance: Tolerance,
     inputs: Sequence[Path] = (),
     calibration: Sequence[Path] = (),
+    policy: "Policy" = "auto",
 ) -> DiffReport:
-    """Compare a model's first sample (or batch) with PyTorch's int8 graph, layer by layer."""
+    """Compare a model's first sample (or batch) with PyTorch's graph, layer by layer.
+
+    That graph is PyTorch's int8 graph under policy `pt2e`, else the float graph, whose values are
+    then rounded to the formats that the NPU has for them.
+    """
     from sw.models.catalog import build_model
 
-    built = build_model(name, inputs, calibration)
+    built = build_model(name, inputs, calibration, policy)
     rows = diff_rows(built, config, options, fed=fed)
     return DiffReport(
         name=name, config=config, device=options.device, fed=fed, tolerance=tolerance, rows=rows
@@ -143,15 +151,25 @@ def diff_rows(
 
 
 def pt2e_tensors(built: "Built") -> dict[str, Array]:
-    """PyTorch's integers of the first sample (or batch), by TOSA tensor, in its order in memory."""
+    """PyTorch's values of the first run as integers, by TOSA tensor, in its order in memory."""
     from sw.measure.diff_pt2e import node_values
 
     imported = built.model.imported
-    batch = int(built.model.info.get("batch", 1))
-    sample = [test[:batch] for test in built.tests]
-    values = node_values(built.quantized, sample, imported.quantized)
+    known = {
+        node: port
+        for node, port in imported.quantized.items()
+        if not imported.graph.tensors[port.name].is_constant
+    }
+    values = node_values(built.quantized, built.tests[0], known)
     shapes = {name: tensor.shape for name, tensor in imported.graph.tensors.items()}
     return {
-        port.name: port.layout.to_memory(values[node]).reshape(shapes[port.name])
-        for node, port in imported.quantized.items()
+        port.name: _in_memory(port, values[node]).reshape(shapes[port.name])
+        for node, port in known.items()
     }
+
+
+def _in_memory(port: "ModelPort", value: Array) -> Array:
+    """A value of PyTorch's graph as the port's integers, in its order in memory."""
+    if value.dtype.kind == "f":
+        return quantize_input(port, value)
+    return port.layout.to_memory(value.astype(port.dtype))

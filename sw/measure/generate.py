@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from spec.program import Image
-from sw.compiler.frontend.module import one_thread
 from sw.compiler.frontend.ports import Imported, dequantize_output, quantize_input
+from sw.compiler.frontend.threads import one_thread
 from sw.models.catalog import pcc
 from sw.models.gpt2 import Generator, build_generator, state_mask
 from sw.runtime.golden import GoldenDevice

@@ -128,21 +128,22 @@ def figures(model: Model, logits: NDArray[np.float32]) -> dict[str, Any]:
     """What a device's logits of the first samples are worth.
 
     images; accuracy_fp32 and accuracy_int8 where the right classes are known; pcc and pcc_fp32
-    (against PyTorch's int8 graph, and the float module); pcc_between_images: a pcc means something
-    only where that is well below 1. Without PyTorch's results of the samples only images.
+    (against PyTorch's int8 graph under policy `pt2e`, and the float module); pcc_between_images: a
+    pcc means something only where that is well below 1. Without PyTorch's results only images.
     """
     count = len(logits)
     found: dict[str, Any] = {"images": count}
     if not model.compared:
         return found
-    reference, fp32 = model.logits_pt2e(count), model.logits_fp32(count)
+    fp32, quantized = model.logits_fp32(count), "pt2e" in model.compared
+    reference = model.logits_pt2e(count) if quantized else fp32
     if model.labels is not None:
         labels = model.labels[:count]
         found["accuracy_fp32"] = float((fp32.argmax(1) == labels).mean())
         found["accuracy_int8"] = float((logits.argmax(1) == labels).mean())
     return {
         **found,
-        "pcc": pcc(logits, reference),
+        **({"pcc": pcc(logits, reference)} if quantized else {}),
         "pcc_fp32": pcc(logits, fp32),
         "pcc_between_images": pcc_between(reference),
     }

@@ -1,7 +1,7 @@
-"""From a float network with data to a `QuantizedModel`: PT2E, the importer, reference outputs."""
+"""From a float model with data to a `QuantizedModel`: the importer, samples, PyTorch's results."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,31 +11,40 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.module import one_thread, quantize_module
-from sw.compiler.frontend.ports import quantize_input
-from sw.compiler.frontend.pt2e.importer import import_module
+from sw.compiler.frontend.capture import Captured, capture
+from sw.compiler.frontend.importing import import_captured
+from sw.compiler.frontend.ports import pack_inputs
+from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.quantized import QuantizedModel
+from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.macs import graph_macs
 from sw.models.prepared import Prepared
 from sw.models.table import NetworkSpec
 from sw.models.versions import versions
+
+Call = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
     """A quantized model beside the PyTorch graphs that it came from.
 
-    tests: float32 test inputs, one array [samples, …] per argument.
+    captured: the float graph. quantized: what was imported; with quantize nodes under policy
+    `pt2e`. tests: the tensors of each run, in the graph's order.
     """
 
     model: QuantizedModel
-    module: Any
+    captured: Captured
     quantized: GraphModule
-    tests: tuple[NDArray[np.float32], ...]
+    tests: tuple[Call, ...]
 
 
-def build_network(spec: NetworkSpec) -> Built:
-    """Build, quantize and import a built-in network; takes seconds to a minute."""
+def build_network(spec: NetworkSpec, policy: Policy = "auto") -> Built:
+    """Build, quantize and import a built-in network; takes seconds to a minute.
+
+    policy: `auto` is `pt2e`, which the built-in networks are measured with.
+    """
     file, function = spec.builder
     prepared: Prepared = getattr(importlib.import_module(file), function)(spec.seed)
     facts = {
@@ -47,11 +56,16 @@ def build_network(spec: NetworkSpec) -> Built:
         "runs": spec.runs,
         "logits": spec.logits,
     }
+    tests = [(part,) for part in torch.from_numpy(prepared.test).split(1)]
+    with one_thread():
+        captured = capture(prepared.module, tests[0])
+    calibration = [(torch.from_numpy(prepared.calibration),)]
     built = build(
-        prepared.module,
-        [prepared.calibration],
-        [prepared.test],
+        captured,
+        tests,
+        calibration,
         facts=facts,
+        policy="pt2e" if policy == "auto" else policy,
         labels=prepared.labels,
     )
     macs = graph_macs(built.model.imported.graph)
@@ -61,30 +75,35 @@ def build_network(spec: NetworkSpec) -> Built:
 
 
 def build(
-    module: Any,
-    calibration: Sequence[NDArray[np.float32]],
-    tests: Sequence[NDArray[np.float32]],
+    captured: Captured,
+    tests: Sequence[Call],
+    calibration: Iterable[Call],
     *,
     facts: dict[str, Any],
+    policy: Policy = "auto",
+    rows: Rows = "auto",
     labels: NDArray[np.int64] | None = None,
     batch: int = 1,
 ) -> Built:
-    """Quantize `module` for `batch` samples a run.
+    """Quantize a captured model of `batch` samples a run.
 
-    calibration, tests: one float32 array [samples, …] per argument; whole multiples of `batch`.
-    facts: what the file says about the model; `name` at least.
+    tests, calibration: calls; those that calibrate may hold a multiple of the batch. facts: what
+    the file says about the model; `name` at least.
     """
-    examples = [torch.from_numpy(t[:batch]) for t in tests]
-    data = tuple(torch.from_numpy(c) for c in calibration)
-    quantized, samples = quantize_module(module, examples, calibration=[data])
-    imported = import_module(quantized, name=facts["name"])
-    with torch.no_grad(), one_thread():
-        fp32, pt2e = (_outputs(m, tests, batch) for m in (module, quantized))
+    with one_thread():
+        imported = import_captured(
+            captured, calibration=calibration, policy=policy, rows=rows, name=facts["name"]
+        )
+        flat = tuple(captured.flat(test) for test in tests)
+        graphs = {"fp32": captured.graph}
+        if imported.policy == "pt2e":
+            graphs["pt2e"] = imported.source
+        results = {kind: _outputs(graph, flat) for kind, graph in graphs.items()}
     arrays: dict[str, NDArray[Any]] = {}
-    for port, test in zip(imported.inputs, tests, strict=True):
-        runs = [quantize_input(port, part) for part in _runs(test, batch)]
-        arrays[f"samples/{port.name}"] = np.stack(runs)
-    for kind, outputs in (("fp32", fp32), ("pt2e", pt2e)):
+    packed = [pack_inputs(imported, call) for call in flat]
+    for port in imported.inputs:
+        arrays[f"samples/{port.name}"] = np.stack([run[port.name] for run in packed])
+    for kind, outputs in results.items():
         for port, output in zip(imported.outputs, outputs, strict=True):
             arrays[f"{kind}/{port.name}"] = output
     if labels is not None:
@@ -93,25 +112,19 @@ def build(
         **facts,
         "batch": batch,
         "macs": graph_macs(imported.graph),
-        "calibration_samples": samples,
+        "calibration_samples": imported.samples,
+        "policy": imported.policy,
+        "policy_reason": imported.reason,
+        "notes": list(imported.notes),
         "packages": versions(),
     }
     model = QuantizedModel(imported=imported, arrays=arrays, info=info)
-    return Built(model=model, module=module, quantized=quantized, tests=tuple(tests))
+    return Built(model=model, captured=captured, quantized=imported.source, tests=flat)
 
 
-def _runs(array: NDArray[np.float32], batch: int) -> list[NDArray[np.float32]]:
-    """The samples of each run."""
-    return [array[i : i + batch] for i in range(0, len(array), batch)]
-
-
-def _outputs(
-    module: Any, tests: Sequence[NDArray[np.float32]], batch: int
-) -> list[NDArray[np.float32]]:
-    """Every output over all runs: [runs, …the module's own shape]."""
-    rows: list[list[NDArray[np.float32]]] = []
-    for parts in zip(*(_runs(test, batch) for test in tests), strict=True):
-        result = module(*(torch.from_numpy(part) for part in parts))
-        leaves = torch.utils._pytree.tree_leaves(result)
-        rows.append([v.numpy() for v in leaves if isinstance(v, torch.Tensor)])
+def _outputs(graph: GraphModule, calls: Sequence[Call]) -> list[NDArray[Any]]:
+    """Every output over all calls: [calls, …the model's own shape]."""
+    with torch.no_grad():
+        runs = [torch.utils._pytree.tree_leaves(graph(*call)) for call in calls]
+    rows = [[v.detach().numpy() for v in run if isinstance(v, torch.Tensor)] for run in runs]
     return [np.stack(column) for column in zip(*rows, strict=True)]

@@ -1,8 +1,8 @@
 """Models by name: what `systola run`, `verify` and every other command with a MODEL work on.
 
 A model is a quantized graph with samples to run and PyTorch's results to compare with. Built-in
-networks come from the cache (`networks/`), files from `systola quantize`; neither needs PyTorch
-once it exists. A user's own module is quantized when it is named (`networks/user.py`).
+networks come from the cache (`store.py`), files from `systola quantize`; neither needs PyTorch
+once it exists. A user's own module is quantized when it is named (`user.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,12 @@ from spec.program import Image
 from sw.compiler.frontend.ports import Imported, quantize_input, unpack_outputs
 from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
 from sw.compiler.frontend.rebatch import rebatch
-from sw.models.store import load_network
+from sw.models.store import Network, load_network
 from sw.models.table import NETWORKS, NetworkSpec
 from sw.models.transformer_table import TRANSFORMERS
 
 if TYPE_CHECKING:
+    from sw.compiler.frontend.quantization.policy import Policy
     from sw.models.build import Built
 
 Array = NDArray[Any]
@@ -77,14 +78,14 @@ class Model(Protocol):
         """Float logits [batch, values] from the program's outputs."""
 
     @property
-    def compared(self) -> bool:
-        """Whether PyTorch's results of the samples are known: what the next two return."""
+    def compared(self) -> tuple[str, ...]:
+        """Whose results of the samples are known: `fp32`, and `pt2e` under that policy."""
 
     def logits_fp32(self, count: int) -> NDArray[np.float32]:
         """The float network's logits [count, values] of the first samples."""
 
     def logits_pt2e(self, count: int) -> NDArray[np.float32]:
-        """The same from PyTorch's own int8 graph."""
+        """The same from PyTorch's own int8 graph, under policy `pt2e`."""
 
 
 class StoredModel:
@@ -153,6 +154,8 @@ class StoredModel:
         ports = self.stored.imported.inputs
         picks = slice(first // self.batch, (first + batch) // self.batch)
         runs = {p.name: self.stored.arrays[f"samples/{p.name}"][picks] for p in ports}
+        if batch == self.batch:
+            return {name: parts[0] for name, parts in runs.items()}
         return {name: np.concatenate(list(parts)) for name, parts in runs.items()}
 
     def logits(self, outputs: Mapping[str, Array]) -> NDArray[np.float32]:
@@ -162,8 +165,9 @@ class StoredModel:
         return unpack_outputs(imported, outputs)[0].reshape(-1, size)
 
     @property
-    def compared(self) -> bool:
-        return any(name.startswith("pt2e/") for name in self.stored.arrays)
+    def compared(self) -> tuple[str, ...]:
+        kinds = {name.partition("/")[0] for name in self.stored.arrays}
+        return tuple(kind for kind in ("fp32", "pt2e") if kind in kinds)
 
     def logits_fp32(self, count: int) -> NDArray[np.float32]:
         return self._reference("fp32", count)
@@ -176,6 +180,12 @@ class StoredModel:
         if stored is None:
             raise ModelError(f"model {self.name}: PyTorch's results of these inputs are not known")
         return np.asarray(stored, np.float32).reshape(self.count, -1)[:count]
+
+    @property
+    def policy(self) -> str:
+        """How values became integers, and why, for people; '' for a graph of a file."""
+        name, reason = (str(self.info.get(key, "")) for key in ("policy", "policy_reason"))
+        return f"{name}: {reason}" if reason else name
 
 
 MODELS: Mapping[str, NetworkSpec] = NETWORKS
@@ -196,37 +206,49 @@ def is_model_name(name: str) -> bool:
 
 
 def get_model(
-    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+    name: str,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+    policy: "Policy" = "auto",
 ) -> StoredModel:
     """The model called `name`: a built-in network, or a file of `systola quantize`.
 
     A user's own module (`path.py:function`, a `.pt2` program) is quantized first; `calibration` is
     for those. inputs: `.npy` files, one per argument, to run instead of the model's own samples.
-    Each model is loaded once. `ModelError` lists the built-in ones.
+    policy: how values become integers; `auto` is a built-in network's own. Each model is loaded
+    once. `ModelError` lists the built-in ones.
     """
     # Names of files mean something in this folder only.
     built_in = name in NETWORKS or name in TRANSFORMERS
     folder = None if built_in and not inputs else Path.cwd()
-    return _get_model(name, tuple(inputs), tuple(calibration), folder)
+    return _get_model(name, tuple(inputs), tuple(calibration), policy, folder)
 
 
 @lru_cache(maxsize=12)
 def _get_model(
-    name: str, inputs: tuple[Path, ...], calibration: tuple[Path, ...], _folder: Path | None
+    name: str,
+    inputs: tuple[Path, ...],
+    calibration: tuple[Path, ...],
+    policy: "Policy",
+    _folder: Path | None,
 ) -> StoredModel:
     from sw.models.user import is_module
 
     if is_module(name):
-        return StoredModel(build_model(name, inputs, calibration).model)
+        return StoredModel(build_model(name, inputs, calibration, policy).model)
     if calibration:
         raise ModelError(
             f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
         )
-    if name in NETWORKS:
-        stored = load_network(NETWORKS[name], lambda network: build_model(network.name).model)
-    elif name in TRANSFORMERS:
-        stored = load_network(TRANSFORMERS[name], lambda network: _transformer(network.name))
+    if name in NETWORKS or name in TRANSFORMERS:
+        network: Network = NETWORKS[name] if name in NETWORKS else TRANSFORMERS[name]
+        variant = "" if policy == "auto" else policy
+        stored = load_network(
+            network, lambda _: build_model(name, policy=policy).model, variant=variant
+        )
     elif Path(name).is_file():
+        if policy != "auto":
+            raise ModelError(f"--policy {policy}: {name} is quantized already")
         stored = load_quantized(Path(name))
     else:
         raise ModelError(
@@ -237,41 +259,40 @@ def _get_model(
     return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
 
 
-def _transformer(name: str) -> QuantizedModel:
-    from sw.models.transformers import quantized_transformer
-
-    return quantized_transformer(name)
-
-
 def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedModel:
     """The model with other samples, and so without results to compare with."""
-    from sw.models.user import read_inputs
+    from sw.models.samples import read_runs
 
     ports = stored.imported.inputs
-    if any(port.scale == 0 for port in ports):
-        raise ModelError(
-            f"--input: model {stored.info.get('name', '')} takes indices, and --input floats only"
-        )
-    examples = [np.zeros(port.shape, np.float32) for port in ports]
-    data = read_inputs(files, "--input", examples)
-    arrays = {}
-    for port, array in zip(ports, data, strict=True):
-        runs = array.reshape(-1, *port.shape)
-        arrays[f"samples/{port.name}"] = np.stack([quantize_input(port, run) for run in runs])
-    info = {**stored.info, "data": ", ".join(map(str, files)), "runs": len(data[0])}
+    kinds = [port.dtype if port.scale == 0 else "float32" for port in ports]
+    examples = [np.zeros(port.shape, kind) for port, kind in zip(ports, kinds, strict=True)]
+    runs = read_runs(files, "--input", examples)
+    arrays = {
+        f"samples/{port.name}": np.stack([quantize_input(port, run[i]) for run in runs])
+        for i, port in enumerate(ports)
+    }
+    info = {**stored.info, "data": ", ".join(map(str, files))}
+    info["runs"] = len(runs) * int(stored.info.get("batch", 1))
     return replace(stored, arrays=arrays, info=info)
 
 
 def build_model(
-    name: str, inputs: Sequence[Path] = (), calibration: Sequence[Path] = ()
+    name: str,
+    inputs: Sequence[Path] = (),
+    calibration: Sequence[Path] = (),
+    policy: "Policy" = "auto",
 ) -> "Built":
     """A built-in network or a user's own model with its PyTorch graphs, built anew."""
     from sw.models import build, user
 
     if name in NETWORKS:
-        return build.build_network(NETWORKS[name])
+        return build.build_network(NETWORKS[name], policy)
+    if name in TRANSFORMERS:
+        from sw.models.transformers import quantized_transformer
+
+        return quantized_transformer(name, policy)
     if user.is_module(name):
-        return user.build_user_model(name, inputs, calibration)
+        return user.build_user_model(name, inputs, calibration, policy=policy)
     raise ModelError(
         f"{name}: a quantized file has no PyTorch graph; name the network, path.py:function or "
         ".pt2 that it was made of"
@@ -285,7 +306,7 @@ def compile_model(
     from sw.compiler import compile_graph
 
     graph = model.imported(batch).graph
-    facts = ("seed", "data", "weights", "calibration_samples", "packages")
+    facts = ("seed", "data", "weights", "calibration_samples", "policy", "packages")
     info = {key: model.info[key] for key in facts if key in model.info}
     return compile_graph(graph, config, name=model.name, dump_after=dump_after, info=info)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sw.compiler.frontend.float_module import import_float
+from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import Imported, ModelPort
 from sw.compiler.frontend.quantized import QuantizedModel
 from sw.models.store import Network, load_network
@@ -166,10 +166,11 @@ def build_generator(name: str, prompt: int, tokens: int) -> Generator:
 
 def _decode(model: Any, name: str, prompt: int, tokens: int) -> Imported:
     calls = [decode_call(model, prompt + tokens, prompt) for _ in range(_DECODE_CALLS)]
-    return import_float(
+    return import_model(
         Decoder(model),
         calls[0],
         calibration=calls,
+        policy="wide",
         name=f"{name}_decode",
         outputs=[None, *range(3, 3 + 2 * model.config.n_layer)],
     )
@@ -177,10 +178,11 @@ def _decode(model: Any, name: str, prompt: int, tokens: int) -> Imported:
 
 def _prefill(model: Any, name: str, prompt: int, caches: Sequence[ModelPort]) -> Imported:
     calls = [(_prompt(model, prompt),) for _ in range(_PREFILL_CALLS)]
-    return import_float(
+    return import_model(
         Prefill(model),
         calls[0],
         calibration=calls,
+        policy="wide",
         name=f"{name}_prefill",
         outputs=[None, *caches],
     )

@@ -52,8 +52,12 @@ class Network(Protocol):
     def seed(self) -> int: ...
 
 
-def load_network(network: Network, build: Callable[[Network], QuantizedModel]) -> QuantizedModel:
+def load_network(
+    network: Network, build: Callable[[Network], QuantizedModel], *, variant: str = ""
+) -> QuantizedModel:
     """The quantized network from the cache, or from `build`, which is then stored.
+
+    variant: what else decides its integers, such as a policy.
 
     Processes that want the same one wait for the one that builds it. A cache that cannot be written
     costs the next start its time; a damaged entry is built again.
@@ -69,7 +73,7 @@ def load_network(network: Network, build: Callable[[Network], QuantizedModel]) -
         built[0].save(folder / FILE)
 
     while True:
-        with cache.obtain(key(network), store) as entry:
+        with cache.obtain(key(network, variant), store) as entry:
             if built:
                 return built[0]
             try:
@@ -78,9 +82,9 @@ def load_network(network: Network, build: Callable[[Network], QuantizedModel]) -
                 shutil.rmtree(entry.path)
 
 
-def key(network: Network) -> str:
+def key(network: Network, variant: str = "") -> str:
     """The name of the network's entry."""
-    facts = {"name": network.name, "seed": network.seed, "packages": versions()}
+    facts = {"name": network.name, "seed": network.seed, "packages": versions(), "variant": variant}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for path in _sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -12,22 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.float_module import import_float
-from sw.compiler.frontend.module import one_thread
-from sw.compiler.frontend.ports import pack_inputs
-from sw.compiler.frontend.quantized import QuantizedModel
-from sw.compiler.tosa.macs import graph_macs
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.threads import one_thread
+from sw.models.build import Built, build
 from sw.models.detectors import detr, scenes, yolos
 from sw.models.gpt2 import MASKED, decoder
 from sw.models.sentences import all_sentences
 from sw.models.transformer_table import TRANSFORMERS, TransformerSpec
-from sw.models.versions import versions
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -86,37 +82,28 @@ def build_transformer(name: str) -> Transformer:
     )
 
 
-def quantized_transformer(name: str) -> QuantizedModel:
-    """The network's TOSA graph with its samples as integers, and the float network's results."""
+def quantized_transformer(name: str, policy: Policy = "auto") -> Built:
+    """The network's TOSA graph with its samples as integers, and the float network's results.
+
+    policy: `auto` is `wide`, which the built-in transformers are measured with.
+    """
     network = build_transformer(name)
-    imported = import_float(
-        network.module, network.calibration[0], calibration=network.calibration, name=name
-    )
-    chosen = network.samples[: network.spec.samples]
-    samples = [pack_inputs(imported, s) for s in chosen]
-    arrays = {
-        f"samples/{port.name}": np.stack([s[port.name] for s in samples])
-        for port in imported.inputs
-    }
-    arrays[f"fp32/{imported.outputs[0].name}"] = np.stack([_first(network, s) for s in chosen])
-    info = {
+    with one_thread():
+        captured = capture(network.module, network.calibration[0])
+    facts = {
         "name": name,
         "seed": network.spec.seed,
         "shape": network.spec.shape,
         "weights": network.spec.weights,
-        "calibration_samples": len(network.calibration),
-        "macs": graph_macs(imported.graph),
         "runs": 1,
-        "packages": versions(),
     }
-    return QuantizedModel(imported=imported, arrays=arrays, info=info)
-
-
-def _first(network: Transformer, inputs: Inputs) -> NDArray[np.float32]:
-    """The float network's first output."""
-    with torch.no_grad(), one_thread():
-        result = torch.utils._pytree.tree_leaves(network.module(*inputs))[0]
-    return np.asarray(result.numpy(), np.float32)
+    return build(
+        captured,
+        network.samples[: network.spec.samples],
+        network.calibration,
+        facts=facts,
+        policy="wide" if policy == "auto" else policy,
+    )
 
 
 Builder = Callable[[], tuple[nn.Module, Callable[[], Inputs]]]

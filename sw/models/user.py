@@ -1,31 +1,29 @@
 """A user's own model: a Python function that makes a module, or a saved `torch.export` program.
 
-`path.py:function` names a function without arguments that returns an `nn.Module`, or (module, its
-example inputs). `file.pt2` is what `torch.export.save` wrote. Inputs and calibration data are
-`.npy` files, one per argument of the module, in its order. The file's code is run: only name files
-that you trust.
+`path.py:function` names a function without arguments that returns a model, (model, its example
+inputs), or (model, example inputs, example keyword arguments). A model is an `nn.Module` or an
+`ExportedProgram`; example inputs are a tensor, a sequence of arguments, or a dictionary of keyword
+arguments. `file.pt2` is what `torch.export.save` wrote. Inputs and calibration data are `.npy`
+files, one per input, in the model's order. The file's code is run: only name files that you trust.
 """
 
 import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spec.errors import SystolaError
-from sw.runtime.arrays import load_as
+from sw.models.samples import Array, Run, read_examples, read_runs
 
 if TYPE_CHECKING:
+    from sw.compiler.frontend.capture import Captured
+    from sw.compiler.frontend.quantization.policy import Policy
     from sw.models.build import Built
-
-Float = NDArray[np.float32]
 
 _FUNCTION = re.compile(r"(?P<path>.+\.py):(?P<function>\w*)")
 
@@ -36,11 +34,16 @@ class UserModelError(SystolaError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A float module and the example inputs that came with it (none: the data decides)."""
+    """A model and the example call that came with it (none: the data decides)."""
 
     name: str
-    module: Any
-    examples: tuple[Float, ...]
+    model: Any
+    args: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_example(self) -> bool:
+        return bool(self.args or self.keywords)
 
 
 def is_module(name: str) -> bool:
@@ -48,33 +51,85 @@ def is_module(name: str) -> bool:
     return name.endswith(".pt2") or _FUNCTION.fullmatch(name) is not None
 
 
-def build_user_model(name: str, inputs: Sequence[Path], calibration: Sequence[Path]) -> "Built":
+def build_user_model(
+    name: str,
+    inputs: Sequence[Path],
+    calibration: Sequence[Path],
+    *,
+    policy: "Policy" = "auto",
+) -> "Built":
     """Load, quantize and import a user's model.
 
     inputs: what to run it on (default: its example inputs). calibration: data that finds the ranges
-    of activations (default: the inputs). `UserModelError` names the file and what is wrong in it.
+    of values (default: the inputs). `UserModelError` names the file and what is wrong in it.
     """
+    import torch
+
     from sw.models.build import build
 
-    loaded = load_pt2(Path(name)) if name.endswith(".pt2") else load_function(name)
-    examples = loaded.examples
-    tests = read_inputs(inputs, "--input", examples) if inputs else examples
-    if not tests:
-        raise UserModelError(
-            f"{name}: the inputs of this model are not known; give --input file.npy for each "
-            "argument, or let the function return (module, example_inputs)"
-        )
-    # Without example inputs the first sample is the example.
-    examples = examples or tuple(test[:1] for test in tests)
-    data = read_inputs(calibration, "--calib", examples) if calibration else tests
+    data = user_model(name, inputs, calibration)
+
+    def calls(runs: Sequence[Run]) -> list[tuple[torch.Tensor, ...]]:
+        return [tuple(torch.from_numpy(array) for array in run) for run in runs]
+
     facts = {
-        "name": loaded.name,
+        "name": data.loaded.name,
         "source": name,
         "data": ", ".join(map(str, inputs)) or "the model's example inputs",
         "calibration": ", ".join(map(str, calibration)) or "the inputs themselves",
         "weights": "the user's",
     }
-    return build(loaded.module, data, tests, facts=facts, batch=len(examples[0]))
+    return build(
+        data.captured,
+        calls(data.tests),
+        calls(data.calibration),
+        facts=facts,
+        policy=policy,
+        batch=data.batch,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserModel:
+    """A user's model, captured, with the runs to test and to calibrate it on."""
+
+    loaded: Loaded
+    captured: "Captured"
+    tests: list[Run]
+    calibration: list[Run]
+
+    @property
+    def batch(self) -> int:
+        """Samples of a run: the first dimension, where all inputs agree about it; else 1."""
+        sizes = {len(array) if array.ndim else 0 for array in self.tests[0]}
+        (size, *others) = sizes
+        return size if size and not others else 1
+
+
+def user_model(name: str, inputs: Sequence[Path], calibration: Sequence[Path]) -> UserModel:
+    """Load and capture a user's model, and read its data; see `build_user_model`."""
+    import torch
+
+    from sw.compiler.frontend.capture import capture
+    from sw.compiler.frontend.threads import one_thread
+
+    loaded = load_pt2(Path(name)) if name.endswith(".pt2") else load_function(name)
+    if not loaded.has_example:
+        if not inputs:
+            raise UserModelError(
+                f"{name}: the inputs of this model are not known; give --input file.npy for each "
+                "argument, or let the function return (module, example_inputs)"
+            )
+        arrays = read_examples(inputs, "--input")
+        # The first sample is the example.
+        args = tuple(torch.from_numpy(a[:1] if a.ndim else a) for a in arrays)
+        loaded = Loaded(name=loaded.name, model=loaded.model, args=args)
+    with one_thread():
+        captured = capture(loaded.model, loaded.args, loaded.keywords)
+    examples: list[Array] = [tensor.numpy() for tensor in captured.example]
+    tests = read_runs(inputs, "--input", examples) if inputs else [tuple(examples)]
+    data = read_runs(calibration, "--calib", examples) if calibration else tests
+    return UserModel(loaded=loaded, captured=captured, tests=tests, calibration=data)
 
 
 def load_function(name: str) -> Loaded:
@@ -94,13 +149,16 @@ def load_function(name: str) -> Loaded:
             f"{name}: {path} has no function {function!r}; it has {', '.join(known) or 'none'}"
         )
     made = _guarded(name, make)
-    network, examples = made if isinstance(made, tuple) and len(made) == 2 else (made, ())
-    if not isinstance(network, torch.nn.Module):
+    model, *example = made if isinstance(made, tuple) and 1 < len(made) < 4 else (made,)
+    if not isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
         raise UserModelError(
-            f"{name}: returned {type(made).__name__}; it must return a torch.nn.Module, or "
-            "(module, example_inputs)"
+            f"{name}: returned {type(made).__name__}; it must return a torch.nn.Module or an "
+            "ExportedProgram, or (model, example_inputs)"
         )
-    return Loaded(name=function, module=network.eval(), examples=_examples(name, examples))
+    args, keywords = _example(name, *example)
+    if isinstance(model, torch.export.ExportedProgram) and not example:
+        args, keywords = _of_program(model)
+    return Loaded(name=function, model=model, args=args, keywords=keywords)
 
 
 def load_pt2(path: Path) -> Loaded:
@@ -116,84 +174,31 @@ def load_pt2(path: Path) -> Loaded:
         raise UserModelError(
             f"{path}: no program of torch.export.save: {text[0] if text else error!r}"
         ) from None
-    arguments, keywords = program.example_inputs or ((), {})
-    if keywords:
-        raise UserModelError(
-            f"{path}: exported with keyword arguments {', '.join(keywords)}; export it with "
-            "positional ones"
-        )
-    return Loaded(
-        name=path.stem, module=_program_module(program), examples=_examples(str(path), arguments)
-    )
+    args, keywords = _of_program(program)
+    return Loaded(name=path.stem, model=program, args=args, keywords=keywords)
 
 
-def _program_module(program: Any) -> Any:
-    """A saved program as a module that can be exported once more."""
+def _of_program(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args, keywords = program.example_inputs or ((), {})
+    return tuple(args), dict(keywords)
+
+
+def _example(
+    name: str, given: Any = (), keywords: Any = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(positional, keyword) arguments of the example call that a user's function returns."""
     import torch
 
-    class Program(torch.nn.Module):
-        """The program's own module refuses to be switched between training and inference."""
+    from sw.compiler.frontend.capture import call_arguments
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.program = program.module(check_guards=False)
-
-        def train(self, mode: bool = True) -> "Program":
-            return self
-
-        def forward(self, *arguments: Any) -> Any:
-            return self.program(*arguments)
-
-    return Program()
-
-
-def read_inputs(
-    files: Sequence[Path], option: str, examples: Sequence[Float] = ()
-) -> tuple[Float, ...]:
-    """The arrays of `.npy` files as float32, checked against the example inputs if there are any.
-
-    Their first dimension counts samples: a whole multiple of the example's.
-    """
-    arrays = tuple(_read(file, option) for file in files)
-    if examples and len(arrays) != len(examples):
+    good = isinstance(given, torch.Tensor | Mapping | Sequence) and not isinstance(given, str)
+    if not good or not isinstance(keywords or {}, Mapping):
         raise UserModelError(
-            f"{option}: {len(arrays)} files given, the model takes {len(examples)} inputs"
+            f"{name}: example inputs must be a tensor, a sequence of arguments, or a dictionary of "
+            f"keyword arguments; not {type(given).__name__}"
         )
-    for file, array, example in zip(files, arrays, examples, strict=False):
-        good = array.ndim == example.ndim and array.shape[1:] == example.shape[1:]
-        if not good or len(array) % len(example):
-            raise UserModelError(
-                f"{option} {file}: shape {list(array.shape)}; the model takes "
-                f"{list(example.shape)}, or a multiple of its first dimension"
-            )
-    if len({len(array) for array in arrays}) > 1:
-        counts = ", ".join(f"{file} {len(a)}" for file, a in zip(files, arrays, strict=True))
-        raise UserModelError(f"{option}: different numbers of samples: {counts}")
-    return arrays
-
-
-def _read(file: Path, option: str) -> Float:
-    array = load_as(file, "float32", where=f"{option} {file}")
-    if array.ndim == 0 or not len(array):
-        raise UserModelError(f"{option} {file}: shape {list(array.shape)} has no samples")
-    return np.asarray(array, np.float32)
-
-
-def _examples(name: str, given: Any) -> tuple[Float, ...]:
-    import torch
-
-    tensors = (given,) if isinstance(given, torch.Tensor) else given
-    if not isinstance(tensors, tuple | list) or not all(
-        isinstance(t, torch.Tensor) and t.is_floating_point() and t.dim() for t in tensors
-    ):
-        raise UserModelError(
-            f"{name}: example inputs must be a tensor or a sequence of tensors of floating point "
-            "with a batch dimension"
-        )
-    arrays = tuple(t.detach().cpu().float().numpy() for t in tensors)
-    if len({len(a) for a in arrays}) > 1:
-        raise UserModelError(f"{name}: example inputs with different first dimensions")
-    return arrays
+    args, more = call_arguments(given)
+    return args, {**more, **(keywords or {})}
 
 
 def _executed(path: Path) -> ModuleType:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from sw.compiler.frontend.module import quiet
+from sw.compiler.frontend.threads import quiet
 from sw.models.photographs import DATA, crops
 from sw.models.prepared import CALIBRATION, TEST, Prepared
 from sw.models.weights import WEIGHTS, initialise, seeded

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.threads import one_thread
 
 NORM_SHIFT = 1.0
 CENTRING = 0.5

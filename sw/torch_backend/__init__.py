@@ -2,8 +2,6 @@
 
 entry.py      what torch calls for a graph; options.py: what a user may ask for
 bind.py       a graph of Dynamo with its parameters and sizes as constants
-simplify.py   other words for the same, before it is split
-filled.py     constants that take only their shape from a value
 partition.py  which nodes run on the NPU, in as few programs as can be
 extract.py    parts as graphs of their own, and the graph that calls them
 saturation.py inputs outside the calibrated range

@@ -11,6 +11,7 @@ from torch._guards import CompileContext
 from torch.fx import GraphModule
 
 from spec.errors import SystolaError
+from sw.compiler.frontend.sources import line_of, line_or_module
 from sw.torch_backend.bind import (
     Key,
     bind,
@@ -21,7 +22,6 @@ from sw.torch_backend.bind import (
 )
 from sw.torch_backend.kept import Kept
 from sw.torch_backend.options import Options
-from sw.torch_backend.place import line_of, line_or_module
 from sw.torch_backend.variant import NotCompiledError, Variant
 
 _UPDATES = 8

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from spec import PRESETS, NpuConfig, preset
-from sw.compiler.frontend.smoothing import Rows
+from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.runtime.session import DeviceOptions, OptionError
 
 Samples = Sequence[Any] | Callable[[], Iterable[Any]]
@@ -19,7 +20,8 @@ class Options:
 
     config: a preset's name or an `NpuConfig`. device: golden or rtl; latency, stall, seed: of rtl's
     memory. calibration: calls (a tensor, or a tuple of the arguments) that calibrate a graph with
-    such inputs, instead of its first call. rows: see `smoothing.Rows`. recalibrate: how often a
+    such inputs, instead of its first call. policy: how values become integers (`policy.py`).
+    rows: see `smoothing.Rows`. recalibrate: how often a
     part is calibrated again because its inputs outgrew the range. variants: how many sets of shapes
     and parameters a graph is kept for. report: file that gets the report as JSON after each call.
     fallback: run what the NPU cannot on the CPU; else that is an error. verify: compare each run's
@@ -32,6 +34,7 @@ class Options:
     stall: float = 0.0
     seed: int = 0
     calibration: Samples = ()
+    policy: Policy = "auto"
     rows: Rows = "auto"
     recalibrate: int = 4
     variants: int = 32
@@ -51,6 +54,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "latency": (int,),
     "stall": (int, float),
     "seed": (int,),
+    "policy": (str,),
     "rows": (str,),
     "recalibrate": (int,),
     "variants": (int,),
@@ -81,6 +85,10 @@ def parse_options(given: Mapping[str, Any] | None, mode: str | None = None) -> O
             _check(name, values[name], kinds)
     if values.get("rows", "auto") not in get_args(Rows):
         raise OptionError(f"options: rows={values['rows']!r}: one of {', '.join(get_args(Rows))}")
+    if values.get("policy", "auto") not in get_args(Policy):
+        raise OptionError(
+            f"options: policy={values['policy']!r}: one of {', '.join(get_args(Policy))}"
+        )
     if "report" in values:
         values["report"] = Path(values["report"])
     config = values.pop("config", "default")

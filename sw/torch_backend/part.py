@@ -11,18 +11,19 @@ from torch.fx import GraphModule, Node
 from spec.errors import SystolaError
 from sw.compiler import compile_graph
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.calibrate import calibrate
-from sw.compiler.frontend.float_module import import_calibrated
-from sw.compiler.frontend.module import one_thread
+from sw.compiler.frontend.importing import import_calibrated, import_graph
+from sw.compiler.frontend.normalize import MASKED
 from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
 from sw.compiler.frontend.ports import Imported, ModelPort, dequantize_output, quantize_input
+from sw.compiler.frontend.quantization.calibrate import calibrate
+from sw.compiler.frontend.quantization.policy import Resolved
+from sw.compiler.frontend.sources import line_or_module
+from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.options import Options
-from sw.torch_backend.place import line_or_module
-from sw.torch_backend.saturation import OUTGROWN, Saturation
-from sw.torch_backend.simplify import MASKED
+from sw.torch_backend.saturation import Saturation, far_outside
 
 _SAMPLES = 8
 
@@ -62,10 +63,10 @@ class Part(torch.nn.Module):
     cannot hold (NaN, infinities) runs on the CPU, for that call.
     """
 
-    def __init__(self, made: Extract, options: Options, name: str) -> None:
+    def __init__(self, made: Extract, options: Options, name: str, policy: Resolved) -> None:
         super().__init__()
         self._made, self._options, self.title = made, options, name
-        self._float = made.module
+        self._float, self._policy = made.module, policy
         self._masks = [_only_masks(n) for n in _placeholders(made.module)]
         self._samples: list[tuple[torch.Tensor, ...]] = []
         self.names = [n.name for n in made.nodes.values()]
@@ -98,11 +99,7 @@ class Part(torch.nn.Module):
         self._samples = [self._masked(s) for s in samples][:_SAMPLES]
         try:
             with one_thread():
-                ranges = calibrate(self._float, self._samples)
-                self._require_finite(ranges.largest)
-                imported = import_calibrated(
-                    self._float, ranges, rows=self._options.rows, name=self.title
-                )
+                imported = self._import()
             self._check_outputs(imported)
             image = compile_graph(imported.graph, self._options.config, name=self.title)
         except PartError:
@@ -118,6 +115,15 @@ class Part(torch.nn.Module):
         self._instructions = instructions(image)
         self._resident = None
         self.figures.calibrations += 1
+
+    def _import(self) -> Imported:
+        """The TOSA graph under the policy of the whole graph."""
+        rows, name = self._options.rows, self.title
+        if self._policy == "pt2e":
+            return import_graph(self._float, self._samples, policy="pt2e", rows=rows, name=name)
+        ranges = calibrate(self._float, self._samples)
+        self._require_finite(ranges.largest)
+        return import_calibrated(self._float, ranges, rows=rows, name=name)
 
     def _masked(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         pairs = zip(tensors, self._masks, strict=True)
@@ -175,8 +181,7 @@ class Part(torch.nn.Module):
             largest = float(tensor.abs().max())
             if not np.isfinite(largest):
                 return "an input has NaN or infinite values"
-            limit = port.scale * np.iinfo(port.dtype).max
-            outgrown |= not mask and largest > OUTGROWN * limit
+            outgrown |= not mask and far_outside(port, tensor.detach().numpy())
         if outgrown and self.figures.calibrations <= self._options.recalibrate:
             try:
                 self.build([tensors, *self._samples])

@@ -111,6 +111,8 @@ def _variant(variant: Variant) -> dict[str, Any]:
     on_npu = sum(row["where"] != "cpu" for row in nodes)
     return {
         "shapes": variant.shapes,
+        "policy": variant.choice.policy,
+        "policy_reason": variant.choice.reason,
         "npu_nodes": on_npu,
         "cpu_nodes": len(nodes) - on_npu,
         "parts": [_part(p) for p in variant.parts],

@@ -66,6 +66,7 @@ def _graph(graph: Mapping[str, Any], width: int) -> list[str]:
             f"  inputs {shapes}: {variant['npu_nodes']} nodes on the NPU, "
             f"{variant['cpu_nodes']} on the CPU"
         )
+        lines.append(f"    policy {variant['policy']}: {variant['policy_reason']}")
         for part in variant["parts"]:
             lines += _part(part)
         lines += node_table(variant["nodes"], width)

@@ -17,6 +17,13 @@ the report counts them.
 """
 
 
+def far_outside(port: ModelPort, array: NDArray[Any]) -> bool:
+    """Whether a value lies a tenth of the port's range or more outside it."""
+    low, high = port.ends
+    margin = (OUTGROWN - 1) * max(-low, high)
+    return bool(array.min() < low - margin or array.max() > high + margin)
+
+
 class SaturationWarning(UserWarning):
     """Inputs of a part were cut to the range that it was calibrated for."""
 
@@ -43,12 +50,12 @@ class Saturation:
         share = saturated_share(port, array)
         if not share:
             return
-        limit, largest = port.scale * np.iinfo(port.dtype).max, float(np.abs(array).max())
-        if not self.warned and largest > OUTGROWN * limit:
+        (low, high), largest = port.ends, float(np.abs(array).max())
+        if not self.warned and far_outside(port, array):
             self.warned = True
             warnings.warn(
                 f"{where}: {share:.2%} of the values of input {port.name} saturate: they are "
-                f"outside the calibrated range of ±{limit:.4g}, the largest is {largest:.4g}. "
+                f"outside the calibrated range {low:.4g}…{high:.4g}, the largest is {largest:.4g}. "
                 f"Calibrate with representative inputs (option calibration) or more often "
                 f"(recalibrate={recalibrate})",
                 SaturationWarning,

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
 from spec.errors import SystolaError
-from sw.compiler.frontend.calibrate import fixed_nodes
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.operator_sets import aten
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.policy import choose
+from sw.compiler.frontend.sources import line_of, line_or_module, module_of
 from sw.compiler.frontend.support import dtypes, reasons
 from sw.torch_backend.extract import (
     Extract,
@@ -21,8 +24,6 @@ from sw.torch_backend.extract import (
 from sw.torch_backend.options import Options
 from sw.torch_backend.part import Part, PartError
 from sw.torch_backend.partition import Partition, computes, partition
-from sw.torch_backend.place import line_of, line_or_module, module_of
-from sw.torch_backend.simplify import simplify
 
 Inputs = Sequence[torch.Tensor]
 
@@ -65,13 +66,18 @@ class Variant:
     def __init__(self, bound: GraphModule, samples: Sequence[Inputs], options: Options) -> None:
         self._options = options
         self.shapes = [list(t.shape) for t in samples[0]]
-        self._whole = capture(bound, [t.detach() for t in samples[0]])
-        simplify(self._whole)
+        captured = capture(bound, [t.detach() for t in samples[0]], convert=False)
+        self._whole, self._used = captured.graph, captured.used
+        self.choice = choose(self._whole, options.policy)
         self.training = any(_trains(n) for n in self._whole.graph.nodes)
         self._fixed = fixed_nodes(self._whole)
         self._built: dict[tuple[Node, ...], Part] = {}
         self.parts: list[Part] = []
-        self._compile(samples)
+        self._compile([[call[i] for i in self._used] for call in samples])
+
+    def run(self, *inputs: torch.Tensor) -> Any:
+        """What the graph returns for these inputs."""
+        return self._run(*(inputs[i] for i in self._used))
 
     def _compile(self, samples: Sequence[Inputs]) -> None:
         whole, fixed = self._whole, self._fixed
@@ -94,14 +100,14 @@ class Variant:
         self.nodes = self._rows(split)
         self._require_npu()
         runners = {f"npu_{i}": part for i, part in enumerate(self.parts)}
-        self.run = assemble(whole, split, extracts, runners, fixed)
+        self._run = assemble(whole, split, extracts, runners, fixed)
         anchor = next((p for p in whole.parameters() if p.requires_grad), None)
         for part in self.parts:
             part.anchor = anchor
 
     def release(self) -> None:
         """Give up what it takes to run; rows and figures stay."""
-        del self.run, self._whole, self._built
+        del self._run, self._whole, self._built
         for part in self.parts:
             part.release()
 
@@ -113,7 +119,7 @@ class Variant:
         for i, made in enumerate(extracts):
             key = tuple(made.nodes.values())
             if key not in self._built:
-                part = Part(made, self._options, f"npu_{i}")
+                part = Part(made, self._options, f"npu_{i}", self.choice.policy)
                 part.build([[seen[n] for n in made.inputs] for seen in calls])
                 self._built[key] = part
             self._built[key].title = f"npu_{i}"

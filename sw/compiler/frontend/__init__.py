@@ -1,7 +1,12 @@
-"""Float models with a wide residual stream: int8 operands of products, int16 between them.
+"""From a PyTorch model to a TOSA graph of integers: one importer, one table of operators.
 
-plan.py      what each node of the exported graph is, and which nodes a rule covers
-ranges.py    calibration: magnitudes by node and by channel; what does not depend on the inputs
-formats.py   the integer type and scale of each value, from who reads it
-importer.py  the walk; products.py, norms.py, elementwise.py, moves.py: one rule an operator
+importing.py    the one way in: capture, normalize, choose a policy, import
+capture.py      any model to a functional ATen graph; normalize.py: one spelling for each operation
+quantization/   policies: how values become integers
+plan.py         which rule imports which nodes; patterns.py: groups of nodes that one rule imports
+operators.py    the table: rule, types and limits of each operator; support.py: why a node has none
+importer.py     the walk that builds the TOSA graph; rules/: one function an operator
+layout.py       how a tensor lies in memory; ports.py: floats to integers and back
+quantized.py    an imported model as a file; rebatch.py: the same for more samples a run
+compile_module.py  a model to a program image
 """

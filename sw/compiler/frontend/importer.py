@@ -15,14 +15,15 @@ from spec.errors import SystolaError
 from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.calibrate import HUGE, Ranges
-from sw.compiler.frontend.capture import module_path, source_line
-from sw.compiler.frontend.formats import Format, Formats, Scale
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import SPATIAL, Plan, is_float
+from sw.compiler.frontend.operator_sets import FIRST, SPATIAL, Plan, is_float
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort
-from sw.compiler.frontend.pt2e.importer import prune
+from sw.compiler.frontend.quantization.calibrate import HUGE, Ranges, RangesNeededError
+from sw.compiler.frontend.quantization.formats import Format, Formats, Scale
+from sw.compiler.frontend.quantization.values import Stored
+from sw.compiler.frontend.sources import line_or_module, module_path, source_line
+from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.sequences import emit
 
@@ -60,6 +61,8 @@ class Importer:
         self.module, self.ranges, self.formats = module, ranges, formats
         self.planner: Planner = formats.planner
         self.graph = Graph(name=name)
+        self.current: Node | None = None
+        self.order = {node: i for i, node in enumerate(module.graph.nodes)}
         self.env: dict[Node, Any] = {}
         self.ports: dict[Node, ModelPort] = {}
         self.made: dict[Node, ModelPort] = {}
@@ -69,7 +72,7 @@ class Importer:
     # Operands -------------------------------------------------------------------------------------
 
     def error(self, node: Node, message: str, hint: str = "") -> CompileError:
-        return CompileError(message, node=node.name, source=source_line(node), hint=hint)
+        return CompileError(message, node=node.name, source=line_or_module(node), hint=hint)
 
     def require(self, condition: bool, node: Node, message: str, hint: str = "") -> None:
         if not condition:
@@ -79,6 +82,8 @@ class Importer:
         """The value of a constant operand (a number, or a node that no input reaches)."""
         if isinstance(node, bool | int | float):
             return np.asarray(node, np.float64)
+        if isinstance(node, Node) and node in self.planner.stored:
+            return self.planner.stored[node].real
         if isinstance(node, Node) and node in self.planner.fixed:
             return np.asarray(self.planner.fixed[node].double().numpy(), np.float64)
         return None
@@ -96,6 +101,16 @@ class Importer:
         if known is not None:
             return self.quantized(node.name, known, want)
         return self.convert(self.value(node), want, node.name)
+
+    def stored(self, node: Any) -> Stored | None:
+        """The integers of a parameter that the model brings quantized."""
+        return self.planner.stored.get(node) if isinstance(node, Node) else None
+
+    def narrow_or_wide(self, node: Node) -> Value:
+        """The value of `node` as int8 where a quantized graph says so, else as `wide`."""
+        if self.constant(node) is None and self.planner.grid_behind(node) is not None:
+            return self.value(node)
+        return self.wide(node)
 
     def wide(self, node: Node) -> Value:
         """The value of `node` as int16 (or narrower) with one scale and zero point 0."""
@@ -139,11 +154,13 @@ class Importer:
 
     def op(self, node: Node | None, kind: str, inputs: Sequence[str], attributes: Any = None,
            *, name: str = "", out_dtype: str = "") -> str:  # fmt: skip
-        """Append an operator of `node`."""
+        """Append an operator of `node` (None: what the present node needs besides its own)."""
+        origin = node if node is not None else self.current
         name = self.graph.fresh_name(name or (node.name if node is not None else kind.lower()))
-        if node is not None:
-            self.graph.modules[name] = module_path(node)
-        source = source_line(node) if node is not None else ""
+        source = ""
+        if origin is not None:
+            self.graph.modules[name] = module_path(origin)
+            source = source_line(origin)
         return self.graph.add_op(
             kind, inputs, attributes, name=name, source=source, out_dtype=out_dtype
         )
@@ -255,7 +272,7 @@ class Importer:
             value = self.convert(value, Format(dtype="int32", scale=0.0), name)
         ratio: Scale = value.scale / scale
         axis = value.axis if value.channelwise else -1
-        if isinstance(ratio, np.ndarray):
+        if isinstance(ratio, np.ndarray) and not self._channels_last(value, axis, len(ratio)):
             value = self.ordered(value, _innermost(value.layout, axis))
         key = (
             value.tensor,
@@ -279,12 +296,21 @@ class Importer:
             zero_point=want.zero_point,
         )
 
+    def _channels_last(self, value: Value, axis: int, channels: int) -> bool:
+        """Whether dimension `axis` is the tensor's last one as it lies."""
+        shape = self.graph.tensors[value.tensor].shape
+        factors = value.layout.suffix(axis % len(value.shape))
+        return factors is not None and bool(shape) and shape[-1] == channels
+
     def finish(
         self, node: Node, value: Value, into: Sequence[str] = ("aten.add.Tensor", "bounded")
     ) -> Value:
         """An accumulator as `node`'s format; kept as it is where one reader of rule `into` is all
         that it has.
         """
+        direct = self.planner.readers.get(node, [])
+        if direct and all(r in self.planner.grids for r in direct):
+            return value  # the quantize nodes say what becomes of it
         readers = list(self.formats.readers(node))
         plan = self.planner.plans.get(readers[0][0]) if len(readers) == 1 else None
         if plan is not None and plan.rule in into and not readers[0][2]:
@@ -307,6 +333,7 @@ class Importer:
         inputs: list[ModelPort] = []
         outputs: tuple[ModelPort, ...] = ()
         for node in self.module.graph.nodes:
+            self.current = node
             if node.op == "placeholder":
                 inputs += self._input(node)
             elif node.op == "output":
@@ -314,6 +341,9 @@ class Importer:
                 outputs = self._outputs(node, ports)
             elif node in self.planner.plans:
                 plan = self.planner.plans[node]
+                self.require(
+                    node.target not in FIRST, node, f"{node.target}: only its first result"
+                )
                 rule = rules.get(plan.rule)
                 if rule is None:
                     raise self.error(
@@ -325,19 +355,24 @@ class Importer:
                 self.require(not reason, node, reason)
                 try:
                     self.env[node] = rule(self, node, plan)
-                except SystolaError:
+                except (SystolaError, RangesNeededError):
                     raise
                 except Exception as error:  # whoever splits the graph must know where
                     raise self.error(node, f"{type(error).__name__}: {error}") from error
                 self._note(node)
-        prune(self.graph)
+        remove_dead_code(self.graph)
         self.graph.verify()
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
         return Imported(graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive)
 
     def _note(self, node: Node) -> None:
-        """Remember which tensor holds a float value of the model, for comparisons by layer."""
+        """Remember which tensor holds a value of the model, for comparisons by layer.
+
+        Of a quantized graph those are the results of its quantize nodes.
+        """
         value = self.env[node]
+        if self.planner.grids and node not in self.planner.grids:
+            return
         if isinstance(value, Value) and not value.channelwise:
             self.made[node] = self._port(value, exact=not is_float(node))
             tensor = self.graph.tensors[value.tensor]
@@ -388,7 +423,8 @@ class Importer:
         plans = self.planner.plans
         readers = [r for r in self.planner.readers.get(node, ()) if r in plans]
         return len(node.meta["val"].shape) in (3, 4) and any(
-            plans[r].rule in SPATIAL for r in readers
+            plans[r].rule in SPATIAL or (plans[r].rule in _BEFORE_IMAGES and self._is_image(r))
+            for r in readers
         )
 
     def _outputs(self, node: Node, wanted: Sequence[ModelPort | None]) -> tuple[ModelPort, ...]:
@@ -402,7 +438,10 @@ class Importer:
                 operand in self.env, node, f"output {operand.name} does not depend on the inputs",
                 "return what is computed from the inputs only",
             )  # fmt: skip
-            value = self.ordered(self.wide(operand) if port is None else self._like(operand, port))
+            if port is None:
+                value = self.narrow_or_wide(operand)  # as it lies: the port says how
+            else:
+                value = self.ordered(self._like(operand, port))
             tensor = value.tensor
             if tensor in self.graph.outputs or tensor in self.graph.inputs:
                 tensor = self.op(None, "IDENTITY", [tensor], name="output")
@@ -418,6 +457,10 @@ class Importer:
         return self.get(
             node, Format(dtype=port.dtype, scale=port.scale, zero_point=port.zero_point)
         )
+
+
+_BEFORE_IMAGES = ("quantize", "same", "aten.constant_pad_nd.default", "bounded", "scale")
+"""Rules that keep an image an image, so that a model input in front of them is stored as one."""
 
 
 def _innermost(layout: Layout, axis: int) -> tuple[int, ...]:

@@ -77,6 +77,14 @@ class Layout:
         return axes if self.is_ordered(axes) else None
 
     @property
+    def own_axes(self) -> tuple[int, ...] | None:
+        """As `axes`, but dimensions of size 1 stay where they are: an image of one channel remains
+        NHWC.
+        """
+        single = all(count == 1 for count in self.groups)
+        return self.order if single else self.axes
+
+    @property
     def is_row_major(self) -> bool:
         return self.is_ordered(range(len(self.groups)))
 

@@ -148,7 +148,14 @@ FIRST = (
 )
 """Operators with several results, of which the first is imported."""
 
-SPATIAL = ("convolution", "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
+SPATIAL = (
+    "convolution",
+    "aten.max_pool2d.default",
+    "aten.max_pool2d_with_indices.default",
+    "aten.avg_pool2d.default",
+    "aten.adaptive_avg_pool2d.default",
+    "aten._adaptive_avg_pool2d.default",
+)
 """Rules that want their input in NHWC order."""
 
 

@@ -21,6 +21,7 @@ from sw.compiler.frontend.rules import (
     moves,
     pools,
     products,
+    quantize,
     reductions,
 )
 
@@ -275,6 +276,7 @@ _GROUPS: dict[str, Rule] = {
     "convolution": convolutions.convolution,
     "affine": convolutions.affine,
     "cast": logic.cast,
+    "quantize": quantize.quantize,
 }
 """Rules of groups of nodes (`plan.py`)."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from sw.compiler.errors import CompileError
 from sw.compiler.frontend import patterns
 from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
@@ -28,6 +29,14 @@ from sw.compiler.frontend.operator_sets import (
     node_argument,
     same,
 )
+from sw.compiler.frontend.quantization.quantize_nodes import (
+    grid_of,
+    is_dequantize,
+    is_quantize,
+    stored_parameters,
+)
+from sw.compiler.frontend.quantization.values import Grid
+from sw.compiler.frontend.sources import source_line
 
 
 class Planner:
@@ -38,6 +47,8 @@ class Planner:
         self.roots: dict[Node, Node] = {}
         self.plans: dict[Node, Plan] = {}
         self.readers: dict[Node, list[Node]] = {}
+        self.grids: dict[Node, Grid] = {}
+        self.stored = stored_parameters(constants)
         nodes = list(module.graph.nodes)
         for node in nodes:
             self._find_root(node)
@@ -61,7 +72,24 @@ class Planner:
         """Operands that are not constants."""
         return tuple(n for n in node.all_input_nodes if n not in self.fixed)
 
+    def grid_behind(self, node: Node) -> Grid | None:
+        """The grid that the value of `node` lies on: it comes unchanged from a quantize node."""
+        while node not in self.grids:
+            plan = self.plans.get(node)
+            if plan is None or plan.rule != "same" or not plan.reads:
+                return None
+            (node,) = plan.reads
+        return self.grids[node]
+
     def _plan(self, node: Node) -> Plan:
+        if is_quantize(node):
+            try:
+                self.grids[node] = grid_of(node)
+            except ValueError as error:
+                raise CompileError(str(error), node=node.name, source=source_line(node)) from None
+            return Plan(rule="quantize", reads=self.variable(node)[:1])
+        if is_dequantize(node):
+            return Plan(rule="same", reads=self.variable(node)[:1])
         for match in (patterns.rms_norm, patterns.convolution):
             found = match(node, self.fixed)
             if found is not None:

@@ -29,6 +29,13 @@ class ModelPort:
     dtype: str = "int8"
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest real value that the port holds."""
+        limits = np.iinfo(self.dtype)
+        low, high = (self.scale * (int(v) - self.zero_point) for v in (limits.min, limits.max))
+        return low, high
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The model's own shape (NCHW for images)."""
         return self.layout.shape
@@ -38,15 +45,25 @@ class ModelPort:
 class Imported:
     """A TOSA graph and how the model's tensors lie in its ports.
 
-    `quantized`: by name of each of PT2E's quantize nodes whose value reaches the result, the TOSA
-    tensor that holds the same integers (`name`), and how it lies in memory. Empty for a graph
-    that was read from a file or made for a larger batch.
+    `quantized`: by name of each value of the imported graph that reaches the result, the TOSA
+    tensor that holds its integers (`name`), and how it lies in memory. Of a graph with quantize
+    nodes those are their results. Empty for a graph that was read from a file or made for a larger
+    batch.
+
+    policy, reason: how values became integers, and why so. notes: what else a user may want to
+    know. samples: how many calibrated it (rows of the first input). source: the graph of PyTorch
+    that was imported (quantized, for policy `pt2e`).
     """
 
     graph: Graph
     inputs: tuple[ModelPort, ...]
     outputs: tuple[ModelPort, ...]
     quantized: Mapping[str, ModelPort] = field(default_factory=dict)
+    policy: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    samples: int = 0
+    source: Any = None
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:

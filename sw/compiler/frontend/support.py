@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.calibrate import fixed_nodes
 from sw.compiler.frontend.operator_sets import FIRST
 from sw.compiler.frontend.operators import FLOAT, RULES, row_of
 from sw.compiler.frontend.plan import Planner
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.tosa.operators.checker import MAX_RANK
 
 
@@ -57,6 +57,7 @@ class _Alone(Planner):
     def __init__(self, fixed: Collection[Node]) -> None:
         self.fixed = {node: _ones(node) for node in fixed}
         self.roots, self.plans, self.readers = {}, {}, {}
+        self.grids, self.stored = {}, {}
 
     def rule(self, node: Node) -> str:
         self._find_root(node)

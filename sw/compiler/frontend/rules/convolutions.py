@@ -36,6 +36,7 @@ def conv(
     bias: Float | None,
     attributes: dict[str, Any] | None = None,
     zero_point: int = 0,
+    weight_zp: int = 0,
 ) -> str:
     """A convolution operator of an int8 tensor; `scale`: of the accumulator, by channel."""
     steps = np.zeros(len(scale)) if bias is None else np.rint(bias / scale)
@@ -47,7 +48,7 @@ def conv(
         im.graph.add_constant(f"{node.name}_weight", weight, "int8"),
         im.graph.add_constant(f"{node.name}_bias", steps, "int32"),
         im.scalar(zero_point, "int8"),
-        im.scalar(0, "int8"),
+        im.scalar(weight_zp, "int8"),
     ]
     return im.op(node, kind, operands, attributes or {})
 
@@ -136,17 +137,27 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     bias = offset if bias is None else bias * factor + offset
     tensor, axes = image(im, x)
     assert isinstance(x.scale, float)
-    if w.transposed:
+    stored = im.stored(call.args[1])
+    weight_zp = 0
+    if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
+        integers = stored.integers.astype(np.float64).reshape(kernel.shape)
+        scale = np.broadcast_to(np.asarray(x.scale * stored.scale, np.float64), len(integers))
+        weight_zp = stored.zero_point
+    elif w.transposed:
         columns = kernel.transpose(1, 0, 2, 3) * (x.scale * factor).reshape(-1, 1, 1, 1)
+        integers, scale = int8_weights(columns)
     else:
         columns = kernel * (x.scale * factor).reshape(-1, 1, 1, 1)
-    integers, scale = int8_weights(columns)
-    parts = _products(im, node, tensor, integers, scale, bias, w, x.zero_point)
+        integers, scale = int8_weights(columns)
+    tensor, w = _absorb_pad(im, tensor, w, x.zero_point)
+    parts = _products(im, node, tensor, integers, scale, bias, w, x.zero_point, weight_zp)
     shape = tuple(node.meta["val"].shape)
     out_shape, layout = tuple(shape[a] for a in axes), Layout.of(shape, axes)
     if len(parts) == 1:
         out = im.reshaped(parts[0], out_shape)
-        return im.finish(node, Value(tensor=out, layout=layout, scale=scale, axis=1))
+        single = stored is not None and not isinstance(stored.scale, np.ndarray)
+        steps = float(scale[0]) if single else scale
+        return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
     # Groups: each in the result's format, then side by side.
     want = im.formats.of(node)
     if want.dtype == "int32" or isinstance(want.scale, np.ndarray):
@@ -165,12 +176,30 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
 
 
+def _absorb_pad(im: Importer, tensor: str, w: Windows, zero_point: int) -> tuple[str, Windows]:
+    """A PAD of height and width with the zero point becomes the convolution's own padding.
+
+    It has to happen before windows are made exact: a SLICE between them would hide the PAD.
+    """
+    producer = im.graph.producers().get(tensor)
+    if producer is None or producer.kind != "PAD" or w.transposed:
+        return tensor, w
+    pads = im.graph.constant(producer.inputs[1]).reshape(-1, 2)
+    value = int(im.graph.constant(producer.inputs[2]).reshape(-1)[0])
+    if len(pads) != 4 or pads[[0, 3]].any() or value != zero_point:
+        return tensor, w
+    (top, bottom), (left, right) = pads[1:3].tolist()
+    rows, columns = w.pads
+    joined = (rows[0] + top, rows[1] + bottom), (columns[0] + left, columns[1] + right)
+    return producer.inputs[0], replace(w, pads=joined)
+
+
 def _products(
     im: Importer, node: Node, tensor: str, weight: Float, scale: Float, bias: Float, w: Windows,
-    zero_point: int,
+    zero_point: int, weight_zp: int = 0,
 ) -> list[str]:  # fmt: skip
     """The accumulators [N, H, W, C]: one tensor, or one for each group."""
-    kernel = weight.shape[2:]
+    kernel, zps = weight.shape[2:], (zero_point, weight_zp)
     if w.transposed:
         ends = [(-p[0], e - p[1]) for p, e in zip(w.pads, w.extra, strict=True)]
         attributes = {"out_pad": [*ends[0], *ends[1]], "stride": w.stride}
@@ -184,11 +213,22 @@ def _products(
     if w.groups == channels > 1:
         split = weight.reshape(channels, -1, *kernel).transpose(2, 3, 0, 1)
         return [
-            conv(im, node, "DEPTHWISE_CONV2D", tensor, split, scale, bias, attributes, zero_point)
+            conv(
+                im,
+                node,
+                "DEPTHWISE_CONV2D",
+                tensor,
+                split,
+                scale,
+                bias,
+                attributes,
+                zero_point,
+                weight_zp,
+            )
         ]
     columns = weight.transpose(0, 2, 3, 1)
     if w.groups == 1:
-        return [conv(im, node, "CONV2D", tensor, columns, scale, bias, attributes, zero_point)]
+        return [conv(im, node, "CONV2D", tensor, columns, scale, bias, attributes, *zps)]
     size, made = channels // w.groups, len(scale) // w.groups
     n, height, width, _ = im.graph.tensors[tensor].shape
     parts = []
@@ -198,7 +238,18 @@ def _products(
         part = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_group")
         at = slice(i * made, (i + 1) * made)
         parts.append(
-            conv(im, node, "CONV2D", part, columns[at], scale[at], bias[at], attributes, zero_point)
+            conv(
+                im,
+                node,
+                "CONV2D",
+                part,
+                columns[at],
+                scale[at],
+                bias[at],
+                attributes,
+                zero_point,
+                weight_zp,
+            )
         )
     return parts
 

@@ -16,14 +16,15 @@ from spec.sequences import reciprocal, tabled
 from spec.sequences import rms_norm as rms_norm_of
 from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
-from sw.compiler.frontend.formats import Format, exact
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan, aten, is_float
+from sw.compiler.frontend.quantization.formats import Format, exact
 from sw.compiler.frontend.rules.broadcast import same_shape
 from sw.compiler.frontend.rules.convolutions import scaled
 from sw.compiler.frontend.rules.logic import clamp_integers
 from sw.compiler.frontend.rules.products import added_constant
+from sw.compiler.frontend.rules.quantize import is_quantized_sum, quantized_sum
 
 Float = NDArray[np.float64]
 
@@ -36,6 +37,8 @@ _FINE = 256
 
 def _sum(kind: str) -> Callable[[Importer, Node, Plan], Value]:
     def run(im: Importer, node: Node, _: Plan) -> Value:
+        if is_quantized_sum(im, node):
+            return quantized_sum(im, node, kind)
         want = im.formats.of(node)
         operands = list(node.args[:2])
         if not is_float(node):
@@ -161,12 +164,13 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     if node.target is aten.neg.default and node.args[0] is source:
         return negate(im, node, plan)
+    want = im.formats.of(node)
+    if im.planner.grid_behind(source) is not None and want.dtype == "int8":
+        return _looked_up(im, node, im.value(source), plan.data["function"], want)
     value = im.wide(source)
     if im.dtype(value) != "int16":
         value = im.convert(value, im.formats.wide(source), node.name)
     f = _within(im, source, plan.data["function"], value)
-
-    want = im.formats.of(node)
     if want.dtype == "int32":
         want = im.formats.wide(node)
     in_scale = value.scale
@@ -180,6 +184,32 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
         operators = tabled(
             f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype, out_zp=want.zero_point
         )
+    (out,) = im.sequence(node, operators, value.tensor)
+    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+
+
+def _looked_up(
+    im: Importer,
+    node: Node,
+    value: Value,
+    function: Callable[[torch.Tensor], torch.Tensor],
+    want: Format,
+) -> Value:
+    """A function of an int8 value as int8: a TABLE with an entry for each of the 256 values."""
+    assert isinstance(value.scale, float) and isinstance(want.scale, float)
+
+    def f(x: Float) -> Float:
+        return np.nan_to_num(function(torch.from_numpy(x)).double().numpy())
+
+    operators = tabled(
+        f,
+        value.scale,
+        want.scale,
+        in_dtype="int8",
+        in_zp=value.zero_point,
+        out_dtype="int8",
+        out_zp=want.zero_point,
+    )
     (out,) = im.sequence(node, operators, value.tensor)
     return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
 
@@ -218,12 +248,20 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
         return clamp_integers(im, node, plan)
     (source,) = plan.reads
     low, high = plan.data["low"], plan.data["high"]
+    im.require(
+        low is None or high is None or low <= high,
+        node,
+        f"bounds {low}…{high} are the wrong way round",
+    )
     want = im.formats.of(node)
     channelwise = isinstance(want.scale, np.ndarray)
     if want.dtype == "int32" or (channelwise and (low or high is not None)):
         want = im.formats.wide(node)
     value = im.convert(im.value(source), want, node.name)
     least, most = (-128, 127) if want.dtype == "int8" else (-32768, 32767)
+    grid = im.formats.grid(node)
+    if grid is not None:
+        least, most = grid.low, grid.high
     steps = [
         least
         if low is None
@@ -232,7 +270,7 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
         if high is None
         else min(most, int(np.rint(high / np.max(want.scale))) + want.zero_point),
     ]
-    if steps == [least, most]:
+    if steps == ([-128, 127] if want.dtype == "int8" else [-32768, 32767]):
         return value
     attributes = {"min_val": min(steps[0], most), "max_val": max(steps[1], least)}
     return replace(value, tensor=im.op(node, "CLAMP", [value.tensor], attributes))

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from torch.fx import Node
 
-from sw.compiler.frontend.formats import Format
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.formats import Format
 from sw.compiler.frontend.rules.moves import movable, pieces
 
 _INTEGER = Format(dtype="int32", scale=1.0)

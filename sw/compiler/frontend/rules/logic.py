@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from sw.compiler.frontend.formats import Format
 from sw.compiler.frontend.importer import Importer, Rule, Value
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan, is_float, kind
+from sw.compiler.frontend.quantization.formats import Format
 from sw.compiler.frontend.rules.broadcast import same_shape
 
 _INT32 = (1 << 31) - 1

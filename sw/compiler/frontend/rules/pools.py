@@ -59,7 +59,7 @@ def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     kernel, stride, padding, _, include, _ = _arguments(plan.source, None, [], 0, False, True, None)
     kernel, padding = _pair(kernel), _pair(padding)
     stride = _pair(stride) if stride else kernel
-    value = im.wide(plan.reads[0])
+    value = im.narrow_or_wide(plan.reads[0])
     if include and any(padding):
         rows, columns = ((p, p) for p in padding)
         value = padded(im, node, value, [(0, 0), (0, 0), rows, columns], 0.0)
@@ -68,7 +68,7 @@ def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
-    value = im.wide(plan.reads[0])
+    value = im.narrow_or_wide(plan.reads[0])
     out = node.meta["val"].shape[2:]
     kernel = (value.shape[2] // out[0], value.shape[3] // out[1])
     return _average(im, node, value, kernel, kernel, (0, 0))
@@ -87,6 +87,19 @@ def _average(im: Importer, node: Node, value: Value, kernel: tuple[int, int],
     return _image_value(im, value, out, tuple(node.meta["val"].shape))
 
 
+def pooled_mean(im: Importer, node: Node, value: Value) -> Value:
+    """The mean over height and width of int8 or int16."""
+    n, c, h, w = value.shape
+    tensor, _ = image(im, value)
+    zero = im.scalar(value.zero_point, im.dtype(value))
+    attributes = {"kernel": (h, w), "stride": (1, 1), "pad": (0, 0, 0, 0)}
+    out = im.op(node, "AVG_POOL2D", [tensor, zero, zero], attributes)
+    mean = _image_value(im, value, out, (n, c, 1, 1))
+    layout = mean.layout.reshape(tuple(node.meta["val"].shape))
+    assert layout is not None  # only dimensions of size 1 go
+    return replace(mean, layout=layout)
+
+
 # Padding ------------------------------------------------------------------------------------------
 
 
@@ -94,7 +107,7 @@ def padded(
     im: Importer, node: Node, value: Value, pads: Sequence[tuple[int, int]], real: float
 ) -> Value:
     """PAD by (before, behind) of each logical dimension with `real`, as near as the type has it."""
-    axes = value.layout.axes or tuple(range(len(value.shape)))
+    axes = value.layout.own_axes or tuple(range(len(value.shape)))
     value = im.ordered(value, axes)
     dtype = im.dtype(value)
     assert isinstance(value.scale, float)
@@ -129,7 +142,7 @@ def cut(im: Importer, node: Node, value: Value, ends: Sequence[tuple[int, int]])
     """SLICE without (before, behind) elements of each logical dimension."""
     if not any(map(any, ends)):
         return value
-    axes = value.layout.axes or tuple(range(len(value.shape)))
+    axes = value.layout.own_axes or tuple(range(len(value.shape)))
     value = im.ordered(value, axes)
     shape = [s - sum(e) for s, e in zip(value.shape, ends, strict=True)]
     operands = [

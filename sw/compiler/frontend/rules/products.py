@@ -12,10 +12,12 @@ from spec.sequences import attention_weights, quantize_rows
 from spec.sequences import softmax as softmax_of
 from spec.sequences.rows import shift_for
 from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
-from sw.compiler.frontend.formats import Format, matrix
 from sw.compiler.frontend.importer import Importer, Value, element_count, equal_ranks
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan, aten
+from sw.compiler.frontend.plan import linear_weight
+from sw.compiler.frontend.quantization.formats import Format, matrix
+from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.rules.broadcast import same_shape
 from sw.compiler.frontend.rules.convolutions import conv
 from sw.compiler.frontend.weights import quantized
@@ -28,8 +30,11 @@ _ANY_INT32 = Format(dtype="int32", scale=0.0)
 def linear(im: Importer, node: Node, plan: Plan) -> Value:
     """A 1×1 CONV2D over rows, its input int8 with smoothed channels."""
     (source,) = plan.reads
-    shared = _shared(im, source)
+    stored = im.stored(linear_weight(node))
     value = im.value(source)
+    if stored is not None and im.dtype(value) == "int8" and not value.channelwise:
+        return _stored_linear(im, node, value, stored)
+    shared = _shared(im, source)
     if im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
         x, magnitudes = im.ordered(value), ""
     elif im.formats.smoothing(shared).by_row:
@@ -60,6 +65,42 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
             shape = equal_ranks((channels,), len(layout.shape))
             out = im.op(node, "ADD", [out, im.reshaped(steps.tensor, shape)])
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
+
+
+def _stored_linear(im: Importer, node: Node, x: Value, stored: Stored) -> Value:
+    """A linear layer with the integers and scales that a quantized graph brings.
+
+    The weights' columns follow the order in which the features lie in memory.
+    """
+    integers, axis = stored.integers, stored.axis
+    if node.target is not aten.linear.default:
+        integers, axis = integers.T, 1 - axis if axis >= 0 else axis
+    im.require(axis in (-1, 0), node, "weights have a scale per input channel: only per output")
+    last = len(x.shape) - 1
+    factors = x.layout.suffix(last)
+    if factors is None:
+        x = im.ordered(x)
+        factors = x.layout.suffix(last)
+    assert factors is not None and isinstance(x.scale, float)
+    channels, features = integers.shape
+    own = [f for f in x.layout.dims[last] if x.layout.sizes[f] > 1]
+    sizes = [x.layout.sizes[f] for f in own]
+    order = [1 + own.index(f) for f in factors]
+    columns = integers.reshape(channels, *sizes).transpose(0, *order)
+    kernel = columns.reshape(channels, 1, 1, features).astype(np.float64)
+    flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
+    at = 0 if node.target is aten.addmm.default else 2
+    given = node.args[at] if len(node.args) > at and node.target is not aten.mm.default else None
+    scale = np.broadcast_to(np.asarray(x.scale * stored.scale, np.float64), channels)
+    bias = im.constant(given) if given is not None else None
+    out = conv(im, node, "CONV2D", flat, kernel, scale, bias, zero_point=x.zero_point,
+               weight_zp=stored.zero_point)  # fmt: skip
+    single = not isinstance(stored.scale, np.ndarray)
+    layout = x.layout.replace_suffix(channels)
+    return im.finish(
+        node,
+        Value(tensor=out, layout=layout, scale=float(scale[0]) if single else scale),
+    )
 
 
 def _mean_input(im: Importer, node: Node, unit: Float) -> Float | None:
@@ -183,7 +224,7 @@ def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: s
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     value = im.value(source)
-    if value.channelwise:
+    if value.channelwise or value.zero_point:
         value = im.wide(source)
     want = im.formats.of(node)
     narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)

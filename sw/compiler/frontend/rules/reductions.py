@@ -12,6 +12,7 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.limits import argument
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.logic import as_bool
+from sw.compiler.frontend.rules.pools import pooled_mean
 
 
 def _axes(given: Any, rank: int) -> list[int]:
@@ -66,7 +67,12 @@ def _total(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def mean(im: Importer, node: Node, plan: Plan) -> Value:
-    """The sum, in smaller steps."""
+    """The sum, in smaller steps; AVG_POOL2D of images that a quantized graph has as int8."""
+    (source,) = plan.reads
+    rank = len(source.meta["val"].shape)
+    images = rank == 4 and _axes(argument(plan.source, 1, "dim"), rank) == [2, 3]
+    if images and im.planner.grid_behind(source) is not None:
+        return pooled_mean(im, node, im.value(source))
     value = _total(im, node, plan)
     count = math.prod(plan.reads[0].meta["val"].shape) // max(node.meta["val"].numel(), 1)
     return im.finish(node, replace(value, scale=value.scale / count), ("bounded",))

@@ -10,20 +10,19 @@ Integers are int32, exactly; bools are TOSA's.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.fx import Node
 
-from sw.compiler.frontend.calibrate import Ranges
 from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, aten, is_float
 from sw.compiler.frontend.plan import Planner, linear_weight
-from sw.compiler.frontend.smoothing import PLAIN, Rows, Smoothing, choose
+from sw.compiler.frontend.quantization.calibrate import Ranges
+from sw.compiler.frontend.quantization.smoothing import PLAIN, Rows, Smoothing, choose
+from sw.compiler.frontend.quantization.values import Format as Format
+from sw.compiler.frontend.quantization.values import Grid
+from sw.compiler.frontend.quantization.values import Scale as Scale
 from sw.compiler.frontend.weights import Matrix
-
-Scale = float | NDArray[np.float64]
 
 _CAT = aten.cat.default
 _MATRICES = (aten.matmul.default, aten.bmm.default)
@@ -34,14 +33,8 @@ HEADROOM = 1.1
 
 _TINY = 2.0**-40
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """Real value = scale · (integer − zero_point). `scale` may be per channel (last axis)."""
-
-    dtype: str
-    scale: Scale
-    zero_point: int = 0
+_FINER = 128
+"""Steps of int16 for one of int8: 255 of those still fit."""
 
 
 def _unit(largest: float) -> float:
@@ -86,6 +79,9 @@ class Formats:
         return self._made[node]
 
     def _choose(self, node: Node) -> Format:
+        grid = self.grid(node)
+        if grid is not None:
+            return grid.format
         if not is_float(node):
             return exact(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
@@ -99,10 +95,21 @@ class Formats:
             return Format(dtype="int32", scale=0.0)
         return self.wide(node)
 
+    def grid(self, node: Node) -> Grid | None:
+        """The grid of a quantize node, or of the quantize nodes that alone read `node`."""
+        own = self.planner.grids.get(node)
+        if own is not None:
+            return own
+        grids = [self.planner.grids.get(r) for r in self.planner.readers.get(node, ())]
+        alike = bool(grids) and all(g == grids[0] for g in grids)
+        return grids[0] if alike else None
+
     def _kind(self, reader: Node, operand: Node, moved: bool) -> str:
         plan = self.planner.plans.get(reader)
         if plan is None:
             return "output"
+        if plan.rule == "quantize":
+            return "wide"
         if plan.rule == "linear":
             return "moved to linear" if moved else "linear"
         if plan.rule == "convolution" or reader.target in _MATRICES:
@@ -168,6 +175,9 @@ class Formats:
 
     def wide(self, node: Node) -> Format:
         """int16 with one scale; integers and bools as they are."""
+        grid = self.planner.grid_behind(node)
+        if grid is not None:  # exactly, and in so fine steps that int16 is filled
+            return Format(dtype="int16", scale=grid.scale / _FINER)
         if not is_float(node):
             return exact(node)
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)

@@ -6,7 +6,8 @@ accumulator. Operators that only move or select values share one set of paramete
 cost no RESCALE. Nodes that are not in the tables stay in float: the importer names them.
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
 
 import torch
@@ -25,7 +26,9 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import batch_norm_error
+from sw.compiler.frontend.sources import source_line
 
 aten = torch.ops.aten
 
@@ -234,8 +237,60 @@ def quantize(model: GraphModule, quantizer: Quantizer, calibrate: Calibrate) -> 
     """PT2E: insert observers, `calibrate` (runs the model on data), convert to int8 q/dq form."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    prepared = prepare_pt2e(model, quantizer)
+    # PT2E changes the graph that it is given; the parameters are shared.
+    prepared = prepare_pt2e(GraphModule(model, copy.deepcopy(model.graph)), quantizer)
     with torch.no_grad():
         calibrate(prepared)
     converted: GraphModule = convert_pt2e(prepared)
     return converted
+
+
+def quantize_graph(
+    graph: GraphModule,
+    samples: Sequence[Sequence[torch.Tensor]],
+    quantizer: Quantizer | None = None,
+) -> GraphModule:
+    """PT2E's int8 graph of a captured float graph, calibrated by `samples`.
+
+    `CompileError` where a value in between is NaN or infinite.
+    """
+
+    def run(prepared: GraphModule) -> None:
+        for sample in samples:
+            prepared(*sample)
+        _check_ranges(prepared)
+
+    return quantize(graph, quantizer or SystolaQuantizer(), run)
+
+
+def _check_ranges(prepared: GraphModule) -> None:
+    """`CompileError` where a value in between was NaN or infinite, though no input was."""
+    for node in prepared.graph.nodes:
+        observer = getattr(prepared, str(node.target), None) if node.op == "call_module" else None
+        low, high = (getattr(observer, name, None) for name in ("min_val", "max_val"))
+        if not isinstance(low, torch.Tensor) or not isinstance(high, torch.Tensor):
+            continue
+        # An observer that has seen nothing holds (inf, -inf).
+        if bool((low.isnan() | high.isnan() | (low == -torch.inf) | (high == torch.inf)).any()):
+            source = node.args[0]
+            raise CompileError(
+                "calibration: values are NaN or infinite",
+                node=source.name,
+                source=source_line(source),
+                hint="the float model overflows here; calibrate on representative data",
+            )
+
+
+def covers(node: Node, fixed: Collection[Node]) -> bool:
+    """Whether the quantizer makes an operator on floats int8."""
+    args: Any = node.args
+    if node.target in WEIGHTED:
+        return args[1] in fixed
+    if node.target in (*PRODUCTS, *SUMS):
+        return all(_is_float(a) and a not in fixed for a in args[:2])
+    if node.target in SCALINGS:
+        return isinstance(args[1], int | float) and args[1] > 0
+    if node.target is aten.mean.dim:
+        shape = args[0].meta["val"].shape
+        return len(shape) == 4 and sorted(d % 4 for d in args[1]) == [2, 3]
+    return node.target in (*ACTIVATIONS, *SHARING)

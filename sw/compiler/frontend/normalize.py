@@ -1,11 +1,11 @@
-"""Before a graph is split: spellings that the importer has other words for, and what is no work."""
+"""Spellings that the importer has other words for, and what is no work, before anything else."""
 
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.calibrate import fixed_nodes
+from sw.compiler.frontend.filled import without_shape_operands
 from sw.compiler.frontend.operator_sets import aten
-from sw.torch_backend.filled import without_shape_operands
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -13,7 +13,7 @@ MASKED = -100.0
 _ATTENTION = aten.scaled_dot_product_attention.default
 
 
-def simplify(module: GraphModule) -> None:
+def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
     without_shape_operands(module)
     fixed = fixed_nodes(module)

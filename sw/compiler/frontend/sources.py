@@ -1,13 +1,33 @@
-"""Where in the user's model a node comes from."""
+"""Where a node of a captured graph comes from in the user's model."""
 
 import re
 
 from torch.fx import Node
 
-from sw.compiler.frontend.capture import module_path, source_line
-
 _ROOTS = ("self", "fn", "")
 """Names by which Dynamo calls the model itself."""
+
+
+def source_line(node: Node) -> str:
+    """`file:line: code` in the user's model that `node` comes from, '' if unknown.
+
+    The innermost frame outside the torch package.
+    """
+    lines = (node.meta.get("stack_trace") or "").splitlines()
+    best = ""
+    for i, line in enumerate(lines):
+        text = line.strip()
+        if text.startswith('File "') and "/torch/" not in text.replace("\\", "/"):
+            path, _, rest = text[6:].partition('", line ')
+            code = lines[i + 1].strip() if i + 1 < len(lines) else ""
+            best = f"{path}:{rest.split(',')[0]}: {code}"
+    return best
+
+
+def module_path(node: Node) -> str:
+    """Path of the submodule of the user's model that `node` comes from, '' for the model itself."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
 
 
 def module_of(node: Node) -> str:

@@ -1,6 +1,6 @@
 """Calibration of a float graph: how large each value gets, and which values never change."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.operator_sets import FILLED, LINEAR, SAME, aten
+from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
 
 Float = NDArray[np.float64]
 
@@ -42,6 +43,51 @@ class Ranges:
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
+
+
+class RangesNeededError(LookupError):
+    """A range was asked for that no calibration has measured."""
+
+
+class _Unmeasured(dict[Node, Any]):
+    """Ranges that are known without calibration; asking for others is an error."""
+
+    def __missing__(self, node: Node) -> Any:
+        raise RangesNeededError(node.name)
+
+    def get(self, node: Node, default: Any = None) -> Any:
+        return self[node]
+
+
+def unmeasured(module: GraphModule) -> Ranges:
+    """Ranges of a quantized graph as its own grids tell them, without running it."""
+    largest, least, most = _Unmeasured(), _Unmeasured(), _Unmeasured()
+    for node in module.graph.nodes:
+        if is_dequantize(node) and is_quantize(node.args[0]):
+            for each in (node, node.args[0]):
+                least[each], most[each] = grid_of(node.args[0]).ends
+                largest[each] = max(abs(least[each]), abs(most[each]))
+    return Ranges(
+        largest=largest,
+        least=least,
+        most=most,
+        channels=_Unmeasured(),
+        constants=constant_values(module, fixed_nodes(module)),
+        rows=_Unmeasured(),
+    )
+
+
+def constant_values(module: GraphModule, fixed: Collection[Node]) -> dict[Node, torch.Tensor]:
+    """The tensors that no input reaches."""
+    interpreter = Interpreter(module)
+    found: dict[Node, torch.Tensor] = {}
+    with torch.no_grad():
+        for node in module.graph.nodes:
+            if node in fixed:
+                value = interpreter.env[node] = interpreter.run_node(node)
+                if isinstance(value, torch.Tensor):
+                    found[node] = value.detach()
+    return found
 
 
 def fixed_nodes(module: GraphModule) -> set[Node]:

@@ -1,1 +1,0 @@
-"""What each ATen operator becomes in TOSA: one function per operator, by kind."""

@@ -1,0 +1,84 @@
+"""How a model's values become integers: the policies, and which one `auto` takes.
+
+auto: `pt2e` for convolutional networks whose operators all have an int8 form there, else `wide`.
+
+pt2e: int8 between operators, with the scales of PyTorch's own quantization (torchao's PT2E). A
+model that is quantized already keeps its scales. wide: int16 between operators, int8 operands of
+products with scales per channel or per row (`formats.py`).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from torch.fx import GraphModule, Node
+
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend.operator_sets import CONVOLUTIONS, is_float
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
+from sw.compiler.frontend.threads import quiet
+
+Policy = Literal["auto", "pt2e", "wide"]
+Resolved = Literal["pt2e", "wide"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The policy that a model is imported with, and why, for people."""
+
+    policy: Resolved
+    reason: str
+
+
+def check_policy(name: str) -> None:
+    """`CompileError` for a policy that does not exist."""
+    if name not in get_args(Policy):
+        raise CompileError(f"policy {name!r}: must be one of {', '.join(get_args(Policy))}")
+
+
+def is_quantized(graph: GraphModule) -> bool:
+    """Whether the graph has PT2E's quantize nodes."""
+    return any(is_quantize(node) for node in graph.graph.nodes)
+
+
+def choose(graph: GraphModule, policy: Policy) -> Choice:
+    """The policy for a captured graph; `auto` takes `pt2e` where int8 covers every operator.
+
+    `CompileError` where `wide` is asked for and the model brings its own scales.
+    """
+    check_policy(policy)
+    if is_quantized(graph):
+        if policy == "wide":
+            raise CompileError(
+                "policy wide: the model is quantized already",
+                hint="policy pt2e keeps its scales; give the float model for policy wide",
+            )
+        return Choice(policy="pt2e", reason="the model brings its own scales")
+    if policy != "auto":
+        return Choice(policy=policy, reason="as asked for")
+    if not any(node.target in CONVOLUTIONS for node in graph.graph.nodes):
+        return Choice(policy="wide", reason="a network without convolutions")
+    left = left_in_float(graph)
+    if not left:
+        return Choice(policy="pt2e", reason="every operator has an int8 form in PT2E")
+    counts = Counter(str(node.target).split(".")[-2] for node in left)
+    names = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.most_common(4))
+    more = f" and {len(counts) - 4} more" if len(counts) > 4 else ""
+    return Choice(policy="wide", reason=f"PT2E has no int8 form of {names}{more}")
+
+
+def left_in_float(graph: GraphModule) -> list[Node]:
+    """The operators on floats that the PT2E quantizer would leave in float."""
+    with quiet():
+        from sw.compiler.frontend.quantization.quantizer import covers
+
+    fixed = fixed_nodes(graph)
+    return [
+        node
+        for node in graph.graph.nodes
+        if node.op == "call_function"
+        and node not in fixed
+        and is_float(node)
+        and not covers(node, fixed)
+    ]

@@ -1,0 +1,157 @@
+"""PT2E's quantize and dequantize nodes: grids of values, and parameters stored as integers.
+
+Nodes are known by their names, so that reading a graph does not need torchao.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+
+from sw.compiler.frontend.quantization.values import Grid, Stored
+
+_NAMESPACE = "quantized_decomposed."
+_QUANTIZE = f"{_NAMESPACE}quantize_per_tensor.default"
+_DEQUANTIZE = f"{_NAMESPACE}dequantize_per_tensor.default"
+_DEQUANTIZE_CHANNELS = f"{_NAMESPACE}dequantize_per_channel.default"
+
+aten = torch.ops.aten
+
+_VIEWS = (
+    aten.view.default,
+    aten.reshape.default,
+    aten._unsafe_view.default,
+    aten.flatten.using_ints,
+    aten.unsqueeze.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+)
+_PERMUTES = (aten.permute.default, aten.transpose.int, aten.t.default)
+
+
+def is_quantize(node: Node) -> bool:
+    """Whether `node` rounds a value to a grid."""
+    return str(node.target) == _QUANTIZE
+
+
+def is_dequantize(node: Node) -> bool:
+    """Whether `node` turns integers of one grid back into floats."""
+    return str(node.target) == _DEQUANTIZE
+
+
+def is_quantized_operator(node: Node) -> bool:
+    """Whether `node` belongs to PT2E's namespace, known to this importer or not."""
+    return str(node.target).startswith(_NAMESPACE)
+
+
+def grid_of(node: Node) -> Grid:
+    """The grid of a quantize node. `ValueError` for what is not int8."""
+    given: Any = [*node.args, *(node.kwargs.get(k) for k in _KEYWORDS[len(node.args) :])]
+    _, scale, zero_point, low, high, dtype = given[:6]
+    if dtype is not torch.int8 or not -128 <= low <= high <= 127:
+        raise ValueError(f"activations of type {dtype} in {low}…{high}: only int8 is supported")
+    return Grid(scale=float(scale), zero_point=int(zero_point), low=int(low), high=int(high))
+
+
+_KEYWORDS = ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype")
+
+
+def stored_parameters(constants: Mapping[Node, torch.Tensor]) -> dict[Node, Stored]:
+    """The constants of a graph that are integers with scales, through views and permutations."""
+    found: dict[Node, Stored] = {}
+    for node in constants:
+        stored = _stored(node, constants, found)
+        if stored is not None:
+            found[node] = stored
+    return found
+
+
+def _stored(
+    node: Node, constants: Mapping[Node, torch.Tensor], found: Mapping[Node, Stored]
+) -> Stored | None:
+    if str(node.target) == _DEQUANTIZE:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        scale, zero_point = float(_number(node.args[1])), int(_number(node.args[2]))
+        if is_quantize(source):  # exactly, not as float32 would round it
+            real = constants[_operand(source)].double().numpy()
+            grid = grid_of(source)
+            steps = np.clip(np.rint(real / grid.scale) + grid.zero_point, grid.low, grid.high)
+            return Stored(integers=steps.astype(np.int64), scale=scale, zero_point=zero_point)
+        integers = constants[source].long().numpy()
+        return Stored(integers=integers, scale=scale, zero_point=zero_point)
+    if str(node.target) == _DEQUANTIZE_CHANNELS:
+        return _by_channel(node, constants)
+    source = node.args[0] if node.args else None
+    if isinstance(source, Node) and source in found and node.op == "call_function":
+        return _moved(node, found[source])
+    return None
+
+
+def _by_channel(node: Node, constants: Mapping[Node, torch.Tensor]) -> Stored | None:
+    args: Any = node.args
+    integers, scales = (constants[a].double().numpy() for a in args[:2])
+    zeros = constants[args[2]].numpy() if isinstance(args[2], Node) else np.zeros(1)
+    if zeros.any():  # PT2E's own asymmetric weights: their float values are quantized anew
+        return None
+    return Stored(integers=integers.astype(np.int64), scale=scales, axis=int(args[3]))
+
+
+def _moved(node: Node, stored: Stored) -> Stored | None:
+    shape = tuple(node.meta["val"].shape)
+    if node.target in _VIEWS and stored.axis < 0:
+        return Stored(
+            integers=stored.integers.reshape(shape),
+            scale=stored.scale,
+            zero_point=stored.zero_point,
+        )
+    if node.target not in _PERMUTES:
+        return None
+    rank = stored.integers.ndim
+    axes = list(range(rank))
+    args: Any = node.args
+    if node.target is aten.permute.default:
+        axes = [a % rank for a in args[1]]
+    elif rank > 1:
+        a, b = (0, 1) if node.target is aten.t.default else (args[1] % rank, args[2] % rank)
+        axes[a], axes[b] = axes[b], axes[a]
+    return Stored(
+        integers=stored.integers.transpose(axes),
+        scale=stored.scale,
+        zero_point=stored.zero_point,
+        axis=axes.index(stored.axis) if stored.axis >= 0 else -1,
+    )
+
+
+def _operand(node: Node) -> Node:
+    operand = node.args[0]
+    assert isinstance(operand, Node)
+    return operand
+
+
+def _number(value: Any) -> float:
+    assert isinstance(value, int | float)
+    return value
+
+
+def note_values(module: GraphModule) -> None:
+    """Give the nodes that PT2E inserts the note of shape and type that others have (`val`)."""
+    for node in module.graph.nodes:
+        if node.meta.get("val") is not None:
+            continue
+        if node.op == "get_attr":
+            node.meta["val"] = _attribute(module, str(node.target))
+        elif node.op == "call_function" and is_quantized_operator(node):
+            source = _operand(node).meta["val"]
+            dtype = torch.int8 if "dequantize" not in str(node.target) else torch.float32
+            node.meta["val"] = torch.empty(tuple(source.shape), dtype=dtype, device="meta")
+
+
+def _attribute(module: GraphModule, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value

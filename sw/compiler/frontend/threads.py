@@ -1,0 +1,34 @@
+"""How PyTorch is run: on one thread, and without notices about what nobody uses here."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch on one thread: the same sums everywhere, and no waiting for a second core that small
+    layers cannot use (30 times faster on a busy machine).
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without warnings: for imports that have something to say about what nobody uses here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        level = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(level)
