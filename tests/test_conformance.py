@@ -11,14 +11,16 @@ import pytest
 from spec.config import preset
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
-from sw.measure.conformance import page
 from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk
 from sw.measure.conformance.conduct import conduct
 from sw.measure.conformance.execute import execute
 from sw.measure.conformance.expose import expose_constants
 from sw.measure.conformance.store import Verdicts
 from sw.measure.conformance.suite import ConformanceError, Suite, Tests, generate, operator_of
+from sw.measure.conformance.summary import record
+from sw.measure.pages.conformance import render
 from sw.runtime.golden import GoldenDevice
+from sw.runtime.report import ReportError
 
 GOLDEN = Setting(device="golden", config="tiny")
 FAULTY = dataclasses.replace(GOLDEN, sut="conformance_suts")
@@ -167,13 +169,13 @@ def test_the_page_counts_and_explains(tmp_path: Path) -> None:
             Verdict(test="tile_3_b", status=Status.MISSING, message="not generated"),
         )
     }
-    entry = page.record("positive 1.0.2", "golden", "tiny", 3.0, verdicts, "abc")
+    entry = record("positive 1.0.2", "golden", "tiny", 3.0, verdicts, "abc")
     assert (entry["passed"], entry["tests"]) == (1, 3)
     (tmp_path / "r.json").write_text(json.dumps(entry))
-    text = page.render([tmp_path / "r.json"])
+    text = render([tmp_path / "r.json"])
     assert "1 of 3 pass" in text
     assert "| add | 1 | 0 | 1 | 0 | 0 | 1.5 |" in text
-    assert "- add: 1 unsupported: rank # of / #" in text
+    assert "- add: 1 unsupported: rank # of | #" in text
     (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(ConformanceError, match="no record of systola conformance"):
-        page.render([tmp_path / "bad.json"])
+    with pytest.raises(ReportError, match="no record of systola conformance"):
+        render([tmp_path / "bad.json"])

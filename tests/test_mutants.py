@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from sw.measure.campaign import mutants
-from sw.measure.campaign.mutants import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan, page
+from sw.measure.campaign.mutants import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan
 from sw.measure.campaign.store import Run
 from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status
+from sw.measure.pages.mutations import mutations_page
 
 
 def test_every_mutation_applies_to_a_copy_and_leaves_the_sources_alone(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_the_page_names_survivors_and_what_caught_the_others() -> None:
         )
         for i, (task, status) in enumerate(zip(tasks, (Status.PASSED, Status.FAILED)))
     ]
-    rows = [line for line in page(runs).splitlines() if line.startswith("| ")]
+    rows = [line for line in mutations_page(runs).splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(tasks)
     assert rows[1].endswith("| kernels: `tests/test_x.py::test_y[tiny]` |")
     assert all(row.endswith("| **survives** |") for row in rows[2:])

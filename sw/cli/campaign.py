@@ -82,8 +82,10 @@ def mutants(
     ] = None,
 ) -> None:
     """Break the RTL in one place at a time: some check must notice each; resumable."""
-    from sw.measure.campaign.mutants import mutant_plan, page
+    from sw.measure.campaign.mutants import mutant_plan
     from sw.measure.campaign.summary import exit_code, status_table
+    from sw.measure.pages.mutations import mutations_page
+    from sw.runtime.report import write_text
     from sw.runtime.session import OptionError
 
     if only and out is not None:
@@ -91,7 +93,7 @@ def mutants(
     plan = mutant_plan(only=only)
     runs = run_plan("mutants", plan, {"only": only}, campaign, status_table)
     if out is not None:
-        out.write_text(page(runs), encoding="utf-8")
+        write_text(mutations_page(runs), out)
     raise typer.Exit(exit_code(runs))
 
 

@@ -37,11 +37,11 @@ def conformance(
 ) -> None:
     """Run the official TOSA integer suite; interrupted and started again it goes on."""
     from spec.config import preset
-    from sw.measure.conformance import page
     from sw.measure.conformance.chunk import Setting, Status
     from sw.measure.conformance.conduct import conduct
     from sw.measure.conformance.store import Verdicts
     from sw.measure.conformance.suite import Suite, all_operators
+    from sw.measure.conformance.summary import record, summary, table
     from sw.measure.revision import commit, source_digest
     from sw.runtime.report import write_json
     from sw.runtime.session import DeviceOptions
@@ -68,9 +68,9 @@ def conformance(
             suite, setting, store, jobs=campaign.jobs or os.cpu_count() or 1, progress=progress
         )
     wall_s = time.monotonic() - start
-    console().print(page.table(page.summary(verdicts)))
+    console().print(table(summary(verdicts)))
     if json_file is not None:
-        write_json(page.record(suite.name, device, config, wall_s, verdicts, commit()), json_file)
+        write_json(record(suite.name, device, config, wall_s, verdicts, commit()), json_file)
     passed = sum(v.status is Status.PASSED for v in verdicts.values())
     typer.echo(
         f"{suite.name} on {device} {config}: {passed} of {len(verdicts)} pass, {wall_s:.0f} s"

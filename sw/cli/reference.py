@@ -4,37 +4,33 @@ import importlib
 import inspect
 import re
 import typing
+from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from sw.cli.main import COMMANDS, make_command
+from sw.measure.pages.markdown import code, document, fenced, heading, prose, table
 
 if TYPE_CHECKING:
     from typer._click.core import Command
 
-_NOTE = "<!-- Generated from {} by sw/cli/reference.py (make docs); do not edit. -->"
+_INTRO = """
+In a checkout the program is `.venv/bin/systola`. Its exit code is 0 if everything is done and
+equal, 1 if a comparison failed, 2 for bad input, 130 if interrupted. The targets of the Makefile
+call these commands; `make help` lists them.
+"""
 
 
 def commands_page() -> str:
     """docs/commands.md: every command with its arguments, options and defaults."""
-    lines = [
-        _NOTE.format("sw/cli/"),
-        "",
-        "# Command line",
-        "",
-        "In a checkout the program is `.venv/bin/systola`. Its exit code is 0 if everything is",
-        "done and equal, 1 if a comparison failed, 2 for bad input, 130 if interrupted. The",
-        "targets of the Makefile call these commands; `make help` lists them.",
-        "",
-        "| | commands |",
-        "|---|---|",
+    panels = [
+        (panel, ", ".join(f"[`{name}`](#systola-{name.replace(' ', '-')})" for name in names))
+        for panel, names in COMMANDS.items()
     ]
-    for panel, names in COMMANDS.items():
-        links = ", ".join(f"[`{name}`](#systola-{name.replace(' ', '-')})" for name in names)
-        lines.append(f"| {panel} | {links} |")
-    for names in COMMANDS.values():
-        for name in names:
-            lines += ["", f"## systola {name}", "", *_command(_find(name), name)]
-    return "\n".join(lines) + "\n"
+    sections = [block for names in COMMANDS.values() for name in names for block in _command(name)]
+    overview = table(("", "commands"), panels)
+    title = heading(1, "Command line")
+    return document("systola pages commands", "sw/cli/", title, prose(_INTRO), overview, *sections)
 
 
 def _find(name: str) -> "Command":
@@ -43,16 +39,18 @@ def _find(name: str) -> "Command":
     return typing.cast("Command", command.commands[rest[0]] if rest else command)
 
 
-def _command(command: Any, name: str) -> list[str]:
+def _command(name: str) -> Iterator[str]:
+    command: Any = _find(name)
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = " ".join(["systola", name, *map(_argument, arguments), "[OPTIONS]" * bool(options)])
-    lines = [*_paragraphs(command.help), "", f"    {usage.strip()}", ""]
-    if command.params:
-        lines += ["| | default | |", "|---|---|---|"]
-        lines += [f"| `{_argument(p)}` | {_default(p)} | {_cell(p.help)} |" for p in arguments]
-        lines += [f"| {_spellings(p)} | {_default(p)} | {_cell(p.help)} |" for p in options]
-    return lines
+    yield heading(2, f"systola {name}")
+    yield prose(inspect.cleandoc(command.help or "").replace("\b\n", ""))
+    yield code(usage.strip())
+    rows = [(f"`{_argument(p)}`", _default(p), _cell(p.help)) for p in arguments]
+    rows += [(_spellings(p), _default(p), _cell(p.help)) for p in options]
+    if rows:
+        yield table(("", "default", ""), rows)
 
 
 def _argument(parameter: Any) -> str:
@@ -68,48 +66,36 @@ def _spellings(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.default
-    if value is None or value is False or value == () or callable(value):
+    if value is None or value is False or value in ((), "") or callable(value):
         return "required" if parameter.required else ""
     return "on" if value is True else f"`{value}`"
 
 
 def _cell(text: str | None) -> str:
-    return " ".join((text or "").split()).replace("|", "\\|")
-
-
-def _paragraphs(text: str | None) -> list[str]:
-    """A docstring without its indent and without what only the terminal needs."""
-    return inspect.cleandoc(text or "").replace("\b\n", "").splitlines()
+    return " ".join((text or "").split())
 
 
 def python_page() -> str:
     """docs/python.md: everything that `import systola` offers, from the docstrings."""
     # The public package imports the command line, so that it is imported here by name.
     package = importlib.import_module("systola")
-    lines = [
-        _NOTE.format("systola/__init__.py and the docstrings"),
-        "",
-        "# Python",
-        "",
-        *_code(inspect.getdoc(package) or ""),
-    ]
+    blocks = [heading(1, "Python"), *_docstring(inspect.getdoc(package) or "")]
     for name in package.__all__:
-        lines += ["", f"## systola.{name}", "", *_member(name, getattr(package, name))]
+        blocks += [heading(2, f"systola.{name}"), *_member(name, getattr(package, name))]
     compiled = importlib.import_module("sw.compiler.frontend.compile_module").CompiledModule
-    lines += ["", "## What systola.compile returns", "", *_member("CompiledModule", compiled)]
-    return "\n".join(lines) + "\n"
+    blocks += [heading(2, "What systola.compile returns"), *_member("CompiledModule", compiled)]
+    return document("systola pages python", "the docstrings of systola/", *blocks)
 
 
-def _member(name: str, found: Any) -> list[str]:
+def _member(name: str, found: Any) -> Iterator[str]:
     if isinstance(found, dict):
-        return [f"The presets by name: {', '.join(f'`{key}`' for key in found)}."]
-    lines = []
+        yield f"The presets by name: {', '.join(f'`{key}`' for key in found)}."
+        return
     if not (isinstance(found, type) and issubclass(found, Exception)):
-        lines += ["```python", *_signature(name, found), "```", ""]
-    lines += _code(inspect.getdoc(found) or "")
+        yield fenced("\n".join(_signature(name, found)), "python")
+    yield from _docstring(inspect.getdoc(found) or "")
     if isinstance(found, type):
-        lines += _methods(found)
-    return lines
+        yield _methods(found)
 
 
 def _signature(name: str, found: Any) -> list[str]:
@@ -146,7 +132,7 @@ def _type(annotation: Any) -> str:
     return re.sub(r"ndarray\[Any, dtype\[(\w+)\]\]", r"NDArray[\1]", text)
 
 
-def _methods(found: type) -> list[str]:
+def _methods(found: type) -> str:
     rows = []
     for name, member in vars(found).items():
         text = inspect.getdoc(member)
@@ -154,22 +140,20 @@ def _methods(found: type) -> list[str]:
         if name.startswith("_") or not text or not public:
             continue
         call = name if isinstance(member, property) else f"{name}()"
-        rows.append(f"| `{call}` | {_cell(text.split(chr(10) * 2)[0])} |")
-    return ["", "| member | |", "|---|---|", *rows] if rows else []
+        rows.append((f"`{call}`", _cell(text.split("\n\n")[0])))
+    return table(("member", ""), rows) if rows else ""
 
 
-def _code(text: str) -> list[str]:
-    """The lines of a docstring; what it indents is Python."""
-    lines: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        indented = line.startswith("    ")
-        if indented and not inside:
-            lines.append("```python")
-        if inside and not indented and line:
-            while not lines[-1]:
-                lines.pop()
-            lines += ["```", ""]
-        inside = indented or (inside and not line)
-        lines.append(line[4:] if indented else line)
-    return [*lines, "```"] if inside else lines
+def _docstring(text: str) -> Iterator[str]:
+    """The paragraphs of a docstring; what it indents is Python."""
+    for indented, lines in groupby(_with_blanks(text), lambda line: line.startswith("    ")):
+        block = "\n".join(line[4:] if indented else line for line in lines).strip("\n")
+        yield fenced(block, "python") if indented else block
+
+
+def _with_blanks(text: str) -> Iterator[str]:
+    """The lines; an empty one counts as indented if the next one that is not empty is."""
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        after = next((later for later in lines[i:] if later), "")
+        yield line or ("    " if after.startswith("    ") else "")

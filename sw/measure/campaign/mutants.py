@@ -17,7 +17,6 @@ from pathlib import Path
 
 from spec.config import preset
 from sw.measure.campaign.plan import Plan
-from sw.measure.campaign.store import Run
 from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
 from sw.measure.campaign.yamlfile import read_yaml
 from sw.measure.revision import ROOT
@@ -25,7 +24,7 @@ from sw.measure.revision import ROOT
 MUTATIONS = ROOT / "tests" / "mutations.yaml"
 CONTROL = "unchanged"
 LIMIT_S = 3600.0
-_CONFIG = "tiny"
+CONFIG = "tiny"
 _COPIED = (
     *("spec", "hw_gen", "rtl", "golden_model", "sw", "systola", "cocotb_tests", "tests"),
     *("pyproject.toml", "requirements"),
@@ -110,7 +109,7 @@ def mutant_plan(*, only: str = "") -> Plan:
 
 
 def _task(name: str, *needs: str) -> Task:
-    config = preset(_CONFIG)
+    config = preset(CONFIG)
     return Task(kind=Kind.MUTANT, config=config, workload=name, limit_s=LIMIT_S, needs=needs)
 
 
@@ -203,7 +202,7 @@ def _run(tree: Path, arguments: Sequence[str]) -> "subprocess.CompletedProcess[s
     env = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
-        "SYSTOLA_RANDOM_CONFIGS": _CONFIG,
+        "SYSTOLA_RANDOMCONFIGS": CONFIG,
     }
     return subprocess.run(
         [sys.executable, *arguments],
@@ -213,28 +212,3 @@ def _run(tree: Path, arguments: Sequence[str]) -> "subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
     )
-
-
-def page(runs: Sequence[Run]) -> str:
-    """docs/mutations.md: every mutation with what caught it."""
-    found = {run.task.workload: run for run in runs}
-    lines = [
-        "# Mutations: do the checks bite?",
-        "",
-        "This page shows whether the tests notice a broken design. `make mutants` breaks the RTL",
-        "in one place at a time, in a copy of the sources. It builds the simulator of",
-        f"`{_CONFIG}` and runs parts of `make test` until one fails. The exit code is 1 if no",
-        "check notices a mutant. The same checks pass on an unchanged copy, which is run first.",
-        "The mutations are data, `tests/mutations.yaml`; `make mutants` writes this page.",
-        "",
-        "| mutation | what is broken | where | caught by |",
-        "|---|---|---|---|",
-    ]
-    for mutation in load_mutations():
-        run = found.get(mutation.name)
-        files = ", ".join(f"`{name}`" for name in dict.fromkeys(e.file for e in mutation.edits))
-        caught = "**survives**"
-        if run is not None and run.status is Status.PASSED and run.outcome is not None:
-            caught = f"{run.outcome.figures['caught_by']}: `{run.outcome.figures['test']}`"
-        lines.append(f"| {mutation.name} | {mutation.what} | {files} | {caught} |")
-    return "\n".join(lines) + "\n"

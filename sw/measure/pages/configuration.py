@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spec.config import PRESETS, ConfigError, NpuConfig
+from sw.measure.pages.markdown import code, document, heading, prose, table
 
 MEANING = {
     "rows": "rows of the array: its reduction dimension",
@@ -43,57 +44,54 @@ _LIMIT = 8192
 """The largest value that any field but a width may have."""
 
 
+_INTRO = """
+A configuration decides everything about one generated NPU: the RTL, what the compiler writes, the
+golden model, and the simulator. Take a preset and change fields of it:
+"""
+_EXAMPLES = """
+systola config list
+systola sim matmul --config small --set acc_kib=32
+make rtl CONFIG=small SET=acc_kib=32
+"""
+_DIGESTS = """
+Equal digests mean equal hardware. Simulators, program images and C headers carry the digest, and
+refuse one that is not theirs.
+"""
+_LEGAL = """
+*Legal* lists the values that a field may have while all others are those of `default`.
+"""
+_RULES = """
+An illegal configuration is refused with the rule that it breaks. One example of each:
+"""
+
+
 def render() -> str:
     """The page, from `NpuConfig` itself: legal values are those that it accepts."""
-    lines = [
-        "<!-- Generated from spec/config.py by sw/measure/pages/configuration.py (make docs). -->",
-        "",
-        "# Configuration",
-        "",
-        "A configuration decides everything about one generated NPU: the RTL, what the compiler",
-        "writes, the golden model, and the simulator. Take a preset and change fields of it:",
-        "",
-        "    systola config list",
-        "    systola sim matmul --config small --set acc_kib=32",
-        "    make rtl CONFIG=small SET=acc_kib=32",
-        "",
-        "Equal digests mean equal hardware. Simulators, program images and C headers carry the",
-        "digest, and refuse one that is not theirs.",
-        "",
-        "## Fields",
-        "",
-        "*Legal* lists the values that a field may have while all others are those of `default`.",
-        "",
-        "| field | default | legal | |",
-        "|---|---|---|---|",
-        *(_field_row(f) for f in _fields()),
-        "",
-        "## Presets",
-        "",
-        *_presets(),
-        "",
-        "## Rules",
-        "",
-        "An illegal configuration is refused with the rule that it breaks. One example of each:",
-        "",
-        "| settings | message |",
-        "|---|---|",
-    ]
-    for settings in BROKEN:
-        given = " ".join(f"`{k}={v}`" for k, v in settings.items())
-        lines.append(f"| {given} | {_message(settings)} |")
-    return "\n".join(lines) + "\n"
+    broken = [(" ".join(f"`{k}={v}`" for k, v in s.items()), _message(s)) for s in BROKEN]
+    return document(
+        "systola pages configuration",
+        "spec/config.py",
+        heading(1, "Configuration"),
+        prose(_INTRO),
+        code(_EXAMPLES),
+        prose(_DIGESTS),
+        heading(2, "Fields"),
+        prose(_LEGAL),
+        table(("field", "default", "legal", ""), map(_field, _fields())),
+        heading(2, "Presets"),
+        _presets(),
+        heading(2, "Rules"),
+        prose(_RULES),
+        table(("settings", "message"), broken),
+    )
 
 
 def _fields() -> list["dataclasses.Field[Any]"]:
     return [f for f in dataclasses.fields(NpuConfig) if f.name != "name"]
 
 
-def _field_row(field: "dataclasses.Field[Any]") -> str:
-    return (
-        f"| `{field.name}` | {_value(field.default)} | {_legal_values(field)} "
-        f"| {MEANING[field.name]} |"
-    )
+def _field(field: "dataclasses.Field[Any]") -> list[str]:
+    return [f"`{field.name}`", _value(field.default), _legal_values(field), MEANING[field.name]]
 
 
 def _value(value: object) -> str:
@@ -123,15 +121,14 @@ def _message(settings: Mapping[str, Any]) -> str:
     return ""
 
 
-def _presets() -> list[str]:
+def _presets() -> str:
     """A column a preset, a row each field that differs anywhere."""
     configs = list(PRESETS.values())
-    lines = ["| | " + " | ".join(f"`{c.name}`" for c in configs) + " |"]
-    lines.append("|---|" + "---:|" * len(configs))
+    rows = []
     for field in _fields():
         values = [getattr(c, field.name) for c in configs]
         if len(set(values)) > 1:
-            lines.append(f"| `{field.name}` | {' | '.join(map(_value, values))} |")
-    lines.append(f"| PEs | {' | '.join(str(c.pes) for c in configs)} |")
-    lines.append(f"| digest | {' | '.join(f'`{c.digest_hex}`' for c in configs)} |")
-    return lines
+            rows.append([f"`{field.name}`", *map(_value, values)])
+    rows.append(["PEs", *(str(c.pes) for c in configs)])
+    rows.append(["digest", *(f"`{c.digest_hex}`" for c in configs)])
+    return table(["", *(f"`{c.name}`" for c in configs)], rows, "lr")

@@ -1,12 +1,15 @@
 """docs/operators.md from the importer's table of operators."""
 
+from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-_HEAD = """\
-<!-- Generated from sw/compiler/frontend/operators.py by `make docs`. -->
+from sw.measure.pages.markdown import document, heading, prose, table
 
-# Operators on the NPU
+if TYPE_CHECKING:
+    from sw.compiler.frontend.operators import Operator
 
+_INTRO = """
 What the float importer, and with it `torch.compile(model, backend="systola")`, runs on the device:
 {core} operators of core ATen and {others} other spellings. Everything else stays on the CPU, with
 the reason in the report.
@@ -24,35 +27,43 @@ step is the result's scale; PCC is the correlation, for products whose operands 
 
 def operators_page() -> str:
     """Every ATen operator of the float importer: types, limits, how it is tested."""
-    import torch
-
     from sw.compiler.frontend.operator_sets import FILLED
-    from sw.compiler.frontend.operators import ROWS, Operator
+    from sw.compiler.frontend.operators import ROWS
 
-    def core(row: Operator) -> bool:
-        if row.name == "getitem":
-            return False
-        _, packet, overload = row.name.split(".")
-        return torch.Tag.core in getattr(getattr(torch.ops.aten, packet), overload).tags
-
-    def line(rows: list[Operator]) -> str:
-        first = rows[0]
-        names = ", ".join(
-            f"`{r.name.removeprefix('aten.').removesuffix('.default')}`" for r in rows
-        )
-        return f"| {names} | {first.types} | {first.limits} | {first.tested} |"
-
-    def table(rows: list[Operator]) -> list[str]:
-        same = [
-            list(group) for _, group in groupby(rows, lambda r: (r.types, r.limits, str(r.tested)))
-        ]
-        head = ["| operator | types | limits | tested |", "|---|---|---|---|"]
-        return [*head, *(line(rows) for rows in same)]
-
-    inside = [row for row in ROWS if core(row)]
-    outside = [row for row in ROWS if not core(row)]
+    inside = [row for row in ROWS if _is_core(row)]
+    outside = [row for row in ROWS if not _is_core(row)]
     filled = {str(target) for target in FILLED}
     count = sum(row.name not in filled for row in inside)
-    head = _HEAD.format(core=count, others=len(outside))
-    parts = ["## Core ATen", "", *table(inside), "", "## Other spellings", "", *table(outside), ""]
-    return "\n".join([head, *parts])
+    return document(
+        "systola pages operators",
+        "sw/compiler/frontend/operators.py",
+        heading(1, "Operators on the NPU"),
+        prose(_INTRO.format(core=count, others=len(outside))),
+        heading(2, "Core ATen"),
+        _operators(inside),
+        heading(2, "Other spellings"),
+        _operators(outside),
+    )
+
+
+def _is_core(row: "Operator") -> bool:
+    import torch
+
+    if row.name == "getitem":
+        return False
+    _, packet, overload = row.name.split(".")
+    return torch.Tag.core in getattr(getattr(torch.ops.aten, packet), overload).tags
+
+
+def _operators(rows: "Sequence[Operator]") -> str:
+    """Neighbours in the list that differ in nothing but the name share a row."""
+    groups = groupby(rows, lambda r: (r.types, r.limits, str(r.tested)))
+    cells = [
+        (", ".join(f"`{_short(row.name)}`" for row in group), types, limits, tested)
+        for (types, limits, tested), group in groups
+    ]
+    return table(("operator", "types", "limits", "tested"), cells)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten.").removesuffix(".default")

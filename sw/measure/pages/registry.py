@@ -62,7 +62,7 @@ PAGES: dict[str, Page] = {
         ),
         Page(
             name="conformance",
-            renderer="sw.measure.conformance.page:render",
+            renderer="sw.measure.pages.conformance:render",
             data=(
                 *("conformance-golden.json", "conformance-rtl.json"),
                 *("conformance-random.json", "conformance-negative.json"),
