@@ -88,7 +88,7 @@ def test_parameters_that_do_not_fit_take_turns() -> None:
     g.verify()
     compilation = run_stages(g, config)
     assert len(compilation.layers.layers) == 1
-    loads = [n for n in compilation.program.nodes if "params" in n.note]
+    loads = [n for n in compilation.program.instructions if "params" in n.note]
     assert len(loads) > 4
     assert assert_compiles_exactly(g, config, random_inputs(g, 2)) > 0
 

@@ -6,7 +6,7 @@ from compiler_graphs import assert_compiles_exactly, conv, depthwise, random_inp
 from spec import preset
 from spec.isa import Engine
 from sw.compiler.pipeline import Compilation, run_stages
-from sw.compiler.program.draft import Place
+from sw.compiler.program.virtual import Place
 from sw.compiler.tosa.graph import Graph
 
 
@@ -34,7 +34,7 @@ def expanded(size: int, channels: int, wide: int) -> Graph:
 
 def overlap(done: Compilation, first: int, second: int) -> float:
     """The share of the second layer's loads that come before the first layer's last product."""
-    nodes = done.program.nodes
+    nodes = done.program.instructions
     last = max(i for i, n in enumerate(nodes) if n.layer == first and n.engine is Engine.MATRIX)
     loads = [i for i, n in enumerate(nodes) if n.layer == second and n.engine is Engine.LOAD]
     return sum(i < last for i in loads) / len(loads)
@@ -59,7 +59,7 @@ def test_neighbours_that_flow_lie_side_by_side() -> None:
     spans = [
         [
             (b.address, b.address + b.size)
-            for b in done.draft.buffers
+            for b in done.virtual.buffers
             if b.layer == layer and b.place is Place.SPAD
         ]
         for layer in (0, 1)

@@ -44,7 +44,7 @@ def test_a_product_is_computed_beside_a_chain_that_does_not_need_it() -> None:
     assert names(c) == ["ConvLayer", "ConvLayer", "MapLayer", "ConvLayer"]
     assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 2, 2, 1]
     # They really mix: nodes of the product lie between those of the chain, on other engines.
-    layers = [node.layer for node in c.program.nodes]
+    layers = [node.layer for node in c.program.instructions]
     first, last = layers.index(2), len(layers) - 1 - layers[::-1].index(2)
     assert layers[first:last].count(1) > 5
     assert sum(c.predicted) < sum(plan.cycles for plan in c.plans)

@@ -11,7 +11,7 @@ from test_compiler_depthwise import depthwise
 from spec.config import PRESETS, preset
 from spec.isa import Opcode
 from sw.compiler.pipeline import run_stages
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.virtual import Access, Buffer, Place
 from sw.compiler.tosa.graph import Graph
 
 _COMPUTES = (Opcode.MATRIX, Opcode.DEPTHWISE)
@@ -31,7 +31,7 @@ def test_chain_that_fits_moves_only_its_ends() -> None:
     g = _chain(14, 64, 4)
     done = run_stages(g, preset("default"))
     assert len(done.residency.address) == 3
-    stores = [n for n in done.program.nodes if n.opcode is Opcode.STORE]
+    stores = [n for n in done.program.instructions if n.opcode is Opcode.STORE]
     assert {n.bases["mem_base"].name for n in stores} == set(g.outputs)
     assert done.image.temp_bytes == 0
     assert run_stages(g, preset("default"), on_chip=False).image.temp_bytes > 0
@@ -112,11 +112,11 @@ def test_depthwise_follows_channel_by_channel_in_other_banks() -> None:
     x = conv(g, g.add_input("x", (1, 14, 14, 32)), 160, 1, seed=1)
     g.outputs = [conv(g, depthwise(g, x, (3, 3), pad=(1, 1, 1, 1), seed=2), 32, 1, seed=3)]
     done = run_stages(g, config)
-    engines = [n.opcode for n in done.program.nodes if n.layer < 2 and n.opcode in _COMPUTES]
+    engines = [n.opcode for n in done.program.instructions if n.layer < 2 and n.opcode in _COMPUTES]
     first = engines.index(Opcode.DEPTHWISE)
     assert Opcode.MATRIX in engines[first:]
     banks: dict[Opcode, set[int]] = {opcode: set() for opcode in _COMPUTES}
-    for node in done.program.nodes:
+    for node in done.program.instructions:
         if node.layer < 2 and node.opcode in _COMPUTES:
             for access in node.accesses:
                 if access.buffer.place is Place.ACC:

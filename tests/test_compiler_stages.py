@@ -25,8 +25,9 @@ from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
 from sw.compiler.placement.residency import Residency
 from sw.compiler.program.allocate import allocate_on_chip, check_on_chip
-from sw.compiler.program.draft import Buffer, Draft, Place, iterations
+from sw.compiler.program.records import DmaLoop
 from sw.compiler.program.semaphores import _Assignment
+from sw.compiler.program.virtual import Buffer, Place, VirtualProgram, iterations
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.kernels import kernel
@@ -141,18 +142,18 @@ def test_temporaries_share_memory_when_their_lives_do_not_overlap() -> None:
 @settings(max_examples=100, deadline=None)
 def test_ring_keeps_buffers_of_a_layer_apart(layers: list[list[int]]) -> None:
     config = preset("tiny")
-    draft = Draft()
+    virtual = VirtualProgram()
     residency = Residency(budgets=(MemoryBudget.whole(config),) * len(layers))
     for index, sizes in enumerate(layers):
         for i, size in enumerate(sizes):
-            draft.buffer(f"b{i}", Place.SPAD, 4 * size, index)
+            virtual.buffer(f"b{i}", Place.SPAD, 4 * size, index)
     if any(sum(-(-4 * s // 8) * 8 for s in sizes) > config.spad_bytes for sizes in layers):
         with pytest.raises(LegalityError, match="do not fit"):
-            allocate_on_chip(draft, residency, config)
+            allocate_on_chip(virtual, residency, config)
         return
-    allocate_on_chip(draft, residency, config)
-    check_on_chip(draft, config)
-    for buffer in draft.buffers:
+    allocate_on_chip(virtual, residency, config)
+    check_on_chip(virtual, config)
+    for buffer in virtual.buffers:
         assert 0 <= buffer.address <= config.spad_bytes - buffer.size
 
 
@@ -167,7 +168,7 @@ def test_slots_rotate_and_spare_what_is_pinned() -> None:
 
 
 def test_iterations_count_last_rounds() -> None:
-    loops = [{"count": 3}, {"count": 4, "last": 2}, {"count": 5, "last": 1}]
+    loops = [DmaLoop(count=3), DmaLoop(count=4, last=2), DmaLoop(count=5, last=1)]
     assert [iterations(loops, level) for level in range(4)] == [1, 3, 10, 10 * 5 - 3 * 4]
 
 
@@ -176,7 +177,7 @@ def _sync_totals(program: list) -> dict[int, int]:
     for instruction in program:
         if instruction.opcode in (Opcode.BEGIN, Opcode.END):
             continue
-        loops = instruction["loop"]
+        loops = [DmaLoop(count=x["count"], last=x["last"]) for x in instruction["loop"]]
         for sign, slots in ((1, instruction.posts), (-1, instruction.waits)):
             for slot in slots:
                 amount = sign * slot.amount * iterations(loops, slot.level)
@@ -199,7 +200,7 @@ def test_independent_layers_are_not_ordered() -> None:
         x = g.add_input(f"x{i}", (1, 4, 4, 4))
         g.outputs.append(rescale(g, x, 0.5))
     done = run_stages(g, preset("default"))
-    second = [n for n in done.program.nodes if n.layer == 1 and n.opcode is Opcode.LOAD]
+    second = [n for n in done.program.instructions if n.layer == 1 and n.opcode is Opcode.LOAD]
     assert [done.program.waits[n] for n in second] == [[] for _ in second]
 
 

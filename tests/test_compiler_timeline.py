@@ -4,28 +4,28 @@ import pytest
 from compiler_graphs import inverted_residuals
 
 from spec import preset
-from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space
+from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space
 from sw.compiler.machine.costs import PROGRAM_START
 from sw.compiler.pipeline import run_stages
 from sw.compiler.program.cycles import vector_cycles
 from sw.compiler.program.dependences import END, Dependences, Need
-from sw.compiler.program.draft import Node
+from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
 from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.program.virtual import VirtualInstruction
 
 DEFAULT = preset("default")
 
 
-def load(layer: int, words: int) -> Node:
+def load(layer: int, words: int) -> VirtualInstruction:
     """A LOAD of so many bus words, one a step."""
-    loops = [{"count": words}]
-    values = {"loop": loops, "run": DEFAULT.bus_bytes}
-    return Node(opcode=Opcode.LOAD, values=values, bases={}, accesses=[], layer=layer)
+    record = Load(loop=[DmaLoop(count=words)], run=DEFAULT.bus_bytes)
+    return VirtualInstruction(record=record, bases={}, accesses=[], layer=layer)
 
 
-def vector(layer: int, steps: int) -> Node:
+def vector(layer: int, steps: int) -> VirtualInstruction:
     """A VECTOR of so many steps."""
-    values = {"loop": [{"count": steps}]}
-    return Node(opcode=Opcode.VECTOR, values=values, bases={}, accesses=[], layer=layer)
+    record = Vector(loop=[VectorLoop(count=steps)], lanes=DEFAULT.cols)
+    return VirtualInstruction(record=record, bases={}, accesses=[], layer=layer)
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def vector(layer: int, steps: int) -> Node:
 def test_a_vector_takes_a_cycle_for_each_word_of_its_widest_operand(
     fields: dict[str, int], cycles: int
 ) -> None:
-    values = {"loop": [{"count": 100}], "lanes": DEFAULT.cols, "alu": Alu.PASS, **fields}
-    assert vector_cycles(values, DEFAULT) == cycles
+    record = Vector(loop=[VectorLoop(count=100)], lanes=DEFAULT.cols, **fields)
+    assert vector_cycles(record, DEFAULT) == cycles
 
 
-def need(level: int, iteration: int, of: Node, until: float) -> Need:
+def need(level: int, iteration: int, of: VirtualInstruction, until: float) -> Need:
     """Iteration of a node needs another one up to an iteration of its loop (END: all of it)."""
     return Need(level, iteration, of, 0, 0 if until == END else 1, until)
 
@@ -56,7 +56,7 @@ def need(level: int, iteration: int, of: Node, until: float) -> Need:
 CHANNEL = (Engine.LOAD, Point.DONE, "VECTOR")
 
 
-def charged(*nodes: tuple[Node, list[Need]]) -> list[int]:
+def charged(*nodes: tuple[VirtualInstruction, list[Need]]) -> list[int]:
     """Cycles of two layers whose program is `nodes`."""
     order = Dependences(needs=[(node, {CHANNEL: found} if found else {}) for node, found in nodes])
     return layer_cycles(order, 2, DEFAULT)

@@ -28,12 +28,12 @@ from sw.compiler.program.allocate import (
     tensor_buffers,
 )
 from sw.compiler.program.constants import ConstantPool
-from sw.compiler.program.draft import Buffer, Draft, Node
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
 from sw.compiler.program.list_scheduling import list_schedule
 from sw.compiler.program.semaphores import Program, assign_semaphores
 from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
 from sw.compiler.stages import Pipeline, Stage
 from sw.compiler.tosa.graph import Graph
 
@@ -61,7 +61,7 @@ GIVEN = ("source", "config", "name", "options", "families", "planner")
 class Compilation:
     """Everything that was given or made.
 
-    `draft`: instructions layer by layer; `scheduled`: in the order in which they can start;
+    `virtual`: instructions layer by layer; `scheduled`: in the order in which they can start;
     `program`: with waits and posts.
     """
 
@@ -77,9 +77,9 @@ class Compilation:
     plans: list[Plan]
     tensors: dict[str, Buffer]
     constants: ConstantPool
-    draft: Draft
+    virtual: VirtualProgram
     peaks: Peaks
-    scheduled: list[Node]
+    scheduled: list[VirtualInstruction]
     program: Program
     predicted: list[int]
     instructions: list[Instruction]
@@ -144,18 +144,18 @@ def _schedule(
     config: NpuConfig,
     graph: Graph,
     families: Families,
-) -> tuple[dict[str, Buffer], ConstantPool, Draft]:
+) -> tuple[dict[str, Buffer], ConstantPool, VirtualProgram]:
     constants = ConstantPool()
     tensors = tensor_buffers(layers, residency)
-    draft = schedule(layers, plans, config, constants, tensors, graph, families)
-    return tensors, constants, draft
+    virtual = schedule(layers, plans, config, constants, tensors, graph, families)
+    return tensors, constants, virtual
 
 
 def _allocate(
     layers: LayerProgram,
     residency: Residency,
     tensors: dict[str, Buffer],
-    draft: Draft,
+    virtual: VirtualProgram,
     graph: Graph,
     config: NpuConfig,
     options: Options,
@@ -164,28 +164,32 @@ def _allocate(
     budgets = residency.budgets
     share = not options.keep_all
     temp = allocate_dram(layers, tensors, graph.inputs, budgets=budgets, share=share)
-    spad, params = allocate_on_chip(draft, residency, config)
+    spad, params = allocate_on_chip(virtual, residency, config)
     return Peaks(spad_bytes=spad, param_entries=params, temp_bytes=temp)
 
 
-def _dump_buffers(tensors: dict[str, Buffer], draft: Draft) -> str:
-    return "".join(f"{b}\n" for b in [*tensors.values(), *draft.buffers])
+def _dump_buffers(tensors: dict[str, Buffer], virtual: VirtualProgram) -> str:
+    return "".join(f"{b}\n" for b in [*tensors.values(), *virtual.buffers])
 
 
-def _dump_nodes(nodes: Sequence[Node]) -> str:
-    return "".join(f"{n.engine.name:6} {n.note}\n" for n in nodes)
+def _dump_instructions(instructions: Sequence[VirtualInstruction]) -> str:
+    return "".join(f"{n.engine.name:6} {n.note}\n" for n in instructions)
 
 
-def _list_scheduling(draft: Draft, residency: Residency, config: NpuConfig) -> list[Node]:
-    return list_schedule(draft.nodes, residency.budgets, config)
+def _list_scheduling(
+    virtual: VirtualProgram, residency: Residency, config: NpuConfig
+) -> list[VirtualInstruction]:
+    return list_schedule(virtual.instructions, residency.budgets, config)
 
 
-def _semaphores(draft: Draft, scheduled: list[Node], config: NpuConfig) -> Program:
+def _semaphores(
+    virtual: VirtualProgram, scheduled: list[VirtualInstruction], config: NpuConfig
+) -> Program:
     try:
         return assign_semaphores(scheduled, config)
     except LegalityError:
         # Loads that run far ahead can post more than a counter holds: layer by layer they cannot.
-        return assign_semaphores(draft.nodes, config)
+        return assign_semaphores(virtual.instructions, config)
 
 
 def _predict(program: Program, plans: list[Plan], config: NpuConfig) -> list[int]:
@@ -211,7 +215,7 @@ def _image(
 ) -> Image:
     return build_image(
         instructions,
-        program.nodes,
+        program.instructions,
         graph,
         layers,
         predicted,
@@ -249,22 +253,22 @@ STAGES: tuple[Stage, ...] = (
     Stage(name="tiling", makes=("plans",), run=_tiling, check=_check_plans, dump=_dump_plans),
     Stage(
         name="schedule",
-        makes=("tensors", "constants", "draft"),
+        makes=("tensors", "constants", "virtual"),
         run=_schedule,
-        dump=lambda draft: _dump_nodes(draft.nodes),
+        dump=lambda virtual: _dump_instructions(virtual.instructions),
     ),
     Stage(
         name="allocate",
         makes=("peaks",),
         run=_allocate,
-        check=lambda draft, config: check_on_chip(draft, config),
+        check=lambda virtual, config: check_on_chip(virtual, config),
         dump=_dump_buffers,
     ),
     Stage(
         name="list-scheduling",
         makes=("scheduled",),
         run=_list_scheduling,
-        dump=lambda scheduled: _dump_nodes(scheduled),
+        dump=lambda scheduled: _dump_instructions(scheduled),
     ),
     Stage(
         name="semaphores", makes=("program",), run=_semaphores, dump=lambda program: str(program)

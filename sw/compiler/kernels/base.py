@@ -103,7 +103,7 @@ class KernelFamily(Generic[AnyLayer, AnyPlan]):
     """A row of the registry: how the stages treat layers of type `layer`.
 
     `plan`: the best plan within a budget, `CompileError` if none fits. `check`: `LegalityError` if
-    a plan breaks a limit of the family. `emit`: appends the layer's instructions to the draft.
+    a plan breaks a limit of the family. `emit`: appends the layer's instructions to the program.
     """
 
     layer: type[AnyLayer]

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from spec.config import NpuConfig
 from sw.compiler.kernels.views import View
 from sw.compiler.program.constants import ConstantPool
-from sw.compiler.program.draft import Buffer, Draft, Place
+from sw.compiler.program.virtual import Buffer, Place, VirtualProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitContext:
-    """Draft, constants, tensors, accumulator and table of the program being made.
+    """The program being made: instructions, constants, tensors, accumulator and table.
 
     `index`: number of the layer whose instructions are written.
     """
 
     config: NpuConfig
-    draft: Draft
+    virtual: VirtualProgram
     constants: ConstantPool
     tensors: dict[str, Buffer]
     acc: Buffer

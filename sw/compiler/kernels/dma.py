@@ -1,12 +1,12 @@
 """Strided boxes as LOAD and STORE loops: contiguous dimensions merge into longer runs."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spec.fields import field_of
 from spec.isa import DMA_LOOPS, Opcode
-from sw.compiler.program.draft import Access, Buffer, Node
+from sw.compiler.program.records import DmaLoop
 
 Box = list[tuple[int, int, int]]
 """(count, stride in memory, stride on chip) per dimension, outermost first, bytes."""
@@ -15,7 +15,7 @@ _MAX_RUN = field_of(Opcode.LOAD, "run").maximum
 _MAX_COUNT = field_of(Opcode.LOAD, "loop.count").maximum
 
 
-def load_box(box: Box, run: int, keep_outer: bool = False) -> tuple[int, list[dict[str, int]]]:
+def load_box(box: Box, run: int, keep_outer: bool = False) -> tuple[int, list[DmaLoop]]:
     """(run, loops) that copy the box; `keep_outer` keeps dimension 0 as loop 0."""
     dims = [d for i, d in enumerate(box) if d[0] > 1 or (i == 0 and keep_outer)]
     floor = 1 if keep_outer else 0
@@ -31,46 +31,17 @@ def load_box(box: Box, run: int, keep_outer: bool = False) -> tuple[int, list[di
                 continue
         merged.append((count, mem, chip))
     assert len(merged) <= DMA_LOOPS
-    return run, [{"count": c, "mem": m, "chip": k} for c, m, k in merged]
+    return run, [DmaLoop(count=c, mem=m, chip=k) for c, m, k in merged]
 
 
-def bounding(loops: list[dict[str, int]], key: str, run: int) -> int:
-    """Bytes from the first to the last that the loops touch (strides not negative)."""
-    return run + sum((loop["count"] - 1) * loop.get(key, 0) for loop in loops)
+def memory_extent(loops: Sequence[DmaLoop], run: int) -> int:
+    """Bytes from the first to the last that is touched in memory (strides not negative)."""
+    return run + sum((loop.count - 1) * loop.mem for loop in loops)
 
 
-def store_box(
-    target: Buffer, mem: int, source: Buffer, box: Box, run: int, slices: int = 1
-) -> Node:
-    """A STORE of a box that lies at the start of `source`.
-
-    With `slices` > 1 dimension 0 of the box has that many steps, and each waits for its own data.
-    """
-    run, loops = load_box(box, run, keep_outer=slices > 1)
-    span = bounding(loops, "chip", run)
-    if slices > 1:
-        step = loops[0]["chip"]
-        reads = [
-            Access(
-                buffer=source,
-                start=i * step,
-                stop=i * step + span - (slices - 1) * step,
-                write=False,
-                level=1,
-                iteration=i,
-            )
-            for i in range(slices)
-        ]
-    else:
-        reads = [Access(buffer=source, start=0, stop=span, write=False)]
-    stop = mem + bounding(loops, "mem", run)
-    return Node(
-        opcode=Opcode.STORE,
-        values={"mem_base": mem, "chip_base": 0, "run": run, "loop": loops},
-        bases={"mem_base": target, "chip_base": source},
-        accesses=[*reads, Access(buffer=target, start=mem, stop=stop, write=True)],
-        layer=0,
-    )
+def chip_extent(loops: Sequence[DmaLoop], run: int) -> int:
+    """The same on chip."""
+    return run + sum((loop.count - 1) * loop.chip for loop in loops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +51,20 @@ class Copy:
     mem: int
     chip: int
     run: int
-    loops: list[dict[str, int]]
+    loops: list[DmaLoop]
 
-    def span(self, key: str) -> tuple[int, int]:
-        """First byte and end of what is touched at `key` (mem or chip); strides of any sign."""
-        steps = [(loop["count"] - 1) * loop[key] for loop in self.loops]
-        base = self.mem if key == "mem" else self.chip
-        low = base + sum(min(0, s) for s in steps)
-        return low, base + sum(max(0, s) for s in steps) + self.run
+    def memory_span(self) -> tuple[int, int]:
+        """First byte and end of what is touched in memory; strides of any sign."""
+        return _span(self.mem, self.run, [(loop.count - 1) * loop.mem for loop in self.loops])
+
+    def chip_span(self) -> tuple[int, int]:
+        """The same on chip."""
+        return _span(self.chip, self.run, [(loop.count - 1) * loop.chip for loop in self.loops])
+
+
+def _span(base: int, run: int, steps: Sequence[int]) -> tuple[int, int]:
+    low = base + sum(min(0, s) for s in steps)
+    return low, base + sum(max(0, s) for s in steps) + run
 
 
 def copies(box: Box, run: int) -> Iterator[Copy]:
@@ -113,9 +90,7 @@ def copies(box: Box, run: int) -> Iterator[Copy]:
         return
     by_size = sorted(range(len(dims)), key=lambda i: dims[i][0])
     apart = sorted(by_size[: max(0, len(dims) - DMA_LOOPS)])
-    loops = [
-        {"count": c, "mem": m, "chip": k} for i, (c, m, k) in enumerate(dims) if i not in apart
-    ]
+    loops = [DmaLoop(count=c, mem=m, chip=k) for i, (c, m, k) in enumerate(dims) if i not in apart]
     for index in itertools.product(*(range(dims[i][0]) for i in apart)):
         yield Copy(
             mem=sum(n * dims[i][1] for n, i in zip(index, apart, strict=True)),

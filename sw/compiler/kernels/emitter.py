@@ -1,18 +1,19 @@
 """What emitters of all layers share: rotating buffers, loads and stores, parameters, TABLE."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from spec.isa import Opcode, Space
+from spec.isa import Space
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.dma import Box as Dims
-from sw.compiler.kernels.dma import bounding, copies, load_box
+from sw.compiler.kernels.dma import chip_extent, copies, load_box, memory_extent
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.kernels.views import View
-from sw.compiler.program.draft import Access, Buffer, Node, Place
+from sw.compiler.program.records import Load, Record, Store
+from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +62,30 @@ def touch(
 
 
 class LayerEmitter:
-    """Appends the nodes of one layer to the draft."""
+    """Appends the instructions of one layer to the program."""
 
     def __init__(self, name: str, context: EmitContext) -> None:
         self.name, self.context, self.config = name, context, context.config
 
     def slots(self, what: str, place: Place, count: int, size: int) -> Slots:
         """`count` new buffers of `size` in rotation."""
-        draft = self.context.draft
+        virtual = self.context.virtual
         names = [f"{self.name}.{what}{i}" for i in range(count)]
-        return Slots([draft.buffer(name, place, size, self.context.index) for name in names])
+        return Slots([virtual.buffer(name, place, size, self.context.index) for name in names])
 
-    def node(
-        self,
-        opcode: Opcode,
-        values: dict[str, Any],
-        bases: dict[str, Buffer],
-        accesses: list[Access],
-        note: str,
+    def append(
+        self, record: Record, bases: Mapping[str, Buffer], accesses: Sequence[Access], note: str
     ) -> None:
         """Append an instruction."""
-        node = Node(
-            opcode=opcode, values=values, bases=bases, accesses=accesses, layer=self.context.index
+        self.context.virtual.instructions.append(
+            VirtualInstruction(
+                record=record,
+                bases=bases,
+                accesses=accesses,
+                layer=self.context.index,
+                note=f"{self.name}: {note}",
+            )
         )
-        self.append(node, note)
-
-    def append(self, node: Node, note: str) -> None:
-        """Append a node that was made elsewhere."""
-        node.layer = self.context.index
-        node.note = f"{self.name}: {note}"
-        self.context.draft.nodes.append(node)
 
     def load_box(self, view: View, box: Box, slot: Buffer, note: str) -> None:
         """Load `box` of a tensor to the start of `slot`, pixel after pixel."""
@@ -102,10 +97,9 @@ class LayerEmitter:
         ]
         run, loops = load_box(dims, pixel)
         source = self.context.tensors[view.tensor]
-        stop = mem + bounding(loops, "mem", run)
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": Space.SPAD, "loop": loops},
+        stop = mem + memory_extent(loops, run)
+        self.append(
+            Load(mem_base=mem, run=run, loop=loops),
             {"mem_base": source, "chip_base": slot},
             [
                 Access(buffer=source, start=mem, stop=stop, write=False),
@@ -134,9 +128,8 @@ class LayerEmitter:
         space: Space = Space.SPAD,
     ) -> None:
         """Load `run` bytes at `mem` of `source` to the beginning of `slot`: `size` of its units."""
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": run, "space": space, "loop": []},
+        self.append(
+            Load(mem_base=mem, run=run, space=space),
             {"mem_base": source, "chip_base": slot},
             [
                 Access(buffer=source, start=mem, stop=mem + run, write=False),
@@ -160,16 +153,14 @@ class LayerEmitter:
         written by each of the instructions.
         """
         for copy in copies(box, item):
-            start, stop = copy.span("mem")
-            self.node(
-                Opcode.LOAD,
-                {
-                    "mem_base": mem + copy.mem,
-                    "chip_base": at + copy.chip,
-                    "run": copy.run,
-                    "space": Space.SPAD,
-                    "loop": copy.loops,
-                },
+            start, stop = copy.memory_span()
+            self.append(
+                Load(
+                    mem_base=mem + copy.mem,
+                    chip_base=at + copy.chip,
+                    run=copy.run,
+                    loop=copy.loops,
+                ),
                 {"mem_base": source, "chip_base": slot},
                 [
                     Access(buffer=source, start=mem + start, stop=mem + stop, write=False),
@@ -178,20 +169,45 @@ class LayerEmitter:
                 note,
             )
 
+    def store_box(
+        self, view: View, mem: int, source: Buffer, box: Dims, run: int, note: str, slices: int = 1
+    ) -> None:
+        """Store a box that lies at the start of `source` at byte `mem` of a tensor.
+
+        With `slices` > 1 dimension 0 of the box has that many steps, and each waits for its own
+        data.
+        """
+        target = self.context.tensors[view.tensor]
+        run, loops = load_box(box, run, keep_outer=slices > 1)
+        span = chip_extent(loops, run)
+        step = loops[0].chip if slices > 1 else 0
+        reads = [
+            Access(
+                buffer=source,
+                start=i * step,
+                stop=i * step + span - (slices - 1) * step,
+                write=False,
+                level=int(slices > 1),
+                iteration=i,
+            )
+            for i in range(slices)
+        ]
+        stop = mem + memory_extent(loops, run)
+        self.append(
+            Store(mem_base=mem, run=run, loop=loops),
+            {"mem_base": target, "chip_base": source},
+            [*reads, Access(buffer=target, start=mem, stop=stop, write=True)],
+            note,
+        )
+
     def store_copies(
         self, target: Buffer, mem: int, box: Dims, item: int, slot: Buffer, note: str
     ) -> None:
         """Store a box of elements of `slot` at `mem` of `target`."""
         for copy in copies(box, item):
-            (start, stop), (first, end) = copy.span("mem"), copy.span("chip")
-            self.node(
-                Opcode.STORE,
-                {
-                    "mem_base": mem + copy.mem,
-                    "chip_base": copy.chip,
-                    "run": copy.run,
-                    "loop": copy.loops,
-                },
+            (start, stop), (first, end) = copy.memory_span(), copy.chip_span()
+            self.append(
+                Store(mem_base=mem + copy.mem, chip_base=copy.chip, run=copy.run, loop=copy.loops),
                 {"mem_base": target, "chip_base": slot},
                 [
                     Access(buffer=slot, start=first, stop=end, write=False),

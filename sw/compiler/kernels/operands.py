@@ -58,6 +58,12 @@ class Epilogue:
         return Scale.TENSOR if self.multiplier.size == 1 else Scale.CHANNEL
 
     @property
+    def tensor_scale(self) -> tuple[int, int]:
+        """Multiplier and shift where they are the same for all channels."""
+        assert self.multiplier is not None and self.shift is not None
+        return int(self.multiplier[0]), int(self.shift[0])
+
+    @property
     def uses_params(self) -> bool:
         """Whether this pass reads parameters of the channels."""
         return self.scale is Scale.CHANNEL or self.has_bias

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from sw.compiler.program.draft import Buffer
+from sw.compiler.program.virtual import Buffer
 
 
 class Slots:

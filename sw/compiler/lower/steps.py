@@ -5,17 +5,17 @@ STEPS has a row an operator. `value` finds an operand, in a register of the laye
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from spec.isa import Alu, DType, Reduce, Scale, Table
 from spec.numerics import RANGES
-from sw.compiler.kernels.epilogue import operand_values
+from sw.compiler.kernels.epilogue import operand_a, operand_b
 from sw.compiler.kernels.fused.builder import MapBuilder, Value
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.views import UNSIGNED, dense
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.epilogues import rescale_values, zero_point
 from sw.compiler.lower.fusion import ALU
+from sw.compiler.program.records import VectorFields
 from sw.compiler.tosa.graph import Op
 
 MINUS = {"mult": -4, "shift": 2}
@@ -90,22 +90,17 @@ def value(ctx: Context, builder: MapBuilder, name: str) -> Value:
 
 def _binary(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
     alu = BINARY[op.kind]
-    values: dict[str, int] = {}
-    for stream, name in zip("ab", op.inputs, strict=True):
+    values = VectorFields(alu=alu)
+    for fields_of, name in zip((operand_a, operand_b), op.inputs, strict=True):
         rescale = ctx.fusion.operand_rescales.get(name)
         if rescale is not None:
-            values |= _rescaled_operand(ctx, stream, rescale)
+            anywhere = dense("", ctx.dtype(rescale.inputs[0]), (1, 1, 1, 1))
+            values |= fields_of(ctx.rescaled(rescale, anywhere))
     if op.kind == "LOGICAL_RIGHT_SHIFT":
         values["a_type"] = UNSIGNED[ctx.dtype(op.inputs[0])]
     if op.attributes.get("round"):
-        alu = Alu.ASR_ROUND
-    b.step(x[0], x[1], kind, values={"alu": alu, **values})
-
-
-def _rescaled_operand(ctx: Context, stream: str, rescale: Op) -> dict[str, Any]:
-    """Fields of an operand with the RESCALE before it."""
-    anywhere = dense("", ctx.dtype(rescale.inputs[0]), (1, 1, 1, 1))
-    return operand_values(stream, ctx.rescaled(rescale, anywhere))
+        values["alu"] = Alu.ASR_ROUND
+    b.step(x[0], x[1], kind, values=values)
 
 
 def _unary(alu: Alu) -> Recipe:
@@ -155,8 +150,8 @@ def _cast(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> N
     if ctx.dtype(op.outputs[0]) != "bool":
         b.step(x[0], None, kind)
         return
-    negative = {f"o_{key}": number for key, number in MINUS.items()}
-    b.immediate(x[0], 0, kind, alu=Alu.EQ, o_scale=Scale.TENSOR, o_zp=1, **negative)
+    mult, shift = MINUS["mult"], MINUS["shift"]
+    b.immediate(x[0], 0, kind, alu=Alu.EQ, o_scale=Scale.TENSOR, o_zp=1, o_mult=mult, o_shift=shift)
 
 
 def _clamp(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
@@ -175,14 +170,14 @@ def _table(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> 
 def _rescale(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
     known = rescale_values(ctx.graph, op)
     multiplier, shift = known["multiplier"], known["shift"]
-    fields = {
-        "a_zp": zero_point(ctx.graph, op.inputs[3], unsigned=False),
-        "o_zp": known["zero_point"],
-        "o_min": known["low"],
-        "o_max": known["high"],
-    }
+    fields = VectorFields(
+        a_zp=zero_point(ctx.graph, op.inputs[3], unsigned=False),
+        o_zp=known["zero_point"],
+        o_min=known["low"],
+        o_max=known["high"],
+    )
     if multiplier.size == 1:
-        fields |= {"o_mult": int(multiplier[0]), "o_shift": int(shift[0])}
+        fields |= VectorFields(o_mult=int(multiplier[0]), o_shift=int(shift[0]))
         b.step(x[0], None, kind, values=fields, o_scale=Scale.TENSOR)
         return
     b.step(x[0], None, kind, values=fields, o_scale=Scale.CHANNEL)

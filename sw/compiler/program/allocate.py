@@ -15,7 +15,7 @@ from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.base import LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.placement.residency import Residency
-from sw.compiler.program.draft import Buffer, Draft, Place
+from sw.compiler.program.virtual import Buffer, Place, VirtualProgram
 
 FOLLOWERS = 2
 """Layers that begin before one that flows has ended: they must not overwrite what it reads."""
@@ -35,7 +35,9 @@ def align(value: int, to: int) -> int:
     return -(-value // to) * to
 
 
-def allocate_on_chip(draft: Draft, residency: Residency, config: NpuConfig) -> tuple[int, int]:
+def allocate_on_chip(
+    virtual: VirtualProgram, residency: Residency, config: NpuConfig
+) -> tuple[int, int]:
     """Place the rotating SPAD and PARAM buffers; returns the most bytes and entries in use."""
     peaks = []
     for place, whole, step in (
@@ -44,7 +46,7 @@ def allocate_on_chip(draft: Draft, residency: Residency, config: NpuConfig) -> t
     ):
         cursor = peak = 0
         layers: dict[int, list[Buffer]] = {}
-        for buffer in draft.buffers:
+        for buffer in virtual.buffers:
             if buffer.place is place:
                 layers.setdefault(buffer.layer, []).append(buffer)
         for layer, buffers in layers.items():
@@ -142,11 +144,11 @@ def allocate_dram(
     return total
 
 
-def check_on_chip(draft: Draft, config: NpuConfig) -> None:
+def check_on_chip(virtual: VirtualProgram, config: NpuConfig) -> None:
     """Buffers of one layer are inside their memory and disjoint."""
     limits = {Place.SPAD: config.spad_bytes, Place.PARAM: config.param_entries}
     by_layer: dict[tuple[int, Place], list[Buffer]] = {}
-    for buffer in draft.buffers:
+    for buffer in virtual.buffers:
         if buffer.place in limits:
             by_layer.setdefault((buffer.layer, buffer.place), []).append(buffer)
     for (layer, place), buffers in by_layer.items():

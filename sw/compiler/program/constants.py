@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.program import ALIGN, REGION_CONST
-from sw.compiler.program.draft import Buffer, Place
+from sw.compiler.program.virtual import Buffer, Place
 
 
 class ConstantPool:

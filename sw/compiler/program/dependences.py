@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from spec.isa import Engine, Opcode, Point
 from spec.program import REGION_CONST, REGION_INPUT
-from sw.compiler.program.draft import Access, Buffer, Node, Place, iterations
+from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction, iterations
 
 Source = tuple[Engine, Point]
 Channel = tuple[Engine, Point, str]
@@ -29,7 +29,7 @@ NEVER: Position = (-1, -1.0)
 class _Seen:
     """Addresses `start`…`stop` of a past access, and the number of its node in its engine."""
 
-    node: Node
+    node: VirtualInstruction
     index: int
     access: Access
     start: int
@@ -42,7 +42,7 @@ class Need:
 
     level: int
     iteration: int
-    producer: Node
+    producer: VirtualInstruction
     index: int
     producer_level: int
     producer_iteration: float
@@ -57,7 +57,7 @@ class Dependences:
     `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove.
     """
 
-    needs: list[tuple[Node, dict[Channel, list[Need]]]] = field(default_factory=list)
+    needs: list[tuple[VirtualInstruction, dict[Channel, list[Need]]]] = field(default_factory=list)
     index: dict[int, int] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
     clocks: dict[str, Clock] = field(default_factory=lambda: defaultdict(dict))
@@ -69,7 +69,7 @@ class Dependences:
 _NAMES = {engine: engine.name for engine in Engine}
 
 
-def sequencer(node: Node, access: Access | None = None) -> str:
+def sequencer(node: VirtualInstruction, access: Access | None = None) -> str:
     """The sequencer that a wait for `access` holds back."""
     return "WEIGHTS" if access is not None and access.weights else _NAMES[node.engine]
 
@@ -99,7 +99,7 @@ class _Known:
         self.starts.insert(at, seen.start)
         self.longest = max(self.longest, seen.stop - seen.start)
 
-    def hide(self, access: Access, node: Node, start: int, stop: int) -> None:
+    def hide(self, access: Access, node: VirtualInstruction, start: int, stop: int) -> None:
         """Forget what `access` of `node` makes superfluous."""
         if access.level and not access.write:
             return
@@ -177,7 +177,7 @@ class _Tracker:
             if last != known.total:
                 yield from _meeting(access, base + start, base + stop, known)
 
-    def add(self, node: Node, index: int) -> None:
+    def add(self, node: VirtualInstruction, index: int) -> None:
         """File the accesses of `node` and forget what they make superfluous.
 
         A write came after all that it overlaps, so what conflicts there later need only wait for
@@ -206,7 +206,7 @@ def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterator[_
             yield seen
 
 
-def _hides(access: Access, node: Node, seen: _Seen) -> bool:
+def _hides(access: Access, node: VirtualInstruction, seen: _Seen) -> bool:
     """Whether `access` of `node` makes what it covers of an earlier access superfluous."""
     if seen.node is node or not access.spans(seen.access):
         return False
@@ -224,12 +224,12 @@ def _outside(seen: _Seen, start: int, stop: int) -> list[_Seen]:
     return [replace(seen, start=a, stop=b) for a, b in pieces if a < b]
 
 
-def _same_reader(seen: _Seen, node: Node, access: Access) -> bool:
+def _same_reader(seen: _Seen, node: VirtualInstruction, access: Access) -> bool:
     same = sequencer(seen.node, seen.access) == sequencer(node, access)
     return same and access.level == 0 and not seen.access.write
 
 
-def _point(seen: _Seen, consumer: Node) -> Point:
+def _point(seen: _Seen, consumer: VirtualInstruction) -> Point:
     """The point of the earlier access that the later one must wait for."""
     if seen.access.write or seen.node.opcode is Opcode.LOAD:
         return Point.DONE
@@ -243,7 +243,7 @@ def _point(seen: _Seen, consumer: Node) -> Point:
     return Point.READ
 
 
-def _ordered_by_engine(seen: _Seen, node: Node, access: Access) -> bool:
+def _ordered_by_engine(seen: _Seen, node: VirtualInstruction, access: Access) -> bool:
     """Within one engine only a read after a write needs a semaphore; sums find their own writes."""
     if seen.node.engine is not node.engine:
         return False
@@ -268,7 +268,9 @@ def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: C
         clock[source] = max(clock.get(source, NEVER), value)
 
 
-def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, int], Need]]:
+def _needs_of(
+    node: VirtualInstruction, tracker: _Tracker
+) -> dict[Channel, dict[tuple[int, int], Need]]:
     needs: dict[Channel, dict[tuple[int, int], Need]] = defaultdict(dict)
     for access in node.accesses:
         waiting = sequencer(node, access)
@@ -281,7 +283,7 @@ def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, in
             if old is not None and old.index > seen.index:
                 continue
             level, iteration = seen.access.level, float(seen.access.iteration)
-            if level == 0 or iteration == iterations(seen.node.values["loop"], level) - 1:
+            if level == 0 or iteration == iterations(seen.node.record.loop, level) - 1:
                 level, iteration = 0, END
             if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
                 by_key[key] = Need(*key, seen.node, seen.index, level, iteration)
@@ -289,7 +291,7 @@ def _needs_of(node: Node, tracker: _Tracker) -> dict[Channel, dict[tuple[int, in
 
 
 def _reduce(
-    node: Node, needs: dict[Channel, dict[tuple[int, int], Need]], state: Dependences
+    node: VirtualInstruction, needs: dict[Channel, dict[tuple[int, int], Need]], state: Dependences
 ) -> dict[Channel, list[Need]]:
     """Drop what is known already; update the clocks of the node's sequencers."""
     kept: dict[Channel, list[Need]] = defaultdict(list)
@@ -324,7 +326,7 @@ def _reduce(
     return kept
 
 
-def predecessors(nodes: Sequence[Node]) -> list[set[int]]:
+def predecessors(nodes: Sequence[VirtualInstruction]) -> list[set[int]]:
     """For every node, the earlier ones (by number) that it must stay behind, whatever engine.
 
     Those that follow from others of them may be missing.
@@ -344,7 +346,8 @@ def predecessors(nodes: Sequence[Node]) -> list[set[int]]:
 
 
 def analyse(
-    nodes: Sequence[Node], extra: Mapping[int, Sequence[tuple[Node, Channel]]]
+    nodes: Sequence[VirtualInstruction],
+    extra: Mapping[int, Sequence[tuple[VirtualInstruction, Channel]]],
 ) -> Dependences:
     """The needs of all nodes. `extra`: nodes (by id) that also take others' posts of a channel."""
     tracker, state = _Tracker(), Dependences()
@@ -361,7 +364,7 @@ def analyse(
     return state
 
 
-def _add_extra(by_key: dict[tuple[int, int], Need], other: Node, index: int) -> None:
+def _add_extra(by_key: dict[tuple[int, int], Need], other: VirtualInstruction, index: int) -> None:
     old = by_key.get((0, 0))
     if old is None or old.index < index:
         by_key[0, 0] = Need(0, 0, other, index, 0, END)

@@ -1,16 +1,21 @@
-"""Stage `emit`: nodes with addresses and semaphores become instructions."""
+"""Stage `emit`: virtual instructions with addresses, waits and posts become instructions."""
+
+from functools import cache
+from typing import Any
 
 from spec.config import NpuConfig
-from spec.isa import FORMATS, ISA_DIGEST, Field, Instruction, IsaError, Opcode
+from spec.fields import field_of
+from spec.isa import ISA_DIGEST, Instruction, IsaError, Opcode
 from sw.compiler.errors import LegalityError
-from sw.compiler.program.draft import Buffer, Node, Place
+from sw.compiler.program.records import Loop
 from sw.compiler.program.semaphores import Program
+from sw.compiler.program.virtual import Buffer, Place, VirtualInstruction
 
 
 def emit(program: Program, config: NpuConfig) -> list[Instruction]:
-    """The program: BEGIN, one instruction per node, END. `LegalityError` if a field overflows."""
+    """BEGIN, one instruction for each virtual one, END. `LegalityError` if a field overflows."""
     begin = {"isa_digest": ISA_DIGEST & 0xFFFFFFFF, "config_digest": config.digest()}
-    body = [_instruction(node, program, config) for node in program.nodes]
+    body = [_instruction(each, program, config) for each in program.instructions]
     return [Instruction(Opcode.BEGIN, begin), *body, Instruction(Opcode.END)]
 
 
@@ -22,18 +27,31 @@ def _address(field: str, buffer: Buffer, config: NpuConfig) -> int:
     return buffer.address
 
 
-def _instruction(node: Node, program: Program, config: NpuConfig) -> Instruction:
-    values = dict(node.values)
-    fields = {f.name: f for f in FORMATS[node.opcode].items if isinstance(f, Field)}
-    for name, buffer in node.bases.items():
-        value = values.get(name, 0) + _address(name, buffer, config)
+def _instruction(virtual: VirtualInstruction, program: Program, config: NpuConfig) -> Instruction:
+    record = virtual.record
+    values: dict[str, Any] = record._asdict()
+    values["loop"] = [_loop_values(loop) for loop in record.loop]
+    for name, buffer in virtual.bases.items():
+        value = values[name] + _address(name, buffer, config)
         # Bases may start outside the memory (padding); addresses wrap at the field's width.
-        values[name] = value % (1 << fields[name].bits)
+        values[name] = value % _wrap(virtual.opcode, name)
         if name == "mem_base":
             values["region"] = buffer.region
-    values["wait"] = program.waits[node]
-    values["post"] = program.posts[node]
+    values["wait"] = program.waits[virtual]
+    values["post"] = program.posts[virtual]
     try:
-        return Instruction(node.opcode, values)
+        return Instruction(virtual.opcode, values)
     except IsaError as error:
-        raise LegalityError(str(error), node=node.note) from None
+        raise LegalityError(str(error), node=virtual.note) from None
+
+
+@cache
+def _wrap(opcode: Opcode, name: str) -> int:
+    """How many values a field has."""
+    return 1 << field_of(opcode, name).bits
+
+
+@lru_cache(maxsize=1 << 13)
+def _loop_values(loop: Loop) -> dict[str, int]:
+    """A loop as an instruction takes it. Programs repeat their loops; an instruction copies them."""
+    return {**loop._asdict(), "last": loop.last or loop.count}

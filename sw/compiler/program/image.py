@@ -15,7 +15,7 @@ from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.program.allocate import Peaks
 from sw.compiler.program.constants import ConstantPool
-from sw.compiler.program.draft import Buffer, Node, Place
+from sw.compiler.program.virtual import Buffer, Place, VirtualInstruction
 from sw.compiler.tosa.graph import Graph, Tensor
 from sw.compiler.tosa.macs import graph_macs, op_macs
 
@@ -59,14 +59,14 @@ def _layer(
     }
 
 
-def layer_runs(nodes: Sequence[Node]) -> list[list[int]]:
+def layer_runs(nodes: Sequence[VirtualInstruction]) -> list[list[int]]:
     """[layer, instructions] of each stretch of the program, from the one after BEGIN on."""
     return [[layer, len(list(run))] for layer, run in groupby(n.layer for n in nodes)]
 
 
 def build_image(
     instructions: Sequence[Instruction],
-    nodes: Sequence[Node],
+    nodes: Sequence[VirtualInstruction],
     graph: Graph,
     program: LayerProgram,
     predicted: Sequence[int],

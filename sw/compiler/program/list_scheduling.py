@@ -17,14 +17,14 @@ from spec.config import NpuConfig
 from spec.isa import Engine
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
-from sw.compiler.program.cycles import node_cycles
+from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
-from sw.compiler.program.draft import Node
+from sw.compiler.program.virtual import VirtualInstruction
 
 
 def list_schedule(
-    nodes: Sequence[Node], budgets: Sequence[MemoryBudget], config: NpuConfig
-) -> list[Node]:
+    nodes: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], config: NpuConfig
+) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
     after, missing = _successors(nodes, budgets)
     ready = [0.0] * len(nodes)
@@ -32,7 +32,7 @@ def list_schedule(
     # By the cycle in which each could start; the earlier one in the program goes first.
     heap = [(0.0, i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
-    order: list[Node] = []
+    order: list[VirtualInstruction] = []
     while heap:
         start, i = heapq.heappop(heap)
         node = nodes[i]
@@ -42,7 +42,7 @@ def list_schedule(
             heapq.heappush(heap, (soonest, i))
             continue
         order.append(node)
-        free[node.engine] = soonest + node_cycles(node, config)
+        free[node.engine] = soonest + busy_cycles(node, config)
         ends = free[node.engine] + RESULT_LATENCY.get(node.engine, READY)
         for j in after[i]:
             # An engine orders its own instructions: the next need only start behind this one.
@@ -57,7 +57,7 @@ def list_schedule(
 
 
 def _successors(
-    nodes: Sequence[Node], budgets: Sequence[MemoryBudget]
+    nodes: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget]
 ) -> tuple[dict[int, list[int]], list[int]]:
     """(what waits for each instruction, by number; for how many each one waits)."""
     before = predecessors(nodes)
@@ -77,7 +77,7 @@ def _successors(
     return after, missing
 
 
-def _mixes(node: Node, budget: MemoryBudget) -> bool:
+def _mixes(node: VirtualInstruction, budget: MemoryBudget) -> bool:
     """Whether instructions of other layers may come between it and its predecessor."""
     if node.engine is Engine.MATRIX and budget.overlap is Overlap.CONCURRENT:
         return False

@@ -18,9 +18,9 @@ from spec.fields import field_of
 from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
 from sw.compiler.errors import LegalityError
 from sw.compiler.program.dependences import END, NEVER, Channel, Dependences, Need, analyse
-from sw.compiler.program.draft import Node, iterations
+from sw.compiler.program.virtual import VirtualInstruction, iterations
 
-Late = tuple[Node, Node, Channel]
+Late = tuple[VirtualInstruction, VirtualInstruction, Channel]
 """A node, an earlier one that it must wait for too, and on which channel."""
 
 MAX_AMOUNT = field_of(Opcode.LOAD, "wait.amount").maximum
@@ -37,9 +37,9 @@ class Program:
     `semaphores`: of every channel. `dependences`: what the waits are for.
     """
 
-    nodes: Sequence[Node]
-    waits: Mapping[Node, list[Sync]]
-    posts: Mapping[Node, list[Sync]]
+    instructions: Sequence[VirtualInstruction]
+    waits: Mapping[VirtualInstruction, list[Sync]]
+    posts: Mapping[VirtualInstruction, list[Sync]]
     semaphores: Mapping[Channel, int]
     dependences: Dependences
 
@@ -48,25 +48,25 @@ class Program:
             f"semaphore {sem}: {engine.name}.{point.name} -> {waiting}"
             for (engine, point, waiting), sem in self.semaphores.items()
         ]
-        for node in self.nodes:
+        for node in self.instructions:
             waits = " ".join(f"wait(s{w.sem}x{w.amount}@{w.level})" for w in self.waits[node])
             posts = " ".join(f"post(s{p.sem}x{p.amount}@{p.level})" for p in self.posts[node])
             lines.append(f"{node.engine.name:6} {node.note} {waits} {posts}".rstrip())
         return "\n".join(lines) + "\n"
 
 
-def assign_semaphores(nodes: Sequence[Node], config: NpuConfig) -> Program:
+def assign_semaphores(nodes: Sequence[VirtualInstruction], config: NpuConfig) -> Program:
     """The program of `nodes` with waits and posts.
 
     `LegalityError` if the configuration has too few semaphores or an instruction too few slots.
     """
-    extra: dict[int, list[tuple[Node, Channel]]] = {}
+    extra: dict[int, list[tuple[VirtualInstruction, Channel]]] = {}
     for _ in range(ROUNDS):
         assignment = _Assignment(analyse(nodes, extra), config)
         late = assignment.run()
         if not late:
             return Program(
-                nodes=nodes,
+                instructions=nodes,
                 waits=assignment.waits,
                 posts=assignment.posts,
                 semaphores=assignment.semaphores,
@@ -89,14 +89,16 @@ class _Assignment:
         self.posted: dict[Channel, int] = defaultdict(int)
         self.taken: dict[Channel, int] = defaultdict(int)
         # Consumers of each channel: their numbers, what all up to each have taken, the nodes.
-        self.takers: dict[Channel, tuple[list[int], list[int], list[Node]]] = defaultdict(
-            lambda: ([], [], [])
+        self.takers: dict[Channel, tuple[list[int], list[int], list[VirtualInstruction]]] = (
+            defaultdict(lambda: ([], [], []))
         )
         # Producers of each channel: what all up to each have posted, the nodes.
-        self.producers: dict[Channel, tuple[list[int], list[Node]]] = defaultdict(lambda: ([], []))
-        self.last: dict[str, Node] = {}
-        self.waits: dict[Node, list[Sync]] = {}
-        self.posts: dict[Node, list[Sync]] = {}
+        self.producers: dict[Channel, tuple[list[int], list[VirtualInstruction]]] = defaultdict(
+            lambda: ([], [])
+        )
+        self.last: dict[str, VirtualInstruction] = {}
+        self.waits: dict[VirtualInstruction, list[Sync]] = {}
+        self.posts: dict[VirtualInstruction, list[Sync]] = {}
 
     def run(self) -> list[Late]:
         """Set waits and posts; returns what must wait in addition, against overflow."""
@@ -114,26 +116,26 @@ class _Assignment:
             _check_slots(node, self.waits[node], self.posts[node])
         return late
 
-    def _take(self, node: Node, channel: Channel, wanted: list[Need]) -> None:
+    def _take(self, node: VirtualInstruction, channel: Channel, wanted: list[Need]) -> None:
         totals: dict[tuple[int, int], int] = {}
         for need in wanted:
             base = self.bases[channel][id(need.producer)]
             level = self.levels[channel][id(need.producer)]
-            count = iterations(need.producer.values["loop"], level)
+            count = iterations(need.producer.record.loop, level)
             done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
             totals[need.level, need.iteration] = base + done
         point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
         for level, amount in _amounts(totals, self.taken[channel], node).items():
             self.waits[node] += _wait(self.semaphores[channel], point, level, amount)
-            self.taken[channel] += amount * iterations(node.values["loop"], level)
+            self.taken[channel] += amount * iterations(node.record.loop, level)
         numbers, amounts, nodes = self.takers[channel]
         numbers.append(self.found.index[id(node)])
         amounts.append(self.taken[channel])
         nodes.append(node)
 
-    def _post(self, node: Node, channel: Channel, level: int) -> list[Late]:
+    def _post(self, node: VirtualInstruction, channel: Channel, level: int) -> list[Late]:
         self.bases[channel][id(node)] = self.posted[channel]
-        self.posted[channel] += iterations(node.values["loop"], level)
+        self.posted[channel] += iterations(node.record.loop, level)
         totals, producers = self.producers[channel]
         totals.append(self.posted[channel])
         producers.append(node)
@@ -176,7 +178,7 @@ class _Assignment:
         takers.append(node)
         return node, nodes[wanted], channel
 
-    def _known(self, node: Node, channel: Channel) -> int:
+    def _known(self, node: VirtualInstruction, channel: Channel) -> int:
         """Number of the last consumer whose waits are over, in any timing, when `node` starts."""
         waiting = channel[2]
         if waiting == node.engine.name:
@@ -199,7 +201,9 @@ def _levels(found: Dependences) -> dict[Channel, dict[int, int]]:
     return levels
 
 
-def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dict[int, int]:
+def _amounts(
+    needed: dict[tuple[int, int], int], before: int, node: VirtualInstruction
+) -> dict[int, int]:
     """Wait amounts by level that fetch each iteration's posts, never more than its last needs.
 
     `needed`: total posts wanted at (level, iteration). One level besides 0 can be used; where the
@@ -209,7 +213,7 @@ def _amounts(needed: dict[tuple[int, int], int], before: int, node: Node) -> dic
     levels = {level for level, _ in needed if level}
     if len(levels) == 1:
         (level,) = levels
-        count = iterations(node.values["loop"], level)
+        count = iterations(node.record.loop, level)
         at_start = max((n for (lv, _), n in needed.items() if lv == 0), default=before)
         totals, running = [], at_start
         for i in range(count):
@@ -229,11 +233,11 @@ def _wait(sem: int, point: Point, level: int, amount: int) -> list[Sync]:
     return [Sync(sem=sem, level=level, point=point, amount=part) for part in parts]
 
 
-def _merged(node: Node, waits: Sequence[Sync]) -> list[Sync]:
+def _merged(node: VirtualInstruction, waits: Sequence[Sync]) -> list[Sync]:
     """One slot per semaphore: everything is waited for at the start."""
     totals: dict[tuple[int, Point], int] = defaultdict(int)
     for slot in waits:
-        repeat = iterations(node.values["loop"], slot.level)
+        repeat = iterations(node.record.loop, slot.level)
         totals[slot.sem, slot.point] += slot.amount * repeat
     return [
         slot for (sem, point), amount in totals.items() for slot in _wait(sem, point, 0, amount)
@@ -250,7 +254,7 @@ def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Ch
     return {channel: i for i, channel in enumerate(channels)}
 
 
-def _check_slots(node: Node, waits: Sequence[Sync], posts: Sequence[Sync]) -> None:
+def _check_slots(node: VirtualInstruction, waits: Sequence[Sync], posts: Sequence[Sync]) -> None:
     for kind, slots in (("waits", waits), ("posts", posts)):
         if len(slots) > SYNC_SLOTS:
             raise LegalityError(

@@ -20,9 +20,10 @@ from sw.compiler.machine.costs import (
     SPLIT_RUN,
     instruction_bytes,
 )
-from sw.compiler.program.cycles import node_cycles
+from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import END, Channel, Dependences, Need
-from sw.compiler.program.draft import Node, iterations
+from sw.compiler.program.records import Load, Store
+from sw.compiler.program.virtual import VirtualInstruction, iterations
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int
     charged = [0.0] * layers
     done = fetched = 0.0
     for node, needs in found.needs:
-        busy = node_cycles(node, config) + _lost(node, config)
+        busy = busy_cycles(node, config) + _lost(node, config)
         fetched += instruction_bytes(node.opcode) / config.bus_bytes
         if node.opcode is Opcode.LOAD:
             # Instructions are read through the same port.
@@ -58,22 +59,23 @@ def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int
     return [round(cycles) for cycles in charged]
 
 
-def _lost(node: Node, config: NpuConfig) -> float:
+def _lost(node: VirtualInstruction, config: NpuConfig) -> float:
     """Cycles that an engine cannot use: between instructions, and in parts of bus words."""
-    if node.opcode not in (Opcode.LOAD, Opcode.STORE):
+    record = node.record
+    if not isinstance(record, Load | Store):
         return INSTRUCTION_CYCLES[node.opcode]
-    runs = iterations(node.values["loop"], len(node.values["loop"]))
-    return SPLIT_RUN * runs if node.values["run"] % config.bus_bytes else 0.0
+    runs = iterations(record.loop, len(record.loop))
+    return SPLIT_RUN * runs if record.run % config.bus_bytes else 0.0
 
 
 def _run(
-    node: Node,
+    node: VirtualInstruction,
     needs: Mapping[Channel, list[Need]],
     busy: float,
     free: float,
     runs: Mapping[int, _Run],
 ) -> _Run:
-    loops = node.values["loop"]
+    loops = node.record.loop
     start, stop = free, 0.0
     for (engine, _, _), wanted in needs.items():
         latency = 0 if engine is node.engine else RESULT_LATENCY.get(engine, READY)
@@ -92,5 +94,5 @@ def _time(need: Need, runs: Mapping[int, _Run]) -> float:
     run = runs[id(need.producer)]
     if need.producer_iteration == END:
         return run.stop
-    steps = iterations(need.producer.values["loop"], need.producer_level)
+    steps = iterations(need.producer.record.loop, need.producer_level)
     return run.at((need.producer_iteration + 1) / steps)

@@ -115,5 +115,5 @@ def profile_graph(
         wall_s=result.wall_s,
         comparison=compare(expected, outputs),
     )
-    notes = ["begin", *(node.note for node in compilation.program.nodes), "end"]
+    notes = ["begin", *(node.note for node in compilation.program.instructions), "end"]
     return ProfiledRun(profile=found, report=report, notes=notes)

@@ -4,9 +4,7 @@ A few column blocks of a tile are one MATRIX instruction (per part) and one VECT
 accumulator alternate, so the epilogue of one block runs under the next.
 """
 
-from typing import Any
-
-from spec.isa import DType, Opcode, Space
+from spec.isa import DType, Space
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.conv.geometry import Packing, geometry
@@ -15,11 +13,11 @@ from sw.compiler.kernels.conv.loads import ConvLoads
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.residual import ResidualTiles
 from sw.compiler.kernels.conv.steps import Accumulators, Unit, steps
-from sw.compiler.kernels.dma import store_box
 from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
-from sw.compiler.kernels.epilogue import accumulator_values
+from sw.compiler.kernels.epilogue import accumulator_fields
 from sw.compiler.kernels.operands import Epilogue, Residual, RowFactor
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import ArrayLoop, Matrix, Vector, VectorFields, VectorLoop
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 MIN_SLICED = 32
 """Vectors from which slicing the last epilogue and store pays."""
@@ -77,33 +75,32 @@ class _ConvEmitter(EpilogueEmitter):
         wgt = unit.in_group * self.loads.block_bytes(step.first, step.part)
         wgt += (piece.c0 - step.part.c0) * row
         tile = step.tile
-        values = {
-            "act_base": act_base,
-            "wgt_base": wgt,
-            "wgt_row": self.loads.columns(step.part, width)[0] if layer.transposed else row,
-            "transposed": int(layer.transposed),
-            "acc_base": unit.acc,
-            "y0": self._origin(unit)[0] if on_y else 0,
-            "x0": self._origin(unit)[1] if on_x else 0,
-            "height": geo.h if on_y else 1,
-            "width": geo.w if on_x else 1,
-            "act_zp": layer.input_zp,
-            "wgt_zp": layer.weight_zp,
-            "fold_loops": 4,
-            "k_loops": 0b1110,
-            "accumulate": int(not unit.opens),
-            "row_loop": row_loop,
-            "rows": min(self.config.rows, piece.channels),
-            "rows_last": piece.channels - (blocks - 1) * self.config.rows,
-            "cols": width,
-            "cols_last": width,
-            "loop": loops,
-        }
+        record = Matrix(
+            act_base=act_base,
+            wgt_base=wgt,
+            wgt_row=self.loads.columns(step.part, width)[0] if layer.transposed else row,
+            transposed=int(layer.transposed),
+            acc_base=unit.acc,
+            y0=self._origin(unit)[0] if on_y else 0,
+            x0=self._origin(unit)[1] if on_x else 0,
+            height=geo.h if on_y else 1,
+            width=geo.w if on_x else 1,
+            act_zp=layer.input_zp,
+            wgt_zp=layer.weight_zp,
+            fold_loops=4,
+            k_loops=0b1110,
+            accumulate=int(not unit.opens),
+            row_loop=row_loop,
+            rows=min(self.config.rows, piece.channels),
+            rows_last=piece.channels - (blocks - 1) * self.config.rows,
+            cols=width,
+            cols_last=width,
+            loop=loops,
+        )
         slot = self.loads.weights_of(step)
         size, whole = self.loads.block_bytes(unit.block, piece), self._block_pitch(unit)
-        self.node(
-            Opcode.MATRIX,
-            values,
+        self.append(
+            record,
             {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.context.acc},
             [
                 *self.loads.act_reads(step, piece, sliced=unit.count == 1),
@@ -142,7 +139,7 @@ class _ConvEmitter(EpilogueEmitter):
         y = unit.step.tile.y0 * sy - py + unit.piece.kh0 * self.layer.dilation[0]
         return y, unit.step.tile.x0 * sx - px
 
-    def _matrix_loops(self, unit: Unit) -> tuple[list[dict[str, int]], int, int]:
+    def _matrix_loops(self, unit: Unit) -> tuple[list[ArrayLoop], int, int]:
         """(loops, index of the loop over channel blocks, act_base)."""
         step, piece, layer = unit.step, unit.piece, self.layer
         r = self.config.rows
@@ -151,22 +148,20 @@ class _ConvEmitter(EpilogueEmitter):
         tap = self.geo.kernel[1] * width
         on_y, on_x = self.geo.bounds
         (sy, sx), (dy, dx) = layer.stride, layer.dilation
-        kh = {"count": piece.kernel_rows, "act": dy * line, "wgt": tap, "dy": dy * on_y}
-        kw = {"count": self.geo.kernel[1], "act": dx * pixel, "wgt": width, "dx": dx * on_x}
-        cb = {
-            "count": -(-piece.channels // r),
-            "act": plane,
-            "wgt": r * piece.kernel_rows * tap,
-        }
+        block = r * piece.kernel_rows * tap
         if layer.transposed:
-            _, cb["wgt"] = self.loads.columns(step.part, width)
+            _, block = self.loads.columns(step.part, width)
+        kh = ArrayLoop(count=piece.kernel_rows, act=dy * line, wgt=tap, dy=dy * on_y)
+        kw = ArrayLoop(count=self.geo.kernel[1], act=dx * pixel, wgt=width, dx=dx * on_x)
+        cb = ArrayLoop(count=-(-piece.channels // r), act=plane, wgt=block)
         tile = step.tile
-        my = {"count": tile.rows, "act": down, "acc": tile.cols, "dy": sy * on_y}
-        mx = {"count": tile.cols, "act": right, "acc": 1, "dx": sx * on_x}
+        my = ArrayLoop(count=tile.rows, act=down, acc=tile.cols, dy=sy * on_y)
+        mx = ArrayLoop(count=tile.cols, act=right, acc=1, dx=sx * on_x)
+        # Channels outermost where they arrive one block after another.
         by_channels = self.plan.blocked or self.plan.held_in
         order = [cb, kh, kw] if by_channels else [kh, kw, cb]
-        several = {"count": unit.count, "wgt": self._block_pitch(unit), "acc": unit.acc_step}
-        return [several, *order, my, mx], 1 + order.index(cb), base
+        several = ArrayLoop(count=unit.count, wgt=self._block_pitch(unit), acc=unit.acc_step)
+        return [several, *order, my, mx], 1 if by_channels else 3, base
 
     def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
         """(address of the first activation, bytes between rows, pixels, channel blocks, outputs).
@@ -256,13 +251,12 @@ class _ConvEmitter(EpilogueEmitter):
         """The VECTORs of a unit: all but the last leave their results where the sums are."""
         *before, last = self.layer.epilogue.passes
         sums, tile = Spot(self.context.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
-        in_acc = {"o_space": Space.ACC, "o_type": DType.I32}
         steps = (unit.acc_step, tile.vectors, sums.line, sums.pixel)
         for epilogue in before:
-            self._pass(unit, epilogue, 1, sums, steps, self._sums(unit, write=True), in_acc)
+            self._pass(unit, epilogue, 1, sums, steps, self._sums(unit, write=True))
         rows = tile.rows // slices
         steps = self._steps(rows, out, self.geo.output.item)
-        self._pass(unit, last, slices, out, steps, writes, {})
+        self._pass(unit, last, slices, out, steps, writes)
 
     def _pass(
         self,
@@ -272,32 +266,42 @@ class _ConvEmitter(EpilogueEmitter):
         out: Spot,
         steps: tuple[int, int, int, int],
         writes: list[Access],
-        place: dict[str, Any],
     ) -> None:
         """A VECTOR over column blocks, `slices` equal parts of the rows, rows, columns.
 
-        `steps`: between its results at `out`, loop by loop. `place`: fields besides.
+        `steps`: between its results at `out`, loop by loop.
         """
         tile, lanes = unit.step.tile, self.loads.width(unit.block)
         rows = tile.rows // slices
         counts = (unit.count, slices, rows, tile.cols)
         sums = (unit.acc_step, rows * tile.cols, tile.cols, 1)
         extra = self._extra(epilogue)
-        values = accumulator_values(epilogue, extra) | {
-            "a_base": unit.acc,
-            "o_base": out.at,
-            "lanes": lanes,
-            "lanes_last": lanes,
-            "loop": [
-                {"count": n, "a": a, "o": o} for n, a, o in zip(counts, sums, steps, strict=True)
-            ],
-            **place,
-        }
         accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": self.context.acc, "o_base": out.buffer}
+        fields = accumulator_fields(epilogue, extra)
+        if out.buffer is self.context.acc:
+            fields |= VectorFields(o_space=Space.ACC, o_type=DType.I32)
+        added = (0, 0, 0, 0)
         if extra is not None:
-            self._read_added(unit, rows, values, bases, accesses)
-        self._emit(unit, epilogue, values, bases, accesses)
+            assert self.added is not None
+            spot, read = self.added.spot(unit)
+            fields["b_base"] = spot.at
+            bases["b_base"] = spot.buffer
+            accesses.append(read)
+            block, *inner = self._steps(rows, spot, self.added.view.item)
+            added = (0 if self.added.single else block, inner[0], inner[1], inner[2])
+        entry, entry_step = self._params(unit, epilogue, bases, accesses)
+        accesses += self.table_reads(epilogue)
+        fields |= VectorFields(
+            a_base=unit.acc, o_base=out.at, param_base=entry, lanes=lanes, lanes_last=lanes
+        )
+        loops = [
+            VectorLoop(count=n, a=a, b=b, o=o, param=0 if i else entry_step)
+            for i, (n, a, b, o) in enumerate(zip(counts, sums, added, steps, strict=True))
+        ]
+        record = Vector(**fields, loop=loops)
+        note = f"{unit} y{unit.step.tile.y0} x{unit.step.tile.x0}"
+        self.append(record, bases, accesses, note)
 
     def _extra(self, epilogue: Epilogue) -> Residual | RowFactor | None:
         """What a pass reads besides: the first one a factor, the last one a residual."""
@@ -305,47 +309,22 @@ class _ConvEmitter(EpilogueEmitter):
         at = 0 if isinstance(extra, RowFactor) else -1
         return extra if passes[at] is epilogue else None
 
-    def _read_added(
-        self,
-        unit: Unit,
-        rows: int,
-        values: dict[str, Any],
-        bases: dict[str, Buffer],
-        accesses: list[Access],
-    ) -> None:
-        """Let a VECTOR over column blocks, slices of `rows` rows, rows, columns read it as B."""
-        assert self.added is not None
-        spot, read = self.added.spot(unit)
-        values["b_base"] = spot.at
-        bases["b_base"] = spot.buffer
-        accesses.append(read)
-        block, *steps = self._steps(rows, spot, self.added.view.item)
-        for loop, step in zip(
-            values["loop"], (0 if self.added.single else block, *steps), strict=True
-        ):
-            loop["b"] = step
+    def _params(
+        self, unit: Unit, epilogue: Epilogue, bases: dict[str, Buffer], accesses: list[Access]
+    ) -> tuple[int, int]:
+        """(first parameter entry of a pass, entries between column blocks); 0 if it reads none.
 
-    def _emit(
-        self,
-        unit: Unit,
-        epilogue: Epilogue,
-        values: dict[str, Any],
-        bases: dict[str, Buffer],
-        accesses: list[Access],
-    ) -> None:
-        """Append the VECTOR of one pass, with its parameters and TABLE."""
+        Its buffer and access go into `bases` and `accesses`.
+        """
         params, passes = self.loads.params_of(unit.step), self.layer.epilogue.param_passes
-        if params is not None and epilogue.uses_params:
-            step = len(passes)
-            entry = unit.in_group * step + [p is epilogue for p in passes].index(True)
-            values["param_base"] = entry
-            values["loop"][0]["param"] = step
-            bases["param_base"] = params
-            stop = entry + (unit.count - 1) * step + 1
-            accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
-        accesses += self.table_reads(epilogue)
-        note = f"{unit} y{unit.step.tile.y0} x{unit.step.tile.x0}"
-        self.node(Opcode.VECTOR, values, bases, accesses, note)
+        if params is None or not epilogue.uses_params:
+            return 0, 0
+        step = len(passes)
+        entry = unit.in_group * step + [p is epilogue for p in passes].index(True)
+        bases["param_base"] = params
+        stop = entry + (unit.count - 1) * step + 1
+        accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
+        return entry, step
 
     def _steps(self, rows: int, spot: Spot, item: int) -> tuple[int, int, int, int]:
         """Bytes between column blocks, slices of `rows` rows, rows and columns at `spot`."""
@@ -363,9 +342,8 @@ class _ConvEmitter(EpilogueEmitter):
             (rows, view.strides[1], line),
             (tile.cols, view.strides[2], pixel),
         ]
-        target = self.context.tensors[view.tensor]
-        node = store_box(target, mem, out, box, pixel, slices)
-        self.append(node, f"store y{tile.y0} x{tile.x0} c{channel}")
+        note = f"store y{tile.y0} x{tile.x0} c{channel}"
+        self.store_box(view, mem, out, box, pixel, note, slices)
 
 
 def _slices(rows: int) -> int:

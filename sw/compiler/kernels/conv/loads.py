@@ -7,7 +7,6 @@ The first MATRIX can start as soon as the first two are there.
 from collections.abc import Hashable
 from dataclasses import replace
 
-from spec.isa import Opcode, Space
 from sw.compiler.kernels.boxes import Box, Tile
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
@@ -15,10 +14,11 @@ from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
 from sw.compiler.kernels.conv.steps import Step
 from sw.compiler.kernels.conv.weights import pack_weights
 from sw.compiler.kernels.conv.window_loads import window_moves
-from sw.compiler.kernels.dma import bounding, load_box
+from sw.compiler.kernels.dma import load_box, memory_extent
 from sw.compiler.kernels.emitter import EpilogueEmitter, touch
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import DmaLoop, Load
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 
 class ConvLoads(EpilogueEmitter):
@@ -143,9 +143,9 @@ class ConvLoads(EpilogueEmitter):
             vector, inner = self.columns(piece, width)
             run = min(vector, piece.channels)
             loops = [
-                {"count": len(blocks), "mem": cols * column, "chip": whole},
-                {"count": piece.channels // run, "mem": run, "chip": inner},
-                {"count": width, "mem": column, "chip": vector},
+                DmaLoop(count=len(blocks), mem=cols * column, chip=whole),
+                DmaLoop(count=piece.channels // run, mem=run, chip=inner),
+                DmaLoop(count=width, mem=column, chip=vector),
             ]
         elif view is None:
             weights = self.geo.weights
@@ -155,7 +155,7 @@ class ConvLoads(EpilogueEmitter):
             data = pack_weights(weights, part, o0, o1, cols)
             source = self.context.constants.buffer
             mem = self.context.constants.add(data) + skipped
-            loops = [{"count": len(blocks), "mem": whole, "chip": whole}]
+            loops = [DmaLoop(count=len(blocks), mem=whole, chip=whole)]
             run = size
         else:
             source = self.context.tensors[view.tensor]
@@ -166,18 +166,17 @@ class ConvLoads(EpilogueEmitter):
             mem += piece.kh0 * self.layer.weight_row
             taps = self.geo.kernel[1]
             loops = [
-                {"count": len(blocks), "mem": cols, "chip": whole},
-                {"count": piece.channels, "mem": row, "chip": piece.kernel_rows * taps * width},
+                DmaLoop(count=len(blocks), mem=cols, chip=whole),
+                DmaLoop(count=piece.channels, mem=row, chip=piece.kernel_rows * taps * width),
             ]
             if piece.kernel_rows > 1:
-                loops.append(
-                    {"count": piece.kernel_rows, "mem": self.layer.weight_row, "chip": taps * width}
-                )
+                line = self.layer.weight_row
+                loops.append(DmaLoop(count=piece.kernel_rows, mem=line, chip=taps * width))
             if taps > 1:
-                loops.append({"count": taps, "mem": view.strides[2], "chip": width})
+                loops.append(DmaLoop(count=taps, mem=view.strides[2], chip=width))
             run = width
         accesses = [
-            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+            Access(buffer=source, start=mem, stop=mem + memory_extent(loops, run), write=False)
         ]
         sliced = 1 < len(blocks) <= MAX_SLICES
         accesses += [
@@ -191,9 +190,8 @@ class ConvLoads(EpilogueEmitter):
             )
             for i in range(len(blocks))
         ]
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+        self.append(
+            Load(mem_base=mem, chip_base=chip, run=run, loop=loops),
             {"mem_base": source, "chip_base": slot},
             accesses,
             f"weights {blocks[0]}+{len(blocks)} c{piece.c0}",
@@ -236,7 +234,7 @@ class ConvLoads(EpilogueEmitter):
         size = plane * slices // count
         start = chip if self.plan.blocked else 0
         accesses = [
-            Access(buffer=source, start=mem, stop=mem + bounding(loops, "mem", run), write=False)
+            Access(buffer=source, start=mem, stop=mem + memory_extent(loops, run), write=False)
         ]
         accesses += [
             Access(
@@ -251,9 +249,8 @@ class ConvLoads(EpilogueEmitter):
         ]
         if sliced:
             self.fresh.add((id(slot), piece.c0))
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": chip, "run": run, "space": Space.SPAD, "loop": loops},
+        self.append(
+            Load(mem_base=mem, chip_base=chip, run=run, loop=loops),
             {"mem_base": source, "chip_base": slot},
             accesses,
             f"act y{tile.y0} x{tile.x0} c{piece.c0}",
@@ -265,20 +262,20 @@ class ConvLoads(EpilogueEmitter):
         size = (y1 - y0) * (x1 - x0) * self.geo.pixel
         for move in window_moves(self.geo, tile):
             run, loops = load_box(move.box, move.run)
-            values = {"chip_base": move.chip, "run": run, "space": Space.SPAD, "loop": loops}
-            bases = {"chip_base": slot}
             accesses = [Access(buffer=slot, start=0, stop=size, write=True)]
+            note = f"y{tile.y0} x{tile.x0}"
             if move.mem is None:
-                values |= {"fill": 1, "fill_value": self.layer.input_zp & 0xFF}
-            else:
-                source = self.context.tensors[view.tensor]
-                mem = view.offset + tile.batch * view.strides[0] + move.mem
-                stop = mem + bounding(loops, "mem", run)
-                values["mem_base"] = mem
-                bases["mem_base"] = source
-                accesses.append(Access(buffer=source, start=mem, stop=stop, write=False))
-            what = "windows" if move.mem is not None else "padding"
-            self.node(Opcode.LOAD, values, bases, accesses, f"{what} y{tile.y0} x{tile.x0}")
+                zero = self.layer.input_zp & 0xFF
+                record = Load(chip_base=move.chip, run=run, loop=loops, fill=1, fill_value=zero)
+                self.append(record, {"chip_base": slot}, accesses, f"padding {note}")
+                continue
+            source = self.context.tensors[view.tensor]
+            mem = view.offset + tile.batch * view.strides[0] + move.mem
+            stop = mem + memory_extent(loops, run)
+            accesses.append(Access(buffer=source, start=mem, stop=stop, write=False))
+            record = Load(mem_base=mem, chip_base=move.chip, run=run, loop=loops)
+            bases = {"chip_base": slot, "mem_base": source}
+            self.append(record, bases, accesses, f"windows {note}")
 
     def _fill_sides(self, step: Step, slot: Buffer, rows: int) -> tuple[int, int]:
         """Fill the tile's columns outside the input with the zero point; returns those inside."""
@@ -290,16 +287,14 @@ class ConvLoads(EpilogueEmitter):
         line = (x1 - x0) * pixel
         for a, b in ((x0, inside[0]), (inside[1], x1)):
             if a < b:
-                self.node(
-                    Opcode.LOAD,
-                    {
-                        "chip_base": (a - x0) * pixel,
-                        "run": (b - a) * pixel,
-                        "space": Space.SPAD,
-                        "fill": 1,
-                        "fill_value": self.layer.input_zp & 0xFF,
-                        "loop": [{"count": rows, "chip": line}],
-                    },
+                self.append(
+                    Load(
+                        chip_base=(a - x0) * pixel,
+                        run=(b - a) * pixel,
+                        fill=1,
+                        fill_value=self.layer.input_zp & 0xFF,
+                        loop=[DmaLoop(count=rows, chip=line)],
+                    ),
                     {"chip_base": slot},
                     [Access(buffer=slot, start=0, stop=rows * line, write=True)],
                     f"padding y{step.tile.y0} x{a}",

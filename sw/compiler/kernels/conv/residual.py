@@ -12,7 +12,7 @@ from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.steps import Step, Unit
 from sw.compiler.kernels.emitter import LayerEmitter, Spot, touch
 from sw.compiler.kernels.views import View
-from sw.compiler.program.draft import Access, Place
+from sw.compiler.program.virtual import Access, Place
 
 
 class ResidualTiles(LayerEmitter):

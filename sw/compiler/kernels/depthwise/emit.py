@@ -5,20 +5,19 @@ depthwise engine fills another.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from spec.isa import Opcode, Space
+from spec.isa import Space
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, inputs_of, passes, units
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.depthwise.tiles import DepthwisePlan, boxes
-from sw.compiler.kernels.dma import store_box
 from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
-from sw.compiler.kernels.epilogue import accumulator_values
+from sw.compiler.kernels.epilogue import accumulator_fields
 from sw.compiler.kernels.operands import Residual
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import ArrayLoop, Depthwise, Vector, VectorFields, VectorLoop
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +114,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
             return
         assert self.layer.weights is not None
         data = self.layer.weights[:, :, box.c0 : box.c1].tobytes()
-        source = self.context.constants.buffer
-        mem = self.context.constants.add(data)
-        self.node(
-            Opcode.LOAD,
-            {"mem_base": mem, "chip_base": 0, "run": len(data), "space": Space.SPAD, "loop": []},
-            {"mem_base": source, "chip_base": slot},
-            [
-                Access(buffer=source, start=mem, stop=mem + len(data), write=False),
-                Access(buffer=slot, start=0, stop=len(data), write=True),
-            ],
-            f"weights c{box.c0}",
-        )
+        self.load_constant(data, Space.SPAD, slot, len(data), f"weights c{box.c0}")
 
     def _load_act(self, box: Box) -> None:
         slot, fresh = self.act.get(box, None)
@@ -160,37 +148,37 @@ class _DepthwiseEmitter(EpilogueEmitter):
         weights = over.kh0 * tap_row + over.kw0 * box.channels + channel
         blocks = -(-piece.channels // cols)
         lanes = min(cols, piece.channels)
-        values = {
-            "act_base": origin + y * line + x * pixel + channel,
-            "act_row": dy * line,
-            "act_col": over.step * pixel,
-            "wgt_base": weights,
-            "wgt_row": tap_row,
-            "wgt_col": box.channels,
-            "acc_base": unit.acc,
-            "acc_col": 1,
-            "y0": y,
-            "x0": x,
-            "row_step": dy,
-            "col_step": over.step,
-            "height": layer.input.shape[1],
-            "width": layer.input.shape[2],
-            "act_zp": layer.input_zp,
-            "wgt_zp": layer.weight_zp,
-            "kernel_rows": over.rows,
-            "kernel_cols": over.cols,
-            "stride": over.stride,
-            "outputs": piece.cols,
-            "accumulate": int(not first),
-            "fold_loops": 1,
-            "lane_loop": 0,
-            "lanes": lanes,
-            "lanes_last": piece.channels - (blocks - 1) * lanes,
-            "loop": [
-                {"count": blocks, "act": cols, "wgt": cols, "acc": piece.vectors},
-                {"count": piece.rows, "act": sy * line, "acc": piece.cols, "dy": sy},
+        record = Depthwise(
+            act_base=origin + y * line + x * pixel + channel,
+            act_row=dy * line,
+            act_col=over.step * pixel,
+            wgt_base=weights,
+            wgt_row=tap_row,
+            wgt_col=box.channels,
+            acc_base=unit.acc,
+            acc_col=1,
+            y0=y,
+            x0=x,
+            row_step=dy,
+            col_step=over.step,
+            height=layer.input.shape[1],
+            width=layer.input.shape[2],
+            act_zp=layer.input_zp,
+            wgt_zp=layer.weight_zp,
+            kernel_rows=over.rows,
+            kernel_cols=over.cols,
+            stride=over.stride,
+            outputs=piece.cols,
+            accumulate=int(not first),
+            fold_loops=1,
+            lane_loop=0,
+            lanes=lanes,
+            lanes_last=piece.channels - (blocks - 1) * lanes,
+            loop=[
+                ArrayLoop(count=blocks, act=cols, wgt=cols, acc=piece.vectors),
+                ArrayLoop(count=piece.rows, act=sy * line, acc=piece.cols, dy=sy),
             ],
-        }
+        )
         acc, size = self.context.acc, blocks * piece.vectors
         reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
         taken = inputs_of(layer, box if self.held_in is None else piece)
@@ -198,9 +186,8 @@ class _DepthwiseEmitter(EpilogueEmitter):
             reads.append(Access(buffer=act, start=0, stop=taken.elements, write=False))
         elif taken.elements:
             reads.append(touch(act, layer.input, taken, write=False))
-        self.node(
-            Opcode.DEPTHWISE,
-            values,
+        self.append(
+            record,
             {"act_base": act, "wgt_base": wgt, "acc_base": acc},
             [*reads, Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=True)],
             f"y{piece.y0} x{piece.x0} c{piece.c0} k{over.kh0},{over.kw0}",
@@ -246,65 +233,56 @@ class _DepthwiseEmitter(EpilogueEmitter):
         out, at, line, pixel, write = self._result(unit)
         entry = (piece.c0 - box.c0) // cols
         residual = self.layer.residual
-        values = accumulator_values(self.layer.epilogue, residual) | {
-            "a_base": unit.acc,
-            "o_base": at,
-            "lane_loop": 0,
-            "lanes": lanes,
-            "lanes_last": piece.channels - (blocks - 1) * lanes,
-            "loop": [
-                {"count": blocks, "a": piece.vectors, "o": cols * item, "param": 1},
-                {"count": piece.rows, "a": piece.cols, "o": line},
-                {"count": piece.cols, "a": 1, "o": pixel},
-            ],
-        }
-        bases, reads = self._residual(unit, values)
+        bases = {"a_base": self.context.acc, "o_base": out}
         acc, size = self.context.acc, blocks * piece.vectors
         accesses = [
             Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
             write,
-            *reads,
         ]
-        bases |= {"a_base": acc, "o_base": out}
+        added: Spot | None = None
+        if residual is not None:
+            added, read = self._residual(residual, unit)
+            bases["b_base"] = added.buffer
+            accesses.append(read)
         if self.params is not None:
             params = self.params.get(box.c0, None)[0]
             assert params is not None
-            values["param_base"] = entry
             bases["param_base"] = params
             accesses.append(Access(buffer=params, start=entry, stop=entry + blocks, write=False))
-        accesses += self.table_reads()
-        self.node(
-            Opcode.VECTOR,
-            values,
-            bases,
-            accesses,
-            f"finish y{piece.y0} x{piece.x0} c{piece.c0}",
+        b_block = 0 if residual is None else cols * residual.operand.view.item
+        b_line, b_pixel = (0, 0) if added is None else (added.line, added.pixel)
+        fields = accumulator_fields(self.layer.epilogue, residual) | VectorFields(
+            a_base=unit.acc,
+            b_base=0 if added is None else added.at,
+            o_base=at,
+            param_base=0 if self.params is None else entry,
+            lane_loop=0,
+            lanes=lanes,
+            lanes_last=piece.channels - (blocks - 1) * lanes,
         )
+        loops = [
+            VectorLoop(count=blocks, a=piece.vectors, b=b_block, o=cols * item, param=1),
+            VectorLoop(count=piece.rows, a=piece.cols, b=b_line, o=line),
+            VectorLoop(count=piece.cols, a=1, b=b_pixel, o=pixel),
+        ]
+        record = Vector(**fields, loop=loops)
+        note = f"finish y{piece.y0} x{piece.x0} c{piece.c0}"
+        self.append(record, bases, [*accesses, *self.table_reads()], note)
 
-    def _residual(
-        self, unit: _Unit, values: dict[str, Any]
-    ) -> tuple[dict[str, Buffer], list[Access]]:
-        """Base and access of a VECTOR's residual; its addresses go into `values`."""
-        if self.layer.residual is None:
-            return {}, []
-        view, box, piece = self.layer.residual.operand.view, unit.box, unit.piece
+    def _residual(self, residual: Residual, unit: _Unit) -> tuple[Spot, Access]:
+        """Where the residual of a unit lies, and the access of the VECTOR that reads it."""
+        view, box, piece = residual.operand.view, unit.box, unit.piece
         held = self.context.held(view)
         if held is not None:
-            spot = Spot(held, address(view, piece), view.strides[1], view.strides[2])
             read = touch(held, view, piece, write=False)
-        else:
-            assert self.added is not None
-            slot = self.added.get(box, None)[0]
-            assert slot is not None
-            pixel = box.channels * view.item
-            at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * view.item
-            spot = Spot(slot, at, box.cols * pixel, pixel)
-            read = Access(buffer=slot, start=0, stop=box.elements * view.item, write=False)
-        steps = (self.config.cols * view.item, spot.line, spot.pixel)
-        for loop, step in zip(values["loop"], steps, strict=True):
-            loop["b"] = step
-        values["b_base"] = spot.at
-        return {"b_base": spot.buffer}, [read]
+            return Spot(held, address(view, piece), view.strides[1], view.strides[2]), read
+        assert self.added is not None
+        slot = self.added.get(box, None)[0]
+        assert slot is not None
+        pixel = box.channels * view.item
+        at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * view.item
+        read = Access(buffer=slot, start=0, stop=box.elements * view.item, write=False)
+        return Spot(slot, at, box.cols * pixel, pixel), read
 
     def _store(self, box: Box) -> None:
         out, _ = self.out.get(box, None)
@@ -315,5 +293,5 @@ class _DepthwiseEmitter(EpilogueEmitter):
             (box.rows, view.strides[1], box.cols * pixel),
             (box.cols, view.strides[2], pixel),
         ]
-        node = store_box(self.context.tensors[view.tensor], address(view, box), out, dims, pixel)
-        self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")
+        note = f"store y{box.y0} x{box.x0} c{box.c0}"
+        self.store_box(view, address(view, box), out, dims, pixel, note)

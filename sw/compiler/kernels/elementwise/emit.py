@@ -1,16 +1,14 @@
 """Instructions of an ElementwiseLayer: one VECTOR a box."""
 
-from typing import Any
-
-from spec.isa import Scale
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.elementwise.layer import ElementwiseLayer
 from sw.compiler.kernels.elementwise.plan import elementwise_work
 from sw.compiler.kernels.emitter import Spot
-from sw.compiler.kernels.epilogue import operand_values
+from sw.compiler.kernels.epilogue import operand_a, operand_b, rescale_of_result
 from sw.compiler.kernels.vector.emit import VectorEmitter
 from sw.compiler.kernels.vector.plan import VectorPlan
+from sw.compiler.program.records import Vector, VectorFields, VectorLoop
 
 
 def emit_elementwise(layer: ElementwiseLayer, plan: VectorPlan, context: EmitContext) -> None:
@@ -24,10 +22,10 @@ class _ElementwiseEmitter(VectorEmitter):
         self.layer = layer
 
     def compute(self, box: Box) -> None:
-        self.vector(box, box, self._values(box))
+        self.vector(box, box, self._record(box))
 
-    def _values(self, box: Box) -> dict[str, Any]:
-        """Fields of the VECTOR over all of a box."""
+    def _record(self, box: Box) -> Vector:
+        """The VECTOR over all of a box."""
         layer = self.layer
         a, b, item = layer.a, layer.b, self.output.item
         cols = self.config.cols
@@ -42,36 +40,30 @@ class _ElementwiseEmitter(VectorEmitter):
         if self.params is None and all(p.is_dense(box, size) for p, size in places):
             count, lanes = -(-box.elements // cols), min(cols, box.elements)
             last = box.elements - (count - 1) * lanes
-            loops = [{"count": count, "a": cols * a_item, "b": cols * b_item, "o": cols * item}]
+            loops = [VectorLoop(count=count, a=cols * a_item, b=cols * b_item, o=cols * item)]
         else:
             count, lanes = -(-box.channels // cols), min(cols, box.channels)
             last = box.channels - (count - 1) * lanes
             loops = [
-                {
-                    "count": count,
-                    "a": cols * a_item,
-                    "b": cols * b_item,
-                    "o": cols * item,
-                    "param": int(self.params is not None),
-                },
-                {"count": box.rows, "a": first.line, "b": second.line, "o": out.line},
-                {"count": box.cols, "a": first.pixel, "b": second.pixel, "o": out.pixel},
+                VectorLoop(
+                    count=count,
+                    a=cols * a_item,
+                    b=cols * b_item,
+                    o=cols * item,
+                    param=int(self.params is not None),
+                ),
+                VectorLoop(count=box.rows, a=first.line, b=second.line, o=out.line),
+                VectorLoop(count=box.cols, a=first.pixel, b=second.pixel, o=out.pixel),
             ]
-        values: dict[str, Any] = {
-            **operand_values("a", a),
-            **({} if b is None else operand_values("b", b)),
-            "a_base": first.at,
-            "b_base": second.at,
-            "o_base": out.at,
-            "alu": layer.alu,
-            "lane_loop": 0,
-            "lanes": lanes,
-            "lanes_last": last,
-            "loop": loops,
-        }
-        epilogue = layer.epilogue
-        values["o_scale"] = epilogue.scale
-        if epilogue.scale is Scale.TENSOR:
-            assert epilogue.multiplier is not None and epilogue.shift is not None
-            values |= {"o_mult": int(epilogue.multiplier[0]), "o_shift": int(epilogue.shift[0])}
-        return values
+        right = VectorFields() if b is None else operand_b(b)
+        fields = self.result_fields() | rescale_of_result(layer.epilogue) | operand_a(a) | right
+        fields |= VectorFields(
+            a_base=first.at,
+            b_base=second.at,
+            o_base=out.at,
+            alu=layer.alu,
+            lane_loop=0,
+            lanes=lanes,
+            lanes_last=last,
+        )
+        return Vector(**fields, loop=loops)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import NDArray
 
@@ -19,6 +19,7 @@ from sw.compiler.kernels.fused.layer import (
 )
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import DTYPE, Placed, View
+from sw.compiler.program.records import ArithmeticFields
 
 Shape = tuple[int, ...]
 
@@ -38,7 +39,7 @@ class Value:
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class PendingStep:
     """A step whose registers have no numbers yet; `values` may still change.
 
     `params`: bias, multipliers and shifts along the last dimension.
@@ -47,7 +48,7 @@ class Draft:
     a: Value
     b: Value | None
     out: Value
-    values: dict[str, int] = field(default_factory=dict)
+    values: ArithmeticFields = field(default_factory=ArithmeticFields)
     reduce: Reduce = Reduce.NONE
     axis: int = -1
     lookup: int = -1
@@ -89,7 +90,7 @@ class MapBuilder:
     def __init__(self) -> None:
         self.made: dict[str, Value] = {}
         self.sources: list[Value] = []
-        self.steps: list[Draft] = []
+        self.steps: list[PendingStep] = []
         self.tables: dict[bytes, NDArray[Any]] = {}
         self.product: tuple[Value, Factors] | None = None
 
@@ -110,8 +111,8 @@ class MapBuilder:
         *,
         reduce: Reduce = Reduce.NONE,
         axis: int = -1,
-        values: Mapping[str, int] | None = None,
-        **more: int,
+        values: ArithmeticFields | None = None,
+        **more: Unpack[ArithmeticFields],
     ) -> Value:
         """Append a VECTOR and return its result, of the operands' broadcast shape.
 
@@ -121,19 +122,23 @@ class MapBuilder:
         if axis >= 0:
             shape = (*shape[:axis], 1, *shape[axis + 1 :])
         out = Value(kind, shape)
-        self.steps.append(Draft(a, b, out, {**(values or {}), **more}, reduce, axis))
+        self.steps.append(
+            PendingStep(a, b, out, (values or ArithmeticFields()) | more, reduce, axis)
+        )
         return out
 
-    def look_up(self, step: Draft, table: NDArray[Any], kind: Table) -> None:
+    def look_up(self, step: PendingStep, table: NDArray[Any], kind: Table) -> None:
         """Let a step look its results up in `table`."""
         key = table.tobytes()
         self.tables.setdefault(key, table)
         step.values["table"] = kind
         step.lookup = list(self.tables).index(key)
 
-    def immediate(self, a: Value, b: int, kind: DType = DType.I32, **values: int) -> Value:
+    def immediate(
+        self, a: Value, b: int, kind: DType = DType.I32, **values: Unpack[ArithmeticFields]
+    ) -> Value:
         """A step whose operand B is an 18-bit constant."""
-        return self.step(a, None, kind, values={"b_none": 1, "b_zp": -b, **values})
+        return self.step(a, None, kind, values=ArithmeticFields(b_none=1, b_zp=-b) | values)
 
     def layer(self, *targets: Target, results: Sequence[Value] = (), **shared: Any) -> MapLayer:
         """The layer; `results` (if none are given, what the last step makes) go to `targets`."""
@@ -227,7 +232,7 @@ class MapBuilder:
         eligible = self._for_accumulator(kept_values, kept)
         free: list[int] = []
 
-        def release(step: Draft, i: int, *, acc: bool) -> None:
+        def release(step: PendingStep, i: int, *, acc: bool) -> None:
             for value in {id(v): v for v in (step.a, step.b) if v is not None}.values():
                 register = number[id(value)]
                 temporary = register >= len(self.sources) and id(value) not in kept_values
@@ -328,7 +333,7 @@ class MapBuilder:
         )
 
 
-def _fits(step: Draft) -> bool:
+def _fits(step: PendingStep) -> bool:
     """Whether the 32 bits of a result are its value: it does not wrap to a narrower type."""
     kind, alu = step.out.kind, step.values.get("alu")
     if kind is DType.I32 or "table" in step.values or alu in (Alu.EQ, Alu.GT, Alu.GE):
@@ -347,7 +352,7 @@ def _distinct(params: Sequence[Epilogue]) -> list[Epilogue]:
 
 
 def _number(
-    step: Draft,
+    step: PendingStep,
     number: Mapping[int, int],
     params: Sequence[Epilogue],
     kept: list[tuple[int, int, int]],

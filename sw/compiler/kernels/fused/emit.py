@@ -8,9 +8,9 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import NamedTuple
 
-from spec.isa import LOOPS, Alu, DType, Opcode, Reduce, Space
+from spec.isa import LOOPS, DType, Reduce, Space, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
@@ -20,15 +20,23 @@ from sw.compiler.kernels.fused.product import ProductTiles
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import Vector, VectorFields, VectorLoop
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 INT32 = RANGES[DType.I32]
 
 Stride = int | Fraction
 """Bytes, or vectors of the accumulator: along the last dimension an element is part of one."""
 
-Row = tuple[int, Stride, Stride, Stride, bool]
-"""One dimension of a step: (count, strides of a, b and result, whether it is reduced)."""
+
+class Row(NamedTuple):
+    """One dimension of a step: its size, strides of A, B and result, whether it is reduced."""
+
+    size: int
+    a: Stride
+    b: Stride
+    out: Stride
+    reduced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,85 +223,61 @@ class _FusedEmitter(LayerEmitter):
             if n == 1 or not any(r.spans[d] for r in read):
                 continue
             reduced = step.reduce is not Reduce.NONE and d == step.axis
-            row = (n, a[d], b[d], 0 if reduced else out[d], reduced)
+            row = Row(n, a[d], b[d], 0 if reduced else out[d], reduced)
+            # Parameters go with the last dimension, which then is no part of a longer one.
             alone = step.params >= 0 and d == len(tile) - 1
-            if rows and not alone and rows[-1][0] * n <= MAX_EXTENT and _follow(rows[-1], row):
-                row = (n * rows.pop()[0], *row[1:])
+            if rows and not alone and rows[-1].size * n <= MAX_EXTENT and _follow(rows[-1], row):
+                row = row._replace(size=n * rows.pop().size)
             rows.append(row)
         return rows
 
     def _step(
         self, step: Step, tile: Ranges, places: list[_Held], params: "_Params | None"
     ) -> None:
-        registers, cols = self.layer.registers, self.config.cols
-        rows = self._rows(step, tile)
+        """Append the VECTOR of a step."""
+        registers = self.layer.registers
         a, out = places[step.a], places[step.out]
         b = None if step.b is None else places[step.b]
         kinds = (registers[step.a].kind, registers[step.b or 0].kind, registers[step.out].kind)
         items: list[Stride] = [
-            Fraction(1, cols) if place is not None and place.acc else kind.bytes
+            Fraction(1, self.config.cols) if place is not None and place.acc else kind.bytes
             for place, kind in zip((a, b, out), kinds, strict=True)
         ]
-        within_axis = rows and rows[-1][4] and step.axis < len(tile) - 1
-        if within_axis or (rows and not rows[-1][4] and _apart(rows[-1], items)):
-            # Neighbours here do not lie in neighbouring lanes: one element a vector.
-            rows.append((1, items[0], items[1], items[2], False))
-        n, *inner, across = rows.pop() if rows else (1, *items, False)
+        rows, lanes = _in_lanes(self._rows(step, tile), items, step.axis < len(tile) - 1)
         first = 0
-        if params is not None and n > 1:
-            first, n = params.start, params.stop - params.start
-        count, lanes = -(-n // cols), min(n, cols)
-        block = {"count": count, **_strides([cols * s for s in inner])}
-        loops = [{"count": r[0], **_strides(r[1:4])} for r in rows if not r[4]]
-        reduced = [{"count": r[0], **_strides(r[1:4])} for r in rows if r[4]]
-        values: dict[str, Any] = {
-            "lanes": lanes,
-            "lanes_last": n - (count - 1) * lanes,
-        }
-        if across:
-            values |= {"reduce_lanes": 1}
-            if count > 1:
-                values["lane_loop"] = len(loops)
-                reduced = [block, *reduced]
-        else:
-            if params is not None:
-                block["param"] = 1
-            loops = [block, *loops]
-            values["lane_loop"] = 0
-        if inner[0] == 0:
-            values["a_one"] = 1
-        if b is not None and inner[1] == 0:
-            values["b_one"] = 1
-        assert len(loops) + len(reduced) <= LOOPS
-        values |= {
+        if params is not None and lanes.size > 1:
+            first, lanes = params.start, lanes._replace(size=params.stop - params.start)
+        nest = _nest(rows, lanes, self.config.cols, params is not None)
+        fields: VectorFields = {
+            **nest.fields,
             "a_space": Space.ACC if a.acc else Space.SPAD,
-            "o_space": Space.ACC if out.acc else Space.SPAD,
             "a_type": kinds[0],
-            "o_type": kinds[2],
+            "a_base": a.at + int(first * lanes.a),
+            "a_one": int(lanes.a == 0),
+            "reduce": step.reduce if nest.reduces else Reduce.NONE,
             "o_min": INT32[0],
             "o_max": INT32[1],
-            "alu": Alu.PASS,
-            "reduce": step.reduce if reduced or across else Reduce.NONE,
-            "a_base": a.at + int(first * inner[0]),
-            "o_base": out.at + int(first * inner[2]),
-            "reduce_loops": sum(1 << (len(loops) + i) for i in range(len(reduced))),
-            "loop": [*loops, *reduced],
-            **step.values,
+            "o_space": Space.ACC if out.acc else Space.SPAD,
+            "o_type": kinds[2],
+            "o_base": out.at + int(first * lanes.out),
         }
         accesses = [out.access(write=True), a.access(write=False)]
         bases = {"a_base": a.buffer, "o_base": out.buffer}
         if b is not None:
-            values.setdefault("b_type", kinds[1])
-            values["b_base"] = b.at + int(first * inner[1])
+            fields["b_type"] = kinds[1]
+            fields["b_base"] = b.at + int(first * lanes.b)
+            fields["b_one"] = int(lanes.b == 0)
             bases["b_base"] = b.buffer
             accesses.append(b.access(write=False))
         if params is not None:
             bases["param_base"] = params.slot
             accesses.append(Access(buffer=params.slot, start=0, stop=params.slot.size, write=False))
-        if values.get("table"):
+        # What the step says of its operands' types goes before what their registers hold.
+        record = Vector(**(fields | step.values), loop=nest.loops)
+        if record.table is not Table.OFF:
             table = self.context.table
             accesses.append(Access(buffer=table, start=0, stop=table.size, write=False))
-        self.node(Opcode.VECTOR, values, bases, accesses, f"{step} {tile}")
+        self.append(record, bases, accesses, f"{step} {tile}")
 
     def _store(self, result: Result, tile: Ranges, place: _Held) -> None:
         held, chip = self.layer.registers[result.register], self._chip(result.register, tile)
@@ -315,17 +299,67 @@ class _Params:
     stop: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a VECTOR, and the fields that say which of them are lanes and reductions."""
+
+    loops: list[VectorLoop]
+    fields: VectorFields
+    reduces: bool
+
+
+def _in_lanes(
+    rows: Sequence[Row], items: Sequence[Stride], within_axis: bool
+) -> tuple[list[Row], Row]:
+    """(the outer dimensions, the one that lies in the lanes of a vector).
+
+    `items`: strides of neighbouring elements. `within_axis`: a reduction is not over lanes.
+    """
+    alone = Row(1, items[0], items[1], items[2], False)
+    if not rows:
+        return [], alone
+    *outer, last = rows
+    if (last.reduced and within_axis) or (not last.reduced and _apart(last, items)):
+        # Neighbours here do not lie in neighbouring lanes: one element a vector.
+        return list(rows), alone
+    return outer, last
+
+
+def _nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> _Nest:
+    """Loops over `rows` and over the vectors of `lanes`; those that are reduced come last."""
+    count = -(-lanes.size // cols)
+    loops = [_loop(row, row.size) for row in rows if not row.reduced]
+    reduced = [_loop(row, row.size) for row in rows if row.reduced]
+    block = _loop(lanes, count, cols)
+    used = min(lanes.size, cols)
+    fields = VectorFields(lanes=used, lanes_last=lanes.size - (count - 1) * used)
+    if lanes.reduced:
+        fields["reduce_lanes"] = 1
+        if count > 1:
+            fields["lane_loop"] = len(loops)
+            reduced = [block, *reduced]
+    else:
+        fields["lane_loop"] = 0
+        loops = [block._replace(param=int(with_params)), *loops]
+    assert len(loops) + len(reduced) <= LOOPS
+    fields["reduce_loops"] = sum(1 << (len(loops) + i) for i in range(len(reduced)))
+    return _Nest([*loops, *reduced], fields, bool(reduced) or lanes.reduced)
+
+
+def _loop(row: Row, count: int, times: int = 1) -> VectorLoop:
+    strides = [times * Fraction(s) for s in (row.a, row.b, row.out)]
+    assert all(s.denominator == 1 for s in strides)
+    a, b, out = map(int, strides)
+    return VectorLoop(count=count, a=a, b=b, o=out)
+
+
 def _apart(row: Row, items: Sequence[Stride]) -> bool:
     """Whether a stream of this innermost dimension has vectors for elements."""
-    return any(s not in (0, item) for s, item in zip(row[1:4], items, strict=True))
+    streams = (row.a, row.b, row.out)
+    return any(s not in (0, item) for s, item in zip(streams, items, strict=True))
 
 
 def _follow(outer: Row, inner: Row) -> bool:
     """Whether both dimensions are one."""
-    same = outer[4] == inner[4]
-    return same and outer[1:4] == tuple(inner[0] * stride for stride in inner[1:4])
-
-
-def _strides(strides: Sequence[Stride]) -> dict[str, int]:
-    assert all(Fraction(s).denominator == 1 for s in strides)
-    return {stream: int(s) for stream, s in zip("abo", strides, strict=True)}
+    strides = tuple(inner.size * s for s in (inner.a, inner.b, inner.out))
+    return outer.reduced == inner.reduced and (outer.a, outer.b, outer.out) == strides

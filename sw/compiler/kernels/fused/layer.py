@@ -5,7 +5,7 @@ spans a dimension or has one element along it, so broadcasting and reductions ar
 between what registers span.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar
@@ -17,6 +17,7 @@ from spec.isa import DType, Engine, Reduce
 from sw.compiler.kernels.base import Layer
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import View
+from sw.compiler.program.records import ArithmeticFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,14 @@ class Result:
 class Step:
     """One VECTOR: registers a and b (None: no operand, or an immediate) to register `out`.
 
-    `values`: fields of the instruction besides places and loops. `reduce`: combines along `axis`.
+    `values`: fields of the VECTOR besides places and loops. `reduce`: combines along `axis`.
     `lookup`, `params`: numbers of the layer's TABLE and parameters that it uses, or −1.
     """
 
     a: int
     out: int
     b: int | None = None
-    values: Mapping[str, int] = field(default_factory=dict)
+    values: ArithmeticFields = field(default_factory=ArithmeticFields)
     reduce: Reduce = Reduce.NONE
     axis: int = -1
     lookup: int = -1

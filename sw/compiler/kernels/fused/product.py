@@ -4,14 +4,12 @@ A tile is some rows of one image (of a batch), all columns wide. Its MATRIX fill
 accumulator while the steps work on the tile before it in the other.
 """
 
-from typing import Any
-
-from spec.isa import Opcode
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.fused.layer import Factor, Product
 from sw.compiler.kernels.fused.tiles import Ranges
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import ArrayLoop, Matrix
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 
 class ProductTiles(LayerEmitter):
@@ -72,34 +70,30 @@ class ProductTiles(LayerEmitter):
         assert left is not None and right is not None
         block = cfg.cols * (depth if product.transposed else 1)
         part = cfg.rows * (1 if product.transposed else n)
-        values: dict[str, Any] = {
-            "act_base": 0,
-            "wgt_base": 0,
-            "wgt_row": depth if product.transposed else n,
-            "transposed": int(product.transposed),
-            "acc_base": acc,
-            "height": 1,
-            "width": 1,
-            "act_zp": product.left.zero_point,
-            "wgt_zp": product.right.zero_point,
-            "fold_loops": 2,
-            "k_loops": 0b10,
-            "row_loop": 1,
-            "rows": min(cfg.rows, depth),
-            "rows_last": depth - (parts - 1) * cfg.rows,
-            "col_loop": 0,
-            "cols": min(cfg.cols, n),
-            "cols_last": n - (blocks - 1) * cfg.cols,
-            "loop": [
-                {"count": blocks, "wgt": block, "acc": 1},
-                {"count": parts, "act": cfg.rows, "wgt": part},
-                {"count": m, "act": depth, "acc": blocks},
+        record = Matrix(
+            wgt_row=depth if product.transposed else n,
+            transposed=int(product.transposed),
+            acc_base=acc,
+            act_zp=product.left.zero_point,
+            wgt_zp=product.right.zero_point,
+            fold_loops=2,
+            k_loops=0b10,
+            row_loop=1,
+            rows=min(cfg.rows, depth),
+            rows_last=depth - (parts - 1) * cfg.rows,
+            col_loop=0,
+            cols=min(cfg.cols, n),
+            cols_last=n - (blocks - 1) * cfg.cols,
+            loop=[
+                ArrayLoop(count=blocks, wgt=block, acc=1),
+                ArrayLoop(count=parts, act=cfg.rows, wgt=part),
+                ArrayLoop(count=m, act=depth, acc=blocks),
             ],
-        }
+        )
         accesses = [
             Access(buffer=left, start=0, stop=m * depth, write=False),
             Access(buffer=right, start=0, stop=depth * n, write=False, weights=True),
             Access(buffer=self.context.acc, start=acc, stop=acc + m * blocks, write=True),
         ]
         bases = {"act_base": left, "wgt_base": right, "acc_base": self.context.acc}
-        self.node(Opcode.MATRIX, values, bases, accesses, f"product {tile}")
+        self.append(record, bases, accesses, f"product {tile}")

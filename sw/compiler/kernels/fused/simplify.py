@@ -7,6 +7,7 @@ point, clamp, TABLE).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from spec.fields import field_of
 from spec.isa import Alu, DType, Opcode, Reduce, Scale, uses_b
 from spec.numerics import RANGES
-from sw.compiler.kernels.fused.builder import Draft, MapBuilder, Value
+from sw.compiler.kernels.fused.builder import MapBuilder, PendingStep, Value
 from sw.compiler.kernels.operands import Epilogue
+from sw.compiler.program.records import ArithmeticFields
 
 IMMEDIATE = -field_of(Opcode.VECTOR, "b_zp").minimum
 """Immediates lie in −IMMEDIATE + 1 … IMMEDIATE."""
@@ -38,7 +40,7 @@ class _Simplifier:
         self.builder, self.results, self.cols = builder, results, cols
 
     def run(self) -> None:
-        rules: tuple[Callable[[Draft], bool], ...] = (
+        rules: tuple[Callable[[PendingStep], bool], ...] = (
             self._immediate,
             self._clamping,
             self._multiplier,
@@ -50,7 +52,8 @@ class _Simplifier:
             self._operand_b,
         )
         for step in self.builder.steps:
-            step.values = {k: v for k, v in step.values.items() if v or k in ("o_min", "o_max")}
+            zeros = [k for k, v in step.values.items() if not v and k not in ("o_min", "o_max")]
+            step.values = _without(step.values, *zeros)
         # An offset leaves no room for a RESCALE of the same result, so offsets come later.
         for chosen in (rules, (*rules, self._offset)):
             while any(rule(step) for rule in chosen for step in self.builder.steps):
@@ -71,15 +74,15 @@ class _Simplifier:
     def _kept(self, value: Value) -> bool:
         return any(value is result for result in self.results)
 
-    def _reads(self, value: Value) -> list[tuple[Draft, str]]:
+    def _reads(self, value: Value) -> list[tuple[PendingStep, str]]:
         """The steps that read a value, and as which operand."""
         steps = self.builder.steps
         return [(s, x) for s in steps for x in "ab" if getattr(s, x) is value]
 
-    def _maker(self, value: Value) -> Draft | None:
+    def _maker(self, value: Value) -> PendingStep | None:
         return next((s for s in self.builder.steps if s.out is value), None)
 
-    def _only_maker(self, step: Draft) -> Draft | None:
+    def _only_maker(self, step: PendingStep) -> PendingStep | None:
         """The step that makes A, if nothing else reads A."""
         if self._kept(step.a) or len(self._reads(step.a)) > 1:
             return None
@@ -87,7 +90,7 @@ class _Simplifier:
 
     # Rules: each returns whether it changed something ---------------------------------------------
 
-    def _immediate(self, step: Draft) -> bool:
+    def _immediate(self, step: PendingStep) -> bool:
         """A constant operand of one element becomes part of the instruction."""
         if B_PART & set(step.values) or step.b is None or not _uses_b(step):
             return False
@@ -104,10 +107,12 @@ class _Simplifier:
         if value is None or not -IMMEDIATE < value <= IMMEDIATE or step.a.shape != _before(step):
             return False
         step.b = None
-        step.values |= {"b_none": 1} | ({"b_zp": -value} if value else {})
+        step.values["b_none"] = 1
+        if value:
+            step.values["b_zp"] = -value
         return True
 
-    def _clamping(self, step: Draft) -> bool:
+    def _clamping(self, step: PendingStep) -> bool:
         """MIN and MAX with a constant of one element become the clamp of the result."""
         alu = step.values.get("alu", Alu.PASS)
         if alu not in (Alu.MIN, Alu.MAX) or {"a_scale", *RESULT} & set(step.values):
@@ -120,13 +125,13 @@ class _Simplifier:
         if step.a.shape != step.out.shape:
             return False
         low, high = RANGES[step.out.kind]
-        step.values = {k: v for k, v in step.values.items() if k not in ("alu", "b_none", "b_zp")}
+        step.values = _without(step.values, "alu", "b_none", "b_zp")
+        low, high = (low, value) if alu is Alu.MIN else (value, high)
         step.values |= {"o_min": low, "o_max": high}
-        step.values["o_max" if alu is Alu.MIN else "o_min"] = value
         step.b = None
         return True
 
-    def _multiplier(self, step: Draft) -> bool:
+    def _multiplier(self, step: PendingStep) -> bool:
         """A product with an immediate becomes a RESCALE of A."""
         if step.values.get("a_scale") is not Scale.OPERAND or not step.values.get("b_none"):
             return False
@@ -134,22 +139,21 @@ class _Simplifier:
             return False
         value, shift = -step.values.get("b_zp", 0), step.values.get("a_shift", 0)
         value, shift = (value, shift) if shift > 1 else (value << 2 - shift, 2)
-        step.values = {k: v for k, v in step.values.items() if k not in ("b_none", "b_zp")}
+        step.values = _without(step.values, "b_none", "b_zp")
         step.values |= {"a_scale": Scale.TENSOR, "a_mult": value, "a_shift": shift}
         return True
 
-    def _offset(self, step: Draft) -> bool:
+    def _offset(self, step: PendingStep) -> bool:
         """Adding an immediate becomes the zero point of the result."""
         offset = _added(step)
         if offset is None or {"o_scale", "o_zp"} & set(step.values):
             return False
         if step.reduce is not Reduce.NONE or not -IMMEDIATE <= offset < IMMEDIATE:
             return False
-        drop = ("alu", "b_none", "b_zp")
-        step.values = {k: v for k, v in step.values.items() if k not in drop} | {"o_zp": offset}
+        step.values = _without(step.values, "alu", "b_none", "b_zp") | {"o_zp": offset}
         return True
 
-    def _bias(self, step: Draft) -> bool:
+    def _bias(self, step: PendingStep) -> bool:
         """A constant along the last dimension that is added becomes the bias of parameters."""
         if step.values.get("alu") is not Alu.ADD or step.params is not None:
             return False
@@ -167,7 +171,7 @@ class _Simplifier:
         step.params = Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], bias=bias)
         return True
 
-    def _widening(self, step: Draft) -> bool:
+    def _widening(self, step: PendingStep) -> bool:
         """A step that changes nothing: its readers take its operand."""
         if step.values or step.b is not None or step.reduce is not Reduce.NONE or step.params:
             return False
@@ -180,7 +184,7 @@ class _Simplifier:
             setattr(reader, x, step.a)
         return True
 
-    def _result(self, step: Draft) -> bool:
+    def _result(self, step: PendingStep) -> bool:
         """What a step does to its operand only, the step before does to its result."""
         before = self._only_maker(step)
         if before is None or step.b is not None or set(step.values) - RESULT:
@@ -199,18 +203,19 @@ class _Simplifier:
         self._take(before, step)
         return True
 
-    def _nested(self, before: Draft, step: Draft) -> bool:
+    def _nested(self, before: PendingStep, step: PendingStep) -> bool:
         """Let the clamp of `step` follow that of the step before, if that is all it does."""
         if {"o_scale", "o_zp"} & set(step.values) or step.params is not None:
             return False
         if "table" in before.values or not {"o_min", "o_max"} <= set(before.values):
             return False
-        low, high = (step.values.get(k, v) for k, v in zip(("o_min", "o_max"), INT32, strict=True))
+        low = step.values.get("o_min", INT32[0])
+        high = step.values.get("o_max", INT32[1])
         old = before.values["o_min"], before.values["o_max"]
         step.values |= {"o_min": min(max(old[0], low), high), "o_max": max(min(old[1], high), low)}
         return True
 
-    def _take(self, before: Draft, step: Draft) -> None:
+    def _take(self, before: PendingStep, step: PendingStep) -> None:
         """`before` makes what `step` does."""
         before.values |= step.values
         if step.lookup >= 0:
@@ -218,7 +223,7 @@ class _Simplifier:
         before.out = step.out
         self.builder.steps.remove(step)
 
-    def _reduction(self, step: Draft) -> bool:
+    def _reduction(self, step: PendingStep) -> bool:
         """The step before reduces what it has."""
         before = self._only_maker(step)
         if before is None or step.reduce is Reduce.NONE or step.b is not None:
@@ -234,7 +239,7 @@ class _Simplifier:
         self._take(before, step)
         return True
 
-    def _operand(self, step: Draft) -> bool:
+    def _operand(self, step: PendingStep) -> bool:
         """A RESCALE or a clamp of one operand that its readers do to their operand A.
 
         Where the value is needed as it is, too, they do it again if that spares them words.
@@ -258,7 +263,7 @@ class _Simplifier:
                 reader.params = step.params if own is None else replace(own, bias=bias)
         return True
 
-    def _operand_b(self, step: Draft) -> bool:
+    def _operand_b(self, step: PendingStep) -> bool:
         """An offset of a value that is read as B only is B's zero point."""
         offset = step.values.get("o_zp")
         if set(step.values) != {"o_zp"} or offset is None or self._kept(step.out):
@@ -273,7 +278,7 @@ class _Simplifier:
             reader.values["b_zp"] = -offset
         return bool(reads)
 
-    def _may_take(self, step: Draft, reader: Draft, operand: str) -> bool:
+    def _may_take(self, step: PendingStep, reader: PendingStep, operand: str) -> bool:
         if operand != "a" or A_PART & set(reader.values) or reader.b is step.out:
             return False
         if reader.params is not None and (step.params is not None and reader.params.has_bias):
@@ -299,7 +304,7 @@ class _Simplifier:
                 continue
             copy = Value(DType.I32, value.shape)
             at = min(self.builder.steps.index(s) for s in reads)
-            self.builder.steps.insert(at, Draft(value, None, copy))
+            self.builder.steps.insert(at, PendingStep(value, None, copy))
             for step in reads:
                 step.a = copy
 
@@ -321,19 +326,24 @@ class _Simplifier:
                             user.params = both
 
 
+def _without(values: ArithmeticFields, *names: str) -> ArithmeticFields:
+    """The other fields, in their order."""
+    return cast(ArithmeticFields, {k: v for k, v in values.items() if k not in names})
+
+
 def _count(value: Value) -> int:
     return int(np.prod(value.shape, dtype=np.int64))
 
 
-def _uses_b(step: Draft) -> bool:
+def _uses_b(step: PendingStep) -> bool:
     return uses_b({"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values})
 
 
-def _binary(step: Draft) -> bool:
+def _binary(step: PendingStep) -> bool:
     return not Alu(step.values.get("alu", Alu.PASS)).unary
 
 
-def _added(step: Draft) -> int | None:
+def _added(step: PendingStep) -> int | None:
     """The immediate that a step adds to A, if that is its operation."""
     alu = step.values.get("alu", Alu.PASS)
     if alu not in (Alu.ADD, Alu.SUB) or not step.values.get("b_none"):
@@ -346,12 +356,12 @@ def _added(step: Draft) -> int | None:
     return value if alu is Alu.ADD else -value
 
 
-def _raw(step: Draft) -> bool:
+def _raw(step: PendingStep) -> bool:
     """Whether the 32 bits of the result go out as they are."""
     return step.out.kind is DType.I32 and not RESULT & set(step.values)
 
 
-def _before(step: Draft) -> tuple[int, ...]:
+def _before(step: PendingStep) -> tuple[int, ...]:
     """The shape of what a step computes before it is reduced."""
     shapes = [v.shape for v in (step.a, step.b) if v is not None]
     return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
@@ -370,7 +380,7 @@ def _channels(value: Value) -> NDArray[np.int32] | None:
     return value.data.reshape(-1).astype(np.int32)
 
 
-def _operand_part(step: Draft) -> dict[str, int] | None:
+def _operand_part(step: PendingStep) -> ArithmeticFields | None:
     """The fields of A that do what a step does; None if it does more."""
     values = step.values
     if values.get("alu") is Alu.LSL and set(values) == {"alu", "b_none", "b_zp"}:
@@ -383,13 +393,14 @@ def _operand_part(step: Draft) -> dict[str, int] | None:
         return None
     if step.params is not None and (not step.params.has_bias or step.params.multiplier is not None):
         return None
-    part = {k: v for k, v in values.items() if k in A_PART}
+    part = _without(values, *(set(values) - A_PART))
     if "a_type" in part or "a_shl" in part or values.get("o_zp"):
         return None
     if "o_scale" in values:
         if {"a_scale", "a_clamp"} & set(part) or values["o_scale"] is not Scale.TENSOR:
             return None
-        part |= {f"a_{k}": values[f"o_{k}"] for k in ("scale", "mult", "shift")}
+        part["a_scale"] = Scale.TENSOR
+        part["a_mult"], part["a_shift"] = values["o_mult"], values["o_shift"]
     bounds = values.get("o_min", INT32[0]), values.get("o_max", INT32[1])
     wraps = step.out.kind is not DType.I32 and not _within(bounds, RANGES[step.out.kind])
     if wraps:

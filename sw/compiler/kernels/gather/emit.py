@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from spec.isa import Opcode, Space
+from spec.isa import Opcode
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.gather.plan import OFFSET_BYTES, GatherPlan
 from sw.compiler.kernels.views import View
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import DmaLoop, Load, Store
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 
 def emit_gather(layer: GatherLayer, plan: GatherPlan, context: EmitContext) -> None:
@@ -74,20 +75,18 @@ class _GatherEmitter(LayerEmitter):
         else:
             base, stride = view.offset + where * size, 0
             mem, stop = base + at, base + size
-        loops = [{"count": rows, "mem": stride, "chip": part}]
+        loops = [DmaLoop(count=rows, mem=stride, chip=part)]
         run = part
         if index is None and part == stride:
             run, loops = rows * part, []
-        values = {"mem_base": mem, "chip_base": 0, "run": run, "loop": loops}
-        if load:
-            values["space"] = Space.SPAD
         bases = {"mem_base": memory, "chip_base": slot}
         accesses = [
             Access(buffer=memory, start=base, stop=stop, write=not load),
             Access(buffer=slot, start=0, stop=rows * part, write=load),
         ]
         if index is not None:
-            values |= {"indexed": 1, "index_base": 0}
             bases["index_base"] = index
             accesses.append(Access(buffer=index, start=0, stop=OFFSET_BYTES * rows, write=False))
-        self.node(opcode, values, bases, accesses, f"rows {where}")
+        copy = Load if load else Store
+        record = copy(mem_base=mem, run=run, loop=loops, indexed=int(index is not None))
+        self.append(record, bases, accesses, f"rows {where}")

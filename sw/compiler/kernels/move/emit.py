@@ -1,12 +1,14 @@
 """Instructions of a MoveLayer: LOAD gathers and fills a tile, STORE writes it in long runs."""
 
-from spec.isa import Opcode, Space
+from collections.abc import Sequence
+
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.dma import copies
 from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.move.layer import MoveLayer
 from sw.compiler.kernels.move.plan import MovePlan, Ranges, move_tiles
-from sw.compiler.program.draft import Access, Buffer, Place
+from sw.compiler.program.records import DmaLoop, Load
+from sw.compiler.program.virtual import Access, Buffer, Place
 
 
 def emit_move(layer: MoveLayer, plan: MovePlan, context: EmitContext) -> None:
@@ -71,18 +73,10 @@ class _MoveEmitter(LayerEmitter):
                     self._fill_bytes(slot, size, i + copy.chip, byte, copy.loops, copy.run)
 
     def _fill_bytes(
-        self, slot: Buffer, size: int, at: int, byte: int, loops: list[dict[str, int]], run: int
+        self, slot: Buffer, size: int, at: int, byte: int, loops: Sequence[DmaLoop], run: int
     ) -> None:
-        self.node(
-            Opcode.LOAD,
-            {
-                "chip_base": at,
-                "run": run,
-                "space": Space.SPAD,
-                "fill": 1,
-                "fill_value": byte,
-                "loop": loops,
-            },
+        self.append(
+            Load(chip_base=at, run=run, fill=1, fill_value=byte, loop=loops),
             {"chip_base": slot},
             [Access(buffer=slot, start=0, stop=size, write=True)],
             "fill",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from spec.isa import Alu, Reduce, Scale
 from spec.numerics import reciprocal_scale
@@ -14,6 +13,7 @@ from sw.compiler.kernels.pool.windows import pair_rows, pair_runs, same_taps
 from sw.compiler.kernels.vector.emit import VectorEmitter
 from sw.compiler.kernels.vector.plan import VectorPlan
 from sw.compiler.kernels.views import DTYPE
+from sw.compiler.program.records import Vector, VectorFields, VectorLoop
 
 
 def emit_pool(layer: PoolLayer, plan: VectorPlan, context: EmitContext) -> None:
@@ -27,67 +27,67 @@ class _PoolEmitter(VectorEmitter):
         self.layer = layer
 
     def compute(self, box: Box) -> None:
-        for region, own in self._pool_regions(self.layer, box):
-            values = self._pool(self.layer, box, region)
-            if own.get("alu") is Alu.MAX:
-                self._pair(self.layer, values)
-            self.vector(box, region, values | own)
+        for region, fields, pairs in self._regions(box):
+            self.vector(box, region, self._record(box, region, fields, pairs))
 
-    def _pool_regions(self, layer: PoolLayer, box: Box) -> Iterator[tuple[Box, dict[str, Any]]]:
-        """Regions and how they differ: averages in the RESCALE, maxima in taking rows in pairs."""
+    def _regions(self, box: Box) -> Iterator[tuple[Box, VectorFields, bool]]:
+        """Regions of a box, the RESCALE of each, and whether kernel rows are taken in pairs."""
+        layer = self.layer
         if layer.sums:
-            yield box, {}
+            yield box, VectorFields(), False
             return
-        h = layer.input.shape[1]
         if not layer.average:
-            for y0, y1, pairs in pair_runs(box.y0, box.y1, layer, h):
-                yield replace(box, y0=y0, y1=y1), {"alu": Alu.MAX} if pairs else {}
+            for y0, y1, pairs in pair_runs(box.y0, box.y1, layer, layer.input.shape[1]):
+                yield replace(box, y0=y0, y1=y1), VectorFields(), pairs
             return
+        # An average divides by the taps inside the input: as many RESCALEs as there are counts.
         for y0, y1, taps_y in same_taps(box.y0, box.y1, layer, 0):
             for x0, x1, taps_x in same_taps(box.x0, box.x1, layer, 1):
-                region = Box(batch=box.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=box.c0, c1=box.c1)
+                region = replace(box, y0=y0, y1=y1, x0=x0, x1=x1)
                 multiplier, shift = reciprocal_scale(taps_y * taps_x)
-                scale = {"o_scale": Scale.TENSOR, "o_mult": multiplier, "o_shift": shift}
-                yield region, scale
+                scale = VectorFields(o_scale=Scale.TENSOR, o_mult=multiplier, o_shift=shift)
+                yield region, scale, False
 
-    def _pool(self, layer: PoolLayer, box: Box, region: Box) -> dict[str, Any]:
-        view, item, cols = layer.input, self.output.item, self.config.cols
-        reads = self.work.reads(box)
+    def _record(self, box: Box, region: Box, fields: VectorFields, pairs: bool) -> Vector:
+        layer, item, cols = self.layer, self.output.item, self.config.cols
+        view, reads = layer.input, self.work.reads(box)
         source = self.place(view, self.slots_in[0], reads, box)
         out = self.place(self.output, self.slots_out, box, box)
         (ky, kx), (sy, sx), (py, px) = layer.kernel, layer.stride, layer.pad
         y, x = region.y0 * sy - py, region.x0 * sx - px
         blocks, lanes = -(-box.channels // cols), min(cols, box.channels)
-        line, pixel = source.line, source.pixel
-        return {
-            "a_type": DTYPE[view.dtype],
-            "a_zp": layer.input_zp,
-            "a_base": source.at + (y - reads.y0) * line + (x - reads.x0) * pixel,
-            "o_base": out.inside(box, region).at,
-            "alu": Alu.PASS,
-            "reduce": Reduce.SUM if layer.average else Reduce.MAX,
-            "reduce_loops": 0b11000,
-            "y0": y,
-            "x0": x,
-            "height": view.shape[1],
-            "width": view.shape[2],
-            "lane_loop": 0,
-            "lanes": lanes,
-            "lanes_last": box.channels - (blocks - 1) * lanes,
-            "loop": [
-                {"count": blocks, "a": cols * view.item, "o": cols * item},
-                {"count": region.rows, "a": sy * line, "o": out.line, "dy": sy},
-                {"count": region.cols, "a": sx * pixel, "o": out.pixel, "dx": sx},
-                {"count": ky, "a": line, "dy": 1},
-                {"count": kx, "a": pixel, "dx": 1},
-            ],
-        }
-
-    def _pair(self, layer: PoolLayer, values: dict[str, Any]) -> None:
-        """Take kernel rows in pairs, the second of each as B."""
-        rows, line = layer.kernel[0], values["loop"][3]["a"]
-        values["loop"][3]["count"] = pair_rows(rows)
-        values["b_type"] = values["a_type"]
-        values["b_base"] = values["a_base"] + (rows - pair_rows(rows)) * line
-        for loop in values["loop"]:
-            loop["b"] = loop["a"]
+        line, pixel, kind = source.line, source.pixel, DTYPE[view.dtype]
+        base = source.at + (y - reads.y0) * line + (x - reads.x0) * pixel
+        # The second row of a pair is B, which walks with A some rows below it.
+        with_b = int(pairs)
+        steps = ky
+        if pairs:
+            steps = pair_rows(ky)
+            second = base + (ky - steps) * line
+            fields = fields | VectorFields(alu=Alu.MAX, b_type=kind, b_base=second)
+        block = cols * view.item
+        fields = self.result_fields() | fields
+        fields |= VectorFields(
+            a_type=kind,
+            a_zp=layer.input_zp,
+            a_base=base,
+            o_base=out.inside(box, region).at,
+            reduce=Reduce.SUM if layer.average else Reduce.MAX,
+            reduce_loops=0b11000,
+            y0=y,
+            x0=x,
+            height=view.shape[1],
+            width=view.shape[2],
+            lane_loop=0,
+            lanes=lanes,
+            lanes_last=box.channels - (blocks - 1) * lanes,
+        )
+        down, right = sy * line, sx * pixel
+        loops = [
+            VectorLoop(count=blocks, a=block, b=with_b * block, o=cols * item),
+            VectorLoop(count=region.rows, a=down, b=with_b * down, o=out.line, dy=sy),
+            VectorLoop(count=region.cols, a=right, b=with_b * right, o=out.pixel, dx=sx),
+            VectorLoop(count=steps, a=line, b=with_b * line, dy=1),
+            VectorLoop(count=kx, a=pixel, b=with_b * pixel, dx=1),
+        ]
+        return Vector(**fields, loop=loops)

@@ -3,19 +3,17 @@
 Load a box, compute it, store it, all overlapped.
 """
 
-from typing import Any
-
-from spec.isa import Alu, Opcode, Space
+from spec.isa import Alu
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
-from sw.compiler.kernels.dma import store_box
 from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.kernels.vector.plan import VectorPlan, boxes
 from sw.compiler.kernels.vector.work import VectorWork
 from sw.compiler.kernels.views import View
-from sw.compiler.program.draft import Access, Place
+from sw.compiler.program.records import Vector, VectorFields
+from sw.compiler.program.virtual import Access, Place
 
 
 class VectorEmitter(EpilogueEmitter):
@@ -105,26 +103,26 @@ class VectorEmitter(EpilogueEmitter):
             (box.rows, view.strides[1], box.cols * pixel),
             (box.cols, view.strides[2], pixel),
         ]
-        node = store_box(self.context.tensors[view.tensor], address(view, box), out, dims, pixel)
-        self.append(node, f"store y{box.y0} x{box.x0} c{box.c0}")
+        note = f"store y{box.y0} x{box.x0} c{box.c0}"
+        self.store_box(view, address(view, box), out, dims, pixel, note)
 
     def compute(self, box: Box) -> None:
         """Append the VECTORs of output box `box`."""
         raise NotImplementedError
 
-    def vector(self, box: Box, region: Box, values: dict[str, Any]) -> None:
-        """Compute `region` of output box `box`; the addresses in `values` are within buffers."""
+    def result_fields(self) -> VectorFields:
+        """Fields of the epilogue, but its RESCALE: what follows the clamp, and the clamp."""
         epilogue = self.epilogue
-        values = {
-            "a_space": Space.SPAD,
-            "o_space": Space.SPAD,
-            "o_zp": epilogue.zero_point,
-            "o_min": epilogue.low,
-            "o_max": epilogue.high,
-            "o_type": epilogue.dtype,
-            "table": epilogue.lookup,
-            **values,
-        }
+        return VectorFields(
+            o_zp=epilogue.zero_point,
+            o_min=epilogue.low,
+            o_max=epilogue.high,
+            o_type=epilogue.dtype,
+            table=epilogue.lookup,
+        )
+
+    def vector(self, box: Box, region: Box, record: Vector) -> None:
+        """Compute `region` of output box `box`; the addresses in `record` are within buffers."""
         reads = self.work.reads(box)
         operands = [
             self.place(view, slots, reads, box)
@@ -141,7 +139,7 @@ class VectorEmitter(EpilogueEmitter):
             ]
         if len(operands) > 1:
             bases["b_base"] = operands[1].buffer
-        elif values["alu"] is not Alu.PASS:
+        elif record.alu is not Alu.PASS:
             bases["b_base"] = operands[0].buffer
         if self.params is not None:
             held = self.params.get(box.c0, None)[0]
@@ -150,4 +148,5 @@ class VectorEmitter(EpilogueEmitter):
             entries = -(-box.channels // self.config.cols)
             accesses.append(Access(buffer=held, start=0, stop=entries, write=False))
         accesses += self.table_reads()
-        self.node(Opcode.VECTOR, values, bases, accesses, f"compute y{box.y0} x{box.x0} c{box.c0}")
+        note = f"compute y{box.y0} x{box.x0} c{box.c0}"
+        self.append(record, bases, accesses, note)

@@ -1,18 +1,17 @@
-"""The draft program: instructions over symbolic buffers, before addresses and semaphores.
+"""Virtual instructions: over symbolic buffers, before addresses and semaphores.
 
-A `Node` is one instruction whose base addresses are relative to buffers. It lists what it accesses
-(`Access`), slice by slice where that matters, so that `sync` can derive every wait and post.
-The order of the nodes is a correct sequential order; engines run ahead of it only as far as the
-accesses allow.
+The base addresses of a `VirtualInstruction` are relative to buffers. It lists what it accesses
+(`Access`), slice by slice where that matters, so that dependence analysis can derive every wait and
+post. The order of a `VirtualProgram` is a correct sequential order; engines run ahead of it only as
+far as the accesses allow.
 """
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from spec.isa import Engine, Opcode
-
-Values = dict[str, Any]
+from sw.compiler.program.records import Loop, Record
 
 
 class Place(enum.Enum):
@@ -47,7 +46,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Access:
-    """Bytes (or vectors, entries) `start`…`stop` of a buffer that some steps of a node touch.
+    """Bytes (or vectors, entries) `start`…`stop` of a buffer that some of the steps touch.
 
     `level` 0: all steps. Level l: those of flat iteration `iteration` of loop l-1.
     `weights`: read by the matrix engine's weight sequencer. `pitch`: if not 0, of each `pitch`
@@ -88,30 +87,33 @@ ENGINE_OF = {
 }
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Node:
-    """One instruction to be: `values[f]` of a based field f is relative to `bases[f]`.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VirtualInstruction:
+    """One instruction to be: based field f of `record` is relative to `bases[f]`.
 
-    `engine`: the one that runs it.
+    `engine`: the one that runs it. `layer`: number of the layer that it is part of.
     """
 
-    opcode: Opcode
-    values: Values
-    bases: dict[str, Buffer]
-    accesses: list[Access]
+    record: Record
+    bases: Mapping[str, Buffer]
+    accesses: Sequence[Access]
     layer: int
     note: str = ""
     engine: Engine = field(init=False)
 
     def __post_init__(self) -> None:
-        self.engine = ENGINE_OF[self.opcode]
+        object.__setattr__(self, "engine", ENGINE_OF[self.record.opcode])
+
+    @property
+    def opcode(self) -> Opcode:
+        return self.record.opcode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Draft:
-    """The nodes in program order and every buffer they use."""
+class VirtualProgram:
+    """Instructions in program order and every on-chip buffer they use; emitters append to both."""
 
-    nodes: list[Node] = field(default_factory=list)
+    instructions: list[VirtualInstruction] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
 
     def buffer(self, name: str, place: Place, size: int, layer: int) -> Buffer:
@@ -121,19 +123,17 @@ class Draft:
         return made
 
 
-def iterations(loops: list[dict[str, int]], level: int) -> int:
+def iterations(loops: Sequence[Loop], level: int) -> int:
     """How many times the body of loop `level - 1` runs in an instruction (level 0: once).
 
     A loop runs `last` times for the last iteration of the loop around it.
     """
     entered, bodies = 1, 1
-    for loop in loops[:level]:
-        count = loop.get("count", 1)
-        last = loop.get("last", count)
+    for number, loop in enumerate(loops[:level]):
+        count = loop.count
+        last = loop.last or count
         previous, entered_before = bodies, entered
-        if loop is loops[0]:
-            bodies = count
-        else:
-            bodies = (previous - entered_before) * count + entered_before * last
+        # The outermost loop has none around it, whose last iteration could differ.
+        bodies = (previous - entered_before) * count + entered_before * last if number else count
         entered = previous
     return bodies
