@@ -1,6 +1,6 @@
 """Stage `emit`: virtual instructions with addresses, waits and posts become instructions."""
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from spec.config import NpuConfig
@@ -53,5 +53,5 @@ def _wrap(opcode: Opcode, name: str) -> int:
 
 @lru_cache(maxsize=1 << 13)
 def _loop_values(loop: Loop) -> dict[str, int]:
-    """A loop as an instruction takes it. Programs repeat their loops; an instruction copies them."""
+    """A loop as an instruction takes (and copies) it. Programs repeat their loops."""
     return {**loop._asdict(), "last": loop.last or loop.count}
