@@ -53,7 +53,6 @@ COMPLEXITY = 20
 TOO_COMPLEX = {
     "sw/compiler/kernels/conv/loads.py load",
     "sw/compiler/kernels/conv/plan.py _with_group",
-    "sw/compiler/kernels/fused/emit.py _step",
     "sw/compiler/kernels/fused/simplify.py _operand_part",
     "sw/torch_backend/partition.py _trim",
 }
