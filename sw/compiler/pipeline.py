@@ -308,10 +308,12 @@ def run_stages(
     keep_all: bool = False,
     fold: bool = True,
     families: Families = FAMILIES,
+    pipeline: Pipeline = PIPELINE,
 ) -> Compilation:
     """Run every stage; text of the stages in `dump_after` (or `all`) goes to `out` (stdout).
 
-    `on_chip`, `keep_all`, `fold`: see `Options`. `families`: what computes each kind of layer.
+    `on_chip`, `keep_all`, `fold`: see `Options`. `families`: what computes each kind of
+    layer. `pipeline`: stages that make what the compiler's make.
     """
     wanted = set(dump_after)
     unknown = wanted - set(stage_names()) - {"all"}
@@ -329,7 +331,7 @@ def run_stages(
     }
     with _without_collector():
         dump = stage_names() if "all" in wanted else wanted
-        return Compilation(**PIPELINE.run(given, dump=dump, out=out))
+        return Compilation(**pipeline.run(given, dump=dump, out=out))
 
 
 @contextmanager

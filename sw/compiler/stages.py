@@ -7,7 +7,7 @@ before it makes is an error at import, not in the middle of a compilation.
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 
@@ -54,7 +54,7 @@ class Pipeline:
     def __init__(
         self, stages: Sequence[Stage], *, given: Collection[str], results: Collection[str]
     ) -> None:
-        self.stages = tuple(stages)
+        self.stages, self.given, self.results = tuple(stages), tuple(given), tuple(results)
         known = set(given)
         for stage in stages:
             _require(stage, stage.needs, known)
@@ -68,6 +68,11 @@ class Pipeline:
         if known != set(results):
             odd = ", ".join(sorted(known ^ set(results)))
             raise PipelineError(f"no result, or a result that no stage makes: {odd}")
+
+    def replaced(self, name: str, run: Callable[..., Any]) -> "Pipeline":
+        """The same with another function for stage `name`."""
+        stages = [replace(s, run=run) if s.name == name else s for s in self.stages]
+        return Pipeline(stages, given=self.given, results=self.results)
 
     def names(self) -> list[str]:
         """Names of the stages, in order."""

@@ -46,4 +46,4 @@ def family_of(layer: Layer, families: Families) -> AnyFamily:
     for family in families:
         if family.layer is type(layer):
             return family
-    raise LegalityError(f"no kernel family computes a {type(layer).__name__}", node=layer.name)
+    raise LegalityError(f"no kernel family computes this {type(layer).__name__}", node=layer.name)
