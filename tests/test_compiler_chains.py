@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_chains import random_chain
 
 from spec.config import preset
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 
@@ -46,7 +46,7 @@ def test_rows_are_one_layer_whatever_form_their_statistics_have() -> None:
         g = _softmax_like(9, 32, packed)
         config = preset("default")
         layers = run_stages(g, config).layers.layers
-        assert [type(layer) for layer in layers] == [MapLayer]
+        assert [type(layer) for layer in layers] == [FusedLayer]
         for name in ("tiny", "odd", "default"):
             assert_compiles_exactly(g, preset(name), random_inputs(g, 1))
 
@@ -68,7 +68,7 @@ def test_norm_and_its_narrow_copy_are_one_layer() -> None:
     for size in (16, 37, 96):
         g = norm(9, size)
         (layer,) = run_stages(g, preset("default")).layers.layers
-        assert isinstance(layer, MapLayer)
+        assert isinstance(layer, FusedLayer)
         assert len(layer.outputs) == 2 and len(layer.steps) <= 17
         for name in ("tiny", "odd", "default"):
             assert assert_compiles_exactly(g, preset(name), random_inputs(g, size)) > 0
@@ -99,7 +99,7 @@ def test_softmax_of_a_product_leaves_the_accumulator_as_its_result_only() -> Non
         for name in ("tiny", "odd", "default"):
             assert assert_compiles_exactly(g, preset(name), random_inputs(g, rows)) > 0
         (layer,) = run_stages(g, preset("default")).layers.layers
-        assert isinstance(layer, MapLayer) and layer.product is not None
+        assert isinstance(layer, FusedLayer) and layer.product is not None
 
 
 def test_a_product_that_others_read_too_is_a_layer_of_its_own() -> None:
@@ -117,6 +117,6 @@ def test_operators_beside_a_chain_join_it_with_their_reader() -> None:
     g.outputs = [rescale(g, product, 2.0**-12, 0, "int16")]
     g.verify()
     (layer,) = run_stages(g, preset("default")).layers.layers
-    assert isinstance(layer, MapLayer) and len(layer.steps) == 1
+    assert isinstance(layer, FusedLayer) and len(layer.steps) == 1
     for name in ("tiny", "odd", "default"):
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0

@@ -6,7 +6,7 @@ from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zer
 
 from spec import PRESETS, preset
 from spec.sequences import softmax
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.layers import ConvLayer
 from sw.compiler.pipeline import Compilation, run_stages
 from sw.compiler.tosa.graph import Graph
@@ -41,7 +41,7 @@ def names(c: Compilation) -> list[str]:
 
 def test_a_product_is_computed_beside_a_chain_that_does_not_need_it() -> None:
     c = run_stages(mixture(128, 256), preset("default"))
-    assert names(c) == ["ConvLayer", "ConvLayer", "MapLayer", "ConvLayer"]
+    assert names(c) == ["ConvLayer", "ConvLayer", "FusedLayer", "ConvLayer"]
     assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 2, 2, 1]
     # They really mix: nodes of the product lie between those of the chain, on other engines.
     layers = [node.layer for node in c.program.instructions]
@@ -59,7 +59,7 @@ def test_a_product_that_comes_earlier_is_put_behind_the_chain() -> None:
     (p,) = emit(g, softmax((1, 128, 1, 128), 1e-5), [wide], name="softmax")
     g.outputs = [v, p]
     c = run_stages(g, preset("default"))
-    assert names(c) == ["ConvLayer", "MapLayer", "ConvLayer"]
+    assert names(c) == ["ConvLayer", "FusedLayer", "ConvLayer"]
     assert c.layers.layers[2].output.tensor == v
     assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 2, 2]
     assert_compiles_exactly(g, preset("default"), random_inputs(g))
@@ -83,5 +83,5 @@ def test_a_chain_and_a_product_that_needs_it_stay_apart() -> None:
     y = g.add_op("CAST", [g.add_op("ABS", [y])], out_dtype="int8")
     g.outputs = [linear(g, y, 64, 1)]
     c = run_stages(g, preset("default"))
-    assert isinstance(c.layers.layers[0], MapLayer) and isinstance(c.layers.layers[1], ConvLayer)
+    assert isinstance(c.layers.layers[0], FusedLayer) and isinstance(c.layers.layers[1], ConvLayer)
     assert [budget.overlap.parts for budget in c.residency.budgets] == [1, 1]

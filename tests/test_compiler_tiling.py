@@ -77,7 +77,7 @@ def test_convolution_covers_output_and_reduction_once(
     for step in steps(geo, plan, config):
         tile = step.tile
         for unit in accumulators.units(step):
-            assert 1 <= unit.count <= plan.span
+            assert 1 <= unit.count <= plan.unroll
             for i in range(unit.count):
                 acc = unit.acc + i * unit.acc_step
                 assert acc >= 0 and acc + tile.vectors <= config.acc_vectors
@@ -88,7 +88,7 @@ def test_convolution_covers_output_and_reduction_once(
                 area += unit.piece.kernel_rows * unit.piece.channels
                 assert unit.closes == bool((area == geo.kernel[0] * geo.c).all())
     assert (done == geo.kernel[0] * geo.c).all()
-    assert len(plan.parts) == 1 or not plan.ramp
+    assert len(plan.k_tiles) == 1 or not plan.prologue
 
 
 @given(configs, sizes, sizes, sizes, st.booleans(), st.sampled_from([1, 2, 3]))
@@ -188,7 +188,7 @@ def test_a_long_reduction_is_cut_rather_than_loaded_again_and_again(
     config, (rows, depth, columns) = preset(name), size
     layer = _conv(1, rows, 1, depth, columns, 1, 1, 0)
     plan = plan_conv(layer, config, MemoryBudget.whole(config))
-    assert len(plan.parts) > 1
+    assert len(plan.k_tiles) > 1
     assert plan.cycles < 1.005 * rows * depth * columns / config.pes
 
 

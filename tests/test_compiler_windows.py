@@ -56,7 +56,7 @@ def test_windows_of_first_convolutions_fill_the_array() -> None:
     for name in ("resnet", "ds_cnn", "mobilenet"):
         layer, plan = _planned(FIRST[name], "default")
         assert plan.packing is Packing.WINDOWS, name
-        assert [p.channels for p in plan.parts] == [layer.weights[0].size]  # type: ignore[index]
+        assert [p.channels for p in plan.k_tiles] == [layer.weights[0].size]  # type: ignore[index]
 
 
 def test_packing_is_tried_only_where_it_saves_folds_or_reads() -> None:

@@ -51,9 +51,6 @@ CIRCLES: set[frozenset[str]] = set()
 
 COMPLEXITY = 20
 TOO_COMPLEX = {
-    "sw/compiler/kernels/conv/loads.py load",
-    "sw/compiler/kernels/conv/plan.py _with_group",
-    "sw/compiler/kernels/fused/simplify.py _operand_part",
     "sw/torch_backend/partition.py _trim",
 }
 """Functions above COMPLEXITY. This list only ever gets shorter."""

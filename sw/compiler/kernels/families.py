@@ -15,7 +15,7 @@ from sw.compiler.kernels.elementwise.emit import emit_elementwise
 from sw.compiler.kernels.elementwise.layer import ElementwiseLayer
 from sw.compiler.kernels.elementwise.plan import plan_elementwise
 from sw.compiler.kernels.fused.emit import emit_fused
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.plan import plan_fused
 from sw.compiler.kernels.gather.emit import emit_gather
 from sw.compiler.kernels.gather.layer import GatherLayer
@@ -35,7 +35,7 @@ FAMILIES: tuple[AnyFamily, ...] = (
     KernelFamily(layer=DepthwiseLayer, plan=plan_depthwise, emit=emit_depthwise),
     KernelFamily(layer=PoolLayer, plan=plan_pool, emit=emit_pool),
     KernelFamily(layer=ElementwiseLayer, plan=plan_elementwise, emit=emit_elementwise),
-    KernelFamily(layer=MapLayer, plan=plan_fused, emit=emit_fused),
+    KernelFamily(layer=FusedLayer, plan=plan_fused, emit=emit_fused),
     KernelFamily(layer=MoveLayer, plan=plan_move, emit=emit_move),
     KernelFamily(layer=GatherLayer, plan=plan_gather, emit=emit_gather),
 )

@@ -4,7 +4,7 @@ from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.elementwise.layer import ElementwiseLayer
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.move.layer import MoveLayer
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
@@ -15,10 +15,10 @@ __all__ = [
     "DepthwiseLayer",
     "ElementwiseLayer",
     "Epilogue",
+    "FusedLayer",
     "GatherLayer",
     "Layer",
     "LayerProgram",
-    "MapLayer",
     "MoveLayer",
     "Operand",
     "PoolLayer",

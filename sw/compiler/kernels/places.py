@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from sw.compiler.kernels.conv.geometry import Part
+from sw.compiler.kernels.conv.geometry import KTile
 
-MAX_SPAN = 32
+MAX_UNROLL = 32
 """Most column blocks of one instruction: keeps semaphore counts far from their maximum."""
 
 
@@ -50,9 +50,9 @@ class Places:
         return self.pitch if self.lanes == 1 else self.lane
 
     @property
-    def span(self) -> int:
+    def unroll(self) -> int:
         """Most column blocks of a unit: the next unit begins before this one's epilogue is done."""
-        return max(1, min(MAX_SPAN if self.lanes == 1 else self.lanes, self.count // 2))
+        return max(1, min(MAX_UNROLL if self.lanes == 1 else self.lanes, self.count // 2))
 
     def vector(self, number: int) -> int:
         """The first vector of a place."""
@@ -65,9 +65,9 @@ class Places:
         return regular - number % regular
 
 
-def together(parts: Sequence[Part], ramp: Sequence[int], group: int) -> int:
-    """Places that a group of column blocks needs at once if it accumulates piecemeal, else 0."""
-    if len(parts) > 1 and group > 1:
-        # The next group begins before this one's epilogue is done.
-        return 2 * group
-    return group if ramp else 0
+def together(k_tiles: Sequence[KTile], prologue: Sequence[int], tile_n: int) -> int:
+    """Places that the blocks of an N tile need at once if it accumulates piecemeal, else 0."""
+    if len(k_tiles) > 1 and tile_n > 1:
+        # The next N tile begins before this one's epilogue is done.
+        return 2 * tile_n
+    return tile_n if prologue else 0

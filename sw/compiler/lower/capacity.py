@@ -11,7 +11,7 @@ import math
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.plan import plan_fused
 from sw.compiler.kernels.layers import PoolLayer
 from sw.compiler.kernels.pool.plan import plan_pool
@@ -23,7 +23,7 @@ SMALL_WINDOW = 1024
 """Bytes of a window of one lane block that surely fit: the tiler need not be asked."""
 
 
-def fused_fits(layer: MapLayer, config: NpuConfig) -> bool:
+def fused_fits(layer: FusedLayer, config: NpuConfig) -> bool:
     """Whether a tile of the fused layer fits in its assumed share."""
     try:
         plan_fused(layer, config, MemoryBudget(config.spad_bytes // FUSED_SHARE))

@@ -1,4 +1,4 @@
-"""Lowering of chains of elementwise operators and reductions as one fused layer (MapLayer).
+"""Lowering of chains of elementwise operators and reductions as one fused layer (FusedLayer).
 
 What one operator of a chain writes the next ones read on chip, tile by tile; only the last results
 go to memory. A reduction keeps its axis whole in a tile. Row statistics that a RESHAPE packs as
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spec.isa import DType
-from sw.compiler.kernels.fused.builder import Factors, MapBuilder, Target, Value
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.builder import Factors, FusedBuilder, Target, Value
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.simplify import simplify
 from sw.compiler.kernels.views import ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.capacity import fused_fits
@@ -30,7 +30,7 @@ def lower_chain(ctx: Context, op: Op) -> bool:
         return _lower_product(ctx, op)
     found = longest_chain(ctx, Chain(), op)
     while len(found) > 1:
-        layer = _layer(ctx, found, MapBuilder())
+        layer = _layer(ctx, found, FusedBuilder())
         if layer is not None:
             _append(ctx, layer, found)
             return True
@@ -38,7 +38,7 @@ def lower_chain(ctx: Context, op: Op) -> bool:
     return False
 
 
-def _append(ctx: Context, layer: MapLayer, ops: Sequence[Op]) -> None:
+def _append(ctx: Context, layer: FusedLayer, ops: Sequence[Op]) -> None:
     ctx.layers.append(layer)
     ctx.fusion.done.update(id(member) for member in ops)
 
@@ -60,7 +60,7 @@ def _lower_product(ctx: Context, op: Op) -> bool:
         return False
     if _is_epilogue(ctx, found):
         return False
-    builder = MapBuilder()
+    builder = FusedBuilder()
     value = Value(DType.I32, ctx.shape(product))
     builder.made[product] = value
     builder.product = (value, factors)
@@ -106,7 +106,7 @@ def _factors(ctx: Context, op: Op, product: str) -> Factors | None:
     return None if found.transposed and not ctx.config.transposed_weights else found
 
 
-def _layer(ctx: Context, ops: list[Op], builder: MapBuilder) -> MapLayer | None:
+def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | None:
     """The layer of a chain, whose results then have a place; None if no tile of it fits."""
     for op in ops:
         out = op.outputs[0]

@@ -1,9 +1,9 @@
-"""Lowering of elementwise operators: one ElementwiseLayer where that can do it, else a MapLayer."""
+"""Lowering of elementwise operators: an ElementwiseLayer where it can do it, or a FusedLayer."""
 
 from dataclasses import replace
 
 from spec.isa import Scale, Table
-from sw.compiler.kernels.fused.builder import MapBuilder, Target
+from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.layers import ElementwiseLayer, Epilogue, Operand
 from sw.compiler.kernels.views import DTYPE, ITEM, UNSIGNED, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
@@ -95,14 +95,14 @@ def _append_unary(
 
 
 def elementwise(ctx: Context, op: Op) -> None:
-    """Any elementwise operator, whatever its operands' ranks and shapes, as a MapLayer."""
-    builder, names = MapBuilder(), [op.kind]
+    """Any elementwise operator, whatever its operands' ranks and shapes, as a FusedLayer."""
+    builder, names = FusedBuilder(), [op.kind]
     add_steps(ctx, builder, op)
     out = finish_last_step(ctx, builder, op.outputs[0], names)
-    append_map(ctx, builder, op, out, names)
+    append_fused(ctx, builder, op, out, names)
 
 
-def finish_last_step(ctx: Context, builder: MapBuilder, out: str, names: list[str]) -> str:
+def finish_last_step(ctx: Context, builder: FusedBuilder, out: str, names: list[str]) -> str:
     """Let the last step RESCALE, clamp and look up what it has; returns what that makes."""
     follows = ctx.fusion.next(out, "RESCALE")
     last = builder.steps[-1]
@@ -125,7 +125,7 @@ def finish_last_step(ctx: Context, builder: MapBuilder, out: str, names: list[st
     return out
 
 
-def append_map(ctx: Context, builder: MapBuilder, op: Op, out: str, names: list[str]) -> None:
+def append_fused(ctx: Context, builder: FusedBuilder, op: Op, out: str, names: list[str]) -> None:
     """The layer whose last step writes tensor `out`, densely."""
     shape, dtype = ctx.shape(out), ctx.dtype(out)
     view = dense(ctx.storage.add(out), dtype, to_nhwc(shape))

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from spec.isa import Alu, Scale
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
+from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.views import ITEM, Placed, View, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.elementwise import append_map, finish_last_step
+from sw.compiler.lower.elementwise import append_fused, finish_last_step
 from sw.compiler.lower.steps import times
 from sw.compiler.tosa.graph import Op
 
@@ -102,7 +102,7 @@ def _weighted_sum(
     cols: tuple[int, NDArray[Any]],
 ) -> None:
     """The layer that interpolates along the columns, then along the rows."""
-    builder = MapBuilder()
+    builder = FusedBuilder()
     x = [builder.source(p, "int8") for p in corners]
 
     def weights(size: int, part: NDArray[Any], axis: int) -> list[Value]:
@@ -125,7 +125,7 @@ def _weighted_sum(
     builder.step(times(builder, lines[0], wy[0]), times(builder, lines[1], wy[1]), alu=Alu.ADD)
     names = [op.kind]
     out = finish_last_step(ctx, builder, op.outputs[0], names)
-    append_map(ctx, builder, op, out, names)
+    append_fused(ctx, builder, op, out, names)
 
 
 # Offsets ----------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _offsets(ctx: Context, op: Op, indices: str, row: int) -> View:
     if row >= _MOST:
         raise CompileError(f"{op.kind}: rows of {row} bytes are too long", node=op.name)
     root = ctx.storage.add_temp(f"{op.outputs[0]}.offsets", tensor.nbytes)
-    builder = MapBuilder()
+    builder = FusedBuilder()
     source = builder.source(ctx.storage.get(indices), "int32")
     # (4·row·i + 2) >> 2 is row·i exactly.
     builder.step(source, None, a_scale=Scale.TENSOR, a_mult=4 * row, a_shift=2)

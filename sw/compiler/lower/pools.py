@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spec.isa import Alu, DType, Scale, Table
 from spec.numerics import reciprocal_scale
-from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
+from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.layers import PoolLayer
 from sw.compiler.kernels.pool.windows import same_taps
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, View, dense, to_nhwc
@@ -94,7 +94,7 @@ def _together(
     def within(view: View) -> int:
         return view.offset + rows[0] * view.strides[1] + cols[0] * view.strides[2]
 
-    builder = MapBuilder()
+    builder = FusedBuilder()
     values: list[Value] = []
     for view in parts:
         strides = (*view.strides, view.item)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spec.isa import Alu, DType, Reduce
-from sw.compiler.kernels.fused.builder import MapBuilder, Target, Value
+from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise import finish_last_step
@@ -33,7 +33,7 @@ def reduction(ctx: Context, op: Op) -> None:
     tensor = ctx.graph.tensors[name]
     axis, how = op.attributes["axis"], REDUCTIONS[op.kind]
     placed = _bounded(ctx, op, ctx.storage.get(name), axis, tensor.dtype, how, f"{out}.part")
-    names, builder = [op.kind], MapBuilder()
+    names, builder = [op.kind], FusedBuilder()
     parts = _parts(ctx, placed, axis)
     values = [builder.source(p, tensor.dtype) for p, _, _ in parts]
     _combined(ctx, builder, values, parts, how, DTYPE[tensor.dtype])
@@ -49,7 +49,7 @@ def argmax(ctx: Context, op: Op) -> None:
     if size > min(_IMMEDIATE, _longest(ctx, placed, axis, ITEM["int32"])):
         _long_argmax(ctx, op, placed, axis, dtype)
         return
-    builder = MapBuilder()
+    builder = FusedBuilder()
     parts = _parts(ctx, placed, axis)
     values = [builder.source(p, dtype) for p, _, _ in parts]
     most = _combined(ctx, builder, values, parts, _MAX, DTYPE[dtype])
@@ -76,7 +76,7 @@ def _long_argmax(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str) ->
         item=4,
     )
     peak = _single(ctx, op, most, axis, dtype, f"{out}.peak")
-    builder = MapBuilder()
+    builder = FusedBuilder()
     same = builder.step(builder.source(placed, dtype), builder.source(peak, dtype), alu=Alu.EQ)
     places = _places(ctx, op, placed, axis, 0, size)
     times(builder, same, builder.source(places, "int32"))
@@ -89,7 +89,7 @@ def _long_argmax(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str) ->
     }
     ctx.layers.append(builder.layer(target, **shared))
     least = _bounded(ctx, op, found, axis, "int32", _MIN, f"{out}.least")
-    builder = MapBuilder()
+    builder = FusedBuilder()
     parts = _parts(ctx, least, axis)
     values = [builder.source(p, "int32") for p, _, _ in parts]
     lowest = _combined(ctx, builder, values, parts, _MIN, DType.I32)
@@ -102,7 +102,7 @@ def _long_argmax(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str) ->
 
 def _single(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str, root: str) -> Placed:
     """The maxima along an axis that a tile holds, as a tensor with 1 there."""
-    builder = MapBuilder()
+    builder = FusedBuilder()
     parts = _parts(ctx, placed, axis)
     values = [builder.source(p, dtype) for p, _, _ in parts]
     _combined(ctx, builder, values, parts, _MAX, DTYPE[dtype])
@@ -139,7 +139,7 @@ def _places(ctx: Context, op: Op, placed: Placed, axis: int, start: int, size: i
 
 def _combined(
     ctx: Context,
-    builder: MapBuilder,
+    builder: FusedBuilder,
     values: list[Value],
     parts: list[tuple[Placed, int, int]],
     how: Combine,
@@ -182,7 +182,7 @@ def _parts(ctx: Context, placed: Placed, axis: int) -> list[tuple[Placed, int, i
 
 
 def _append(
-    ctx: Context, builder: MapBuilder, op: Op, out: str, names: list[str], placed: Placed
+    ctx: Context, builder: FusedBuilder, op: Op, out: str, names: list[str], placed: Placed
 ) -> None:
     """The layer that writes tensor `out`: `placed` without its axis, or with 1 there."""
     axis, tensor = op.attributes["axis"], ctx.graph.tensors[out]
@@ -260,7 +260,7 @@ def _partial(
         ),
         offset=placed.offset + start * stride,
     )
-    builder = MapBuilder()
+    builder = FusedBuilder()
     parts = _parts(ctx, source, axis + 1)
     values = [builder.source(p, dtype) for p, _, _ in parts]
     _combined(ctx, builder, values, parts, how, DTYPE[dtype])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spec.isa import Alu, DType, Reduce, Scale, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.epilogue import operand_a, operand_b
-from sw.compiler.kernels.fused.builder import MapBuilder, Value
+from sw.compiler.kernels.fused.builder import FusedBuilder, Value
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.views import UNSIGNED, dense
 from sw.compiler.lower.context import Context
@@ -47,7 +47,7 @@ REDUCTIONS = {
 }
 """How the lanes and vectors of an axis are combined, and how two results of parts are."""
 
-Recipe = Callable[[Context, MapBuilder, Op, list[Value], DType], None]
+Recipe = Callable[[Context, FusedBuilder, Op, list[Value], DType], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Step:
     operands: int = 1
 
 
-def add_steps(ctx: Context, builder: MapBuilder, op: Op) -> Value:
+def add_steps(ctx: Context, builder: FusedBuilder, op: Op) -> Value:
     """Append the steps of `op` and return its result."""
     row = STEPS[op.kind]
     operands = [value(ctx, builder, name) for name in data_operands(ctx, op)]
@@ -76,7 +76,7 @@ def data_operands(ctx: Context, op: Op) -> list[str]:
     return [rescales[n].inputs[0] if n in rescales else n for n in op.inputs[:count]]
 
 
-def value(ctx: Context, builder: MapBuilder, name: str) -> Value:
+def value(ctx: Context, builder: FusedBuilder, name: str) -> Value:
     """Operand `name`: what a step has made, or as it lies in memory."""
     if name in builder.made:
         return builder.made[name]
@@ -88,7 +88,7 @@ def value(ctx: Context, builder: MapBuilder, name: str) -> Value:
 # One operation of the ALU ---------------------------------------------------------------------
 
 
-def _binary(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _binary(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     alu = BINARY[op.kind]
     values = VectorFields(alu=alu)
     for fields_of, name in zip((operand_a, operand_b), op.inputs, strict=True):
@@ -104,20 +104,20 @@ def _binary(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) ->
 
 
 def _unary(alu: Alu) -> Recipe:
-    def add(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+    def add(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
         b.step(x[0], None, kind, alu=alu)
 
     return add
 
 
 def _with_constant(alu: Alu, constant: int) -> Recipe:
-    def add(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+    def add(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
         b.immediate(x[0], constant, kind, alu=alu)
 
     return add
 
 
-def _reduce(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _reduce(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     reduce, _ = REDUCTIONS[op.kind]
     b.step(x[0], None, kind, reduce=reduce, axis=op.attributes["axis"])
 
@@ -125,11 +125,11 @@ def _reduce(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) ->
 # Scales, bounds and tables --------------------------------------------------------------------
 
 
-def _mul(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _mul(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     b.step(x[0], x[1], kind, a_scale=Scale.OPERAND, a_shift=ctx.integer(op.inputs[2]))
 
 
-def _negate(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _negate(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     low, high = RANGES[kind]
     b.step(
         x[0],
@@ -145,7 +145,7 @@ def _negate(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) ->
     )
 
 
-def _cast(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _cast(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     """Low bits; to bool 1 − (x = 0)."""
     if ctx.dtype(op.outputs[0]) != "bool":
         b.step(x[0], None, kind)
@@ -154,20 +154,20 @@ def _cast(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> N
     b.immediate(x[0], 0, kind, alu=Alu.EQ, o_scale=Scale.TENSOR, o_zp=1, o_mult=mult, o_shift=shift)
 
 
-def _clamp(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _clamp(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     low, high = RANGES[x[0].kind]
     low, high = max(low, op.attributes["min_val"]), min(high, op.attributes["max_val"])
     b.step(x[0], None, kind, o_min=low, o_max=high)
 
 
-def _table(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _table(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     low, high = RANGES[x[0].kind]
     b.step(x[0], None, kind, o_min=low, o_max=high)
     table = ctx.graph.constant(op.inputs[1])
     b.look_up(b.steps[-1], table, Table.I8 if x[0].kind is DType.I8 else Table.I16)
 
 
-def _rescale(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _rescale(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     known = rescale_values(ctx.graph, op)
     multiplier, shift = known["multiplier"], known["shift"]
     fields = VectorFields(
@@ -189,14 +189,14 @@ def _rescale(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -
 # Several steps --------------------------------------------------------------------------------
 
 
-def _select(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _select(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     """no + chosen · (yes − no), with wrap."""
     chosen, yes, no = x
     part = times(b, chosen, b.step(yes, no, alu=Alu.SUB))
     b.step(part, no, kind, alu=Alu.ADD)
 
 
-def _intdiv(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) -> None:
+def _intdiv(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     """Restoring division of −|a| by −|b|, which always fit, bit by bit; then the sign.
 
     Division by 0 gives a quotient of 32 ones.
@@ -217,11 +217,13 @@ def _intdiv(ctx: Context, b: MapBuilder, op: Op, x: list[Value], kind: DType) ->
     b.step(quotient, sign, kind, a_scale=Scale.OPERAND, a_shift=0)
 
 
-def _minus(b: MapBuilder, x: Value) -> Value:
+def _minus(b: FusedBuilder, x: Value) -> Value:
     return b.step(x, None, a_scale=Scale.TENSOR, a_mult=MINUS["mult"], a_shift=MINUS["shift"])
 
 
-def times(b: MapBuilder, x: Value, y: Value, reduce: Reduce = Reduce.NONE, axis: int = -1) -> Value:
+def times(
+    b: FusedBuilder, x: Value, y: Value, reduce: Reduce = Reduce.NONE, axis: int = -1
+) -> Value:
     """The low 32 bits of a product, reduced along `axis` if asked."""
     return b.step(x, y, reduce=reduce, axis=axis, a_scale=Scale.OPERAND, a_shift=0)
 

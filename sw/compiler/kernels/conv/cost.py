@@ -12,7 +12,7 @@ from functools import lru_cache
 from spec.config import NpuConfig
 from spec.isa import Opcode
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
+from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing
 from sw.compiler.machine.costs import (
     FINISH_BYTES,
     HANDOVER,
@@ -28,7 +28,7 @@ from sw.compiler.machine.costs import (
 class Axis:
     """One output dimension cut in steps.
 
-    `counts`: (length, tiles). Per part of the reduction: `total` rows (columns) that all tiles
+    `counts`: (length, tiles). Per tile of the reduction: `total` rows (columns) that all tiles
     store, `inside` those of them that come from memory, `most` of one tile. `first`: those of the
     first tile.
     """
@@ -47,9 +47,9 @@ class Cut:
 
     ys: Axis
     xs: Axis
-    group: int
-    span: int
-    parts: tuple[Part, ...]
+    tile_n: int
+    unroll: int
+    k_tiles: tuple[KTile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CutCost:
 
     cut: Cut
     tiles: int
-    groups: int
+    n_tiles: int
     fold: int
     act: int
     act_load: float
@@ -115,14 +115,14 @@ class ConvCost:
         self.rows_of = lru_cache(maxsize=None)(self._rows_of)
         self.cols_of = lru_cache(maxsize=None)(self._cols_of)
 
-    def _rows_of(self, th: int, parts: tuple[Part, ...]) -> Axis:
+    def _rows_of(self, th: int, k_tiles: tuple[KTile, ...]) -> Axis:
         """The output rows in steps of `th`."""
         geo = self.geo
         if geo.layer.is_pointwise:
-            return _axis(geo.oh, th, [[th]] * len(parts), [geo.oh] * len(parts))
+            return _axis(geo.oh, th, [[th]] * len(k_tiles), [geo.oh] * len(k_tiles))
         cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
-        stored = [[_span(geo.input_rows(*cut, p)) for cut in cuts] for p in parts]
-        inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in parts]
+        stored = [[_length(geo.input_rows(*cut, p)) for cut in cuts] for p in k_tiles]
+        inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in k_tiles]
         return _axis(geo.oh, th, stored, inside)
 
     def _cols_of(self, tw: int) -> Axis:
@@ -131,28 +131,28 @@ class ConvCost:
         if geo.layer.is_pointwise:
             return _axis(geo.ow, tw, [[tw]], [geo.ow])
         cuts = [(x, min(x + tw, geo.ow)) for x in range(0, geo.ow, tw)]
-        stored = [_span(geo.input_cols(*cut)) for cut in cuts]
-        inside = sum(_span(geo.memory_cols(*cut)) for cut in cuts)
+        stored = [_length(geo.input_cols(*cut)) for cut in cuts]
+        inside = sum(_length(geo.memory_cols(*cut)) for cut in cuts)
         return _axis(geo.ow, tw, [stored], [inside])
 
     def of(self, cut: Cut) -> CutCost:
         """The cost of a cut before its buffers are chosen."""
         geo, config, ys, xs = self.geo, self.config, cut.ys, cut.xs
-        groups, many, kw = -(-self.blocks // cut.group), len(cut.parts), geo.kernel[1]
+        n_tiles, many, kw = -(-self.blocks // cut.tile_n), len(cut.k_tiles), geo.kernel[1]
         tiles = geo.n * ys.tiles * xs.tiles
-        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.parts)
+        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.k_tiles)
         fold = geo.n * sum(
             ny * nx * max(h * w, self.vectors) for h, ny in ys.counts for w, nx in xs.counts
         )
-        act, act_load = self._act(ys, xs, cut.parts)
+        act, act_load = self._act(ys, xs, cut.k_tiles)
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
         pixels, bus = geo.n * geo.oh * geo.ow, config.bus_bytes
         out = 0 if self.held_out else pixels * geo.oc * geo.output.item
         added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
-        units = tiles * many * groups * -(-cut.group // cut.span)
+        units = tiles * many * n_tiles * -(-cut.tile_n // cut.unroll)
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
-        fetch += tiles * groups * many * STEP_LOAD_BYTES
-        runs = SPLIT_RUN * self._output_runs(xs, groups)
+        fetch += tiles * n_tiles * many * STEP_LOAD_BYTES
+        runs = SPLIT_RUN * self._output_runs(xs, n_tiles)
         other = (fetch + added) / bus + (runs if added else 0)
         store = 0 if self.held_out else out / bus + runs
         passes = len(geo.layer.epilogue.passes)
@@ -163,7 +163,7 @@ class ConvCost:
         return CutCost(
             cut=cut,
             tiles=tiles,
-            groups=groups,
+            n_tiles=n_tiles,
             fold=fold,
             act=act,
             act_load=act_load,
@@ -179,12 +179,12 @@ class ConvCost:
     def reuse(self, cost: CutCost, tiles_outer: bool, slots: tuple[int, int, int]) -> Reuse:
         """What `slots` buffers for activations, weights and results come to."""
         act_slots, wgt_slots, out_slots = slots
-        many, groups, tiles = len(cost.cut.parts), cost.groups, cost.tiles
-        loads = groups * many * self.images
+        many, n_tiles, tiles = len(cost.cut.k_tiles), cost.n_tiles, cost.tiles
+        loads = n_tiles * many * self.images
         keep_act = self.held_in or act_slots >= tiles * many or (tiles_outer and many == 1)
         keep_wgt = wgt_slots >= loads or (not tiles_outer and many == 1)
         return Reuse(
-            act=1 if keep_act else groups,
+            act=1 if keep_act else n_tiles,
             wgt=1 if keep_wgt else tiles // self.images,
             act_stops=act_slots == 1 and tiles * many > 1,
             wgt_stops=wgt_slots == 1 and loads > 1,
@@ -201,16 +201,16 @@ class ConvCost:
         cycles += cost.out / bus if reuse.out_stops else 0
         return math.ceil(cycles), cost.act * reuse.act + wgt + cost.out + cost.added
 
-    def _act(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> tuple[int, float]:
+    def _act(self, ys: Axis, xs: Axis, k_tiles: Sequence[KTile]) -> tuple[int, float]:
         """(bytes, cycles of the load engine) of loading all activations once."""
         geo, bus = self.geo, self.config.bus_bytes
         if self.held_in:
             return 0, 0.0
         if geo.packing is Packing.WINDOWS:
             return self._windows(ys, xs)
-        rows = zip(ys.inside, parts, strict=True)
+        rows = zip(ys.inside, k_tiles, strict=True)
         size = geo.n * xs.inside[0] * sum(t * geo.stored(p) for t, p in rows)
-        return size, size / bus + SPLIT_RUN * self._input_runs(ys, xs, parts)
+        return size, size / bus + SPLIT_RUN * self._input_runs(ys, xs, k_tiles)
 
     def _windows(self, ys: Axis, xs: Axis) -> tuple[int, float]:
         """Overlapping runs are read once and written singly; fills need no reading."""
@@ -223,25 +223,25 @@ class ConvCost:
         fills = outside * -(-geo.pixel // word) + 2 * edges * rows * geo.layer.pad[1]
         return words * bus, max(words, writes) + fills
 
-    def _input_runs(self, ys: Axis, xs: Axis, parts: Sequence[Part]) -> int:
+    def _input_runs(self, ys: Axis, xs: Axis, k_tiles: Sequence[KTile]) -> int:
         """Runs of bytes that are loaded once through, where they do not fill whole bus words."""
         if self.blocked:
             return 0
         geo, view = self.geo, self.geo.input
         rows = geo.n * sum(ys.inside)
-        if len(parts) > 1 or view.strides[2] != geo.pixel:
+        if len(k_tiles) > 1 or view.strides[2] != geo.pixel:
             return rows * xs.inside[0]
         dense = view.strides[1] == geo.w * geo.pixel and geo.packing is Packing.NONE
         return geo.n * ys.tiles if dense and xs.tiles == 1 else rows * xs.tiles
 
-    def _output_runs(self, xs: Axis, groups: int) -> int:
+    def _output_runs(self, xs: Axis, n_tiles: int) -> int:
         """The same for stores."""
         geo = self.geo
         if not self.joint and self.blocks > 1:
             return 0
-        return geo.n * geo.oh * (xs.tiles if groups == 1 else geo.ow * groups)
+        return geo.n * geo.oh * (xs.tiles if n_tiles == 1 else geo.ow * n_tiles)
 
-    def start(self, cost: CutCost, ramp: Sequence[int]) -> float:
+    def start(self, cost: CutCost, prologue: Sequence[int]) -> float:
         """Cycles that the first tile adds to its computing: the first piece, or all its loads.
 
         Where activations are on chip, the weights come while the layer before is computed.
@@ -249,30 +249,30 @@ class ConvCost:
         cut, fold, act = cost.cut, cost.fold // cost.tiles, cost.act_load / cost.tiles
         if self.held_in:
             return 0.0
-        bus, rows, part = self.config.bus_bytes, self.config.rows, cut.parts[0]
-        taps, channels = part.kernel_rows * self.geo.kernel[1], part.channels
+        bus, rows, k_tile = self.config.bus_bytes, self.config.rows, cut.k_tiles[0]
+        taps, channels = k_tile.kernel_rows * self.geo.kernel[1], k_tile.channels
         if self.geo.packing is not Packing.WINDOWS:
-            act = cut.ys.first * cut.xs.first * self.geo.stored(part) / bus
-        first = ramp[0] * rows if ramp else channels
+            act = cut.ys.first * cut.xs.first * self.geo.stored(k_tile) / bus
+        first = prologue[0] * rows if prologue else channels
         act_piece = act * (rows / channels if self.blocked else 1)
         soonest = act_piece + first * taps * self.width / bus
         folds = -(-channels // rows) * taps
-        last = folds - ramp[-1] * taps if ramp else folds
-        fetch = cut.group * ((len(ramp) + 1) * MATRIX_BYTES + FINISH_BYTES)
-        fetch += (len(ramp) + 1) * STEP_LOAD_BYTES
-        weights = cut.group * channels * taps * self.width
+        last = folds - prologue[-1] * taps if prologue else folds
+        fetch = cut.tile_n * ((len(prologue) + 1) * MATRIX_BYTES + FINISH_BYTES)
+        fetch += (len(prologue) + 1) * STEP_LOAD_BYTES
+        weights = cut.tile_n * channels * taps * self.width
         loaded = act + (weights + fetch) / bus + fold * last
         stalls = 0.0
-        edges = [0, *ramp, channels // rows] if ramp else []
+        edges = [0, *prologue, channels // rows] if prologue else []
         for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):
             # While one piece is computed, the rest of its weights and the next one's first load.
-            blocks = (cut.group - 1) * (here - before) + (after - here)
+            blocks = (cut.tile_n - 1) * (here - before) + (after - here)
             load = blocks * rows * taps * self.width / bus + act_piece
-            stalls += max(0.0, load - cut.group * fold * (here - before) * taps)
-        return max(soonest, loaded - cut.group * fold * folds) + stalls
+            stalls += max(0.0, load - cut.tile_n * fold * (here - before) * taps)
+        return max(soonest, loaded - cut.tile_n * fold * folds) + stalls
 
 
-def _span(bounds: tuple[int, int]) -> int:
+def _length(bounds: tuple[int, int]) -> int:
     return bounds[1] - bounds[0]
 
 

@@ -1,7 +1,7 @@
-"""Schedule of a ConvLayer: tiles x column groups x reduction parts, with rotating buffers.
+"""Instructions of a ConvLayer: tiles of M x N x K, with rotating buffers.
 
-A few column blocks of a tile are one MATRIX instruction (per part) and one VECTOR; banks of the
-accumulator alternate, so the epilogue of one block runs under the next.
+A few column blocks of a tile are one MATRIX instruction (per tile of K) and one VECTOR; banks of
+the accumulator alternate, so the epilogue of one block runs under the next.
 """
 
 from spec.isa import DType, Space
@@ -72,13 +72,13 @@ class _ConvEmitter(EpilogueEmitter):
         blocks = -(-piece.channels // self.config.rows)
         width = self.loads.width(unit.block)
         row = piece.kernel_rows * geo.kernel[1] * width
-        wgt = unit.in_group * self.loads.block_bytes(step.first, step.part)
-        wgt += (piece.c0 - step.part.c0) * row
+        wgt = unit.in_tile * self.loads.block_bytes(step.first, step.k_tile)
+        wgt += (piece.c0 - step.k_tile.c0) * row
         tile = step.tile
         record = Matrix(
             act_base=act_base,
             wgt_base=wgt,
-            wgt_row=self.loads.columns(step.part, width)[0] if layer.transposed else row,
+            wgt_row=self.loads.columns(step.k_tile, width)[0] if layer.transposed else row,
             transposed=int(layer.transposed),
             acc_base=unit.acc,
             y0=self._origin(unit)[0] if on_y else 0,
@@ -122,7 +122,7 @@ class _ConvEmitter(EpilogueEmitter):
 
     def _block_pitch(self, unit: Unit) -> int:
         """Bytes between the weights of neighbouring column blocks."""
-        return self.loads.block_bytes(unit.step.first, unit.step.part)
+        return self.loads.block_bytes(unit.step.first, unit.step.k_tile)
 
     def _sums(self, unit: Unit, write: bool) -> list[Access]:
         """The accumulator vectors of a unit, column block by column block."""
@@ -150,7 +150,7 @@ class _ConvEmitter(EpilogueEmitter):
         (sy, sx), (dy, dx) = layer.stride, layer.dilation
         block = r * piece.kernel_rows * tap
         if layer.transposed:
-            _, block = self.loads.columns(step.part, width)
+            _, block = self.loads.columns(step.k_tile, width)
         kh = ArrayLoop(count=piece.kernel_rows, act=dy * line, wgt=tap, dy=dy * on_y)
         kw = ArrayLoop(count=self.geo.kernel[1], act=dx * pixel, wgt=width, dx=dx * on_x)
         cb = ArrayLoop(count=-(-piece.channels // r), act=plane, wgt=block)
@@ -177,13 +177,13 @@ class _ConvEmitter(EpilogueEmitter):
             sy, sx = self.layer.stride
             return base, line, pixel, r, (sy * line, sx * pixel)
         y0, y1, x0, x1 = self.loads.act_box(step.tile, piece)
-        pixel = r if self.plan.blocked else self.geo.stored(step.part)
+        pixel = r if self.plan.blocked else self.geo.stored(step.k_tile)
         line = (x1 - x0) * pixel
         plane = (y1 - y0) * line if self.plan.blocked else r
         packs_windows = self.geo.packing is Packing.WINDOWS
         base = 0 if packs_windows else (y - y0) * line + (x - x0) * pixel
         if self.plan.blocked:
-            base += (piece.c0 - step.part.c0) // r * plane
+            base += (piece.c0 - step.k_tile.c0) // r * plane
         return base, line, pixel, plane, self.geo.walk(y1 - y0, x1 - x0, pixel)
 
     # Epilogue and store -----------------------------------------------------------------------
@@ -226,11 +226,11 @@ class _ConvEmitter(EpilogueEmitter):
         cols, joint = self.config.cols, self.plan.joint
         own = unit.count * self.loads.width(unit.block)
         channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else own
-        out, _ = self.out.get((tile, step.group, 0 if joint else unit.block), None)
+        out, _ = self.out.get((tile, step.n_tile, 0 if joint else unit.block), None)
         assert out is not None
         sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
         slices = _slices(tile.rows) if sliced else 1
-        pixel, at = channels * item, unit.in_group * cols * item if joint else 0
+        pixel, at = channels * item, unit.in_tile * cols * item if joint else 0
         vectors = tile.vectors // slices
         writes = [
             Access(
@@ -320,7 +320,7 @@ class _ConvEmitter(EpilogueEmitter):
         if params is None or not epilogue.uses_params:
             return 0, 0
         step = len(passes)
-        entry = unit.in_group * step + [p is epilogue for p in passes].index(True)
+        entry = unit.in_tile * step + [p is epilogue for p in passes].index(True)
         bases["param_base"] = params
         stop = entry + (unit.count - 1) * step + 1
         accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))

@@ -1,4 +1,4 @@
-"""Geometry of a convolution on the array: dimensions, k parts, and what a tile reads.
+"""Geometry of a convolution on the array: dimensions, tiles of K, and what a tile reads.
 
 Few channels would leave most array rows idle. In NHWC the kw x C values of a window row lie next to
 each other, so a layer that packs *rows* takes them as one vector of kw x C channels and loops over
@@ -31,7 +31,7 @@ class Packing(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class KTile:
     """A piece of the reduction: kernel rows kh0…kh1 and input channels c0…c1."""
 
     kh0: int
@@ -102,9 +102,9 @@ class ConvGeometry:
             return weights
         return weights.reshape(self.oc, self.kernel[0], 1, self.c)
 
-    def stored(self, part: Part) -> int:
-        """Bytes of a pixel in a tile that is loaded for `part`."""
-        return part.channels if self.packing is Packing.NONE else self.pixel
+    def stored(self, k_tile: KTile) -> int:
+        """Bytes of a pixel in a tile that is loaded for `k_tile`."""
+        return k_tile.channels if self.packing is Packing.NONE else self.pixel
 
     def window_rows(self, rows: int) -> int:
         """WINDOWS: window rows that a tile of `rows` output rows stores."""
@@ -132,7 +132,7 @@ class ConvGeometry:
                         x1=min(x + tw, self.ow),
                     )
 
-    def input_rows(self, y0: int, y1: int, part: Part) -> Range:
+    def input_rows(self, y0: int, y1: int, k_tile: KTile) -> Range:
         """The rows of the input that output rows y0…y1 read, clipped to the input.
 
         WINDOWS: the window rows that a tile stores, counted from the first one of output row 0.
@@ -140,7 +140,9 @@ class ConvGeometry:
         if self.packing is Packing.WINDOWS:
             return y0 * self.row_step, y0 * self.row_step + self.window_rows(y1 - y0)
         s, d, p = self.layer.stride[0], self.layer.dilation[0], self.layer.pad[0]
-        return clip(y0 * s - p + part.kh0 * d, (y1 - 1) * s - p + (part.kh1 - 1) * d + 1, self.h)
+        return clip(
+            y0 * s - p + k_tile.kh0 * d, (y1 - 1) * s - p + (k_tile.kh1 - 1) * d + 1, self.h
+        )
 
     def input_cols(self, x0: int, x1: int) -> Range:
         """The columns of the input that output columns x0…x1 read; ROWS: with the padding.
@@ -158,9 +160,9 @@ class ConvGeometry:
         start, stop = self.input_cols(x0, x1)
         return (start, stop) if self.packing is Packing.WINDOWS else clip(start, stop, self.w)
 
-    def memory_rows(self, y0: int, y1: int, part: Part) -> int:
+    def memory_rows(self, y0: int, y1: int, k_tile: KTile) -> int:
         """How many of `input_rows` lie in the input."""
-        start, stop = self.input_rows(y0, y1, part)
+        start, stop = self.input_rows(y0, y1, k_tile)
         if self.packing is not Packing.WINDOWS:
             return stop - start
         kernel, dilation = self.layer.kernel[0], self.layer.dilation[0]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sw.compiler.kernels.boxes import Box, Tile
 from sw.compiler.kernels.context import EmitContext
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part
+from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing
 from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
 from sw.compiler.kernels.conv.steps import Step
 from sw.compiler.kernels.conv.weights import pack_weights
@@ -33,8 +33,8 @@ class ConvLoads(EpilogueEmitter):
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.params: Slots | None = None
         if entries := len(self.layer.epilogue.param_passes):
-            groups = -(-geo.oc // (plan.group * config.cols))
-            self.params = self.slots("param", Place.PARAM, min(2, groups), entries * plan.group)
+            n_tiles = -(-geo.oc // (plan.tile_n * config.cols))
+            self.params = self.slots("param", Place.PARAM, min(2, n_tiles), entries * plan.tile_n)
         self.fresh: set[Hashable] = set()
         self.seen: set[Hashable] = set()
         self.sliced = False
@@ -45,31 +45,31 @@ class ConvLoads(EpilogueEmitter):
         """Output channels of a column block."""
         return min(self.config.cols, self.geo.oc - block * self.config.cols)
 
-    def block_bytes(self, block: int, part: Part) -> int:
-        """Weight bytes of a column block over `part`."""
-        return part.channels * part.kernel_rows * self.geo.kernel[1] * self.width(block)
+    def block_bytes(self, block: int, k_tile: KTile) -> int:
+        """Weight bytes of a column block over `k_tile`."""
+        return k_tile.channels * k_tile.kernel_rows * self.geo.kernel[1] * self.width(block)
 
-    def columns(self, part: Part, width: int) -> tuple[int, int]:
+    def columns(self, k_tile: KTile, width: int) -> tuple[int, int]:
         """Transposed weights: bytes between columns of a block, and between channel blocks.
 
-        Where the first step is ramped, every block of channels lies by itself, so that pieces are
-        contiguous.
+        Where the first step has a prologue, every block of channels lies by itself, so that pieces
+        are contiguous.
         """
         rows = self.config.rows
-        return (rows, rows * width) if self.plan.ramp else (part.channels, rows)
+        return (rows, rows * width) if self.plan.prologue else (k_tile.channels, rows)
 
-    def act_box(self, tile: Tile, part: Part) -> tuple[int, int, int, int]:
+    def act_box(self, tile: Tile, k_tile: KTile) -> tuple[int, int, int, int]:
         """(y0, y1, x0, x1) of the input that a tile holds."""
         return (
-            *self.geo.input_rows(tile.y0, tile.y1, part),
+            *self.geo.input_rows(tile.y0, tile.y1, k_tile),
             *self.geo.input_cols(tile.x0, tile.x1),
         )
 
     # Slots ------------------------------------------------------------------------------------
 
-    def _wgt_key(self, step: Step) -> tuple[int, int, Part]:
+    def _wgt_key(self, step: Step) -> tuple[int, int, KTile]:
         batch = step.tile.batch if self.layer.weights_by_image else 0
-        return batch, step.group, step.part
+        return batch, step.n_tile, step.k_tile
 
     def weights_of(self, step: Step) -> Buffer:
         """The slot with the step's weights, which must have been loaded."""
@@ -79,11 +79,11 @@ class ConvLoads(EpilogueEmitter):
         """The tensor on chip, or the slot with the step's activations, once they were loaded."""
         if self.held is not None:
             return self.held
-        return _held(self.act.get((step.tile, step.part), None))
+        return _held(self.act.get((step.tile, step.k_tile), None))
 
     def params_of(self, step: Step) -> Buffer | None:
         """The slot with the step's parameter entries, if the layer has any."""
-        return None if self.params is None else _held(self.params.get(step.group, None))
+        return None if self.params is None else _held(self.params.get(step.n_tile, None))
 
     def load(self, step: Step, pinned: Step | None, sliced: bool) -> None:
         """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone.
@@ -91,35 +91,40 @@ class ConvLoads(EpilogueEmitter):
         `sliced`: the first MATRIX that reads the activations waits for them block by block.
         """
         self.sliced = sliced
-        wgt, new_wgt = self.wgt.get(self._wgt_key(step), pinned and self._wgt_key(pinned))
-        act, new_act = None, False
+        wgt = self._fresh(self.wgt, self._wgt_key(step), pinned and self._wgt_key(pinned))
+        act = param = None
         if self.held is None:
-            key = pinned and (pinned.tile, pinned.part)
-            act, new_act = self.act.get((step.tile, step.part), key)
+            key = pinned and (pinned.tile, pinned.k_tile)
+            act = self._fresh(self.act, (step.tile, step.k_tile), key)
         elif sliced:
+            # Nothing is loaded, but the first read follows the tensor's writer.
             self.fresh |= {(step.tile, p) for p in step.pieces} - self.seen
             self.seen |= self.fresh
-        param, new_param = None, False
         if self.params is not None and step.closes:
-            param, new_param = self.params.get(step.group, None if pinned is None else pinned.group)
+            param = self._fresh(self.params, step.n_tile, pinned and pinned.n_tile)
         blocks = list(step.blocks)
         # One instruction for all blocks leaves nothing to start earlier.
         few = self.plan.th * self.plan.tw < self.config.rows
-        early = 0 if few and self.plan.span == self.plan.group else 1
+        early = 0 if few and self.plan.unroll == self.plan.tile_n else 1
         for piece in step.pieces:
-            if wgt is not None and new_wgt:
+            if wgt is not None:
                 self._load_weights(step, wgt, piece, blocks[:early])
-            if act is not None and new_act:
+            if act is not None:
                 self._load_act(step, act, piece)
-            if param is not None and new_param and piece == step.pieces[-1]:
+            if param is not None and piece == step.pieces[-1]:
                 o1 = min(step.stop * self.config.cols, self.geo.oc)
                 self.load_params(step.first * self.config.cols, o1, param)
-            if wgt is not None and new_wgt:
+            if wgt is not None:
                 self._load_weights(step, wgt, piece, blocks[early:])
+
+    def _fresh(self, slots: Slots, key: Hashable, pinned: Hashable | None) -> Buffer | None:
+        """The buffer that is new to `key` and must be loaded; None if there is nothing to load."""
+        slot, fresh = slots.get(key, pinned)
+        return slot if fresh else None
 
     # Weights ----------------------------------------------------------------------------------
 
-    def _load_weights(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
+    def _load_weights(self, step: Step, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
         """`piece` of some column blocks; a narrower last block separately."""
         full = [b for b in blocks if self.width(b) == self.config.cols]
         narrow = [b for b in blocks if self.width(b) < self.config.cols]
@@ -127,12 +132,12 @@ class ConvLoads(EpilogueEmitter):
             if run:
                 self._load_weight_run(step, slot, piece, run)
 
-    def _load_weight_run(self, step: Step, slot: Buffer, piece: Part, blocks: list[int]) -> None:
-        part, cols, width = step.part, self.config.cols, self.width(blocks[0])
-        whole = self.block_bytes(blocks[0], part)
+    def _load_weight_run(self, step: Step, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
+        k_tile, cols, width = step.k_tile, self.config.cols, self.width(blocks[0])
+        whole = self.block_bytes(blocks[0], k_tile)
         size = self.block_bytes(blocks[0], piece)
-        skipped = (piece.c0 - part.c0) * part.kernel_rows * self.geo.kernel[1] * width
-        chip = (blocks[0] - step.first) * self.block_bytes(step.first, part) + skipped
+        skipped = (piece.c0 - k_tile.c0) * k_tile.kernel_rows * self.geo.kernel[1] * width
+        chip = (blocks[0] - step.first) * self.block_bytes(step.first, k_tile) + skipped
         view = self.layer.weight_view
         if view is not None and self.layer.transposed:
             source = self.context.tensors[view.tensor]
@@ -152,7 +157,7 @@ class ConvLoads(EpilogueEmitter):
             assert weights is not None
             o0 = blocks[0] * cols
             o1 = min(o0 + len(blocks) * cols, self.geo.oc)
-            data = pack_weights(weights, part, o0, o1, cols)
+            data = pack_weights(weights, k_tile, o0, o1, cols)
             source = self.context.constants.buffer
             mem = self.context.constants.add(data) + skipped
             loops = [DmaLoop(count=len(blocks), mem=whole, chip=whole)]
@@ -199,7 +204,7 @@ class ConvLoads(EpilogueEmitter):
 
     # Activations ------------------------------------------------------------------------------
 
-    def _load_act(self, step: Step, slot: Buffer, piece: Part) -> None:
+    def _load_act(self, step: Step, slot: Buffer, piece: KTile) -> None:
         if self.geo.packing is Packing.WINDOWS:
             self._load_windows(step, slot)
             return
@@ -222,7 +227,7 @@ class ConvLoads(EpilogueEmitter):
             box = [(slices, r, plane), (rows, view.strides[1], cols * r)]
             box += [(cols, view.strides[2], r)]
             run, loops = load_box(box, r, keep_outer=True)
-            chip = (piece.c0 - step.part.c0) // r * plane
+            chip = (piece.c0 - step.k_tile.c0) // r * plane
         else:
             pixel = self.geo.stored(piece)
             box = [(rows, view.strides[1], cols * pixel), (x1 - x0, view.strides[2], pixel)]
@@ -258,7 +263,7 @@ class ConvLoads(EpilogueEmitter):
 
     def _load_windows(self, step: Step, slot: Buffer) -> None:
         tile, view = step.tile, self.geo.input
-        y0, y1, x0, x1 = self.act_box(tile, step.part)
+        y0, y1, x0, x1 = self.act_box(tile, step.k_tile)
         size = (y1 - y0) * (x1 - x0) * self.geo.pixel
         for move in window_moves(self.geo, tile):
             run, loops = load_box(move.box, move.run)
@@ -301,7 +306,7 @@ class ConvLoads(EpilogueEmitter):
                 )
         return inside
 
-    def act_reads(self, step: Step, piece: Part, sliced: bool) -> list[Access]:
+    def act_reads(self, step: Step, piece: KTile, sliced: bool) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load.
 
         `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.
@@ -313,7 +318,7 @@ class ConvLoads(EpilogueEmitter):
         pixels = (y1 - y0) * (x1 - x0)
         if pixels == 0:
             return []
-        start = (piece.c0 - step.part.c0) * pixels
+        start = (piece.c0 - step.k_tile.c0) * pixels
         size = pixels * self.geo.stored(piece)
         fresh = (id(slot), piece.c0) in self.fresh
         self.fresh.discard((id(slot), piece.c0))
@@ -333,7 +338,7 @@ class ConvLoads(EpilogueEmitter):
             for i in range(blocks)
         ]
 
-    def _held_reads(self, step: Step, piece: Part, buffer: Buffer, sliced: bool) -> list[Access]:
+    def _held_reads(self, step: Step, piece: KTile, buffer: Buffer, sliced: bool) -> list[Access]:
         """The same of a tensor on chip, whose channels may just be computed."""
         tile, view, rows = step.tile, self.geo.input, self.config.rows
         y0, y1, x0, x1 = self.act_box(tile, piece)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.conv.cost import ConvCost, Cut, Reuse
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Packing, Part, geometry, packings
+from sw.compiler.kernels.conv.cost import ConvCost, Cut, CutCost, Reuse
+from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing, geometry, packings
 from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.places import Places, together
+
+Sizes = tuple[int, int, int, int]
+"""Bytes of a buffer for activations, weights, results and residuals."""
 
 CLOSE = 1.01
 """Plans that take up to so many times the cycles of the fastest are ranked by bytes moved."""
@@ -28,32 +31,33 @@ LEAST_UNITS = 16
 MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
-MOST_PARTS = 4
+MOST_K_TILES = 4
 """Parts of the reduction that are tried where fewer fit, but load something twice."""
 
-RAMPS = ((1,), (1, 4), (1, 2, 4))
+PROLOGUES = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvPlan:
-    """How a layer is cut. Output tiles of th x tw; `group` column blocks share loaded weights, up
-    to `span` of them are one instruction.
+    """How a layer is cut. Output tiles of th x tw (the tile's M); `tile_n` column blocks share
+    loaded weights, up to `unroll` of them are one instruction.
 
-    `parts` cut the reduction; `ramp` the first step, in channel blocks, so that computing starts
-    before all of it is loaded. `tiles_outer`: all groups for a tile before the next tile. Slots are
-    buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows` channels.
-    `packing`: see `geometry`. `joint`: a group's results are stored together, in full pixels.
+    `k_tiles` cut the reduction; `prologue` the first step, in channel blocks, so that computing
+    starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile. Slots
+    are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
+    channels. `packing`: see `geometry`. `joint`: the results of `tile_n` blocks are stored together, in full
+    pixels.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     """
 
     th: int
     tw: int
-    group: int
-    span: int
-    parts: tuple[Part, ...]
-    ramp: tuple[int, ...] = ()
+    tile_n: int
+    unroll: int
+    k_tiles: tuple[KTile, ...]
+    prologue: tuple[int, ...] = ()
     tiles_outer: bool
     blocked: bool
     packing: Packing
@@ -80,9 +84,10 @@ class ConvPlan:
 
     def __str__(self) -> str:
         return (
-            f"tile {self.th}x{self.tw} group {self.group} span {self.span} parts {len(self.parts)} "
-            f"{f'ramp {list(self.ramp)} ' if self.ramp else ''}"
-            f"{'tiles' if self.tiles_outer else 'groups'} outer"
+            f"tile {self.th}x{self.tw} tile_n {self.tile_n} unroll {self.unroll} "
+            f"k_tiles {len(self.k_tiles)} "
+            f"{f'prologue {list(self.prologue)} ' if self.prologue else ''}"
+            f"{'tiles' if self.tiles_outer else 'tile_n'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
             f"{' shared' if self.shared else ''}"
@@ -112,56 +117,58 @@ class _Search:
         self.limit, self.fits, self.once = limit, False, False
 
     def plans(self) -> Iterator[ConvPlan]:
-        """Candidates with as few parts of the reduction as fit at all, and with some more where
+        """Candidates with as few tiles of the reduction as fit at all, and with some more where
         those load something twice.
         """
         most = self.config.acc_bank if self.shared else self.config.acc_half
         widths = _steps(self.geo.ow, most)
         if self.whole:
             widths = [self.geo.ow]
-        for parts in self._uniform():
+        for k_tiles in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often, but
             # for windows, whose columns share nothing.
             cut = len(widths) if self.geo.packing is Packing.WINDOWS else 3
             for some in (widths[:cut], widths[cut:]):
                 for tw in some:
-                    yield from self._with_width(tw, parts)
-                if self.once or (self.fits and len(parts) >= MOST_PARTS):
+                    yield from self._with_width(tw, k_tiles)
+                if self.once or (self.fits and len(k_tiles) >= MOST_K_TILES):
                     return
                 if self.fits:
                     break
 
-    def _uniform(self) -> Iterator[tuple[Part, ...]]:
-        """The reduction whole, then in more and more equal parts."""
+    def _uniform(self) -> Iterator[tuple[KTile, ...]]:
+        """The reduction whole, then in more and more equal tiles."""
         whole = self.geo.packing is not Packing.NONE
         k_blocks = 1 if whole else -(-self.geo.c // self.config.rows)
         k_blocks *= self.geo.kernel[0]
         pieces, tried = 1, 0
         while pieces <= k_blocks:
-            parts = self._parts(pieces)
-            if len(parts) != tried:
-                yield parts
-            tried = len(parts)
+            k_tiles = self._k_tiles(pieces)
+            if len(k_tiles) != tried:
+                yield k_tiles
+            tried = len(k_tiles)
             pieces = max(pieces + 1, int(pieces * 1.25))
 
-    def _ramps(self, parts: tuple[Part, ...], group: int, vectors: int) -> list[tuple[int, ...]]:
+    def _prologues(
+        self, k_tiles: tuple[KTile, ...], tile_n: int, vectors: int
+    ) -> list[tuple[int, ...]]:
         """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
         blocks = self.geo.c // self.config.rows
-        fits = -(-group // 2) * vectors <= self.config.acc_half
-        if len(parts) > 1 or not self.cost.blocked or not fits:
+        fits = -(-tile_n // 2) * vectors <= self.config.acc_half
+        if len(k_tiles) > 1 or not self.cost.blocked or not fits:
             return [()]
         # The last cuts keep every piece so short that it can be waited for slice by slice.
         return [
             (),
             *(
                 (*cuts, *range(cuts[-1] + MAX_SLICES, blocks, MAX_SLICES))
-                for cuts in RAMPS
+                for cuts in PROLOGUES
                 if cuts[-1] < blocks
             ),
         ]
 
-    def _parts(self, pieces: int) -> tuple[Part, ...]:
-        """The reduction in about `pieces` parts: whole array blocks, then kernel rows."""
+    def _k_tiles(self, pieces: int) -> tuple[KTile, ...]:
+        """The reduction in about `pieces` tiles: whole array blocks, then kernel rows."""
         kh, rows, c = self.geo.kernel[0], self.config.rows, self.geo.c
         blocks = -(-c // rows)
         by_c = 1 if self.geo.packing is not Packing.NONE else min(pieces, blocks)
@@ -169,70 +176,103 @@ class _Search:
         step_c = -(-blocks // by_c) * rows
         step_k = -(-kh // by_k)
         return tuple(
-            Part(kh0=k, kh1=min(k + step_k, kh), c0=c0, c1=min(c0 + step_c, c))
+            KTile(kh0=k, kh1=min(k + step_k, kh), c0=c0, c1=min(c0 + step_c, c))
             for c0 in range(0, c, step_c)
             for k in range(0, kh, step_k)
         )
 
-    def _with_width(self, tw: int, parts: tuple[Part, ...]) -> Iterator[ConvPlan]:
+    def _with_width(self, tw: int, k_tiles: tuple[KTile, ...]) -> Iterator[ConvPlan]:
         most = self.config.acc_bank if self.shared else self.config.acc_half
         limit = max(1, most // tw)
-        groups = _groups(self.blocks)
+        n_tiles = _n_tiles(self.blocks)
         for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
-            for group in groups:
+            for tile_n in n_tiles:
                 single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
-                if self._group_fits(group, th * tw, len(parts), single):
-                    yield from self._with_group(th, tw, group, parts)
+                if self._tile_n_fits(tile_n, th * tw, len(k_tiles), single):
+                    yield from self._with_tile_n(th, tw, tile_n, k_tiles)
 
-    def _group_fits(self, group: int, vectors: int, parts: int, single: bool) -> bool:
-        """Whether the accumulators and parameters of a group fit; `single`: it has no successor."""
-        if parts > 1 and group > 1:
-            room = self.config.acc_half // (1 if single and group == self.blocks else 2)
-            if -(-group // 2) * vectors > room:
+    def _tile_n_fits(self, tile_n: int, vectors: int, k_tiles: int, single: bool) -> bool:
+        """Whether accumulators and parameters of `tile_n` blocks fit; `single`: none follow."""
+        if k_tiles > 1 and tile_n > 1:
+            room = self.config.acc_half // (1 if single and tile_n == self.blocks else 2)
+            if -(-tile_n // 2) * vectors > room:
                 return False
-        needed = group * len(self.geo.layer.epilogue.param_passes)
+        needed = tile_n * len(self.geo.layer.epilogue.param_passes)
         entries = self.config.param_entries
-        return needed <= (entries if group == self.blocks else entries // 2)
+        return needed <= (entries if tile_n == self.blocks else entries // 2)
 
-    def _span(self, vectors: int, tiles: int, group: int, needed: int) -> int:
+    def _unroll(self, vectors: int, tiles: int, tile_n: int, needed: int) -> int:
         """Column blocks of an instruction: few instructions, but several, so that they overlap."""
         places = Places.of(vectors, needed, self.config, self.shared)
-        most = min(group, places.span)
+        most = min(tile_n, places.unroll)
         if places.lanes == 1:
             return most
         block = vectors * self.config.cols * self.geo.output.item
         slot = self.config.spad_bytes // LEAST_SLOTS // block
         return max(1, min(most, slot, tiles * self.blocks // LEAST_UNITS))
 
-    def _with_group(
-        self, th: int, tw: int, group: int, parts: tuple[Part, ...]
+    def _with_tile_n(
+        self, th: int, tw: int, tile_n: int, k_tiles: tuple[KTile, ...]
     ) -> Iterator[ConvPlan]:
-        geo, config = self.geo, self.config
-        joint, images, width = self.cost.joint, self.cost.images, self.cost.width
-        ys, xs = self.cost.rows_of(th, parts), self.cost.cols_of(tw)
-        word = config.word_bytes
-        act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, parts, strict=True))
-        wgt = group * max(p.channels * p.kernel_rows for p in parts) * geo.kernel[1] * width
-        tiles = geo.n * ys.tiles * xs.tiles
-        span = self._span(th * tw, tiles, group, together(parts, (), group))
-        wide = min((group if joint else span) * config.cols, geo.oc)
-        extra = self.cost.added
-        added = 0 if extra is None else min(wide, extra.shape[3]) * extra.item
-        sizes = (act, wgt, th * tw * wide * geo.output.item, th * tw * added)
-        act, wgt, out, res = (-(-b // word) * word for b in sizes)
-        held_in, held_out = self.cost.held_in, self.cost.held_out
-        act, out = (0 if held_in else max(word, act)), (0 if held_out else out)
-        if (not held_in) * act + wgt + out + res > self.budget.buffer_bytes:
+        """Candidates of one tile: its buffers, and how many of each."""
+        geo, cost = self.geo, self.cost
+        tiles = geo.n * cost.rows_of(th, k_tiles).tiles * cost.cols_of(tw).tiles
+        unroll = self._unroll(th * tw, tiles, tile_n, together(k_tiles, (), tile_n))
+        cut = Cut(cost.rows_of(th, k_tiles), cost.cols_of(tw), tile_n, unroll, k_tiles)
+        sizes = self._sizes(th, tw, cut)
+        if sum(sizes) > self.budget.buffer_bytes:
             return
         self.fits = True
-        cost = self.cost.of(Cut(ys, xs, group, span, parts))
-        if cost.least > self.limit:
+        found = cost.of(cut)
+        # `least` is a lower bound for any buffers: nothing of this cut can still be close.
+        if found.least > self.limit:
             return
-        starts = [(r, self.cost.start(cost, r)) for r in self._ramps(parts, group, th * tw)]
-        act_keys = tiles * len(parts)
-        wgt_keys = -(-self.blocks // group) * len(parts) * images
+        starts = [(r, cost.start(found, r)) for r in self._prologues(k_tiles, tile_n, th * tw)]
+        for slots, tiles_outer, reuse in self._buffers(found, sizes):
+            self.once = self.once or (reuse.act == 1 and reuse.wgt == 1)
+            for prologue, start in starts:
+                cycles, traffic = cost.buffered(found, reuse, start)
+                if cycles > self.limit:
+                    continue
+                self.limit = min(self.limit, CLOSE * cycles)
+                yield self._plan(th, tw, cut, prologue, tiles_outer, slots, sizes, cycles, traffic)
+
+    def _sizes(self, th: int, tw: int, cut: Cut) -> Sizes:
+        """Bytes of the buffers for activations, weights, results and residuals: whole words."""
+        geo, cost, config = self.geo, self.cost, self.config
+        ys, xs, word = cut.ys, cut.xs, config.word_bytes
+        act = max(m * xs.most[0] * geo.stored(p) for m, p in zip(ys.most, cut.k_tiles, strict=True))
+        wgt = max(p.channels * p.kernel_rows for p in cut.k_tiles)
+        wide = min((cut.tile_n if cost.joint else cut.unroll) * config.cols, geo.oc)
+        added = 0 if cost.added is None else min(wide, cost.added.shape[3]) * cost.added.item
+        sizes = (
+            act,
+            cut.tile_n * wgt * geo.kernel[1] * cost.width,
+            th * tw * wide * geo.output.item,
+            th * tw * added,
+        )
+        act, wgt, out, res = (-(-size // word) * word for size in sizes)
+        # Tensors on chip need no buffers; a tile that reads nothing but padding still has one.
+        return (
+            0 if cost.held_in else max(word, act),
+            wgt,
+            0 if cost.held_out else out,
+            res,
+        )
+
+    def _buffers(
+        self, found: CutCost, sizes: Sizes
+    ) -> Iterator[tuple[tuple[int, int, int], bool, Reuse]]:
+        """(buffers of activations, weights and results; order; what they save), where they fit.
+
+        As many as there are keys load everything once, two overlap loading and computing, one does
+        not even that.
+        """
+        act, wgt, out, res = sizes
+        many = len(found.cut.k_tiles)
+        act_keys, wgt_keys = found.tiles * many, found.n_tiles * many * self.cost.images
         seen: set[Reuse] = set()
-        for act_slots in [0] if held_in else sorted({act_keys, min(2, act_keys), 1}):
+        for act_slots in [0] if self.cost.held_in else sorted({act_keys, min(2, act_keys), 1}):
             for wgt_slots, tiles_outer in itertools.product(
                 sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
             ):
@@ -241,41 +281,50 @@ class _Search:
                 if free < 0 or (turns < 1 and out + res):
                     continue
                 # More buffers that save nothing are not worth a look.
-                reuse = self.cost.reuse(cost, tiles_outer, (act_slots, wgt_slots, turns))
-                if reuse in seen:
-                    continue
-                seen.add(reuse)
-                self.once = self.once or (reuse.act == 1 and reuse.wgt == 1)
-                for ramp, start in starts:
-                    cycles, traffic = self.cost.buffered(cost, reuse, start)
-                    if cycles > self.limit:
-                        continue
-                    self.limit = min(self.limit, CLOSE * cycles)
-                    yield ConvPlan(
-                        th=th,
-                        tw=tw,
-                        group=group,
-                        span=span,
-                        parts=parts,
-                        ramp=ramp,
-                        tiles_outer=tiles_outer,
-                        blocked=self.cost.blocked,
-                        packing=geo.packing,
-                        joint=joint,
-                        held_in=held_in,
-                        held_out=held_out,
-                        shared=self.shared,
-                        act_slots=act_slots,
-                        wgt_slots=wgt_slots,
-                        out_slots=turns if out else 0,
-                        res_slots=turns if res else 0,
-                        act_bytes=act,
-                        wgt_bytes=wgt,
-                        out_bytes=out,
-                        res_bytes=res,
-                        cycles=cycles,
-                        traffic=traffic,
-                    )
+                reuse = self.cost.reuse(found, tiles_outer, (act_slots, wgt_slots, turns))
+                if reuse not in seen:
+                    seen.add(reuse)
+                    yield (act_slots, wgt_slots, turns), tiles_outer, reuse
+
+    def _plan(
+        self,
+        th: int,
+        tw: int,
+        cut: Cut,
+        prologue: tuple[int, ...],
+        tiles_outer: bool,
+        slots: tuple[int, int, int],
+        sizes: Sizes,
+        cycles: int,
+        traffic: int,
+    ) -> ConvPlan:
+        act, wgt, out, res = sizes
+        act_slots, wgt_slots, turns = slots
+        return ConvPlan(
+            th=th,
+            tw=tw,
+            tile_n=cut.tile_n,
+            unroll=cut.unroll,
+            k_tiles=cut.k_tiles,
+            prologue=prologue,
+            tiles_outer=tiles_outer,
+            blocked=self.cost.blocked,
+            packing=self.geo.packing,
+            joint=self.cost.joint,
+            held_in=self.cost.held_in,
+            held_out=self.cost.held_out,
+            shared=self.shared,
+            act_slots=act_slots,
+            wgt_slots=wgt_slots,
+            out_slots=turns if out else 0,
+            res_slots=turns if res else 0,
+            act_bytes=act,
+            wgt_bytes=wgt,
+            out_bytes=out,
+            res_bytes=res,
+            cycles=cycles,
+            traffic=traffic,
+        )
 
 
 def _steps(size: int, limit: int) -> list[int]:
@@ -292,7 +341,7 @@ def _steps(size: int, limit: int) -> list[int]:
     return [*out, 1]
 
 
-def _groups(blocks: int) -> list[int]:
+def _n_tiles(blocks: int) -> list[int]:
     out = [blocks]
     while out[-1] > 1:
         out.append(-(-out[-1] // 2))

@@ -16,7 +16,7 @@ from sw.compiler.program.virtual import Access, Place
 
 
 class ResidualTiles(LayerEmitter):
-    """The residuals of a tile's column blocks; those of a group together where that is better."""
+    """The residuals of a tile's column blocks; those of an N tile together where that is better."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ResidualTiles(LayerEmitter):
         assert slot is not None and not fresh
         box = self._loaded(unit)
         pixel = box.channels * item
-        at = unit.in_group * self.config.cols * item if self.joint and not self.single else 0
+        at = unit.in_tile * self.config.cols * item if self.joint and not self.single else 0
         read = Access(buffer=slot, start=0, stop=box.elements * item, write=False)
         return Spot(slot, at, box.cols * pixel, pixel), read
 
@@ -72,7 +72,7 @@ class ResidualTiles(LayerEmitter):
             self._next()
 
     def _key(self, unit: Unit) -> Hashable:
-        return unit.step.tile, unit.step.group, 0 if self.joint else unit.block
+        return unit.step.tile, unit.step.n_tile, 0 if self.joint else unit.block
 
     def _box(self, step: Step, first: int, stop: int) -> Box:
         """Pixels of the tile, channels of column blocks first…stop."""
@@ -88,7 +88,7 @@ class ResidualTiles(LayerEmitter):
         )
 
     def _loaded(self, unit: Unit, whole: bool = True) -> Box:
-        """What is loaded together for a unit: the group's blocks where they are joint.
+        """What is loaded together for a unit: the N tile's blocks where they are joint.
 
         `whole`: not only what this unit reads.
         """

@@ -1,7 +1,7 @@
 """The order of work in a convolution: steps, and the column blocks (units) of each.
 
-A step is one (tile, column group, part of the reduction): what one set of loaded buffers serves.
-The first step may be ramped: computed in growing pieces of its channels, so that the matrix engine
+A step is one tile of M, N and K: what one set of loaded buffers serves. The first step may have a
+prologue: it is computed in growing pieces of its channels, so that the matrix engine
 starts when the first piece has arrived.
 """
 
@@ -12,26 +12,26 @@ from typing import TypedDict
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.boxes import Tile
-from sw.compiler.kernels.conv.geometry import ConvGeometry, Part
+from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.places import Places, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Column blocks `first`…`stop` of `tile` over `part`; `pieces` are the parts of that part.
+    """Column blocks `first`…`stop` of `tile` over `k_tile`; `pieces` of that, in order.
 
     `starts`: its loads are waited for slice by slice. `ends`: no step follows.
     """
 
     tile: Tile
-    group: int
+    n_tile: int
     first: int
     stop: int
-    part: Part
+    k_tile: KTile
     opens: bool
     closes: bool
-    pieces: tuple[Part, ...]
+    pieces: tuple[KTile, ...]
     starts: bool = False
     ends: bool = False
 
@@ -58,14 +58,14 @@ class Unit:
     step: Step
     block: int
     count: int
-    piece: Part
+    piece: KTile
     acc: int
     acc_step: int
     opens: bool
     closes: bool
 
     @property
-    def in_group(self) -> int:
+    def in_tile(self) -> int:
         return self.block - self.step.first
 
     def slice(self, index: int) -> Slice:
@@ -77,14 +77,14 @@ class Unit:
 
 
 def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[Step]:
-    """Every step in execution order; the parts of an accumulation are neighbours."""
+    """Every step in execution order; the K tiles of an accumulation are neighbours."""
     out = [
-        _step(geo, plan, config, tile, group, part)
-        for tile, group in _order(geo, plan, config)
-        for part in range(len(plan.parts))
+        _step(geo, plan, config, tile, n_tile, k_tile)
+        for tile, n_tile in _order(geo, plan, config)
+        for k_tile in range(len(plan.k_tiles))
     ]
-    if plan.ramp:
-        out[0] = replace(out[0], pieces=_pieces(out[0].part, plan.ramp, config.rows))
+    if plan.prologue:
+        out[0] = replace(out[0], pieces=_pieces(out[0].k_tile, plan.prologue, config.rows))
     out[:2] = [replace(step, starts=True) for step in out[:2]]
     out[-1] = replace(out[-1], ends=True)
     return out
@@ -92,9 +92,9 @@ def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[Step]:
 
 def _order(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> Iterator[tuple[Tile, int]]:
     tiles = list(geo.tiles(plan.th, plan.tw))
-    groups = range(-(-geo.oc // (plan.group * config.cols)))
+    n_tiles = range(-(-geo.oc // (plan.tile_n * config.cols)))
     if plan.tiles_outer:
-        yield from ((tile, group) for tile in tiles for group in groups)
+        yield from ((tile, n_tile) for tile in tiles for n_tile in n_tiles)
         return
     # Run-time weights differ from image to image: finish one before the next.
     images: dict[int, list[Tile]] = {}
@@ -102,28 +102,28 @@ def _order(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> Iterator[tup
         key = tile.batch if geo.layer.weights_by_image else 0
         images.setdefault(key, []).append(tile)
     for image in images.values():
-        yield from ((tile, group) for group in groups for tile in image)
+        yield from ((tile, n_tile) for n_tile in n_tiles for tile in image)
 
 
 def _step(
-    geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, tile: Tile, group: int, part: int
+    geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, tile: Tile, n_tile: int, k_tile: int
 ) -> Step:
     blocks = -(-geo.oc // config.cols)
     return Step(
         tile=tile,
-        group=group,
-        first=group * plan.group,
-        stop=min((group + 1) * plan.group, blocks),
-        part=plan.parts[part],
-        opens=part == 0,
-        closes=part == len(plan.parts) - 1,
-        pieces=(plan.parts[part],),
+        n_tile=n_tile,
+        first=n_tile * plan.tile_n,
+        stop=min((n_tile + 1) * plan.tile_n, blocks),
+        k_tile=plan.k_tiles[k_tile],
+        opens=k_tile == 0,
+        closes=k_tile == len(plan.k_tiles) - 1,
+        pieces=(plan.k_tiles[k_tile],),
     )
 
 
-def _pieces(part: Part, cuts: tuple[int, ...], rows: int) -> tuple[Part, ...]:
-    edges = [part.c0, *(part.c0 + n * rows for n in cuts), part.c1]
-    return tuple(replace(part, c0=a, c1=b) for a, b in pairwise(edges) if a < b)
+def _pieces(k_tile: KTile, cuts: tuple[int, ...], rows: int) -> tuple[KTile, ...]:
+    edges = [k_tile.c0, *(k_tile.c0 + n * rows for n in cuts), k_tile.c1]
+    return tuple(replace(k_tile, c0=a, c1=b) for a, b in pairwise(edges) if a < b)
 
 
 class Accumulators:
@@ -133,7 +133,7 @@ class Accumulators:
         self.plan = plan
         self.places = Places.of(
             plan.th * plan.tw,
-            together(plan.parts, plan.ramp, plan.group),
+            together(plan.k_tiles, plan.prologue, plan.tile_n),
             config,
             plan.shared,
         )
@@ -164,9 +164,9 @@ class Accumulators:
         whose epilogue is sliced, and a narrower one.
         """
         block, lanes = step.first, self.places.lanes
-        span = min(self.plan.span, self.places.span)
+        unroll = min(self.plan.unroll, self.places.unroll)
         while block < step.stop:
-            most = min(span, self.places.room(self.start + block - step.first))
+            most = min(unroll, self.places.room(self.start + block - step.first))
             if step.starts and block == step.first and lanes > 1:
                 most = 1
             stop = step.stop

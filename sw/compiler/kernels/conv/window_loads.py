@@ -114,7 +114,7 @@ def _taps(start: int, kernel: int, dilation: int, size: int) -> Range:
 def _alike(keys: list[Range]) -> Iterator[tuple[int, int, Range]]:
     """Runs of equal keys: (from, to, key)."""
     at = 0
-    for key, group in groupby(keys):
-        count = len(list(group))
+    for key, run in groupby(keys):
+        count = len(list(run))
         yield at, at + count, key
         at += count

@@ -47,12 +47,14 @@ class DepthwiseCost:
         widths = _pieces(ow, plan.tw)
         images = n * groups
         full = list(heights(oh, plan.th, 0, False, False))
-        ramped = list(heights(oh, plan.th, plan.ramp, True, True))
-        tiles = (images * len(full) + len(ramped) - len(full)) * len(widths)
+        with_edges = list(heights(oh, plan.th, plan.edge_rows, True, True))
+        tiles = (images * len(full) + len(with_edges) - len(full)) * len(widths)
         row = sum(self._row_cycles(x, min(x + plan.tw, ow)) for x in range(0, ow, plan.tw))
         in_cols = sum(self._extent(1, w) for w in widths)
         in_rows = n * sum(self._extent(0, rows) for rows in full)
-        in_rows += sum(self._extent(0, r) for r in ramped) - sum(self._extent(0, r) for r in full)
+        in_rows += sum(self._extent(0, r) for r in with_edges) - sum(
+            self._extent(0, r) for r in full
+        )
         per_tile = self._units(plan.th, plan.tw, plan.tc)
         engine = n * oh * row * blocks + INSTRUCTION_CYCLES[Opcode.DEPTHWISE] * tiles * per_tile
         fetch = (
@@ -76,8 +78,8 @@ class DepthwiseCost:
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + MEMORY_LATENCY
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
-        start = self._start(plan, ramped, widths[0], load / max(1, in_rows * groups))
-        last = ramped[-1] * ow * min(plan.tc, c)
+        start = self._start(plan, with_edges, widths[0], load / max(1, in_rows * groups))
+        last = with_edges[-1] * ow * min(plan.tc, c)
         tail = min(last / config.cols, self.config.acc_bank)
         tail += HANDOVER if self.held_out else last * item / bus + 3 * MEMORY_LATENCY
         cycles = max(engine + start, loads + MEMORY_LATENCY + engine / tiles, store, vector) + tail

@@ -20,7 +20,7 @@ from sw.compiler.kernels.depthwise.tiles import DepthwisePlan
 SHARE = 4
 """Part of the scratchpad (1/SHARE) that a layer may fill without regard to the next one."""
 
-RAMPS = (1, 2, 4)
+EDGE_ROWS = (1, 2, 4)
 """Rows of the first and of the last tile that are tried."""
 
 MAX_TILES = 400
@@ -38,7 +38,7 @@ def plan_depthwise(layer: DepthwiseLayer, config: NpuConfig, budget: MemoryBudge
             source=layer.source,
             hint="use a configuration with a larger scratchpad, or a smaller kernel",
         )
-    plans += [ramped for p in _within(plans, 1.15) for ramped in search.ramped(p)]
+    plans += [with_edges for p in _within(plans, 1.15) for with_edges in search.with_edges(p)]
 
     def rank(plan: DepthwisePlan) -> tuple[int, int]:
         # What is held beyond a fair share is missing where the next layer would load ahead.
@@ -106,10 +106,10 @@ class _Search:
                     yield plan
                     return
 
-    def ramped(self, plan: DepthwisePlan) -> Iterator[DepthwisePlan]:
+    def with_edges(self, plan: DepthwisePlan) -> Iterator[DepthwisePlan]:
         """The plan with a low first and last tile."""
         if not self.held_in:
-            yield from (self._costed(replace(plan, ramp=r)) for r in RAMPS if r < plan.th)
+            yield from (self._costed(replace(plan, edge_rows=r)) for r in EDGE_ROWS if r < plan.th)
 
     def _sized(self, th: int, tw: int, tc: int) -> DepthwisePlan | None:
         """A plan for this tile with as many slots as fit."""
@@ -126,7 +126,7 @@ class _Search:
         res = 0 if self.added is None else th * tw * tc * self.added.item
         act, wgt, out, res = (-(-size // word) * word for size in (act, wgt, out, res))
         act, out = (0 if self.held_in else act), (0 if self.held_out else out)
-        # A ramp may cut a single tile in two.
+        # Low first and last tiles may cut a single one in two.
         turns = tiles + (th > 1)
         for ahead in range(min(3, turns), 0, -1):
             act_slots = 0 if self.held_in else ahead

@@ -9,7 +9,7 @@ from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthwisePlan:
-    """Tiles of th x tw outputs and tc channels, `ramp` rows in the first and last one (0: th).
+    """Tiles of th x tw outputs and tc channels, `edge_rows` rows in the first and last one (0: th).
 
     Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
     `held_in`, `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs
@@ -32,7 +32,7 @@ class DepthwisePlan:
     out_bytes: int
     res_slots: int
     res_bytes: int
-    ramp: int = 0
+    edge_rows: int = 0
     cycles: int = 0
     traffic: int = 0
 
@@ -44,7 +44,7 @@ class DepthwisePlan:
 
     def __str__(self) -> str:
         return (
-            f"tile {self.th}x{self.tw}x{self.tc} ramp {self.ramp}"
+            f"tile {self.th}x{self.tw}x{self.tc} edge rows {self.edge_rows}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}"
             f"{' rowwise' if self.row_order else ''}; "
             f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
@@ -86,15 +86,15 @@ def _row_of_boxes(
 
 def _rows(h: int, plan: DepthwisePlan, first: bool, last: bool) -> Iterator[tuple[int, int]]:
     y0 = 0
-    for rows in heights(h, plan.th, plan.ramp, first, last):
+    for rows in heights(h, plan.th, plan.edge_rows, first, last):
         yield y0, y0 + rows
         y0 += rows
 
 
-def heights(size: int, th: int, ramp: int, first: bool, last: bool) -> Iterator[int]:
+def heights(size: int, th: int, edge_rows: int, first: bool, last: bool) -> Iterator[int]:
     """Rows of the tiles of an image; `first`, `last`: the layer begins or ends with it."""
-    tail = ramp if last and ramp and size > ramp else 0
-    rest, step = size - tail, ramp if first and ramp else th
+    tail = edge_rows if last and edge_rows and size > edge_rows else 0
+    rest, step = size - tail, edge_rows if first and edge_rows else th
     while rest:
         rows = min(step, th, rest)
         yield rows

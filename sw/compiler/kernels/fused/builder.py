@@ -1,4 +1,4 @@
-"""Builds the steps of a MapLayer over TOSA shapes, and merges dimensions that go on regularly."""
+"""Builds the steps of a FusedLayer over TOSA shapes, and merges dimensions that go on regularly."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from spec.isa import Alu, DType, Reduce, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.fused.layer import (
     Factor,
-    MapLayer,
+    FusedLayer,
     Product,
     Register,
     Result,
@@ -81,7 +81,7 @@ class Factors:
         return self.right.strides[-1] != 1
 
 
-class MapBuilder:
+class FusedBuilder:
     """Collects sources and steps; all shapes have the same rank.
 
     `made`: values by the names of the tensors that they are.
@@ -140,7 +140,7 @@ class MapBuilder:
         """A step whose operand B is an 18-bit constant."""
         return self.step(a, None, kind, values=ArithmeticFields(b_none=1, b_zp=-b) | values)
 
-    def layer(self, *targets: Target, results: Sequence[Value] = (), **shared: Any) -> MapLayer:
+    def layer(self, *targets: Target, results: Sequence[Value] = (), **shared: Any) -> FusedLayer:
         """The layer; `results` (if none are given, what the last step makes) go to `targets`."""
         results = list(results) or [self.steps[-1].out]
         rank = len(targets[0].strides)
@@ -157,7 +157,7 @@ class MapBuilder:
         pairs = list(zip(results, targets, strict=True))
         kept = self._merged(shape, apart, pairs)
         number, registers = self._registers(results, kept)
-        return MapLayer(
+        return FusedLayer(
             output=targets[0].view,
             shape=tuple(size for size, _, _ in kept) or (1,),
             sources=tuple(self._source(v, kept) for v in self.sources),

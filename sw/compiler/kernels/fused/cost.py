@@ -4,12 +4,12 @@ import math
 
 from spec.config import NpuConfig
 from spec.isa import Alu, Reduce, Scale, uses_b
-from sw.compiler.kernels.fused.layer import MapLayer, Product, Step
+from sw.compiler.kernels.fused.layer import FusedLayer, Product, Step
 from sw.compiler.kernels.fused.tiles import FusedPlan
 from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
 
 
-def fused_cost(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
+def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
     """(cycles, bytes moved)."""
     tiles = math.prod(-(-n // t) for n, t in zip(layer.shape, plan.tile, strict=True))
     compute = sum(
@@ -28,7 +28,7 @@ def fused_cost(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int
     return math.ceil(cycles), load + store
 
 
-def _step_cycles(layer: MapLayer, step: Step, plan: FusedPlan, config: NpuConfig) -> int:
+def _step_cycles(layer: FusedLayer, step: Step, plan: FusedPlan, config: NpuConfig) -> int:
     """Its vectors, times the words of the widest operand."""
     tile, cols = plan.tile, config.cols
     read = [i for i in (step.a, step.b) if i is not None]

@@ -1,4 +1,4 @@
-"""Schedule of a MapLayer: load the tiles of its sources, run its steps on them, store the result.
+"""Schedule of a FusedLayer: load the tiles of its sources, run its steps on them, store the result.
 
 Loads run ahead by as many tiles as buffers rotate; a source that a tile shares with an earlier one
 is not loaded again.
@@ -14,7 +14,7 @@ from spec.isa import LOOPS, DType, Reduce, Space, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
-from sw.compiler.kernels.fused.layer import MapLayer, Result, Step
+from sw.compiler.kernels.fused.layer import FusedLayer, Result, Step
 from sw.compiler.kernels.fused.plan import MAX_EXTENT
 from sw.compiler.kernels.fused.product import ProductTiles
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
@@ -73,13 +73,13 @@ class _Rotation:
         return self.held[key], True
 
 
-def emit_fused(layer: MapLayer, plan: FusedPlan, context: EmitContext) -> None:
+def emit_fused(layer: FusedLayer, plan: FusedPlan, context: EmitContext) -> None:
     """Append the instructions of a layer."""
     _FusedEmitter(layer, plan, context).run()
 
 
 class _FusedEmitter(LayerEmitter):
-    def __init__(self, layer: MapLayer, plan: FusedPlan, context: EmitContext) -> None:
+    def __init__(self, layer: FusedLayer, plan: FusedPlan, context: EmitContext) -> None:
         super().__init__(layer.name, context)
         self.layer, self.plan = layer, plan
         self.rotations = self._rotations()

@@ -1,4 +1,4 @@
-"""MapLayer: a short VECTOR program over tiles of operands that broadcast.
+"""FusedLayer: a short VECTOR program over tiles of operands that broadcast.
 
 Registers hold tensors, tile by tile: first the sources, then what the steps write. A register
 spans a dimension or has one element along it, so broadcasting and reductions are only differences
@@ -123,7 +123,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapLayer(Layer):
+class FusedLayer(Layer):
     """Elementwise operators and reductions over dimensions `shape`.
 
     `output` is the view of the first of `results`. `whole`: dimensions that no tile may cut.
@@ -187,4 +187,4 @@ class MapLayer(Layer):
         if self.product is not None:
             found = self.product
             steps = f"r{found.register} = {found.left} * {found.right}; {steps}"
-        return f"map {self.name}: {outputs} over {list(self.shape)} of {sources}: {steps}"
+        return f"fused {self.name}: {outputs} over {list(self.shape)} of {sources}: {steps}"

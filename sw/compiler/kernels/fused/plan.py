@@ -9,7 +9,7 @@ from spec.isa import Opcode
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.fused.cost import fused_cost
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.tiles import FusedPlan
 
 PIECES = (4, 8, 16)
@@ -19,7 +19,7 @@ MAX_EXTENT = field_of(Opcode.VECTOR, "loop.count").maximum
 """Most elements along a dimension of a tile: a loop counts them."""
 
 
-def plan_fused(layer: MapLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
+def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
     for acc in _places(layer):
@@ -42,7 +42,7 @@ def plan_fused(layer: MapLayer, config: NpuConfig, budget: MemoryBudget) -> Fuse
     )
 
 
-def _places(layer: MapLayer) -> tuple[bool, ...]:
+def _places(layer: FusedLayer) -> tuple[bool, ...]:
     """Whether registers may lie in the accumulator, and whether they must."""
     if layer.product is not None:
         return (True,)
@@ -50,7 +50,7 @@ def _places(layer: MapLayer) -> tuple[bool, ...]:
 
 
 def _sized(
-    layer: MapLayer, config: NpuConfig, tile: tuple[int, ...], count: int, acc: bool
+    layer: FusedLayer, config: NpuConfig, tile: tuple[int, ...], count: int, acc: bool
 ) -> FusedPlan:
     word = config.word_bytes
     moved = {*range(len(layer.sources)), *(r.register for r in layer.results)}
@@ -87,7 +87,7 @@ def _padded(words: int, slots: int, config: NpuConfig) -> int:
 
 
 def _largest(
-    layer: MapLayer, config: NpuConfig, budget: MemoryBudget, count: int, pieces: int, acc: bool
+    layer: FusedLayer, config: NpuConfig, budget: MemoryBudget, count: int, pieces: int, acc: bool
 ) -> FusedPlan | None:
     """A tile that grows from the innermost dimension outwards until the budget is used up."""
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
@@ -120,6 +120,6 @@ def _largest(
     return _sized(layer, config, tuple(tile), count, acc)
 
 
-def _costed(layer: MapLayer, config: NpuConfig, plan: FusedPlan) -> FusedPlan:
+def _costed(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> FusedPlan:
     cycles, traffic = fused_cost(layer, config, plan)
     return replace(plan, cycles=cycles, traffic=traffic)

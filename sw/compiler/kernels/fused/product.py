@@ -1,4 +1,4 @@
-"""Products that a MapLayer computes itself: their sums never leave the accumulator.
+"""Products that a FusedLayer computes itself: their sums never leave the accumulator.
 
 A tile is some rows of one image (of a batch), all columns wide. Its MATRIX fills one half of the
 accumulator while the steps work on the tile before it in the other.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spec.fields import field_of
 from spec.isa import Alu, DType, Opcode, Reduce, Scale, uses_b
 from spec.numerics import RANGES
-from sw.compiler.kernels.fused.builder import MapBuilder, PendingStep, Value
+from sw.compiler.kernels.fused.builder import FusedBuilder, PendingStep, Value
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArithmeticFields
 
@@ -30,13 +30,13 @@ RESULT = {"o_scale", "o_mult", "o_shift", "o_zp", "o_min", "o_max", "table"}
 _COMMUTES = (Alu.ADD, Alu.MIN, Alu.MAX, Alu.AND, Alu.OR, Alu.XOR, Alu.EQ)
 
 
-def simplify(builder: MapBuilder, results: Sequence[Value], cols: int) -> None:
+def simplify(builder: FusedBuilder, results: Sequence[Value], cols: int) -> None:
     """Rewrite the steps of `builder`, which make `results`; `cols`: lanes of a vector."""
     _Simplifier(builder, results, cols).run()
 
 
 class _Simplifier:
-    def __init__(self, builder: MapBuilder, results: Sequence[Value], cols: int) -> None:
+    def __init__(self, builder: FusedBuilder, results: Sequence[Value], cols: int) -> None:
         self.builder, self.results, self.cols = builder, results, cols
 
     def run(self) -> None:
@@ -384,16 +384,12 @@ def _operand_part(step: PendingStep) -> ArithmeticFields | None:
     """The fields of A that do what a step does; None if it does more."""
     values = step.values
     if values.get("alu") is Alu.LSL and set(values) == {"alu", "b_none", "b_zp"}:
-        return (
-            {"a_shl": -values["b_zp"]} if 0 < -values["b_zp"] <= MAX_SHIFT and _raw(step) else None
-        )
-    if step.b is not None or step.reduce is not Reduce.NONE or "table" in values:
-        return None
-    if set(values) - A_PART - RESULT or not (values or step.params):
-        return None
-    if step.params is not None and (not step.params.has_bias or step.params.multiplier is not None):
+        shift = -values["b_zp"]
+        return {"a_shl": shift} if 0 < shift <= MAX_SHIFT and _raw(step) else None
+    if not _only_rescales(step):
         return None
     part = _without(values, *(set(values) - A_PART))
+    # A has no type but its register's, and nothing behind its shift.
     if "a_type" in part or "a_shl" in part or values.get("o_zp"):
         return None
     if "o_scale" in values:
@@ -406,12 +402,21 @@ def _operand_part(step: PendingStep) -> ArithmeticFields | None:
     if wraps:
         return None
     if bounds != INT32:
-        if "a_clamp" in part:
-            return None
-        if not _within(bounds, (-IMMEDIATE, IMMEDIATE - 1)):
+        # The clamp of A has narrower fields than that of the result.
+        if "a_clamp" in part or not _within(bounds, (-IMMEDIATE, IMMEDIATE - 1)):
             return None
         part |= {"a_clamp": 1, "a_min": bounds[0], "a_max": bounds[1]}
     return part
+
+
+def _only_rescales(step: PendingStep) -> bool:
+    """Whether all that a step does is on one operand: zero points, bias, scales and clamps."""
+    values, params = step.values, step.params
+    if step.b is not None or step.reduce is not Reduce.NONE or "table" in values:
+        return False
+    if set(values) - A_PART - RESULT or not (values or params):
+        return False
+    return params is None or (params.has_bias and params.multiplier is None)
 
 
 def _within(bounds: tuple[int, int], limits: tuple[int, int]) -> bool:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sw.compiler.kernels.fused.layer import MapLayer
+from sw.compiler.kernels.fused.layer import FusedLayer
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -38,7 +38,7 @@ class FusedPlan:
         return f"tile {list(self.tile)}; {where}; {self.cycles} cycles"
 
 
-def fused_tiles(layer: MapLayer, plan: FusedPlan) -> Iterator[Ranges]:
+def fused_tiles(layer: FusedLayer, plan: FusedPlan) -> Iterator[Ranges]:
     """Ranges (start, stop) of every dimension, row-major."""
     cuts = [
         [(at, min(at + step, size)) for at in range(0, size, step)]
