@@ -46,8 +46,8 @@ class ConvPlan:
     `k_tiles` cut the reduction; `prologue` the first step, in channel blocks, so that computing
     starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile. Slots
     are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
-    channels. `packing`: see `geometry`. `joint`: the results of `tile_n` blocks are stored together, in full
-    pixels.
+    channels. `packing`: see `geometry`. `joint`: the results of `tile_n` blocks are stored
+    together, in full pixels.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     """
