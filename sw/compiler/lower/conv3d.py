@@ -1,18 +1,16 @@
 """Lowering of CONV3D: a rearranged input, and a CONV2D over it."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from sw.compiler.kernels.layers import MoveLayer
 from sw.compiler.kernels.views import View, dense, row_major
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.copies import add_copy, copy_axes
 from sw.compiler.lower.products import convolution
 from sw.compiler.tosa.graph import Op
-
-Rows = list[tuple[int, int, int, int, int]]
-"""(size, source size, elements before it, source and target stride) by dimension, bytes."""
 
 
 def conv3d(ctx: Context, op: Op) -> None:
@@ -45,16 +43,17 @@ def _planes(ctx: Context, op: Op, kd: int, stride: int, dilation: int, before: i
     reach = (od - 1) * stride + (kd - 1) * dilation + 1
     if kd == 1 and stride == 1 and reach == d and not before and placed.is_dense:
         return ctx.view(op.inputs[0], (n * d, h, w, c))
+    label, zero_point = f"{op.name}.input", ctx.integer(op.inputs[3])
     root, offset, steps = placed.root, placed.offset, placed.strides
     if before or reach > d:
         shape = (n, reach, h, w, c)
         inside = max(0, min(d, reach - before))
         root = ctx.storage.add_temp(f"{op.outputs[0]}.padded", math.prod(shape))
         target = row_major(shape, 1)
-        sizes = zip(shape, (n, inside, h, w, c), (0, before, 0, 0, 0), strict=True)
-        rows = [(*s, a, b) for s, a, b in zip(sizes, steps, target, strict=True)]
+        dims = copy_axes(shape, steps, target)
+        dims[1] = replace(dims[1], source_size=inside, before=before)
         output = dense(root, "int8", (1, 1, 1, math.prod(shape)))
-        _arrange(ctx, op, placed.root, offset, output, rows)
+        add_copy(ctx, op, (placed.root, offset), output, dims, label, kind="PAD", value=zero_point)
         offset, steps = 0, target
     result = (n * od, h, w, kd * c)
     made = ctx.storage.add_temp(f"{op.outputs[0]}.planes", math.prod(result))
@@ -63,26 +62,6 @@ def _planes(ctx: Context, op: Op, kd: int, stride: int, dilation: int, before: i
     counts = (n, od, h, w, kd, c)
     source = (steps[0], stride * steps[1], steps[2], steps[3], dilation * steps[1], steps[4])
     target = (image, *view.strides, c, 1)
-    rows = [(size, size, 0, a, b) for size, a, b in zip(counts, source, target, strict=True)]
-    _arrange(ctx, op, root, offset, view, rows)
+    dims = copy_axes(counts, source, target)
+    add_copy(ctx, op, (root, offset), view, dims, label, kind="PAD", value=zero_point)
     return view
-
-
-def _arrange(ctx: Context, op: Op, tensor: str, offset: int, output: View, rows: Rows) -> None:
-    """A layer that copies into `output`; outside the source is the zero point."""
-    ctx.layers.append(
-        MoveLayer(
-            name=f"{op.name}.input",
-            output=output,
-            ops=("PAD",),
-            source=op.source,
-            tensor=tensor,
-            offset=offset,
-            source_shape=tuple(r[1] for r in rows),
-            source_strides=tuple(r[3] for r in rows),
-            before=tuple(r[2] for r in rows),
-            value=ctx.integer(op.inputs[3]),
-            shape=tuple(r[0] for r in rows),
-            target_strides=tuple(r[4] for r in rows),
-        )
-    )

@@ -72,7 +72,7 @@ class Follower:
 
 def _is_unscaled(epilogue: Epilogue, op: Op) -> bool:
     """Whether this pass has int32 results that nothing has happened to but a bias."""
-    return epilogue.dtype is DType.I32 and epilogue.multiplier is None and epilogue.table is None
+    return epilogue.dtype is DType.I32 and epilogue.multiplier is None
 
 
 def _scale(graph: Graph, epilogue: Epilogue, op: Op) -> Epilogue:

@@ -5,11 +5,8 @@ from dataclasses import replace
 from sw.compiler.kernels.layers import MoveLayer
 from sw.compiler.kernels.views import ITEM, Placed, dense, reshaped, row_major, to_nhwc
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.copies import Axis, add_copy, copy_axes, merged
 from sw.compiler.tosa.graph import Op
-
-Dim = tuple[int, int, int, int, int]
-"""One dimension: (size of the result, of the source, elements before it, source and target stride
-in bytes)."""
 
 
 def alias(ctx: Context, op: Op) -> None:
@@ -82,102 +79,64 @@ def pad(ctx: Context, op: Op) -> None:
 
 
 def _pad_any(ctx: Context, op: Op, before: tuple[int, ...], value: int) -> None:
+    """PAD of more than four dimensions."""
     placed = ctx.storage.get(op.inputs[0])
     shape = ctx.shape(op.outputs[0])
     rows = zip(
-        shape,
-        placed.shape,
-        before,
-        placed.strides,
-        row_major(shape, placed.item),
-        strict=True,
+        shape, placed.strides, row_major(shape, placed.item), placed.shape, before, strict=True
     )
-    _piece(ctx, op, op.inputs[0], list(rows), placed.offset, 0, op.name, value)
+    _write(ctx, op, placed, [Axis(*row) for row in rows], value=value)
 
 
 def concat(ctx: Context, op: Op) -> None:
     """CONCAT: each operand is copied to its place."""
     axis, out = op.attributes["axis"], op.outputs[0]
     strides = row_major(ctx.shape(out), ITEM[ctx.dtype(out)])
-    at = 0
+    to = 0
     for i, name in enumerate(op.inputs):
         placed = ctx.storage.get(name)
-        rows = [
-            (n, n, 0, a, b) for n, a, b in zip(placed.shape, placed.strides, strides, strict=True)
-        ]
         label = op.name if len(op.inputs) == 1 else f"{op.name}.{i}"
-        _piece(ctx, op, name, rows, placed.offset, at, label)
-        at += placed.shape[axis] * strides[axis]
+        _write(
+            ctx, op, placed, copy_axes(placed.shape, placed.strides, strides), label=label, to=to
+        )
+        to += placed.shape[axis] * strides[axis]
 
 
 def tile(ctx: Context, op: Op) -> None:
     """TILE: the source is read again and again."""
     placed = ctx.storage.get(op.inputs[0])
     times = [int(v) for v in ctx.graph.constant(op.inputs[1])]
-    shape = ctx.shape(op.outputs[0])
-    rows: list[Dim] = []
-    strides = row_major(shape, placed.item)
+    strides = row_major(ctx.shape(op.outputs[0]), placed.item)
+    dims: list[Axis] = []
     for n, size, a, b in zip(times, placed.shape, placed.strides, strides, strict=True):
-        rows += [(n, n, 0, 0, size * b), (size, size, 0, a, b)]
-    _piece(ctx, op, op.inputs[0], rows, placed.offset, 0, op.name)
+        dims += [Axis(n, 0, size * b), Axis(size, a, b)]
+    _write(ctx, op, placed, dims)
 
 
 def reverse(ctx: Context, op: Op) -> None:
-    """REVERSE: a negative stride."""
+    """REVERSE: a negative stride, from the last element on."""
     placed, axis = ctx.storage.get(op.inputs[0]), op.attributes["axis"]
-    strides = row_major(placed.shape, placed.item)
-    rows = [
-        (n, n, 0, -a if i == axis else a, b)
-        for i, (n, a, b) in enumerate(zip(placed.shape, placed.strides, strides, strict=True))
-    ]
+    backwards = [-s if i == axis else s for i, s in enumerate(placed.strides)]
     last = (placed.shape[axis] - 1) * placed.strides[axis]
-    _piece(ctx, op, op.inputs[0], rows, placed.offset + last, 0, op.name)
+    dims = copy_axes(placed.shape, backwards, row_major(placed.shape, placed.item))
+    _write(ctx, op, replace(placed, offset=placed.offset + last), dims)
 
 
-def _piece(
+def _write(
     ctx: Context,
     op: Op,
-    name: str,
-    rows: list[Dim],
-    offset: int,
-    target_offset: int,
-    label: str,
+    source: Placed,
+    dims: list[Axis],
+    *,
+    label: str = "",
+    to: int = 0,
     value: int = 0,
 ) -> None:
-    """A layer that writes a piece of the result of `op` from tensor `name`."""
+    """A layer that writes the result of `op`, or a piece of it from byte `to` on."""
     out = op.outputs[0]
-    tensor = ctx.graph.tensors[out]
     if out not in ctx.storage.placed:
         ctx.storage.add(out)
-    merged = _merge(rows)
-    ctx.layers.append(
-        MoveLayer(
-            name=label,
-            output=dense(out, tensor.dtype, to_nhwc(tensor.shape)),
-            ops=(op.kind,),
-            source=op.source,
-            tensor=ctx.storage.get(name).root,
-            offset=offset,
-            source_shape=tuple(r[1] for r in merged),
-            source_strides=tuple(r[3] for r in merged),
-            before=tuple(r[2] for r in merged),
-            value=value,
-            shape=tuple(r[0] for r in merged),
-            target_offset=target_offset,
-            target_strides=tuple(r[4] for r in merged),
-        )
-    )
-
-
-def _merge(rows: list[Dim]) -> list[Dim]:
-    """Without dimensions of one element, and with those joined that follow one another."""
-    out: list[Dim] = []
-    for size, source, before, a, b in rows:
-        if size == source == 1:
-            continue
-        if out and not before and size == source and out[-1][3:] == (size * a, size * b):
-            n, m, skip, _, _ = out[-1]
-            out[-1] = (n * size, m * size, skip * size, a, b)
-        else:
-            out.append((size, source, before, a, b))
-    return out or [(1, 1, 0, 0, 0)]
+    target = dense(out, ctx.dtype(out), to_nhwc(ctx.shape(out)))
+    place = (source.root, source.offset)
+    name = label or op.name
+    add_copy(ctx, op, place, target, merged(dims), name, kind=op.kind, value=value, to=to)

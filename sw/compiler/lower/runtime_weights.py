@@ -5,14 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from sw.compiler.kernels.layers import Epilogue, MoveLayer
+from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.views import Placed, View, dense, row_major
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.copies import Axis, add_copy, add_fill, copy_axes
 from sw.compiler.tosa.graph import Op
-
-Rows = list[tuple[int, int, int]]
-"""(size, source stride, target stride) by dimension, bytes."""
 
 
 def conv_weights(
@@ -37,8 +35,8 @@ def conv_weights(
         shape=(1, ic, kh * kw, oc),
         strides=(0, kh * kw * oc, oc),
     )
-    rows = list(zip(sizes, steps, row_major(tuple(sizes), 1), strict=True))
-    copy_elements(ctx, op, (placed.root, placed.offset), view, rows, f"{op.name}.weights")
+    dims = copy_axes(sizes, steps, row_major(tuple(sizes), 1))
+    add_copy(ctx, op, (placed.root, placed.offset), view, dims, f"{op.name}.weights")
     return view
 
 
@@ -51,31 +49,11 @@ def diagonal_weights(ctx: Context, op: Op, name: str, c0: int, c1: int, zero_poi
     root = ctx.storage.add_temp(f"{op.outputs[0]}.weights{c0}", n * taps * oc)
     view = dense(root, "int8", (1, n, taps, oc))
     label = f"{op.name}.weights"
-    fill(ctx, op, placed, dense(root, "int8", (1, 1, 1, n * taps * oc)), zero_point)
+    add_fill(ctx, op, placed.root, dense(root, "int8", (1, 1, 1, n * taps * oc)), zero_point)
     a = placed.strides
-    rows = [(n, a[2], taps * oc + m), (kh, a[0], kw * oc), (kw, a[1], oc), (m, a[3], 1)]
-    copy_elements(ctx, op, (placed.root, placed.offset + c0 * a[2]), view, rows, label)
+    dims = copy_axes((n, kh, kw, m), (a[2], a[0], a[1], a[3]), (taps * oc + m, kw * oc, oc, 1))
+    add_copy(ctx, op, (placed.root, placed.offset + c0 * a[2]), view, dims, label)
     return view
-
-
-def fill(ctx: Context, op: Op, placed: Placed, view: View, value: int) -> None:
-    """A layer that fills the row `view` with a value; it reads nothing of `placed`."""
-    ctx.layers.append(
-        MoveLayer(
-            name=f"{op.name}.fill",
-            output=view,
-            ops=("PAD",),
-            source=op.source,
-            tensor=placed.root,
-            offset=0,
-            source_shape=(0,),
-            source_strides=(0,),
-            before=(0,),
-            value=value,
-            shape=(view.shape[3],),
-            target_strides=(view.item,),
-        )
-    )
 
 
 def repeat_channels(ctx: Context, op: Op, name: str, times: int) -> View:
@@ -84,10 +62,8 @@ def repeat_channels(ctx: Context, op: Op, name: str, times: int) -> View:
     n, h, w, c = placed.shape
     root = ctx.storage.add_temp(f"{op.outputs[0]}.repeated", n * h * w * c * times)
     view = dense(root, "int8", (n, h, w, c * times))
-    steps = (*view.strides, times)
-    rows = list(zip(placed.shape, placed.strides, steps, strict=True))
-    rows = [*rows, (times, 0, 1)]
-    copy_elements(ctx, op, (placed.root, placed.offset), view, rows, f"{op.name}.repeated")
+    dims = [*copy_axes(placed.shape, placed.strides, (*view.strides, times)), Axis(times, 0, 1)]
+    add_copy(ctx, op, (placed.root, placed.offset), view, dims, f"{op.name}.repeated")
     return view
 
 
@@ -104,48 +80,17 @@ def pack_bias(
     template = ctx.graph.add_constant(f"{label}.params", np.frombuffer(data, np.int8), "int8")
     root = ctx.storage.add_temp(f"{label}.packed", len(data))
     ctx.move(template, root, f"{op.name}.params", op.source)
-    placed = bias
-    step = placed.strides[0] if placed.shape[0] > 1 else 0
+    step = bias.strides[0] if bias.shape[0] > 1 else 0
     whole, rest = divmod(stop - start, cols)
-    base = placed.offset + start * step
+    base = bias.offset + start * step
     view = dense(root, "int32", (1, 1, 1, len(data) // 4))
     name = f"{op.name}.bias"
     if whole:
-        rows = [(whole, cols * step, entry), (cols, step, 4)]
-        copy_elements(ctx, op, (placed.root, base), view, rows, name)
+        dims = [Axis(whole, cols * step, entry), Axis(cols, step, 4)]
+        add_copy(ctx, op, (bias.root, base), view, dims, name)
     if rest:
-        offset = whole * entry
-        view = replace(view, offset=offset)
-        rows, base = [(rest, step, 4)], base + whole * cols * step
-        copy_elements(ctx, op, (placed.root, base), view, rows, name)
+        base += whole * cols * step
+        view = replace(view, offset=whole * entry)
+        add_copy(ctx, op, (bias.root, base), view, [Axis(rest, step, 4)], name)
     packed = dense(root, "int8", (1, 1, 1, len(data)))
     return replace(epilogue, bias=None, params=packed)
-
-
-def copy_elements(
-    ctx: Context,
-    op: Op,
-    source: tuple[str, int],
-    target: View,
-    rows: Rows,
-    label: str,
-    to: int = 0,
-) -> None:
-    """A layer that copies elements from `source` (root, byte offset) to `target` + `to`."""
-    root, offset = source
-    ctx.layers.append(
-        MoveLayer(
-            name=label,
-            output=target,
-            ops=("IDENTITY",),
-            source=op.source,
-            tensor=root,
-            offset=offset,
-            source_shape=tuple(r[0] for r in rows),
-            source_strides=tuple(r[1] for r in rows),
-            before=(0,) * len(rows),
-            shape=tuple(r[0] for r in rows),
-            target_offset=target.offset + to,
-            target_strides=tuple(r[2] for r in rows),
-        )
-    )

@@ -8,7 +8,7 @@ results are then put side by side. Nothing is multiplied by inserted zeros.
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,22 @@ from numpy.typing import NDArray
 from sw.compiler.kernels.layers import ConvLayer, Epilogue
 from sw.compiler.kernels.views import ITEM, Placed, View, dense
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.copies import Axis, add_copy, add_fill
 from sw.compiler.lower.product_epilogues import fuse_convolution
-from sw.compiler.lower.runtime_weights import copy_elements, fill, pack_bias
+from sw.compiler.lower.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
 
-Run = tuple[int, int, int, int]
-"""(first phase block, how many, first phase, how many) of a stretch of outputs."""
+
+class Run(NamedTuple):
+    """A regular stretch: `blocks` blocks from `block` on, of each `phases` phases from `phase` on.
+
+    Output u = block · stride + phase; kernel rows are counted likewise.
+    """
+
+    block: int
+    blocks: int
+    phase: int
+    phases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +74,19 @@ class Phases:
             block, phase = divmod(at, self.stride)
             if phase == 0 and stop - at >= self.stride:
                 count = (stop - at) // self.stride
-                found.append((block, count, 0, self.stride))
+                found.append(Run(block, count, 0, self.stride))
                 at += count * self.stride
             else:
                 length = min(self.stride - phase, stop - at)
-                found.append((block, 1, phase, length))
+                found.append(Run(block, 1, phase, length))
                 at += length
         return found
 
     def sources(self) -> list[Run]:
-        """(first j, how many, first phase, how many) of the kernel rows that exist."""
+        """The kernel rows that exist, whose blocks are j."""
         whole, rest = divmod(self.kernel, self.stride)
-        runs = [(0, whole, 0, self.stride), (whole, 1, 0, rest)]
-        return [run for run in runs if run[1] and run[3]]
+        runs = [Run(0, whole, 0, self.stride), Run(whole, 1, 0, rest)]
+        return [run for run in runs if run.blocks and run.phases]
 
 
 def transpose_conv2d(ctx: Context, op: Op) -> None:
@@ -130,19 +140,19 @@ def _interleave(
     (image, line, pixel), (to_image, to_line, to_pixel) = phases.strides, target.strides
     sx = axes[1].stride
     for y, x in itertools.product(axes[0].runs(), axes[1].runs()):
-        row = y[0] * axes[0].stride + y[2] - axes[0].skipped
-        col = x[0] * sx + x[2] - axes[1].skipped
-        start = y[0] * line + x[0] * pixel + (y[2] * sx + x[2]) * oc * item
-        rows = [
-            (n, image, to_image),
-            (y[1], line, axes[0].stride * to_line),
-            (y[3], sx * oc * item, to_line),
-            (x[1], pixel, sx * to_pixel),
-            (x[3], oc * item, to_pixel),
-            (oc, item, item),
+        row = y.block * axes[0].stride + y.phase - axes[0].skipped
+        col = x.block * sx + x.phase - axes[1].skipped
+        start = y.block * line + x.block * pixel + (y.phase * sx + x.phase) * oc * item
+        dims = [
+            Axis(n, image, to_image),
+            Axis(y.blocks, line, axes[0].stride * to_line),
+            Axis(y.phases, sx * oc * item, to_line),
+            Axis(x.blocks, pixel, sx * to_pixel),
+            Axis(x.phases, oc * item, to_pixel),
+            Axis(oc, item, item),
         ]
         source, to = (phases.tensor, phases.offset + start), row * to_line + col * to_pixel
-        copy_elements(ctx, op, source, target, rows, f"{op.name}.phases", to)
+        add_copy(ctx, op, source, target, dims, f"{op.name}.phases", to=to)
 
 
 def _phase_weights(
@@ -155,21 +165,21 @@ def _phase_weights(
     wide = sy * sx * oc
     root = ctx.storage.add_temp(f"{op.outputs[0]}.weights", ic * ty * tx * wide)
     view = replace(dense(root, "int8", (1, ic, ty * tx, wide)), strides=(0, ty * tx * wide, wide))
-    fill(ctx, op, placed, dense(root, "int8", (1, 1, 1, ic * ty * tx * wide)), zero_point)
-    to_oc, to_row, to_col, to_ic = placed.strides
+    add_fill(ctx, op, placed.root, dense(root, "int8", (1, 1, 1, ic * ty * tx * wide)), zero_point)
+    from_oc, from_row, from_col, from_ic = placed.strides
     for y, x in itertools.product(axes[0].sources(), axes[1].sources()):
-        start = y[0] * sy * to_row + x[0] * sx * to_col
-        last = ((ty - 1 - y[0]) * tx + tx - 1 - x[0]) * wide
-        rows = [
-            (ic, to_ic, ty * tx * wide),
-            (y[1], sy * to_row, -tx * wide),
-            (y[3], to_row, sx * oc),
-            (x[1], sx * to_col, -wide),
-            (x[3], to_col, oc),
-            (oc, to_oc, 1),
+        start = y.block * sy * from_row + x.block * sx * from_col
+        last = ((ty - 1 - y.block) * tx + tx - 1 - x.block) * wide
+        dims = [
+            Axis(ic, from_ic, ty * tx * wide),
+            Axis(y.blocks, sy * from_row, -tx * wide),
+            Axis(y.phases, from_row, sx * oc),
+            Axis(x.blocks, sx * from_col, -wide),
+            Axis(x.phases, from_col, oc),
+            Axis(oc, from_oc, 1),
         ]
         source = (placed.root, placed.offset + start)
-        copy_elements(ctx, op, source, view, rows, f"{op.name}.phases", last)
+        add_copy(ctx, op, source, view, dims, f"{op.name}.phases", to=last)
     return view
 
 
@@ -192,8 +202,8 @@ def _repeated_epilogue(ctx: Context, op: Op, epilogue: Epilogue, times: int, oc:
     if placed.shape[0] > 1 and times > 1:
         root = ctx.storage.add_temp(f"{op.outputs[0]}.bias", 4 * times * oc)
         view = dense(root, "int32", (1, 1, 1, times * oc))
-        rows = [(times, 0, 4 * oc), (oc, placed.strides[0], 4)]
-        copy_elements(ctx, op, (placed.root, placed.offset), view, rows, f"{op.name}.phases")
+        dims = [Axis(times, 0, 4 * oc), Axis(oc, placed.strides[0], 4)]
+        add_copy(ctx, op, (placed.root, placed.offset), view, dims, f"{op.name}.phases")
         placed = Placed(root=root, shape=(times * oc,), strides=(4,), offset=0, item=4)
     return pack_bias(ctx, op, epilogue, placed, (0, times * oc), f"{op.outputs[0]}.0")
 
