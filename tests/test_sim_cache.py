@@ -141,3 +141,14 @@ def test_the_limit_comes_from_the_environment(monkeypatch):
     monkeypatch.setenv("SYSTOLA_CACHE_GB", "much")
     with pytest.raises(BuildError, match="SYSTOLA_CACHE_GB=much: must be a number of gigabytes"):
         default_limit()
+
+
+def test_entries_are_counted_by_what_they_are(tmp_path):
+    cache = BuildCache(tmp_path)
+    for key in ("network-digits-1", "torch-1", "torch-2", "0123456789abcdef"):
+        cache.obtain(key, lambda folder: (folder / "file").write_bytes(b"12345")).release()
+    assert cache.kinds() == {
+        "parts of torch.compile": (2, 10),
+        "quantized networks": (1, 5),
+        "simulators": (1, 5),
+    }

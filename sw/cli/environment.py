@@ -46,6 +46,8 @@ def cache_show() -> None:
 
     cache = BuildCache()
     typer.echo(f"{cache.root}: {cache.size() / 1e9:.2f} of {cache.limit / 1e9:g} GB")
+    for kind, (count, size) in cache.kinds().items():
+        typer.echo(f"  {count} {kind}: {size / 1e6:.1f} MB")
 
 
 def cache_clear() -> None:

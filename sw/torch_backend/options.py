@@ -25,7 +25,8 @@ class Options:
     part is calibrated again because its inputs outgrew the range. variants: how many sets of shapes
     and parameters a graph is kept for. report: file that gets the report as JSON after each call.
     fallback: run what the NPU cannot on the CPU; else that is an error. verify: compare each run's
-    integers with the reference interpreter. check: golden looks for hazards in each run.
+    integers with the reference interpreter. check: golden looks for hazards in each run. cache:
+    keep compiled parts on disk for the next process.
     """
 
     config: NpuConfig
@@ -42,6 +43,7 @@ class Options:
     fallback: bool = True
     verify: bool = False
     check: bool = False
+    cache: bool = True
 
     def device_options(self) -> DeviceOptions:
         return DeviceOptions(
@@ -62,6 +64,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "fallback": (bool,),
     "verify": (bool,),
     "check": (bool,),
+    "cache": (bool,),
 }
 _LEAST = {"recalibrate": 0, "variants": 1}
 

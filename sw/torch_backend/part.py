@@ -24,6 +24,7 @@ from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.options import Options
 from sw.torch_backend.saturation import Saturation, far_outside
+from sw.torch_backend.stored import Compiled, obtain, part_key
 
 _SAMPLES = 8
 
@@ -41,7 +42,10 @@ class PartError(SystolaError):
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """Sums over all runs of a part. instructions, counters: by engine; bytes: of the ports."""
+    """Sums over all runs of a part. instructions, counters: by engine; bytes: of the ports.
+
+    cached: whether the program in use comes from the cache on disk.
+    """
 
     runs: int = 0
     on_cpu: dict[str, int] = field(default_factory=dict)
@@ -52,6 +56,7 @@ class Figures:
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     wall_s: float = 0.0
     calibrations: int = 0
+    cached: bool = False
     saturation: Saturation = field(default_factory=Saturation)
     verified: int = 0
 
@@ -72,7 +77,7 @@ class Part(torch.nn.Module):
         self.names = [n.name for n in made.nodes.values()]
         self.figures = Figures()
         self.anchor: torch.Tensor | None = None
-        self.constant_bytes = 0
+        self.constant_bytes, self.digest = 0, ""
         self._imported: Imported | None = None
         self._resident: Resident | None = None
 
@@ -98,10 +103,12 @@ class Part(torch.nn.Module):
         """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
         self._samples = [self._masked(s) for s in samples][:_SAMPLES]
         try:
-            with one_thread():
-                imported = self._import()
-            self._check_outputs(imported)
-            image = compile_graph(imported.graph, self._options.config, name=self.title)
+            if self._options.cache:
+                settings = (self._options, self._policy, self.title)
+                key = part_key(self._float, self._samples, *settings)
+                compiled, self.figures.cached = obtain(key, self._compile)
+            else:
+                compiled = self._compile()
         except PartError:
             raise
         except CompileError as error:
@@ -109,12 +116,20 @@ class Part(torch.nn.Module):
         except Exception as error:  # whatever is wrong with this part, the CPU can run it
             text = str(error).splitlines() or [""]
             raise PartError(f"{type(error).__name__}: {text[0]}", self.nodes) from error
-        self._imported = imported
-        self._image = image
-        self.constant_bytes = int(image.constants.size)
-        self._instructions = instructions(image)
+        self._imported, self._image = compiled.imported, compiled.image
+        self.digest = compiled.digest
+        self.constant_bytes = int(self._image.constants.size)
+        self._instructions = instructions(self._image)
         self._resident = None
         self.figures.calibrations += 1
+
+    def _compile(self) -> Compiled:
+        """Quantize with the samples and compile; errors are the compiler's."""
+        with one_thread():
+            imported = self._import()
+        self._check_outputs(imported)
+        image = compile_graph(imported.graph, self._options.config, name=self.title)
+        return Compiled(imported=imported, image=image)
 
     def _import(self) -> Imported:
         """The TOSA graph under the policy of the whole graph."""

@@ -125,6 +125,7 @@ def _part(part: Part) -> dict[str, Any]:
         "part": part.title,
         "nodes": len(part.names),
         "constant_bytes": part.constant_bytes,
+        "digest": part.digest,
         **_figures(part.figures),
     }
 

@@ -77,7 +77,7 @@ def _part(part: Mapping[str, Any]) -> list[str]:
     lines = [
         f"    {part['part']}: {part['nodes']} nodes, {part['runs']} runs, "
         f"{part['bytes_in']:,} bytes in, {part['bytes_out']:,} out, "
-        f"{part['constant_bytes']:,} of constants"
+        f"{part['constant_bytes']:,} of constants" + (", from the cache" if part["cached"] else "")
     ]
     if part["saturated"]:
         lines.append(

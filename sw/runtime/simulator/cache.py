@@ -1,4 +1,6 @@
-"""A folder of built simulators: one entry per digest, locked, limited in size.
+"""A folder of what takes long to make: one entry per digest, locked, limited in size.
+
+Simulators, quantized networks and parts that torch.compile has compiled share it.
 
 `entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. Whoever
 uses an entry holds a shared lock on `locks/KEY`, whoever builds or evicts it an exclusive one; the
@@ -19,6 +21,10 @@ import platformdirs
 from sw.runtime.simulator.errors import BuildError
 
 DEFAULT_LIMIT_GB = 5.0
+
+_SIMULATORS = "simulators"
+_KINDS = {"network": "quantized networks", "torch": "parts of torch.compile"}
+"""What entries are, by the beginning of their names; all others are simulators."""
 
 
 class Entry:
@@ -104,6 +110,15 @@ class BuildCache:
     def size(self) -> int:
         """Bytes of all entries."""
         return sum(_bytes(p) for p in (self.root / "entries").iterdir())
+
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """(entries, bytes) by what they are: simulators, networks, compiled parts."""
+        found: dict[str, tuple[int, int]] = {}
+        for path in (self.root / "entries").iterdir():
+            kind = _KINDS.get(path.name.partition("-")[0], _SIMULATORS)
+            count, size = found.get(kind, (0, 0))
+            found[kind] = (count + 1, size + _bytes(path))
+        return dict(sorted(found.items()))
 
     def evict(self, keep: str = "") -> list[str]:
         """Remove the least recently used entries until the limit holds; returns their keys.
