@@ -11,14 +11,14 @@ from spec.isa import DType
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.lower.capacity import row_fits
-from sw.compiler.lower.chain_members import Chain, longest_chain
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.epilogues import FOLLOWING, MAX_PASSES, plain
-from sw.compiler.lower.fusion import Fusion
-from sw.compiler.lower.permutes import Permutes
+from sw.compiler.lower.elementwise.members import Chain, longest_chain
+from sw.compiler.lower.elementwise.steps import STEPS
+from sw.compiler.lower.fusion.epilogues import FOLLOWING, MAX_PASSES, plain
+from sw.compiler.lower.fusion.fusion import Fusion
+from sw.compiler.lower.fusion.permutes import Permutes
+from sw.compiler.lower.fusion.sums import find_sums
 from sw.compiler.lower.stage import lower
-from sw.compiler.lower.steps import STEPS
-from sw.compiler.lower.sums import find_sums
 from sw.compiler.lower.table import LOWERINGS
 from sw.compiler.tosa.graph import Graph, Op
 from sw.compiler.tosa.table import OPERATORS

@@ -16,9 +16,9 @@ from sw.compiler.kernels.views import (
     to_nhwc,
     view_of,
 )
-from sw.compiler.lower.epilogues import integer, zero_point
-from sw.compiler.lower.fusion import Fusion
-from sw.compiler.lower.permutes import Ahead, Permutes
+from sw.compiler.lower.fusion.epilogues import integer, zero_point
+from sw.compiler.lower.fusion.fusion import Fusion
+from sw.compiler.lower.fusion.permutes import Ahead, Permutes
 from sw.compiler.lower.storage import Storage
 from sw.compiler.tosa.graph import Graph, Op
 

@@ -13,8 +13,8 @@ from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.views import ITEM, Placed, View, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.elementwise import append_fused, finish_last_step
-from sw.compiler.lower.steps import times
+from sw.compiler.lower.elementwise.operators import append_fused, finish_last_step
+from sw.compiler.lower.elementwise.steps import times
 from sw.compiler.tosa.graph import Op
 
 _MOST = 1 << 29

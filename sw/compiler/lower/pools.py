@@ -13,7 +13,7 @@ from sw.compiler.kernels.pool.windows import same_taps
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, View, dense, to_nhwc
 from sw.compiler.lower.capacity import pool_fits
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.epilogues import plain
+from sw.compiler.lower.fusion.epilogues import plain
 from sw.compiler.tosa.graph import Op
 
 

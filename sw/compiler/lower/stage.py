@@ -8,8 +8,8 @@ SLICE become views, TRANSPOSE too next to matrix products (see `permutes`).
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.layers import LayerProgram
-from sw.compiler.lower.chains import lower_chain
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.elementwise.chains import lower_chain
 from sw.compiler.lower.table import lowering
 from sw.compiler.tosa.graph import Graph
 

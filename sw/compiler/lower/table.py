@@ -7,16 +7,19 @@ takes with the operator whatever follows it and its layer can compute (`epilogue
 from collections.abc import Mapping
 
 from sw.compiler.errors import CompileError
-from sw.compiler.lower import elementwise, gathers, moves, pools, products, reductions
+from sw.compiler.lower import gathers, moves, pools
 from sw.compiler.lower.context import Lower
-from sw.compiler.lower.conv3d import conv3d
-from sw.compiler.lower.transpose_conv import transpose_conv2d
+from sw.compiler.lower.elementwise import operators as elementwise
+from sw.compiler.lower.elementwise import reductions
+from sw.compiler.lower.products import convolutions
+from sw.compiler.lower.products.conv3d import conv3d
+from sw.compiler.lower.products.transpose_conv import transpose_conv2d
 from sw.compiler.tosa.graph import Op
 
 LOWERINGS: Mapping[str, Lower] = {
-    "CONV2D": products.conv2d,
-    "DEPTHWISE_CONV2D": products.depthwise_conv2d,
-    "MATMUL": products.matmul,
+    "CONV2D": convolutions.conv2d,
+    "DEPTHWISE_CONV2D": convolutions.depthwise_conv2d,
+    "MATMUL": convolutions.matmul,
     "CONV3D": conv3d,
     "TRANSPOSE_CONV2D": transpose_conv2d,
     "MAX_POOL2D": pools.pool,

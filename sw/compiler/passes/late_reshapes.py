@@ -6,7 +6,7 @@ its RESCALE, a constant of the channels, or one element a row.
 
 from dataclasses import replace
 
-from sw.compiler.lower.sums import PRODUCTS
+from sw.compiler.lower.fusion.sums import PRODUCTS
 from sw.compiler.tosa.graph import Graph, Op, Tensor
 
 _FOLLOWERS = ("RESCALE", "CLAMP", "TABLE")

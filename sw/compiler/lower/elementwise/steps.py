@@ -13,8 +13,8 @@ from sw.compiler.kernels.fused.builder import FusedBuilder, Value
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.views import UNSIGNED, dense
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.epilogues import rescale_values, zero_point
-from sw.compiler.lower.fusion import ALU
+from sw.compiler.lower.fusion.epilogues import rescale_values, zero_point
+from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.program.records import VectorFields
 from sw.compiler.tosa.graph import Op
 

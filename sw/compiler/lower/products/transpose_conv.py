@@ -17,8 +17,8 @@ from sw.compiler.kernels.layers import ConvLayer, Epilogue
 from sw.compiler.kernels.views import ITEM, Placed, View, dense
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.copies import Axis, add_copy, add_fill
-from sw.compiler.lower.product_epilogues import fuse_convolution
-from sw.compiler.lower.runtime_weights import pack_bias
+from sw.compiler.lower.products.fused import fuse_convolution
+from sw.compiler.lower.products.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from sw.compiler.lower.capacity import row_fits
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.fusion import ALU
-from sw.compiler.lower.steps import REDUCTIONS, STEPS, data_operands
+from sw.compiler.lower.elementwise.steps import REDUCTIONS, STEPS, data_operands
+from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.tosa.graph import Op
 
 WINDOW = 48

@@ -11,13 +11,17 @@ from sw.compiler.kernels.depthwise.geometry import MAX_STEP
 from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer
 from sw.compiler.kernels.views import View, view_of
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.product_epilogues import (
+from sw.compiler.lower.products.fused import (
     FusedProduct,
     fuse_convolution,
     fuse_product,
     with_runtime_bias,
 )
-from sw.compiler.lower.runtime_weights import conv_weights, diagonal_weights, repeat_channels
+from sw.compiler.lower.products.runtime_weights import (
+    conv_weights,
+    diagonal_weights,
+    repeat_channels,
+)
 from sw.compiler.tosa.graph import Op
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sw.compiler.kernels.views import View, dense, row_major
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.copies import add_copy, copy_axes
-from sw.compiler.lower.products import convolution
+from sw.compiler.lower.products.convolutions import convolution
 from sw.compiler.tosa.graph import Op
 
 

@@ -15,8 +15,8 @@ from spec.isa import Alu, DType, Reduce
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.elementwise import finish_last_step
-from sw.compiler.lower.steps import REDUCTIONS, times
+from sw.compiler.lower.elementwise.operators import finish_last_step
+from sw.compiler.lower.elementwise.steps import REDUCTIONS, times
 from sw.compiler.tosa.graph import Op
 
 Combine = tuple[Reduce, Alu]

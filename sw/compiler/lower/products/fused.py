@@ -10,9 +10,9 @@ from spec.isa import DType
 from sw.compiler.kernels.layers import Epilogue, Residual, RowFactor
 from sw.compiler.kernels.views import Shape4, View, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.epilogues import plain
-from sw.compiler.lower.runtime_weights import pack_bias
-from sw.compiler.lower.sums import Sum
+from sw.compiler.lower.fusion.epilogues import plain
+from sw.compiler.lower.fusion.sums import Sum
+from sw.compiler.lower.products.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
 
 

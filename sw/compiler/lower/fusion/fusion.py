@@ -7,8 +7,8 @@ from typing import Any
 
 from spec.isa import Alu, DType
 from sw.compiler.kernels.layers import Epilogue
-from sw.compiler.lower.epilogues import FOLLOWING, follower, plain
-from sw.compiler.lower.sums import PRODUCTS, find_sums
+from sw.compiler.lower.fusion.epilogues import FOLLOWING, follower, plain
+from sw.compiler.lower.fusion.sums import PRODUCTS, find_sums
 from sw.compiler.tosa.graph import Graph, Op
 
 ALU = {"ADD": Alu.ADD, "SUB": Alu.SUB, "MAXIMUM": Alu.MAX, "MINIMUM": Alu.MIN}

@@ -7,9 +7,9 @@ from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.layers import ElementwiseLayer, Epilogue, Operand
 from sw.compiler.kernels.views import DTYPE, ITEM, UNSIGNED, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.epilogues import plain, rescale_values, zero_point
-from sw.compiler.lower.fusion import ALU
-from sw.compiler.lower.steps import add_steps
+from sw.compiler.lower.elementwise.steps import add_steps
+from sw.compiler.lower.fusion.epilogues import plain, rescale_values, zero_point
+from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.tosa.graph import Op
 
 

@@ -17,10 +17,17 @@ from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.simplify import simplify
 from sw.compiler.kernels.views import ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.capacity import fused_fits
-from sw.compiler.lower.chain_members import SINGLE, Chain, closed, leaving, longest_chain, users
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.permutes import Ahead
-from sw.compiler.lower.steps import add_steps
+from sw.compiler.lower.elementwise.members import (
+    SINGLE,
+    Chain,
+    closed,
+    leaving,
+    longest_chain,
+    users,
+)
+from sw.compiler.lower.elementwise.steps import add_steps
+from sw.compiler.lower.fusion.permutes import Ahead
 from sw.compiler.tosa.graph import Op
 
 

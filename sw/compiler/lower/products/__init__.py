@@ -1,0 +1,1 @@
+"""Lowering of convolutions and MATMUL: every one becomes a convolution or a depthwise layer."""
