@@ -26,7 +26,8 @@ class Options:
     and parameters a graph is kept for. report: file that gets the report as JSON after each call.
     fallback: run what the NPU cannot on the CPU; else that is an error. verify: compare each run's
     integers with the reference interpreter. check: golden looks for hazards in each run. cache:
-    keep compiled parts on disk for the next process.
+    keep compiled parts on disk for the next process. progress: say on stderr what is compiled
+    (default: on a terminal, or where it takes seconds).
     """
 
     config: NpuConfig
@@ -44,6 +45,7 @@ class Options:
     verify: bool = False
     check: bool = False
     cache: bool = True
+    progress: bool | None = None
 
     def device_options(self) -> DeviceOptions:
         return DeviceOptions(
@@ -65,6 +67,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "verify": (bool,),
     "check": (bool,),
     "cache": (bool,),
+    "progress": (bool,),
 }
 _LEAST = {"recalibrate": 0, "variants": 1}
 

@@ -23,6 +23,7 @@ from sw.compiler.tosa.interpreter import run_graph
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.options import Options
+from sw.torch_backend.progress import announced
 from sw.torch_backend.saturation import Saturation, far_outside
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
@@ -103,12 +104,10 @@ class Part(torch.nn.Module):
         """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
         self._samples = [self._masked(s) for s in samples][:_SAMPLES]
         try:
-            if self._options.cache:
-                settings = (self._options, self._policy, self.title)
-                key = part_key(self._float, self._samples, *settings)
-                compiled, self.figures.cached = obtain(key, self._compile)
-            else:
-                compiled = self._compile()
+            what = f"compiling {self.where}, {len(self.names)} operators"
+            with announced(what, self._options.progress) as end:
+                compiled = self._obtain()
+                end.result = "found in the cache" if self.figures.cached else "done"
         except PartError:
             raise
         except CompileError as error:
@@ -122,6 +121,15 @@ class Part(torch.nn.Module):
         self._instructions = instructions(self._image)
         self._resident = None
         self.figures.calibrations += 1
+
+    def _obtain(self) -> Compiled:
+        """What `_compile` makes, or has made in an earlier process."""
+        if not self._options.cache:
+            return self._compile()
+        settings = (self._options, self._policy, self.title)
+        key = part_key(self._float, self._samples, *settings)
+        compiled, self.figures.cached = obtain(key, self._compile)
+        return compiled
 
     def _compile(self) -> Compiled:
         """Quantize with the samples and compile; errors are the compiler's."""

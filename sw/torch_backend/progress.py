@@ -1,0 +1,55 @@
+"""Lines on stderr about what takes long in the first call of a compiled model."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 5.0
+"""Seconds after which something is long enough for a line where nobody watches a terminal."""
+
+
+class Announcement:
+    """What is said at the end beside the time; set `result` meanwhile."""
+
+    def __init__(self) -> None:
+        self.result = "done"
+
+
+@contextmanager
+def announced(what: str, wanted: bool | None = None) -> Iterator[Announcement]:
+    """Say on stderr that `what` begins, and how long it took.
+
+    wanted: always or never; None: on a terminal at once, elsewhere if it takes `PATIENCE_S`.
+    """
+    end = Announcement()
+    if wanted is False:
+        yield end
+        return
+    said = threading.Event()
+
+    def say() -> None:
+        said.set()
+        _print(f"{what} …")
+
+    start = time.monotonic()
+    timer = threading.Timer(PATIENCE_S, say)
+    timer.daemon = True
+    if wanted or sys.stderr.isatty():
+        say()
+    else:
+        timer.start()
+    try:
+        yield end
+    except BaseException:
+        end.result = "stopped"
+        raise
+    finally:
+        timer.cancel()
+        if said.is_set():
+            _print(f"{what}: {end.result} in {time.monotonic() - start:.1f} s")
+
+
+def _print(text: str) -> None:
+    print(f"systola: {text}", file=sys.stderr, flush=True)
