@@ -19,8 +19,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "terminal", "lines"), [(None, True, 2), (None, False, 0), (True, False, 2), (False, True, 0)]
-)  # fmt: skip
+    ("wanted", "terminal", "lines"),
+    [(None, True, 2), (None, False, 0), (True, False, 2), (False, True, 0)],
+)
 def test_lines_are_for_terminals_or_for_who_wants_them(wanted, terminal, lines, monkeypatch):
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)

@@ -13,7 +13,6 @@ from sw.compiler import compile_graph
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.importing import import_calibrated, import_graph
 from sw.compiler.frontend.normalize import MASKED
-from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
 from sw.compiler.frontend.ports import Imported, ModelPort, dequantize_output, quantize_input
 from sw.compiler.frontend.quantization.calibrate import calibrate
 from sw.compiler.frontend.quantization.policy import Resolved
@@ -22,15 +21,13 @@ from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
+from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.progress import announced
 from sw.torch_backend.saturation import Saturation, far_outside
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
 _SAMPLES = 8
-
-_SOFTMAX = (aten.softmax.int, aten._softmax.default)
-_ATTENTION = aten.scaled_dot_product_attention.default
 
 
 class PartError(SystolaError):
@@ -73,7 +70,7 @@ class Part(torch.nn.Module):
         super().__init__()
         self._made, self._options, self.title = made, options, name
         self._float, self._policy = made.module, policy
-        self._masks = [_only_masks(n) for n in _placeholders(made.module)]
+        self._masks = [only_masks(n) for n in _placeholders(made.module)]
         self._samples: list[tuple[torch.Tensor, ...]] = []
         self.names = [n.name for n in made.nodes.values()]
         self.figures = Figures()
@@ -286,33 +283,6 @@ def _tensor(port: ModelPort, array: np.ndarray[Any, Any], like: torch.Tensor) ->
 
 def _placeholders(module: GraphModule) -> list[Node]:
     return [n for n in module.graph.nodes if n.op == "placeholder"]
-
-
-def _only_masks(node: Node) -> bool:
-    """Whether a value is only added to scores that a softmax reads."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return False
-    return bool(node.users) and all(_masks(user, node) for user in node.users)
-
-
-def _masks(user: Node, operand: Node) -> bool:
-    if user.target is _ATTENTION:
-        mask = user.args[3] if len(user.args) > 3 else user.kwargs.get("attn_mask")
-        return mask is operand and operand not in user.args[:3]
-    if user.target in MOVES or user.target in SAME:
-        return bool(user.users) and all(_masks(u, user) for u in user.users)
-    return user.target is aten.add.Tensor and _scores(user)
-
-
-def _scores(node: Node) -> bool:
-    """Whether only softmaxes read `node`."""
-    return bool(node.users) and all(
-        u.target in _SOFTMAX
-        or ((u.target in MOVES or u.target in SAME) and _scores(u))
-        or (u.target is aten.add.Tensor and _scores(u))
-        for u in node.users
-    )
 
 
 def _short(error: CompileError) -> str:

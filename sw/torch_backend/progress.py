@@ -52,4 +52,5 @@ def announced(what: str, wanted: bool | None = None) -> Iterator[Announcement]:
 
 
 def _print(text: str) -> None:
-    print(f"systola: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"systola: {text}\n")
+    sys.stderr.flush()
