@@ -18,6 +18,7 @@ from sw.measure.model_runs import verify_model
 from sw.models.catalog import get_model, pcc
 from sw.models.gpt2 import decoder
 from sw.models.sentences import STYLES, all_sentences
+from sw.models.supplied import Supplied
 from sw.models.transformer_table import TRANSFORMERS
 from sw.models.transformers import _BUILDERS, calibration_sentences
 from sw.runtime.arrays import ArrayFileError
@@ -149,4 +150,4 @@ def test_a_built_in_transformer_agrees_with_the_reference_model(
 def test_token_indices_cannot_be_given_as_floats(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((1, 16), np.float32))
     with pytest.raises(ArrayFileError, match="holds float32; the model takes whole numbers"):
-        get_model("bert_tiny", [tmp_path / "x.npy"])
+        get_model("bert_tiny", Supplied(inputs=(tmp_path / "x.npy",)))

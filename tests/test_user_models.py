@@ -16,6 +16,7 @@ from sw.compiler.errors import CompileError
 from sw.measure.model_runs import run_model
 from sw.models.catalog import ModelError, get_model
 from sw.models.samples import SampleError
+from sw.models.supplied import Supplied
 from sw.models.user import UserModelError
 from sw.runtime.arrays import ArrayFileError
 from sw.runtime.golden import GoldenDevice
@@ -64,7 +65,10 @@ def test_the_commands_of_the_page_run(
 
 
 def test_outputs_are_those_of_the_float_module(page: Path) -> None:
-    model = get_model(f"{page}/my_model.py:make_model", (page / "x.npy",), (page / "data.npy",))
+    model = get_model(
+        f"{page}/my_model.py:make_model",
+        Supplied(inputs=(page / "x.npy",), calibration=(page / "data.npy",)),
+    )
     assert model.count == 3 and model.info["calibration_samples"] == 8
     report = run_model(model, GoldenDevice(preset("tiny")))
     assert report.extra["pcc_fp32"] > 0.99
@@ -103,7 +107,7 @@ def test_a_saved_program_runs_on_its_example_inputs_and_on_others(tmp_path: Path
     np.save(tmp_path / "a.npy", np.random.default_rng(0).normal(size=(6, 2, 8, 8)))
     np.save(tmp_path / "b.npy", np.random.default_rng(1).normal(size=(6, 5)))
     files = (tmp_path / "a.npy", tmp_path / "b.npy")
-    model = get_model(str(path), files, files)
+    model = get_model(str(path), Supplied(inputs=files, calibration=files))
     assert run_model(model, GoldenDevice(preset("tiny"))).extra["images"] == 6
     with pytest.raises(ModelError, match="--limit 3: model program runs 2 samples at a time"):
         run_model(model, GoldenDevice(preset("tiny")), limit=3)
@@ -118,13 +122,13 @@ def test_a_quantized_file_takes_other_inputs_and_then_knows_no_results(tmp_path:
     model.stored.save(file)
     x = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
-    other = get_model(str(file), (tmp_path / "x.npy",))
+    other = get_model(str(file), Supplied(inputs=(tmp_path / "x.npy",)))
     assert (other.count, other.runs, other.compared) == (8, 8, ())
     assert run_model(other, GoldenDevice(preset("tiny"))).extra == {"images": 8}
     with pytest.raises(ModelError, match="PyTorch's results of these inputs are not known"):
         other.logits_pt2e(1)
     with pytest.raises(ModelError, match=r"--calib: model .* is quantized already"):
-        get_model(str(file), (), (tmp_path / "x.npy",))
+        get_model(str(file), Supplied(calibration=(tmp_path / "x.npy",)))
 
 
 FILES = {
@@ -194,7 +198,7 @@ def test_what_is_wrong_is_said(case: str, folder: Path, monkeypatch: pytest.Monk
     name, data, message = REFUSED[case]
     monkeypatch.chdir(folder)
     with pytest.raises((UserModelError, ArrayFileError, CompileError)) as caught:
-        get_model(name, (Path(data),) if data else ())
+        get_model(name, Supplied(inputs=(Path(data),) if data else ()))
     assert message in str(caught.value)
 
 
@@ -204,7 +208,7 @@ def test_an_unsupported_operator_names_the_line_of_the_users_file(
     np.save(folder / "x.npy", np.ones((2, 4), np.float32))
     monkeypatch.chdir(folder)
     with pytest.raises(CompileError) as caught:
-        get_model("sort.py:make", (Path("x.npy"),))
+        get_model("sort.py:make", Supplied(inputs=(Path("x.npy"),)))
     assert "operator aten.sort.default is not supported" in str(caught.value)
     assert "sort.py:4: return x.sort(-1)[0]" in str(caught.value)
 
@@ -226,5 +230,5 @@ def test_inputs_must_fit_the_example(
     for file, shape in zip(files, shapes):
         np.save(file, np.zeros(shape, np.float32))
     with pytest.raises(SampleError) as caught:
-        get_model(str(path), files)
+        get_model(str(path), Supplied(inputs=tuple(files)))
     assert message in str(caught.value)

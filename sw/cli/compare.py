@@ -41,7 +41,7 @@ def verify(
     typer.echo(f"tosa-tools {reference_version()}, configuration {npu.name} {npu.digest_hex}")
     reports = []
     for name in names:
-        report = verify_target(name, npu, shape, seed, limit, data.files)
+        report = verify_target(name, npu, shape, seed, limit, data.supplied())
         reports.append(report)
         typer.echo(f"{name} {report.shape}: {' '.join(report.verdict())}")
     if json_file is not None:
@@ -75,8 +75,8 @@ def validate(
     from sw.runtime.session import OptionError
 
     npu = hardware.npu()
-    inputs, calibration = data.files
-    if (inputs or calibration) and len(models or ()) != 1:
+    supplied = data.supplied()
+    if (supplied.inputs or supplied.calibration) and len(models or ()) != 1:
         raise OptionError("--input and --calib go with one MODEL")
     rows, failed = [], []
     for name in models or model_names():
@@ -85,8 +85,7 @@ def validate(
             npu,
             limit=limit,
             reference=reference,
-            inputs=inputs,
-            calibration=calibration,
+            supplied=supplied,
             say=lambda text: typer.echo(text, err=True),
         )
         rows.append(row)
@@ -94,8 +93,13 @@ def validate(
             write_json(rows, json_file)
         between = row["pcc_between"]
         typer.echo(
-            f"{name}: {row['samples']} samples, PCC {row['pcc_pt2e']:.5f} with PyTorch's int8 "
-            f"graph, {row['pcc_fp32']:.5f} with float"
+            f"{name}: {row['samples']} samples, policy {row['policy']}; PCC "
+            + (
+                ""
+                if row["pcc_pt2e"] is None
+                else f"{row['pcc_pt2e']:.5f} with PyTorch's int8 graph, "
+            )
+            + f"{row['pcc_fp32']:.5f} with float"
             + ("" if between is None else f", {between:.3f} between samples")
         )
         wrong = problems(row)
@@ -125,23 +129,20 @@ def diff(
     json_file: JsonOption = None,
 ) -> None:
     """Compare a model with PyTorch's int8 graph, layer by layer; name the first that differs."""
-    from sw.measure.diff import FED_TOLERANCE, FREE_TOLERANCE, Tolerance
+    from sw.measure.diff import Tolerance
     from sw.measure.diff_run import diff_model
     from sw.runtime.report import write_json
 
     npu = hardware.npu()
     options = machine.options()
     given = Tolerance(lsb=lsb, share=share, sqnr_db=sqnr)
-    usual = FED_TOLERANCE if fed else FREE_TOLERANCE
-    inputs, calibration = data.files
     found = diff_model(
         model,
         npu,
         options,
         fed=fed,
-        tolerance=usual if given == Tolerance() else given,
-        inputs=inputs,
-        calibration=calibration,
+        tolerance=None if given == Tolerance() else given,
+        supplied=data.supplied(),
     )
     found.print(console(160))
     if json_file is not None:

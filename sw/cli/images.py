@@ -34,7 +34,7 @@ def compile_program(
 
     npu = hardware.npu()
     stages = tuple(s for s in dump_after.split(",") if s)
-    image = compile_target(target, npu, shape, seed, stages, data.files)
+    image = compile_target(target, npu, shape, seed, stages, data.supplied())
     path = out or Path(f"{image.info.get('name', target)}-{hardware.config}.systola")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def quantize(
     """Quantize a model and save it: every command that takes a MODEL takes the file too."""
     from sw.models.catalog import get_model
 
-    network = get_model(model, *data.files)
+    network = get_model(model, data.supplied())
     network.stored.save(out)
     graph = network.imported().graph
     size = sum(t.nbytes for t in graph.tensors.values() if t.is_constant)

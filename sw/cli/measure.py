@@ -72,7 +72,7 @@ def profile(
     from sw.measure.profile.run import profile_target
     from sw.runtime.report import write_json
 
-    found = profile_target(target, shape, hardware.npu(), machine.options(), *data.files)
+    found = profile_target(target, shape, hardware.npu(), machine.options(), data.supplied())
     found.print(console(160))
     if trace is not None:
         typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")

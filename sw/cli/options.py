@@ -7,7 +7,7 @@ defaults. A field that is added to a group appears in every command that takes t
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,6 +16,7 @@ import typer
 
 if TYPE_CHECKING:
     from spec.config import NpuConfig
+    from sw.models.supplied import Supplied
     from sw.runtime.session import DeviceOptions
 
 RESULTS = Path("results", "systola.sqlite")
@@ -89,7 +90,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelData:
-    """What a user's own model is fed with and quantized on."""
+    """What a model is fed with, and how a user's own is quantized."""
 
     inputs: Annotated[
         list[Path] | None,
@@ -103,10 +104,20 @@ class ModelData:
         typer.Option("--calib", help="data to quantize your own model on, as .npy (the inputs)"),
     ] = None
 
-    @property
-    def files(self) -> tuple[Sequence[Path], Sequence[Path]]:
-        """(samples, calibration data), as the functions that take a model's name take them."""
-        return tuple(self.inputs or ()), tuple(self.calibration or ())
+    policy: Annotated[
+        str,
+        typer.Option("--policy", help="how values become integers: auto, pt2e or wide"),
+    ] = "auto"
+
+    def supplied(self) -> "Supplied":
+        """As the functions that take a model's name take it; `OptionError` for no policy."""
+        from sw.models.supplied import Supplied, policy_named
+
+        return Supplied(
+            inputs=tuple(self.inputs or ()),
+            calibration=tuple(self.calibration or ()),
+            policy=policy_named(self.policy),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Commands that run programs: `sim` a kernel, `run` a model, `exec` an image."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,11 @@ from sw.cli.options import (
     VerifyOption,
     WavesOption,
 )
-from sw.cli.output import cold_start_times, finish, waves_path
+from sw.cli.output import cold_start_times, console, finish, waves_path
+
+if TYPE_CHECKING:
+    from spec.config import NpuConfig
+    from sw.runtime.session import DeviceOptions
 
 
 def sim(
@@ -55,6 +59,10 @@ def run(
     machine: Machine = ON_GOLDEN,
     verify: VerifyOption = False,
     data: ModelData = NO_DATA,
+    fallback: Annotated[
+        bool,
+        typer.Option("--fallback", help="your own model: the CPU runs what the NPU cannot"),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="folder for the outputs as float .npy")
     ] = None,
@@ -72,7 +80,10 @@ def run(
         refuse_options(model, limit=limit, calib=data.calibration)
         finish(run_tosa(Path(model), data.inputs or (), npu, options, verify, out), json_file)
         return
-    network = get_model(model, *data.files)
+    if fallback:
+        _run_partitioned(model, data, npu, options, limit, out, json_file)
+        return
+    network = get_model(model, data.supplied())
     count = chosen_count(network, limit)
     outputs: list[Arrays] = []
     with open_device(npu, options) as opened:
@@ -82,6 +93,27 @@ def run(
     if verify:
         report.reference = verify_model(network, npu, limit=count).reference
     finish(report, json_file)
+
+
+def _run_partitioned(
+    model: str,
+    data: ModelData,
+    npu: "NpuConfig",
+    options: "DeviceOptions",
+    limit: int | None,
+    out: Path | None,
+    json_file: Path | None,
+) -> None:
+    """A user's model on NPU and CPU."""
+    from sw.measure.partitioned_run import run_partitioned, save_partitioned
+    from sw.runtime.report import write_json
+
+    found = run_partitioned(model, data.supplied(), npu, options, limit)
+    if out is not None:
+        save_partitioned(found, out)
+    found.print(console())
+    if json_file is not None:
+        write_json(found.to_json(), json_file)
 
 
 def execute(

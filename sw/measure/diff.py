@@ -55,8 +55,17 @@ class Tolerance:
 
 FED_TOLERANCE = Tolerance(lsb=1, share=0.001)
 FREE_TOLERANCE = Tolerance(sqnr_db=20.0)
+WIDE_TOLERANCE = Tolerance(sqnr_db=20.0)
+"""Fed layers under policy `wide`: PyTorch's floats, rounded to the formats of the NPU."""
 TIES = 0.05
 """Share of elements that may differ in an average pool: TOSA rounds halves up, PyTorch to even."""
+
+
+def usual_tolerance(policy: str, fed: bool) -> Tolerance:
+    """What layers of a model of that policy are expected to keep within."""
+    if not fed:
+        return FREE_TOLERANCE
+    return WIDE_TOLERANCE if policy == "wide" else FED_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,7 @@
 """What `systola diff` does with a model's name, and how it shows the outcome."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
@@ -20,12 +18,13 @@ from sw.measure.diff import (
     first_beyond,
     run_fed,
     run_free,
+    usual_tolerance,
 )
+from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.session import DeviceOptions, open_device
 
 if TYPE_CHECKING:
     from sw.compiler.frontend.ports import ModelPort
-    from sw.compiler.frontend.quantization.policy import Policy
     from sw.compiler.tosa.graph import Graph
     from sw.models.build import Built
 
@@ -109,10 +108,8 @@ def diff_model(
     options: DeviceOptions,
     *,
     fed: bool,
-    tolerance: Tolerance,
-    inputs: Sequence[Path] = (),
-    calibration: Sequence[Path] = (),
-    policy: "Policy" = "auto",
+    tolerance: Tolerance | None = None,
+    supplied: Supplied = NOTHING,
 ) -> DiffReport:
     """Compare a model's first sample (or batch) with PyTorch's graph, layer by layer.
 
@@ -121,8 +118,9 @@ def diff_model(
     """
     from sw.models.catalog import build_model
 
-    built = build_model(name, inputs, calibration, policy)
+    built = build_model(name, supplied)
     rows = diff_rows(built, config, options, fed=fed)
+    tolerance = tolerance or usual_tolerance(built.model.imported.policy, fed)
     return DiffReport(
         name=name, config=config, device=options.device, fed=fed, tolerance=tolerance, rows=rows
     )

@@ -1,6 +1,5 @@
 """What the command line compiles, runs and verifies by name: kernels with a shape, and models."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from spec.config import NpuConfig
@@ -8,11 +7,9 @@ from spec.errors import SystolaError
 from spec.program import Image
 from sw.models import kernels
 from sw.models.kernels import Workload
+from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report
-from sw.runtime.session import DeviceOptions, run_program
-
-Data = tuple[Sequence[Path], Sequence[Path]]
-"""A model's inputs and calibration data as `.npy` files."""
+from sw.runtime.session import DeviceOptions, OptionError, run_program
 
 SMALL_MACS = 20_000_000
 """Networks below are part of "everything"; the others are verified where they are named."""
@@ -53,25 +50,34 @@ def is_model(name: str, shape: str | None) -> bool:
     return True
 
 
+def refuse_supplied(kernel: str, supplied: Supplied) -> None:
+    """`OptionError` for data or a policy with a kernel, which has its own."""
+    if supplied.inputs or supplied.calibration:
+        raise OptionError(f"--input, --calib: kernel {kernel} makes its own data from --seed")
+    if supplied.policy != "auto":
+        raise OptionError(f"--policy {supplied.policy}: kernel {kernel} is integers already")
+
+
 def compile_target(
     name: str,
     config: NpuConfig,
     shape: str | None,
     seed: int,
     dump_after: tuple[str, ...],
-    data: Data = ((), ()),
+    supplied: Supplied = NOTHING,
 ) -> Image:
     """The program image of a kernel or a model; stages in `dump_after` are printed."""
     from sw.compiler import compile_graph
     from sw.measure.tosa_runs import compile_tosa, is_tosa, refuse_options
 
     if is_tosa(name):
-        refuse_options(name, shape=shape, input=data[0], calib=data[1])
+        refuse_options(name, shape=shape, input=supplied.inputs, calib=supplied.calibration)
         return compile_tosa(Path(name), config, dump_after=dump_after)
     if is_model(name, shape):
         from sw.models.catalog import compile_model, get_model
 
-        return compile_model(get_model(name, *data), config, dump_after=dump_after)
+        return compile_model(get_model(name, supplied), config, dump_after=dump_after)
+    refuse_supplied(name, supplied)
     work = build_kernel(name, shape, seed)
     info = {"shape": shape_text(work), "macs": work.macs}
     return compile_graph(work.graph, config, name=name, dump_after=dump_after, info=info)
@@ -83,14 +89,15 @@ def verify_target(
     shape: str | None,
     seed: int,
     limit: int,
-    data: Data = ((), ()),
+    supplied: Supplied = NOTHING,
 ) -> Report:
     """Golden against the TOSA reference model; models on `limit` images."""
     if is_model(name, shape):
         from sw.measure.model_runs import verify_model
         from sw.models.catalog import get_model
 
-        return verify_model(get_model(name, *data), config, limit=limit)
+        return verify_model(get_model(name, supplied), config, limit=limit)
+    refuse_supplied(name, supplied)
     work = build_kernel(name, shape, seed)
     return run_kernel(work, config, DeviceOptions(device="golden"), verify=True)
 

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import Captured, capture
-from sw.compiler.frontend.importing import import_captured
+from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.ports import pack_inputs
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
@@ -87,14 +87,15 @@ def build(
 ) -> Built:
     """Quantize a captured model of `batch` samples a run.
 
-    tests, calibration: calls; those that calibrate may hold a multiple of the batch. facts: what
-    the file says about the model; `name` at least.
+    tests, calibration: the tensors of calls that the graph reads, in its order; those that
+    calibrate may hold a multiple of the batch. facts: what the file says about the model; `name`
+    at least.
     """
     with one_thread():
-        imported = import_captured(
-            captured, calibration=calibration, policy=policy, rows=rows, name=facts["name"]
+        imported = import_graph(
+            captured.graph, calibration, policy=policy, rows=rows, name=facts["name"]
         )
-        flat = tuple(captured.flat(test) for test in tests)
+        flat = tuple(tuple(test) for test in tests)
         graphs = {"fp32": captured.graph}
         if imported.policy == "pt2e":
             graphs["pt2e"] = imported.source
@@ -115,7 +116,7 @@ def build(
         "calibration_samples": imported.samples,
         "policy": imported.policy,
         "policy_reason": imported.reason,
-        "notes": list(imported.notes),
+        "notes": list(captured.notes),
         "packages": versions(),
     }
     model = QuantizedModel(imported=imported, arrays=arrays, info=info)

@@ -21,11 +21,11 @@ from sw.compiler.frontend.ports import Imported, quantize_input, unpack_outputs
 from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
 from sw.compiler.frontend.rebatch import rebatch
 from sw.models.store import Network, load_network
+from sw.models.supplied import NOTHING, Supplied
 from sw.models.table import NETWORKS, NetworkSpec
 from sw.models.transformer_table import TRANSFORMERS
 
 if TYPE_CHECKING:
-    from sw.compiler.frontend.quantization.policy import Policy
     from sw.models.build import Built
 
 Array = NDArray[Any]
@@ -63,6 +63,14 @@ class Model(Protocol):
     @property
     def batch(self) -> int:
         """The smallest batch; others are multiples of it. 1 for every built-in network."""
+
+    @property
+    def policy(self) -> str:
+        """How values became integers, and why, for people; '' for a graph of a file."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else a user may want to know about the import."""
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
@@ -187,6 +195,10 @@ class StoredModel:
         name, reason = (str(self.info.get(key, "")) for key in ("policy", "policy_reason"))
         return f"{name}: {reason}" if reason else name
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(map(str, self.info.get("notes", ())))
+
 
 MODELS: Mapping[str, NetworkSpec] = NETWORKS
 """The built-in networks by name."""
@@ -205,38 +217,27 @@ def is_model_name(name: str) -> bool:
     return built_in or is_module(name) or Path(name).is_file()
 
 
-def get_model(
-    name: str,
-    inputs: Sequence[Path] = (),
-    calibration: Sequence[Path] = (),
-    policy: "Policy" = "auto",
-) -> StoredModel:
+def get_model(name: str, supplied: Supplied = NOTHING) -> StoredModel:
     """The model called `name`: a built-in network, or a file of `systola quantize`.
 
-    A user's own module (`path.py:function`, a `.pt2` program) is quantized first; `calibration` is
-    for those. inputs: `.npy` files, one per argument, to run instead of the model's own samples.
-    policy: how values become integers; `auto` is a built-in network's own. Each model is loaded
-    once. `ModelError` lists the built-in ones.
+    A user's own module (`path.py:function`, a `.pt2` program) is quantized first. supplied: samples
+    to run instead of the model's own, calibration data, the policy. Each model is loaded once.
+    `ModelError` lists the built-in ones.
     """
     # Names of files mean something in this folder only.
     built_in = name in NETWORKS or name in TRANSFORMERS
-    folder = None if built_in and not inputs else Path.cwd()
-    return _get_model(name, tuple(inputs), tuple(calibration), policy, folder)
+    folder = None if built_in and not supplied.inputs else Path.cwd()
+    return _get_model(name, supplied, folder)
 
 
 @lru_cache(maxsize=12)
-def _get_model(
-    name: str,
-    inputs: tuple[Path, ...],
-    calibration: tuple[Path, ...],
-    policy: "Policy",
-    _folder: Path | None,
-) -> StoredModel:
+def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredModel:
     from sw.models.user import is_module
 
+    policy, inputs = supplied.policy, supplied.inputs
     if is_module(name):
-        return StoredModel(build_model(name, inputs, calibration, policy).model)
-    if calibration:
+        return StoredModel(build_model(name, supplied).model)
+    if supplied.calibration:
         raise ModelError(
             f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
         )
@@ -244,7 +245,7 @@ def _get_model(
         network: Network = NETWORKS[name] if name in NETWORKS else TRANSFORMERS[name]
         variant = "" if policy == "auto" else policy
         stored = load_network(
-            network, lambda _: build_model(name, policy=policy).model, variant=variant
+            network, lambda _: build_model(name, Supplied(policy=policy)).model, variant=variant
         )
     elif Path(name).is_file():
         if policy != "auto":
@@ -276,23 +277,18 @@ def _with_inputs(stored: QuantizedModel, files: Sequence[Path]) -> QuantizedMode
     return replace(stored, arrays=arrays, info=info)
 
 
-def build_model(
-    name: str,
-    inputs: Sequence[Path] = (),
-    calibration: Sequence[Path] = (),
-    policy: "Policy" = "auto",
-) -> "Built":
+def build_model(name: str, supplied: Supplied = NOTHING) -> "Built":
     """A built-in network or a user's own model with its PyTorch graphs, built anew."""
     from sw.models import build, user
 
     if name in NETWORKS:
-        return build.build_network(NETWORKS[name], policy)
+        return build.build_network(NETWORKS[name], supplied.policy)
     if name in TRANSFORMERS:
         from sw.models.transformers import quantized_transformer
 
-        return quantized_transformer(name, policy)
+        return quantized_transformer(name, supplied.policy)
     if user.is_module(name):
-        return user.build_user_model(name, inputs, calibration, policy=policy)
+        return user.build_user_model(name, supplied)
     raise ModelError(
         f"{name}: a quantized file has no PyTorch graph; name the network, path.py:function or "
         ".pt2 that it was made of"

@@ -99,8 +99,8 @@ def quantized_transformer(name: str, policy: Policy = "auto") -> Built:
     }
     return build(
         captured,
-        network.samples[: network.spec.samples],
-        network.calibration,
+        [captured.flat(call) for call in network.samples[: network.spec.samples]],
+        [captured.flat(call) for call in network.calibration],
         facts=facts,
         policy="wide" if policy == "auto" else policy,
     )

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from spec.errors import SystolaError
 from sw.models.samples import Array, Run, read_examples, read_runs
+from sw.models.supplied import NOTHING, Supplied
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sw.compiler.frontend.capture import Captured
-    from sw.compiler.frontend.quantization.policy import Policy
     from sw.models.build import Built
 
 _FUNCTION = re.compile(r"(?P<path>.+\.py):(?P<function>\w*)")
@@ -51,32 +53,21 @@ def is_module(name: str) -> bool:
     return name.endswith(".pt2") or _FUNCTION.fullmatch(name) is not None
 
 
-def build_user_model(
-    name: str,
-    inputs: Sequence[Path],
-    calibration: Sequence[Path],
-    *,
-    policy: "Policy" = "auto",
-) -> "Built":
+def build_user_model(name: str, supplied: Supplied = NOTHING) -> "Built":
     """Load, quantize and import a user's model.
 
-    inputs: what to run it on (default: its example inputs). calibration: data that finds the ranges
-    of values (default: the inputs). `UserModelError` names the file and what is wrong in it.
+    It runs on `supplied.inputs` (default: its example inputs), and is calibrated by
+    `supplied.calibration` (default: the inputs). `UserModelError` names the file and what is wrong
+    in it.
     """
-    import torch
-
     from sw.models.build import build
 
-    data = user_model(name, inputs, calibration)
-
-    def calls(runs: Sequence[Run]) -> list[tuple[torch.Tensor, ...]]:
-        return [tuple(torch.from_numpy(array) for array in run) for run in runs]
-
+    data = user_model(name, supplied)
     facts = {
         "name": data.loaded.name,
         "source": name,
-        "data": ", ".join(map(str, inputs)) or "the model's example inputs",
-        "calibration": ", ".join(map(str, calibration)) or "the inputs themselves",
+        "data": ", ".join(map(str, supplied.inputs)) or "the model's example inputs",
+        "calibration": ", ".join(map(str, supplied.calibration)) or "the inputs themselves",
         "weights": "the user's",
     }
     return build(
@@ -84,9 +75,16 @@ def build_user_model(
         calls(data.tests),
         calls(data.calibration),
         facts=facts,
-        policy=policy,
+        policy=supplied.policy,
         batch=data.batch,
     )
+
+
+def calls(runs: Sequence[Run]) -> "list[tuple[Tensor, ...]]":
+    """Runs as calls of the model's graph."""
+    import torch
+
+    return [tuple(torch.from_numpy(array) for array in run) for run in runs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +98,20 @@ class UserModel:
 
     @property
     def batch(self) -> int:
-        """Samples of a run: the first dimension, where all inputs agree about it; else 1."""
-        sizes = {len(array) if array.ndim else 0 for array in self.tests[0]}
-        (size, *others) = sizes
+        """Samples of a run: the first dimension, where inputs and outputs agree; else 1."""
+        shapes = [array.shape for array in self.tests[0]] + self.captured.output_shapes
+        (size, *others) = {shape[0] if shape else 0 for shape in shapes}
         return size if size and not others else 1
 
 
-def user_model(name: str, inputs: Sequence[Path], calibration: Sequence[Path]) -> UserModel:
+def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     """Load and capture a user's model, and read its data; see `build_user_model`."""
     import torch
 
     from sw.compiler.frontend.capture import capture
     from sw.compiler.frontend.threads import one_thread
 
+    inputs, calibration = supplied.inputs, supplied.calibration
     loaded = load_pt2(Path(name)) if name.endswith(".pt2") else load_function(name)
     if not loaded.has_example:
         if not inputs:

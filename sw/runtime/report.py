@@ -72,7 +72,8 @@ class Report:
     """One run. `None` means that it was not measured on this device or not asked for.
 
     bit_exact: RTL against golden on the same program. reference_exact: golden against the TOSA
-    reference model. macs: of the work, padding not counted. wall_s: seconds of simulation alone.
+    reference model. policy: how values became integers, and why; notes: what else was done to the
+    model. macs: of the work, padding not counted. wall_s: seconds of simulation alone.
     """
 
     name: str
@@ -88,6 +89,8 @@ class Report:
     comparison: Comparison | None = None
     reference: Comparison | None = None
     waves: Path | None = None
+    policy: str = ""
+    notes: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -126,6 +129,8 @@ class Report:
             "counters": {name: dict(row) for name, row in self.counters.items()},
             "dram_read_bytes": self.dram_read_bytes,
             "dram_write_bytes": self.dram_write_bytes,
+            **({"policy": self.policy} if self.policy else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
             **self.extra,
         }
 
@@ -157,6 +162,8 @@ class Report:
             ("configuration", f"{config.name}  {config.rows}×{config.cols}  {config.digest_hex}"),
             ("device", self.device),
             ("MACs", f"{self.macs:,}"),
+            *([("policy", self.policy)] if self.policy else []),
+            *(("note", note) for note in self.notes),
         ]
         if self.cycles is not None:
             rows.append(("cycles", f"{self.cycles:,}"))

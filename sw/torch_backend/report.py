@@ -102,11 +102,12 @@ def _graph(graph: CompiledGraph) -> dict[str, Any]:
         "notes": list(graph.notes),
         "kept": graph.kept,
         "given_up": graph.given_up,
-        "variants": [_variant(v) for v in graph.variants],
+        "variants": [variant_data(v) for v in graph.variants],
     }
 
 
-def _variant(variant: Variant) -> dict[str, Any]:
+def variant_data(variant: Variant) -> dict[str, Any]:
+    """A variant as JSON has it: policy, parts with figures, operators with where and why."""
     nodes = [asdict(row) for row in variant.nodes]
     on_npu = sum(row["where"] != "cpu" for row in nodes)
     return {

@@ -61,16 +61,21 @@ def _graph(graph: Mapping[str, Any], width: int) -> list[str]:
     if graph["given_up"]:
         lines.append(f"  {graph['kept']} variants are kept, {graph['given_up']} were given up")
     for variant in graph["variants"]:
-        shapes = ", ".join(str(s) for s in variant["shapes"])
-        lines.append(
-            f"  inputs {shapes}: {variant['npu_nodes']} nodes on the NPU, "
-            f"{variant['cpu_nodes']} on the CPU"
-        )
-        lines.append(f"    policy {variant['policy']}: {variant['policy_reason']}")
-        for part in variant["parts"]:
-            lines += _part(part)
-        lines += node_table(variant["nodes"], width)
+        lines += variant_lines(variant, width)
     return lines
+
+
+def variant_lines(variant: Mapping[str, Any], width: int) -> list[str]:
+    """A variant: its policy, its parts, and where each operator ran."""
+    shapes = ", ".join(str(s) for s in variant["shapes"])
+    lines = [
+        f"  inputs {shapes}: {variant['npu_nodes']} nodes on the NPU, "
+        f"{variant['cpu_nodes']} on the CPU",
+        f"    policy {variant['policy']}: {variant['policy_reason']}",
+    ]
+    for part in variant["parts"]:
+        lines += _part(part)
+    return lines + node_table(variant["nodes"], width)
 
 
 def _part(part: Mapping[str, Any]) -> list[str]:

@@ -45,6 +45,13 @@ class Captured:
     results: Any = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """Of the graph's outputs, in order."""
+        (output,) = (n for n in self.graph.graph.nodes if n.op == "output")
+        leaves = torch.utils._pytree.tree_leaves(output.args)
+        return [tuple(leaf.meta["val"].shape) for leaf in leaves if isinstance(leaf, Node)]
+
     def flat(self, call: Any) -> tuple[torch.Tensor, ...]:
         """The tensors of a call, in the graph's order.
 
@@ -144,6 +151,7 @@ def _flattened(graph: GraphModule) -> Any:
     """Make the graph a function of tensors that returns a tuple; the structure of its results."""
     info = getattr(graph.graph._codegen, "pytree_info", None)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
+    graph._forward_pre_hooks.clear()  # those of export check the model's own arguments
     for node in list(graph.graph.nodes):
         if node.op == "placeholder" and not isinstance(node.meta.get("val"), torch.Tensor):
             if node.users:

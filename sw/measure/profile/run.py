@@ -1,6 +1,5 @@
 """What `systola profile` does with the name of a kernel or a model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from spec.config import NpuConfig
 from sw.measure.profile.layers import Profile, record
 from sw.measure.profile.report import print_profile, profile_json
 from sw.measure.profile.trace import write_trace
+from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report, compare
 from sw.runtime.session import Arrays, DeviceOptions, OptionError, run_image
 
@@ -43,16 +43,12 @@ def profile_target(
     shape: str | None,
     config: NpuConfig,
     options: DeviceOptions,
-    inputs: Sequence[Path] = (),
-    calibration: Sequence[Path] = (),
+    supplied: Supplied = NOTHING,
 ) -> ProfiledRun:
-    """Compile and run a kernel, or a model on its first sample, with the recorder on.
-
-    inputs, calibration: see `get_model`.
-    """
+    """Compile and run a kernel, or a model on its first sample, with the recorder on."""
     if options.device != "rtl":
         raise OptionError(f"--device {options.device}: it has no clock; a profile needs rtl")
-    graph, arrays, text = target_graph(name, shape, options.seed, inputs, calibration)
+    graph, arrays, text = target_graph(name, shape, options.seed, supplied)
     return profile_graph(graph, arrays, name, text, config, options)
 
 
@@ -60,8 +56,7 @@ def target_graph(
     name: str,
     shape: str | None,
     seed: int,
-    inputs: Sequence[Path] = (),
-    calibration: Sequence[Path] = (),
+    supplied: Supplied = NOTHING,
 ) -> "tuple[Graph, Arrays, str]":
     """(graph, inputs, shape as text) of a kernel or of a model's first sample."""
     from sw.measure import targets
@@ -69,10 +64,9 @@ def target_graph(
     if targets.is_model(name, shape):
         from sw.models.catalog import get_model
 
-        model = get_model(name, inputs, calibration)
+        model = get_model(name, supplied)
         return model.imported().graph, dict(model.inputs(0)), model.shape
-    if inputs or calibration:
-        raise OptionError(f"--input, --calib: kernel {name} makes its own data from --seed")
+    targets.refuse_supplied(name, supplied)
     work = targets.build_kernel(name, shape, seed)
     return work.graph, work.inputs, targets.shape_text(work)
 

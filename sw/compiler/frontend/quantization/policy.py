@@ -9,7 +9,7 @@ products with scales per channel or per row (`formats.py`).
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from torch.fx import GraphModule, Node
 
@@ -17,10 +17,9 @@ from sw.compiler.errors import CompileError
 from sw.compiler.frontend.operator_sets import CONVOLUTIONS, is_float
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
+from sw.compiler.frontend.quantization.values import Policy as Policy
+from sw.compiler.frontend.quantization.values import Resolved as Resolved
 from sw.compiler.frontend.threads import quiet
-
-Policy = Literal["auto", "pt2e", "wide"]
-Resolved = Literal["pt2e", "wide"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +61,19 @@ def choose(graph: GraphModule, policy: Policy) -> Choice:
     left = left_in_float(graph)
     if not left:
         return Choice(policy="pt2e", reason="every operator has an int8 form in PT2E")
-    counts = Counter(str(node.target).split(".")[-2] for node in left)
+    counts = Counter(_name(node) for node in left)
     names = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.most_common(4))
     more = f" and {len(counts) - 4} more" if len(counts) > 4 else ""
     return Choice(policy="wide", reason=f"PT2E has no int8 form of {names}{more}")
+
+
+def _name(node: Node) -> str:
+    """An operator as people call it: `softmax` for `aten.softmax.int`."""
+    name = str(node.target)
+    parts = name.split(".")
+    if name.startswith("<"):  # a result of an operator with several
+        parts = str(node.all_input_nodes[0].target).split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
 
 
 def left_in_float(graph: GraphModule) -> list[Node]:

@@ -1,11 +1,18 @@
 """What stands for a real value: the type, scale and zero point of a tensor of integers."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Scale = float | NDArray[np.float64]
+
+Resolved = Literal["pt2e", "wide"]
+"""How the values of a model become integers; `policy.py` says what each means."""
+
+Policy = Literal["auto", "pt2e", "wide"]
+"""A policy, or the choice of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

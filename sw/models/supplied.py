@@ -1,0 +1,34 @@
+"""What a user supplies with a model's name: data, the policy, and trust in its file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from sw.compiler.frontend.quantization.values import Policy
+from sw.runtime.session import OptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supplied:
+    """inputs: `.npy` files to run, one per argument. calibration: likewise, to find ranges on.
+
+    policy: how values become integers; `auto` is a built-in network's own. trust: a `.pt2` file may
+    hold any Python object, and is loaded all the same.
+    """
+
+    inputs: tuple[Path, ...] = ()
+    calibration: tuple[Path, ...] = ()
+    policy: Policy = "auto"
+    trust: bool = False
+
+
+NOTHING = Supplied()
+
+
+def policy_named(name: str) -> Policy:
+    """The policy called `name`; `OptionError` lists them."""
+    for policy in get_args(Policy):
+        if name == policy:
+            found: Policy = policy
+            return found
+    raise OptionError(f"--policy {name}: must be one of {', '.join(get_args(Policy))}")
