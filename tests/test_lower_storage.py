@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.views import Placed, reshaped, row_major, to_nhwc, view_of
-from sw.compiler.lower.copies import Axis, copy_axes, merged
+from sw.compiler.lower.copies import CopyAxis, copy_axes, merged
 from sw.compiler.lower.storage import Storage
 from sw.compiler.tosa.graph import Graph
 
@@ -148,15 +148,15 @@ def test_a_view_that_would_need_a_copy_is_an_error() -> None:
 
 def test_axes_of_a_copy_that_follow_one_another_are_one() -> None:
     dense = copy_axes((2, 1, 3, 4), row_major((2, 1, 3, 4), 2), row_major((2, 1, 3, 4), 2))
-    assert merged(dense) == [Axis(24, 2, 2, 24, 0)]
+    assert merged(dense) == [CopyAxis(24, 2, 2, 24, 0)]
     turned = copy_axes((3, 4), (2, 6), (8, 2))
     assert merged(turned) == turned
-    assert merged(copy_axes((1, 1), (4, 2), (4, 2))) == [Axis(1, 0, 0)]
+    assert merged(copy_axes((1, 1), (4, 2), (4, 2))) == [CopyAxis(1, 0, 0)]
 
 
 def test_a_dimension_that_is_filled_keeps_its_own_axis() -> None:
     """Rows 1…2 of 4 come from the source: with the columns they are one row of 12 elements."""
-    padded = [Axis(4, 3, 3, 2, 1), Axis(3, 1, 1)]
-    assert merged(padded) == [Axis(12, 1, 1, 6, 3)]
-    inner = [Axis(4, 3, 5), Axis(5, 1, 1, 3, 1)]
+    padded = [CopyAxis(4, 3, 3, 2, 1), CopyAxis(3, 1, 1)]
+    assert merged(padded) == [CopyAxis(12, 1, 1, 6, 3)]
+    inner = [CopyAxis(4, 3, 5), CopyAxis(5, 1, 1, 3, 1)]
     assert merged(inner) == inner

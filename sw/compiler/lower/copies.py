@@ -10,7 +10,7 @@ from sw.compiler.tosa.graph import Op
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CopyAxis:
     """One dimension of a copy: elements of the target, byte strides in source and target.
 
     `source_size`: elements of the source, if it has not as many. `before`: elements of the target
@@ -31,9 +31,9 @@ class Axis:
 
 def copy_axes(
     sizes: Iterable[int], source_strides: Iterable[int], target_strides: Iterable[int]
-) -> list[Axis]:
+) -> list[CopyAxis]:
     """The dimensions of a copy that fills nothing."""
-    return [Axis(*row) for row in zip(sizes, source_strides, target_strides, strict=True)]
+    return [CopyAxis(*row) for row in zip(sizes, source_strides, target_strides, strict=True)]
 
 
 def add_copy(
@@ -41,7 +41,7 @@ def add_copy(
     op: Op,
     source: tuple[str, int],
     target: View,
-    dims: Sequence[Axis],
+    dims: Sequence[CopyAxis],
     label: str,
     *,
     kind: str = "IDENTITY",
@@ -74,13 +74,13 @@ def add_copy(
 
 def add_fill(ctx: Context, op: Op, root: str, target: View, value: int) -> None:
     """Add a layer that fills the row `target` with a value; of `root` it reads nothing."""
-    nothing = Axis(target.shape[3], 0, target.item, source_size=0)
+    nothing = CopyAxis(target.shape[3], 0, target.item, source_size=0)
     add_copy(ctx, op, (root, 0), target, [nothing], f"{op.name}.fill", kind="PAD", value=value)
 
 
-def merged(dims: Sequence[Axis]) -> list[Axis]:
+def merged(dims: Sequence[CopyAxis]) -> list[CopyAxis]:
     """Without dimensions of one element, and with those joined that follow one another."""
-    out: list[Axis] = []
+    out: list[CopyAxis] = []
     for dim in dims:
         if dim.size == dim.extent == 1:
             continue
@@ -88,7 +88,7 @@ def merged(dims: Sequence[Axis]) -> list[Axis]:
         strides = (dim.size * dim.source_stride, dim.size * dim.target_stride)
         if out and whole and (out[-1].source_stride, out[-1].target_stride) == strides:
             last, n = out[-1], dim.size
-            out[-1] = Axis(
+            out[-1] = CopyAxis(
                 last.size * n,
                 dim.source_stride,
                 dim.target_stride,
@@ -97,4 +97,4 @@ def merged(dims: Sequence[Axis]) -> list[Axis]:
             )
         else:
             out.append(dim)
-    return out or [Axis(1, 0, 0)]
+    return out or [CopyAxis(1, 0, 0)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sw.compiler.kernels.layers import MoveLayer
 from sw.compiler.kernels.views import ITEM, Placed, dense, reshaped, row_major, to_nhwc
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.copies import Axis, add_copy, copy_axes, merged
+from sw.compiler.lower.copies import CopyAxis, add_copy, copy_axes, merged
 from sw.compiler.tosa.graph import Op
 
 
@@ -85,7 +85,7 @@ def _pad_any(ctx: Context, op: Op, before: tuple[int, ...], value: int) -> None:
     rows = zip(
         shape, placed.strides, row_major(shape, placed.item), placed.shape, before, strict=True
     )
-    _write(ctx, op, placed, [Axis(*row) for row in rows], value=value)
+    _write(ctx, op, placed, [CopyAxis(*row) for row in rows], value=value)
 
 
 def concat(ctx: Context, op: Op) -> None:
@@ -107,9 +107,9 @@ def tile(ctx: Context, op: Op) -> None:
     placed = ctx.storage.get(op.inputs[0])
     times = [int(v) for v in ctx.graph.constant(op.inputs[1])]
     strides = row_major(ctx.shape(op.outputs[0]), placed.item)
-    dims: list[Axis] = []
+    dims: list[CopyAxis] = []
     for n, size, a, b in zip(times, placed.shape, placed.strides, strides, strict=True):
-        dims += [Axis(n, 0, size * b), Axis(size, a, b)]
+        dims += [CopyAxis(n, 0, size * b), CopyAxis(size, a, b)]
     _write(ctx, op, placed, dims)
 
 
@@ -126,7 +126,7 @@ def _write(
     ctx: Context,
     op: Op,
     source: Placed,
-    dims: list[Axis],
+    dims: list[CopyAxis],
     *,
     label: str = "",
     to: int = 0,

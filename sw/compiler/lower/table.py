@@ -10,7 +10,8 @@ from sw.compiler.errors import CompileError
 from sw.compiler.lower import gathers, moves, pools
 from sw.compiler.lower.context import Lower
 from sw.compiler.lower.elementwise import operators as elementwise
-from sw.compiler.lower.elementwise import reductions
+from sw.compiler.lower.elementwise.argmax import argmax
+from sw.compiler.lower.elementwise.reductions import reduction
 from sw.compiler.lower.products import convolutions
 from sw.compiler.lower.products.conv3d import conv3d
 from sw.compiler.lower.products.transpose_conv import transpose_conv2d
@@ -52,12 +53,12 @@ LOWERINGS: Mapping[str, Lower] = {
     "EQUAL": elementwise.elementwise,
     "GREATER": elementwise.elementwise,
     "GREATER_EQUAL": elementwise.elementwise,
-    "REDUCE_SUM": reductions.reduction,
-    "REDUCE_MAX": reductions.reduction,
-    "REDUCE_MIN": reductions.reduction,
-    "REDUCE_ALL": reductions.reduction,
-    "REDUCE_ANY": reductions.reduction,
-    "ARGMAX": reductions.argmax,
+    "REDUCE_SUM": reduction,
+    "REDUCE_MAX": reduction,
+    "REDUCE_MIN": reduction,
+    "REDUCE_ALL": reduction,
+    "REDUCE_ANY": reduction,
+    "ARGMAX": argmax,
     "RESHAPE": moves.alias,
     "IDENTITY": moves.alias,
     "SLICE": moves.alias,

@@ -119,15 +119,22 @@ def _joins_chain(ctx: Context, chain: Chain, op: Op) -> bool:
     if op.kind == "RESHAPE":
         return _packs(ctx, chain, op)
     if chain.packed.intersection(operands):
+        # Packed statistics have another shape than the chain: only elements meet elements.
         return op.kind not in REDUCTIONS and all(
             n in chain.packed or ctx.graph.tensors[n].size == 1 for n in operands
         )
-    shapes = [ctx.shape(n) for n in operands]
-    if op.kind in REDUCTIONS and not row_fits(shapes[0][op.attributes["axis"]], ctx.config):
-        return False
-    if op.attributes.get("per_channel") and not row_fits(out[-1], ctx.config):
-        return False
-    return all(_within(shape, chain.shape) for shape in (*shapes, out))
+    shapes = [*(ctx.shape(n) for n in operands), out]
+    return _rows_fit(ctx, op, shapes) and all(_within(shape, chain.shape) for shape in shapes)
+
+
+def _rows_fit(ctx: Context, op: Op, shapes: list[tuple[int, ...]]) -> bool:
+    """Whether a tile holds what the operator needs whole: the axis of a reduction, channels."""
+    whole = []
+    if op.kind in REDUCTIONS:
+        whole.append(shapes[0][op.attributes["axis"]])
+    if op.attributes.get("per_channel"):
+        whole.append(shapes[-1][-1])
+    return all(row_fits(size, ctx.config) for size in whole)
 
 
 def _simple(ctx: Context, op: Op) -> bool:

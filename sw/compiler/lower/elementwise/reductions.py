@@ -1,4 +1,4 @@
-"""Lowering of reductions and ARGMAX.
+"""Lowering of reductions.
 
 An axis that is longer than a tile is reduced in pieces, whose results are reduced again. Along the
 innermost dimension the lanes are combined too; there what is left of whole vectors is a second
@@ -6,276 +6,201 @@ source, because an instruction's last block of lanes cannot be shorter within a 
 """
 
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from spec.isa import Alu, DType, Reduce
+from spec.isa import Alu, Reduce
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target, Value
 from sw.compiler.kernels.views import DTYPE, ITEM, Placed, dense, row_major, to_nhwc
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.operators import finish_last_step
-from sw.compiler.lower.elementwise.steps import REDUCTIONS, times
+from sw.compiler.lower.elementwise.steps import REDUCTIONS
 from sw.compiler.tosa.graph import Op
 
 Combine = tuple[Reduce, Alu]
-_MAX, _MIN = (Reduce.MAX, Alu.MAX), (Reduce.MIN, Alu.MIN)
+"""How an axis is reduced, and how the results of two parts of it are combined."""
+
 _SHARE = 16
 """An axis is cut where it would take more than this part of the scratchpad."""
 
-_IMMEDIATE = (1 << 17) - 1
+
+@dataclass(frozen=True, slots=True)
+class AxisPart:
+    """Elements of an axis from `start` on, as dimension `axis` of `placed`."""
+
+    placed: Placed
+    axis: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedAxis:
+    """A tensor in memory, and its dimension `axis` that is reduced."""
+
+    placed: Placed
+    axis: int
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        return self.placed.shape[self.axis]
+
+    @property
+    def is_innermost(self) -> bool:
+        """Whether its elements follow each other in a row."""
+        return math.prod(self.placed.shape[self.axis + 1 :]) == 1
+
+    def shape(self, *sizes: int) -> tuple[int, ...]:
+        """The tensor's shape with `sizes` in place of the axis."""
+        return (*self.placed.shape[: self.axis], *sizes, *self.placed.shape[self.axis + 1 :])
+
+    def strides(self, *strides: int) -> tuple[int, ...]:
+        """The tensor's strides with others in place of the axis's."""
+        before, after = self.placed.strides[: self.axis], self.placed.strides[self.axis + 1 :]
+        return (*before, *strides, *after)
+
+    def moved(self, root: str, size: int) -> "ReducedAxis":
+        """A dense tensor `root` with `size` elements along the axis."""
+        shape = self.shape(size)
+        strides = row_major(shape, self.placed.item)
+        placed = replace(self.placed, root=root, shape=shape, strides=strides, offset=0)
+        return replace(self, placed=placed)
+
+    def longest(self, ctx: Context, item: int) -> int:
+        """The longest axis that a tile holds, of elements of `item` bytes."""
+        inner = min(math.prod(self.placed.shape[self.axis + 1 :]), ctx.config.cols)
+        most = ctx.config.spad_bytes // _SHARE // (item * inner)
+        if inner == 1:
+            most -= most % ctx.config.cols
+        return max(most, ctx.config.cols)
+
+    def parts(self, cols: int) -> list[AxisPart]:
+        """Whole vectors, and the rest; with one more dimension, so that each has its own axis."""
+        whole = self.size - self.size % cols
+        if not self.is_innermost or not 0 < whole < self.size:
+            return [AxisPart(self._part(0, self.size, 1), self.axis, 0)]
+        rest = self._part(whole, 1, self.size - whole)
+        return [
+            AxisPart(self._part(0, whole, 1), self.axis, 0),
+            AxisPart(rest, self.axis + 1, whole),
+        ]
+
+    def _part(self, start: int, first: int, second: int) -> Placed:
+        """Elements from `start` on; the axis becomes two dimensions, one of them of size 1."""
+        stride = self.placed.strides[self.axis]
+        return replace(
+            self.placed,
+            shape=self.shape(first, second),
+            strides=self.strides(stride, stride),
+            offset=self.placed.offset + start * stride,
+        )
 
 
 def reduction(ctx: Context, op: Op) -> None:
     """REDUCE_SUM, MAX, MIN, ALL or ANY."""
     name, out = op.inputs[0], op.outputs[0]
-    tensor = ctx.graph.tensors[name]
-    axis, how = op.attributes["axis"], REDUCTIONS[op.kind]
-    placed = _bounded(ctx, op, ctx.storage.get(name), axis, tensor.dtype, how, f"{out}.part")
+    how = REDUCTIONS[op.kind]
+    axis = ReducedAxis(ctx.storage.get(name), op.attributes["axis"], ctx.dtype(name))
+    axis = shorten(ctx, op, axis, how, f"{out}.part")
     names, builder = [op.kind], FusedBuilder()
-    parts = _parts(ctx, placed, axis)
-    values = [builder.source(p, tensor.dtype) for p, _, _ in parts]
-    _combined(ctx, builder, values, parts, how, DTYPE[tensor.dtype])
+    add_reduction(ctx, builder, axis, how)
     out = finish_last_step(ctx, builder, out, names)
-    _append(ctx, builder, op, out, names, placed)
+    append_reduced(ctx, builder, op, out, names, axis)
 
 
-def argmax(ctx: Context, op: Op) -> None:
-    """ARGMAX: the least of k − size where x_k is the maximum, and 0 elsewhere; plus size."""
-    name, axis = op.inputs[0], op.attributes["axis"]
-    placed, dtype = ctx.storage.get(name), ctx.dtype(name)
-    size = placed.shape[axis]
-    if size > min(_IMMEDIATE, _longest(ctx, placed, axis, ITEM["int32"])):
-        _long_argmax(ctx, op, placed, axis, dtype)
-        return
-    builder = FusedBuilder()
-    parts = _parts(ctx, placed, axis)
-    values = [builder.source(p, dtype) for p, _, _ in parts]
-    most = _combined(ctx, builder, values, parts, _MAX, DTYPE[dtype])
-    found = []
-    for value, (part, at, start) in zip(values, parts, strict=True):
-        same = builder.step(value, most, alu=Alu.EQ)
-        places = builder.source(_places(ctx, op, part, at, start, size), "int32")
-        found.append(times(builder, same, places, reduce=Reduce.MIN, axis=at))
-    if len(found) > 1:
-        builder.step(found[0], found[1], alu=Alu.MIN)
-    builder.steps[-1].values["o_zp"] = size
-    _append(ctx, builder, op, op.outputs[0], [op.kind], placed)
+def add_reduction(ctx: Context, builder: FusedBuilder, axis: ReducedAxis, how: Combine) -> Value:
+    """The steps that reduce an axis that a tile holds."""
+    parts = axis.parts(ctx.config.cols)
+    values = [builder.source(part.placed, axis.dtype) for part in parts]
+    return combine(builder, values, parts, how, axis.dtype)
 
 
-def _long_argmax(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str) -> None:
-    """The same, each step through memory."""
-    size, out = placed.shape[axis], op.outputs[0]
-    most = _bounded(ctx, op, placed, axis, dtype, _MAX, f"{out}.most")
-    found = replace(
-        placed,
-        root=ctx.storage.add_temp(f"{out}.places", 4 * math.prod(placed.shape)),
-        strides=row_major(placed.shape, 4),
-        offset=0,
-        item=4,
-    )
-    peak = _single(ctx, op, most, axis, dtype, f"{out}.peak")
-    builder = FusedBuilder()
-    same = builder.step(builder.source(placed, dtype), builder.source(peak, dtype), alu=Alu.EQ)
-    places = _places(ctx, op, placed, axis, 0, size)
-    times(builder, same, builder.source(places, "int32"))
-    whole = dense(found.root, "int32", (1, 1, 1, math.prod(placed.shape)))
-    target = Target(whole, 0, found.strides)
-    shared: dict[str, Any] = {
-        "name": f"{op.name}.places",
-        "ops": (op.kind,),
-        "source": op.source,
-    }
-    ctx.layers.append(builder.layer(target, **shared))
-    least = _bounded(ctx, op, found, axis, "int32", _MIN, f"{out}.least")
-    builder = FusedBuilder()
-    parts = _parts(ctx, least, axis)
-    values = [builder.source(p, "int32") for p, _, _ in parts]
-    lowest = _combined(ctx, builder, values, parts, _MIN, DType.I32)
-    rank = len(lowest.shape)
-    constant = ctx.storage.get(ctx.graph.add_constant(f"{op.name}.size", [size], "int32"))
-    constant = replace(constant, shape=(1,) * rank, strides=(4,) * rank)
-    builder.step(lowest, builder.source(constant, "int32"), alu=Alu.ADD)
-    _append(ctx, builder, op, out, [op.kind], least)
-
-
-def _single(ctx: Context, op: Op, placed: Placed, axis: int, dtype: str, root: str) -> Placed:
-    """The maxima along an axis that a tile holds, as a tensor with 1 there."""
-    builder = FusedBuilder()
-    parts = _parts(ctx, placed, axis)
-    values = [builder.source(p, dtype) for p, _, _ in parts]
-    _combined(ctx, builder, values, parts, _MAX, DTYPE[dtype])
-    shape = (*placed.shape[:axis], 1, *placed.shape[axis + 1 :])
-    size = math.prod(shape)
-    root = ctx.storage.add_temp(root, size * placed.item)
-    steps = row_major(shape, placed.item)
-    target = Target(dense(root, dtype, (1, 1, 1, size)), 0, (*steps[: axis + 1], *steps[axis:]))
-    shared: dict[str, Any] = {
-        "name": f"{op.name}.peak",
-        "ops": (op.kind,),
-        "source": op.source,
-    }
-    ctx.layers.append(builder.layer(target, **shared))
-    return replace(placed, root=root, shape=shape, strides=steps, offset=0)
-
-
-def _places(ctx: Context, op: Op, placed: Placed, axis: int, start: int, size: int) -> Placed:
-    """A constant with k − size along `axis`, which is a part of the real axis from `start`."""
-    n = placed.shape[axis]
-    data = np.arange(start - size, start - size + n, dtype=np.int32)
-    name = ctx.graph.add_constant(f"{op.name}.places", data, "int32")
-    held = ctx.storage.get(name)
-    rank = range(len(placed.shape))
-    return replace(
-        held,
-        shape=tuple(n if d == axis else 1 for d in rank),
-        strides=tuple(4 if d == axis else 0 for d in rank),
-    )
-
-
-# Parts of the axis ------------------------------------------------------------------------
-
-
-def _combined(
-    ctx: Context,
-    builder: FusedBuilder,
-    values: list[Value],
-    parts: list[tuple[Placed, int, int]],
-    how: Combine,
-    kind: DType,
+def combine(
+    builder: FusedBuilder, values: list[Value], parts: list[AxisPart], how: Combine, dtype: str
 ) -> Value:
     """The steps that reduce every part, and bring two together."""
     reduce, alu = how
+    kind = DTYPE[dtype]
     done = [
-        builder.step(value, None, kind, reduce=reduce, axis=axis)
-        for value, (_, axis, _) in zip(values, parts, strict=True)
+        builder.step(value, None, kind, reduce=reduce, axis=part.axis)
+        for value, part in zip(values, parts, strict=True)
     ]
     return done[0] if len(done) == 1 else builder.step(done[0], done[1], kind, alu=alu)
 
 
-def _parts(ctx: Context, placed: Placed, axis: int) -> list[tuple[Placed, int, int]]:
-    """(piece, its axis, where it begins) of whole vectors and of the rest; with one more
-    dimension, so that each has an axis of its own.
-    """
-    size, cols = placed.shape[axis], ctx.config.cols
-    whole = size - size % cols
-    innermost = math.prod(placed.shape[axis + 1 :]) == 1
-    cut = innermost and 0 < whole < size
-
-    def piece(start: int, n: int, own: int) -> Placed:
-        pair = tuple(n if i == own else 1 for i in range(2))
-        stride = placed.strides[axis]
-        return replace(
-            placed,
-            shape=(*placed.shape[:axis], *pair, *placed.shape[axis + 1 :]),
-            strides=(*placed.strides[:axis], stride, stride, *placed.strides[axis + 1 :]),
-            offset=placed.offset + start * stride,
-        )
-
-    if not cut:
-        return [(piece(0, size, 0), axis, 0)]
-    return [
-        (piece(0, whole, 0), axis, 0),
-        (piece(whole, size - whole, 1), axis + 1, whole),
-    ]
-
-
-def _append(
-    ctx: Context, builder: FusedBuilder, op: Op, out: str, names: list[str], placed: Placed
+def append_reduced(
+    ctx: Context, builder: FusedBuilder, op: Op, out: str, names: list[str], axis: ReducedAxis
 ) -> None:
-    """The layer that writes tensor `out`: `placed` without its axis, or with 1 there."""
-    axis, tensor = op.attributes["axis"], ctx.graph.tensors[out]
-    shape = (*placed.shape[:axis], 1, 1, *placed.shape[axis + 1 :])
-    ctx.layers.append(
-        builder.layer(
-            Target(
-                dense(ctx.storage.add(out), tensor.dtype, to_nhwc(tensor.shape)),
-                0,
-                row_major(shape, ITEM[tensor.dtype]),
-            ),
-            name=op.name,
-            ops=tuple(names),
-            source=op.source,
-        )
+    """The layer that writes tensor `out`: the reduced one without its axis, or with 1 there."""
+    tensor = ctx.graph.tensors[out]
+    strides = row_major(axis.shape(1, 1), ITEM[tensor.dtype])
+    view = dense(ctx.storage.add(out), tensor.dtype, to_nhwc(tensor.shape))
+    layer = builder.layer(
+        Target(view, 0, strides), name=op.name, ops=tuple(names), source=op.source
     )
+    ctx.layers.append(layer)
 
 
-# Long axes --------------------------------------------------------------------------------
-
-
-def _longest(ctx: Context, placed: Placed, axis: int, item: int) -> int:
-    """The longest axis that a tile holds."""
-    inner = min(math.prod(placed.shape[axis + 1 :]), ctx.config.cols)
-    most = ctx.config.spad_bytes // _SHARE // (item * inner)
-    if inner == 1:
-        most -= most % ctx.config.cols
-    return max(most, ctx.config.cols)
-
-
-def _bounded(
-    ctx: Context, op: Op, placed: Placed, axis: int, dtype: str, how: Combine, root: str
-) -> Placed:
-    """`placed`, or a smaller tensor of the results of pieces of its axis."""
-    longest = _longest(ctx, placed, axis, placed.item)
-    count = 0
-    while (size := placed.shape[axis]) > longest:
-        pieces, rest = divmod(size, longest)
-        shape = (*placed.shape[:axis], pieces + bool(rest), *placed.shape[axis + 1 :])
-        name = ctx.storage.add_temp(f"{root}{count}", math.prod(shape) * placed.item)
-        target = replace(
-            placed, root=name, shape=shape, strides=row_major(shape, placed.item), offset=0
-        )
-        _partial(ctx, op, placed, target, axis, dtype, how, longest, pieces, 0)
-        if rest:
-            _partial(ctx, op, placed, target, axis, dtype, how, rest, 1, pieces)
-        placed, count = target, count + 1
-    return placed
-
-
-def _partial(
+def append_temporary(
     ctx: Context,
+    builder: FusedBuilder,
     op: Op,
     placed: Placed,
-    target: Placed,
-    axis: int,
     dtype: str,
+    strides: tuple[int, ...],
+    name: str,
+    offset: int = 0,
+) -> None:
+    """A layer that writes a temporary, in the builder's rank `strides` apart from `offset` on."""
+    view = dense(placed.root, dtype, (1, 1, 1, math.prod(placed.shape)))
+    layer = builder.layer(
+        Target(view, offset, strides), name=f"{op.name}.{name}", ops=(op.kind,), source=op.source
+    )
+    ctx.layers.append(layer)
+
+
+# Long axes ------------------------------------------------------------------------------------
+
+
+def shorten(ctx: Context, op: Op, axis: ReducedAxis, how: Combine, root: str) -> ReducedAxis:
+    """The axis, or a shorter one of the results of its pieces: one that a tile holds."""
+    longest = axis.longest(ctx, axis.placed.item)
+    count = 0
+    while axis.size > longest:
+        pieces, rest = divmod(axis.size, longest)
+        shape = axis.shape(pieces + bool(rest))
+        name = ctx.storage.add_temp(f"{root}{count}", math.prod(shape) * axis.placed.item)
+        target = axis.moved(name, pieces + bool(rest))
+        _reduce_pieces(ctx, op, axis, target, how, longest, pieces, 0)
+        if rest:
+            _reduce_pieces(ctx, op, axis, target, how, rest, 1, pieces)
+        axis, count = target, count + 1
+    return axis
+
+
+def _reduce_pieces(
+    ctx: Context,
+    op: Op,
+    axis: ReducedAxis,
+    target: ReducedAxis,
     how: Combine,
     length: int,
     pieces: int,
     done: int,
 ) -> None:
     """Reduce `pieces` pieces of `length`, after `done` pieces of the longest length."""
-    stride = placed.strides[axis]
-    start = placed.shape[axis] - length if done else 0
-    before, after = placed.shape[:axis], placed.shape[axis + 1 :]
+    stride = axis.placed.strides[axis.axis]
+    start = axis.size - length if done else 0
     source = replace(
-        placed,
-        shape=(*before, pieces, length, *after),
-        strides=(
-            *placed.strides[:axis],
-            length * stride,
-            stride,
-            *placed.strides[axis + 1 :],
-        ),
-        offset=placed.offset + start * stride,
+        axis.placed,
+        shape=axis.shape(pieces, length),
+        strides=axis.strides(length * stride, stride),
+        offset=axis.placed.offset + start * stride,
     )
     builder = FusedBuilder()
-    parts = _parts(ctx, source, axis + 1)
-    values = [builder.source(p, dtype) for p, _, _ in parts]
-    _combined(ctx, builder, values, parts, how, DTYPE[dtype])
-    steps = (
-        *target.strides[: axis + 1],
-        target.strides[axis],
-        target.strides[axis],
-        *target.strides[axis + 1 :],
-    )
-    size = math.prod(target.shape)
-    ctx.layers.append(
-        builder.layer(
-            Target(dense(target.root, dtype, (1, 1, 1, size)), done * target.strides[axis], steps),
-            name=f"{op.name}.part",
-            ops=(op.kind,),
-            source=op.source,
-        )
+    add_reduction(ctx, builder, ReducedAxis(source, axis.axis + 1, axis.dtype), how)
+    # The builder's rank: the pieces, and the two dimensions of the parts, which are 1 now.
+    step = target.placed.strides[target.axis]
+    strides = target.strides(step, step, step)
+    append_temporary(
+        ctx, builder, op, target.placed, axis.dtype, strides, "part", offset=done * step
     )

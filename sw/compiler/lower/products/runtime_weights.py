@@ -9,7 +9,7 @@ from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.views import Placed, View, dense, row_major
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.copies import Axis, add_copy, add_fill, copy_axes
+from sw.compiler.lower.copies import CopyAxis, add_copy, add_fill, copy_axes
 from sw.compiler.tosa.graph import Op
 
 
@@ -62,7 +62,7 @@ def repeat_channels(ctx: Context, op: Op, name: str, times: int) -> View:
     n, h, w, c = placed.shape
     root = ctx.storage.add_temp(f"{op.outputs[0]}.repeated", n * h * w * c * times)
     view = dense(root, "int8", (n, h, w, c * times))
-    dims = [*copy_axes(placed.shape, placed.strides, (*view.strides, times)), Axis(times, 0, 1)]
+    dims = [*copy_axes(placed.shape, placed.strides, (*view.strides, times)), CopyAxis(times, 0, 1)]
     add_copy(ctx, op, (placed.root, placed.offset), view, dims, f"{op.name}.repeated")
     return view
 
@@ -86,11 +86,11 @@ def pack_bias(
     view = dense(root, "int32", (1, 1, 1, len(data) // 4))
     name = f"{op.name}.bias"
     if whole:
-        dims = [Axis(whole, cols * step, entry), Axis(cols, step, 4)]
+        dims = [CopyAxis(whole, cols * step, entry), CopyAxis(cols, step, 4)]
         add_copy(ctx, op, (bias.root, base), view, dims, name)
     if rest:
         base += whole * cols * step
         view = replace(view, offset=whole * entry)
-        add_copy(ctx, op, (bias.root, base), view, [Axis(rest, step, 4)], name)
+        add_copy(ctx, op, (bias.root, base), view, [CopyAxis(rest, step, 4)], name)
     packed = dense(root, "int8", (1, 1, 1, len(data)))
     return replace(epilogue, bias=None, params=packed)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sw.compiler.kernels.layers import ConvLayer, Epilogue
 from sw.compiler.kernels.views import ITEM, Placed, View, dense
 from sw.compiler.lower.context import Context
-from sw.compiler.lower.copies import Axis, add_copy, add_fill
+from sw.compiler.lower.copies import CopyAxis, add_copy, add_fill
 from sw.compiler.lower.products.fused import fuse_convolution
 from sw.compiler.lower.products.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
@@ -144,12 +144,12 @@ def _interleave(
         col = x.block * sx + x.phase - axes[1].skipped
         start = y.block * line + x.block * pixel + (y.phase * sx + x.phase) * oc * item
         dims = [
-            Axis(n, image, to_image),
-            Axis(y.blocks, line, axes[0].stride * to_line),
-            Axis(y.phases, sx * oc * item, to_line),
-            Axis(x.blocks, pixel, sx * to_pixel),
-            Axis(x.phases, oc * item, to_pixel),
-            Axis(oc, item, item),
+            CopyAxis(n, image, to_image),
+            CopyAxis(y.blocks, line, axes[0].stride * to_line),
+            CopyAxis(y.phases, sx * oc * item, to_line),
+            CopyAxis(x.blocks, pixel, sx * to_pixel),
+            CopyAxis(x.phases, oc * item, to_pixel),
+            CopyAxis(oc, item, item),
         ]
         source, to = (phases.tensor, phases.offset + start), row * to_line + col * to_pixel
         add_copy(ctx, op, source, target, dims, f"{op.name}.phases", to=to)
@@ -171,12 +171,12 @@ def _phase_weights(
         start = y.block * sy * from_row + x.block * sx * from_col
         last = ((ty - 1 - y.block) * tx + tx - 1 - x.block) * wide
         dims = [
-            Axis(ic, from_ic, ty * tx * wide),
-            Axis(y.blocks, sy * from_row, -tx * wide),
-            Axis(y.phases, from_row, sx * oc),
-            Axis(x.blocks, sx * from_col, -wide),
-            Axis(x.phases, from_col, oc),
-            Axis(oc, from_oc, 1),
+            CopyAxis(ic, from_ic, ty * tx * wide),
+            CopyAxis(y.blocks, sy * from_row, -tx * wide),
+            CopyAxis(y.phases, from_row, sx * oc),
+            CopyAxis(x.blocks, sx * from_col, -wide),
+            CopyAxis(x.phases, from_col, oc),
+            CopyAxis(oc, from_oc, 1),
         ]
         source = (placed.root, placed.offset + start)
         add_copy(ctx, op, source, view, dims, f"{op.name}.phases", to=last)
@@ -202,7 +202,7 @@ def _repeated_epilogue(ctx: Context, op: Op, epilogue: Epilogue, times: int, oc:
     if placed.shape[0] > 1 and times > 1:
         root = ctx.storage.add_temp(f"{op.outputs[0]}.bias", 4 * times * oc)
         view = dense(root, "int32", (1, 1, 1, times * oc))
-        dims = [Axis(times, 0, 4 * oc), Axis(oc, placed.strides[0], 4)]
+        dims = [CopyAxis(times, 0, 4 * oc), CopyAxis(oc, placed.strides[0], 4)]
         add_copy(ctx, op, (placed.root, placed.offset), view, dims, f"{op.name}.phases")
         placed = Placed(root=root, shape=(times * oc,), strides=(4,), offset=0, item=4)
     return pack_bias(ctx, op, epilogue, placed, (0, times * oc), f"{op.outputs[0]}.0")
