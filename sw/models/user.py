@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spec.errors import SystolaError
+from sw.models import saved_programs
 from sw.models.samples import Array, Run, read_examples, read_runs
 from sw.models.supplied import NOTHING, Supplied
 
@@ -162,17 +163,7 @@ def load_function(name: str) -> Loaded:
 
 def load_pt2(path: Path) -> Loaded:
     """Read a saved program with the example inputs that it was exported with."""
-    import torch
-
-    if not path.is_file():
-        raise UserModelError(f"{path}: no such file")
-    try:
-        program = torch.export.load(path)
-    except Exception as error:
-        text = str(error).strip().splitlines()
-        raise UserModelError(
-            f"{path}: no program of torch.export.save: {text[0] if text else error!r}"
-        ) from None
+    program = saved_programs.load_pt2(path)
     args, keywords = _of_program(program)
     return Loaded(name=path.stem, model=program, args=args, keywords=keywords)
 
