@@ -99,12 +99,12 @@ test: venv ## Run every test: JOBS=2 ARGS='-k isa'
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 .PHONY: lint
-lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL
+lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL: CONFIG= (all presets) SET=rows=8
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	@printf '%s\n' tiny small default large rect odd | \
-	  xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}'
+	@printf '%s\n' $(if $(filter-out file,$(origin CONFIG)),$(CONFIG),tiny small default large rect odd) | \
+	  xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}' $(foreach s,$(SET),--set '$(s)')
 
 .PHONY: format
 format: venv ## Let ruff format and mend what it can

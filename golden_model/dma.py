@@ -15,6 +15,7 @@ from golden_model.regions import Region, region
 from golden_model.state import Bytes, gather, mark, scatter
 from golden_model.widths import CHIP_MASK, MEMORY_MASK
 from spec.isa import Space
+from spec.program import REGION_OUTPUT
 
 
 def load(context: Context, plan: Plan, chunk: int) -> None:
@@ -60,6 +61,8 @@ def store(context: Context, plan: Plan, chunk: int) -> None:
     context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
     context.memory_write(v["region"], target, run, plan.index)
     _copy(state.spad, chip, state.memory[v["region"]], target, run)
+    if v["region"] == REGION_OUTPUT and state.written is not None:
+        mark(state.written, target, run, 1)
 
 
 # Any addresses ------------------------------------------------------------------------------------
@@ -166,6 +169,8 @@ def _strided(context: Context, plan: Plan, chunk: int, load: bool) -> bool:
             inside[...] = outside
         else:
             outside[...] = inside
+            if v["region"] == REGION_OUTPUT and state.written is not None:
+                view(state.written, at + outer.offset, shape, outside.strides, np.uint8)[...] = 1
     return bool(moves.shapes)
 
 

@@ -13,6 +13,8 @@ from golden_model.regions import Region
 from golden_model.state import mark
 
 Describe = Callable[[int], str]
+SHADOW_BYTES = 9
+"""What a `Shadow` takes for a byte that is written and read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,19 @@ from golden_model.access import Context
 from golden_model.depthwise import DepthwiseEngine
 from golden_model.engine import Blocked, Coroutine, Execute, Queue, engine
 from golden_model.errors import HazardError, MachineFault
+from golden_model.hazards import SHADOW_BYTES
 from golden_model.matrix import Handshake, main_sequencer, weight_sequencer
-from golden_model.memory import fill_inputs, read_port, write_port
+from golden_model.memory import check_written, fill_inputs, read_port, write_port
 from golden_model.program import Plan, Program, Programs
 from golden_model.scheduler import Sequencer, schedule
 from golden_model.state import State
 from golden_model.vector import VectorEngine
+from spec.available import require_memory
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive, handles
 from spec.isa import FORMATS, ISA_DIGEST, REGIONS, Engine, Opcode
 from spec.memmap import Fault
-from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, Image
+from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP, Image
 
 Tensor = NDArray[Any]
 
@@ -45,7 +47,8 @@ class Machine:
         """Outputs by name. inputs: one array per input port, of its shape and dtype.
 
         With `check`, reads of bytes never written and accesses that no semaphore orders raise
-        `HazardError`; without, programs that have such may give anything. Raises `MachineFault`
+        `HazardError`; without, programs that have such may give anything, but for an output that
+        is not written as a whole, which is a `HazardError` always. Raises `MachineFault`
         where the hardware would fault, `DeadlockError` where it would hang, `TensorError` for
         wrong inputs.
         """
@@ -56,23 +59,35 @@ class Machine:
 
     def load(self, image: Image) -> None:
         """Take an image: memory regions of its sizes, constants in place, the rest zero."""
+        require_memory(image.memory_bytes, f"program {image.info.get('name', '')}: its memory")
         self._image = image
         self._program = self._programs.get(image.program)
         for region in range(REGIONS):
             size = image.region_bytes(region) if region < 4 else 0
             self.memory[region] = np.zeros(size, np.uint8)
         self.memory[REGION_CONST][:] = image.constants
+        self.state.written = None
 
     def write(self, name: str, tensor: Tensor) -> None:
         """Put one input tensor of the loaded image in memory."""
         write_port(self.memory[REGION_INPUT], self._image.inputs, name, tensor)
 
     def read(self, name: str) -> Tensor:
-        """The output port `name` as it now is in memory."""
-        return read_port(self.memory[REGION_OUTPUT], self._image.outputs, name)
+        """The output port `name` as it now is in memory.
+
+        `HazardError` names its first byte that the last run of the program did not write.
+        """
+        tensor = read_port(self.memory[REGION_OUTPUT], self._image.outputs, name)
+        port = next(port for port in self._image.outputs if port.name == name)
+        check_written(self.state.written, port)
+        return tensor
 
     def execute(self, check: bool = True) -> None:
         """Run the loaded program on the memory as it is, from an empty chip to END."""
+        if check:
+            regions = (REGION_OUTPUT, REGION_TEMP)
+            stored = sum(self.memory[region].size for region in regions)
+            require_memory(SHADOW_BYTES * stored, "the search for hazards in the program's memory")
         self.state.clear()
         execute_program(self.state, self._program, check)
 
@@ -101,6 +116,7 @@ handles(
 def execute_program(state: State, program: Program, check: bool = True) -> None:
     """Run a decoded program on a state as it is, from START to END."""
     state.forget()
+    state.written = np.zeros(state.memory[REGION_OUTPUT].size, np.uint8)
     context = Context(state, program, check)
     if check:
         _one_waiter_each(program)

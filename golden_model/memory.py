@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden_model.errors import TensorError
+from golden_model.errors import HazardError, TensorError
 from spec.program import Port
 
 Bytes = NDArray[np.uint8]
@@ -41,6 +41,31 @@ def read_port(region: Bytes, ports: Sequence[Port], name: str) -> Tensor:
     port = _port(ports, name)
     data = region[port.offset : port.offset + port.nbytes].copy()
     return data.view(port.dtype).reshape(port.shape)
+
+
+def check_written(written: Bytes | None, port: Port) -> None:
+    """`HazardError` unless the run wrote every byte of output `port`.
+
+    written: 1 for each written byte of the output region; None: no program has run.
+    """
+    if written is None:
+        raise _never(port, 0)
+    part = written[port.offset : port.offset + port.nbytes]
+    if not part.all():
+        raise _never(port, int(np.argmin(part)))
+
+
+def _never(port: Port, byte: int) -> HazardError:
+    element = byte // np.dtype(port.dtype).itemsize
+    place = [int(i) for i in np.unravel_index(element, port.shape)]
+    return HazardError(
+        f"the host reads output {port.name!r}, whose byte {byte} (element {place}) the program "
+        "never wrote",
+        "host",
+        -1,
+        "output",
+        port.offset + byte,
+    )
 
 
 def _port(ports: Sequence[Port], name: str) -> Port:

@@ -50,6 +50,7 @@ class State:
     padded: the scratchpad, `MARGIN` bytes that runs may reach into, and one array row at `void`.
     guarded: the same from `GUARD` bytes before the scratchpad on. parameters: what VECTOR has made
     of parameter entries, valid until one is written; lefts: activations that MATRIX has gathered.
+    written: 1 for each byte of the output region that the run has written; None before a run.
     """
 
     def __init__(self, config: NpuConfig) -> None:
@@ -70,6 +71,7 @@ class State:
         )
         self.parameters: dict[object, Any] = {}
         self.lefts = Lefts()
+        self.written: Bytes | None = None
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
         self._scratch = np.empty(0, np.float32)
         entries = self.param.reshape(config.param_entries, config.param_entry_bytes)

@@ -3,9 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,9 +20,25 @@ namespace {
     std::exit(2);
 }
 
+// A mapped file that someone cuts off, or whose disk is full or gone, ends a process with SIGBUS.
+extern "C" void bus_error(int) {
+    static const char text[] =
+        "dpi_memory: bus error: the file of the simulated memory cannot be read or written; is the "
+        "disk of the temporary folder full? Set TMPDIR to a folder on another one\n";
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(3);
+    _exit(2);
+}
+
 void* map_file(const std::string& path, size_t bytes) {
     int fd = open(path.c_str(), O_RDWR);
     if (fd < 0) fail("cannot open", path);
+    struct stat facts;
+    if (fstat(fd, &facts)) fail("cannot look at", path);
+    if (static_cast<uint64_t>(facts.st_size) < bytes) {
+        std::fprintf(stderr, "dpi_memory: %s has %lld bytes, needs %zu\n", path.c_str(),
+                     static_cast<long long>(facts.st_size), bytes);
+        std::exit(2);
+    }
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) fail("cannot map", path);
     close(fd);
@@ -37,6 +56,7 @@ std::string hex(uint64_t value) {
 DpiMemory::DpiMemory(const std::string& memory_path, const std::string& control_path,
                      unsigned bus_bytes)
     : memory_path_(memory_path), bus_bytes_(bus_bytes) {
+    std::signal(SIGBUS, bus_error);
     control_ = static_cast<MemoryControl*>(map_file(control_path, sizeof(MemoryControl)));
     if (control_->magic != MemoryControl::kMagic) {
         std::fprintf(stderr, "dpi_memory: %s has another layout\n", control_path.c_str());

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -230,10 +231,10 @@ def _parse(key: str, text: str, kind: object) -> int | bool:
         if text.lower() in ("0", "false", "no"):
             return False
         raise ConfigError(f"{key}={text}: must be true or false")
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise ConfigError(f"{key}={text}: must be a whole number") from None
+    # Digits of ASCII only: int() takes those of every script, and the text becomes the name.
+    if not re.fullmatch(r"-?(0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})", text):
+        raise ConfigError(f"{key}={text[:60]}: must be a whole number")
+    return int(text, 0)
 
 
 _RANGES = (

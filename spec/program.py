@@ -8,7 +8,6 @@ with both values in the message. Readers ignore metadata keys that they do not k
 import json
 import math
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +18,8 @@ from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.image_file import ImageError as ImageError
+from spec.image_file import cut, is_whole, read_file, shown, write_file
 from spec.isa import (
     GRANULE_BYTES,
     ISA_DIGEST,
@@ -37,11 +38,9 @@ MAX_REGION_BYTES = 1 << 32
 """Largest region that a port or `temp_bytes` may span."""
 PORT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32")
 
-_MAX_HEADER = 64 << 20
-
-
-class ImageError(SystolaError, ValueError):
-    """An image that is cut off, malformed, or made for another machine."""
+_MAX_RANK = 32
+_MAX_NAME = 200
+_MAX_SCALE = 1.7e308
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,27 +63,37 @@ class Port:
             raise ImageError(f"port name {self.name!r}: must be a text that is not empty")
         if any(c in self.name for c in "/\\\0"):
             raise ImageError(f"port name {self.name!r}: must be a file's name, without / and \\")
+        if not _is_file_name(self.name):
+            raise ImageError(
+                f"port name {shown(self.name)}: must be printable and of at most {_MAX_NAME} bytes"
+            )
         where = f"port {self.name}"
         if self.dtype not in PORT_DTYPES:
             raise ImageError(
                 f"{where}: dtype {self.dtype!r}: must be one of {', '.join(PORT_DTYPES)}"
             )
         sizes = self.shape
-        if not isinstance(sizes, tuple) or not all(_is_whole(n) and n > 0 for n in sizes):
-            raise ImageError(f"{where}: shape {sizes!r}: must be a tuple of whole numbers above 0")
-        if not _is_whole(self.offset) or self.offset < 0:
-            raise ImageError(f"{where}: offset {self.offset!r}: must be a whole number from 0")
+        if not isinstance(sizes, tuple) or not all(is_whole(n) and n > 0 for n in sizes):
+            raise ImageError(
+                f"{where}: shape {shown(sizes)}: must be a tuple of whole numbers above 0"
+            )
+        if len(sizes) > _MAX_RANK:
+            raise ImageError(f"{where}: {len(sizes)} dimensions: at most {_MAX_RANK}")
+        if not is_whole(self.offset) or self.offset < 0:
+            raise ImageError(f"{where}: offset {shown(self.offset)}: must be a whole number from 0")
         if self.offset + self.nbytes > MAX_REGION_BYTES:
             raise ImageError(
-                f"{where}: {self.nbytes} bytes at offset {self.offset}: must end within "
+                f"{where}: {shown(self.nbytes)} bytes at offset {self.offset}: must end within "
                 f"{MAX_REGION_BYTES} bytes"
             )
         if isinstance(self.scale, bool) or not isinstance(self.scale, int | float):
-            raise ImageError(f"{where}: scale {self.scale!r}: must be a number")
-        if not (self.scale >= 0 and math.isfinite(self.scale)):
-            raise ImageError(f"{where}: scale {self.scale!r}: must be finite and not negative")
-        if not _is_whole(self.zero_point):
-            raise ImageError(f"{where}: zero_point {self.zero_point!r}: must be a whole number")
+            raise ImageError(f"{where}: scale {shown(self.scale)}: must be a number")
+        if not 0 <= self.scale <= _MAX_SCALE:
+            raise ImageError(f"{where}: scale {shown(self.scale)}: must be finite and not negative")
+        if not is_whole(self.zero_point):
+            raise ImageError(
+                f"{where}: zero_point {shown(self.zero_point)}: must be a whole number"
+            )
 
     @property
     def nbytes(self) -> int:
@@ -125,15 +134,16 @@ class Image:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ImageError(f"{kind}: {', '.join(twice)}: each name may occur only once")
-        if not _is_whole(self.temp_bytes) or not 0 <= self.temp_bytes <= MAX_REGION_BYTES:
+        if not is_whole(self.temp_bytes) or not 0 <= self.temp_bytes <= MAX_REGION_BYTES:
             raise ImageError(
-                f"temp_bytes {self.temp_bytes!r}: must be a whole number in 0…{MAX_REGION_BYTES}"
+                f"temp_bytes {shown(self.temp_bytes)}: must be a whole number in "
+                f"0…{MAX_REGION_BYTES}"
             )
         if not isinstance(self.info, Mapping):
             raise ImageError(f"info {self.info!r}: must be a mapping of names to values")
         macs = self.info.get("macs", 0)
-        if not _is_whole(macs) or macs < 0:
-            raise ImageError(f"info: macs {macs!r}: must be a whole number from 0")
+        if not is_whole(macs) or macs < 0:
+            raise ImageError(f"info: macs {shown(macs)}: must be a whole number from 0")
 
     def instructions(self) -> list[Instruction]:
         """The decoded program; `ImageError` where it is not a legal one."""
@@ -146,6 +156,12 @@ class Image:
         ports = {REGION_INPUT: self.inputs, REGION_OUTPUT: self.outputs}.get(region, ())
         size = max((p.offset + p.nbytes for p in ports), default=0)
         return {REGION_CONST: self.constants.size, REGION_TEMP: self.temp_bytes}.get(region, size)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of all regions."""
+        regions = (REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP)
+        return sum(self.region_bytes(region) for region in regions)
 
     def check_device(self, config: NpuConfig) -> None:
         """Refuse to run on another configuration; the message has both digests."""
@@ -168,21 +184,24 @@ class Image:
             "temp_bytes": str(self.temp_bytes),
             "info": json.dumps(dict(self.info)),
         }
-        _write(Path(path), {"program": self.program, "constants": self.constants}, meta)
+        write_file(Path(path), {"program": self.program, "constants": self.constants}, meta)
 
 
-def _is_whole(value: object) -> bool:
-    """An int; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_file_name(text: str) -> bool:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return False
+    return size <= _MAX_NAME and text.isprintable()
 
 
 def load_image(path: str | Path) -> Image:
     """Read an image; `ImageError` if it is cut off, malformed or of another ISA."""
     path = Path(path)
-    tensors, meta = _read(path)
+    tensors, meta = read_file(path)
     if meta.get("format") != FORMAT:
         raise ImageError(
-            f"{path}: format {meta.get('format')!r} is not {FORMAT!r}: no program image"
+            f"{path}: format {shown(meta.get('format'))} is not {FORMAT!r}: no program image"
         )
     _check_isa(path, meta)
     try:
@@ -193,11 +212,13 @@ def load_image(path: str | Path) -> Image:
             constants=tensors["constants"],
             inputs=_ports(meta["inputs"]),
             outputs=_ports(meta["outputs"]),
-            temp_bytes=int(meta["temp_bytes"]),
+            temp_bytes=_whole(meta["temp_bytes"]),
             info=json.loads(meta["info"]),
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ImageError(f"{path}: malformed image: {error}") from None
+    except SystolaError as error:
+        raise ImageError(f"{path}: malformed image: {cut(error)}") from None
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise ImageError(f"{path}: malformed image: {cut(error)}") from None
     if config.digest_hex != meta.get("config_digest"):
         raise ImageError(
             f"{path}: configuration digest {meta.get('config_digest')} does not match the stored "
@@ -210,9 +231,9 @@ def _check_isa(path: Path, meta: Mapping[str, str]) -> None:
     ours = ".".join(map(str, ISA_VERSION))
     theirs = meta.get("isa_version", "?")
     digest = meta.get("isa_digest")
-    form = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", theirs)
+    form = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", theirs)
     if form is None:
-        raise ImageError(f"{path}: isa_version {theirs!r} is not of the form major.minor")
+        raise ImageError(f"{path}: isa_version {shown(theirs)} is not of the form major.minor")
     major, minor = map(int, form.groups())
     if major != ISA_VERSION[0] or minor > ISA_VERSION[1] or digest != f"{ISA_DIGEST:016x}":
         raise ImageError(
@@ -221,67 +242,17 @@ def _check_isa(path: Path, meta: Mapping[str, str]) -> None:
         )
 
 
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,20}", text):
+        raise ImageError(f"temp_bytes {shown(text)}: must be a whole number")
+    return int(text)
+
+
 def _ports(text: str) -> tuple[Port, ...]:
     entries = json.loads(text)
     if not isinstance(entries, list):
         raise ImageError(f"ports {text[:60]!r}: must be a list")
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("shape"), list):
-            raise ImageError(f"port {entry!r}: must be an object with a shape of numbers")
+            raise ImageError(f"port {shown(entry)}: must be an object with a shape of numbers")
     return tuple(Port(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
-
-
-def _write(path: Path, tensors: Mapping[str, NDArray[np.uint8]], meta: Mapping[str, str]) -> None:
-    header: dict[str, Any] = {"__metadata__": dict(meta)}
-    at = 0
-    for name, data in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [data.size], "data_offsets": [at, at + data.size]}
-        at += data.size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for data in tensors.values():
-            out.write(np.ascontiguousarray(data, np.uint8).tobytes())
-    temporary.replace(path)
-
-
-def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], dict[str, str]]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ImageError(f"{path}: cannot read: {error.strerror}") from None
-    if len(data) < 8:
-        raise ImageError(f"{path}: {len(data)} bytes: too short for a program image (cut off?)")
-    (size,) = struct.unpack_from("<Q", data)
-    if size > _MAX_HEADER:
-        raise ImageError(f"{path}: header length {size} is not credible: no program image")
-    if len(data) < 8 + size:
-        raise ImageError(
-            f"{path}: cut off: header needs {8 + size} bytes, the file has {len(data)}"
-        )
-    try:
-        header = json.loads(data[8 : 8 + size])
-        meta = header.pop("__metadata__")
-        spans = {name: _span(name, entry["data_offsets"]) for name, entry in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ImageError(f"{path}: malformed header: {error}") from None
-    if not isinstance(meta, dict) or not all(isinstance(v, str) for v in meta.values()):
-        raise ImageError(f"{path}: malformed header: __metadata__ must map names to texts")
-    need = 8 + size + max((end for _, end in spans.values()), default=0)
-    if len(data) < need:
-        raise ImageError(f"{path}: cut off: {need} bytes expected, the file has {len(data)}")
-    body = np.frombuffer(data, np.uint8, offset=8 + size)
-    return {name: body[a:b].copy() for name, (a, b) in spans.items()}, meta
-
-
-def _span(name: str, offsets: Any) -> tuple[int, int]:
-    """(start, end) of a tensor in the file's body."""
-    if isinstance(offsets, list) and len(offsets) == 2 and all(map(_is_whole, offsets)):
-        start, end = offsets
-        if 0 <= start <= end:
-            return start, end
-    raise ImageError(
-        f"{name}: data_offsets {offsets!r}: must be two whole numbers, 0 <= start <= end"
-    )

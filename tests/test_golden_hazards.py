@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_programs import ROOMY, by_address, image
+from golden_programs import ROOMY, by_address, image, run_partly
 
 from golden_model import HazardError, Machine
 from spec import Image, Instruction, NpuConfig, Opcode, preset
@@ -34,7 +34,7 @@ def run(body: Body, temp: int = 256) -> np.ndarray:
         temp_bytes=temp,
         constants=np.zeros(64, np.uint8),
     )
-    return Machine(ROOMY).run(program, {"x": DATA})["y"]
+    return run_partly(ROOMY, program, {"x": DATA})["y"]
 
 
 def load(at: int, size: int = 24, region: int = 1, **more: Any) -> tuple[Opcode, dict[str, Any]]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_programs import ROOMY, by_address, image
+from golden_programs import ROOMY, by_address, image, run_partly
 
-from golden_model import HazardError, Machine, MachineFault
+from golden_model import HazardError, MachineFault
 from spec import Instruction, Opcode
 from spec.isa import Alu, DType, Point, Reduce, Scale, Space, Sync, Table
 from spec.memmap import Fault
@@ -27,7 +27,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 def run(body: Body, words: np.ndarray = WORDS) -> np.ndarray:
     instructions = [Instruction(opcode, values) for opcode, values in body]
     program = image(ROOMY, instructions, [("x", words)], [("y", (64,), "int32")])
-    return Machine(ROOMY).run(program, {"x": words})["y"]
+    return run_partly(ROOMY, program, {"x": words})["y"]
 
 
 def load(size: int, **more: Any) -> tuple[Opcode, dict[str, Any]]:

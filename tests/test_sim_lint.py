@@ -20,6 +20,16 @@ def test_tiny_has_no_warnings():
     assert lint.lint(preset("tiny")) > 1000
 
 
+def test_settings_reach_the_lint(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(lint, "lint", lambda config: seen.append(config) or 7)
+    assert lint.main(["--config", "tiny", "--set", "rows=8", "--set", "cols=8"]) == 0
+    assert (seen[0].rows, seen[0].cols) == (8, 8)
+    assert capsys.readouterr().out == "tiny+rows=8+cols=8: 7 lines of Verilog, no warnings\n"
+    assert lint.main(["--config", "tiny", "--set", "rosw=8"]) == 2
+    assert "rosw=8: no such configuration field" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("depthwise", [False, True])
 def test_the_smallest_parameters_have_no_warnings(depthwise):
     small = {"rows": 2, "cols": 2, "spad_kib": 4, "acc_kib": 1, "bus_bytes": 8, "banks": 4}

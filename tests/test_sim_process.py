@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from sim_programs import copy
 
 from spec import preset
+from spec.memmap import OFFSETS, Control
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.simulator import process
 from sw.runtime.simulator.cocotb_env import check_results
@@ -68,6 +70,19 @@ def test_no_simulator_outlives_its_parent(state, how):
     parent.wait(20)
     parent.stdout.close()
     assert wait_for_end(pid)
+
+
+@pytest.mark.rtl
+def test_a_memory_file_that_is_cut_off_ends_the_simulator_with_a_message():
+    image = copy(preset("tiny"))
+    with RtlDevice(preset("tiny")) as device:
+        device.load(image)
+        device.prepare_memory()
+        device._process.write(device.setup_registers())
+        # From here on this process does not touch the memory: it would die of it as well.
+        os.truncate(device._memory.memory_path, 0)
+        with pytest.raises(SimulationError, match="dpi_memory: bus error: the file of the simulat"):
+            device._process.run(OFFSETS["CONTROL"], Control.START, 100_000)
 
 
 @pytest.mark.rtl

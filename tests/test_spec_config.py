@@ -165,6 +165,10 @@ def test_settings_from_text_change_fields_and_label():
     ("settings", "message"),
     [
         ({"rows": "eight"}, "rows=eight: must be a whole number"),
+        ({"rows": "８"}, "rows=８: must be a whole number"),
+        ({"rows": "1_6"}, "rows=1_6: must be a whole number"),
+        ({"rows": " 8"}, "rows= 8: must be a whole number"),
+        ({"rows": "9" * 5000}, f"rows={'9' * 60}: must be a whole number"),
         ({"depthwise": "maybe"}, "depthwise=maybe: must be true or false"),
         ({"rows": "0"}, "rows=0: must lie in 2…128"),
     ],

@@ -11,6 +11,7 @@ from cli_helpers import ROOT
 from torch import nn
 
 from spec import preset
+from spec.errors import SystolaError
 from sw.cli.main import main
 from sw.compiler.errors import CompileError
 from sw.measure.model_runs import run_model
@@ -18,7 +19,6 @@ from sw.models.catalog import ModelError, get_model
 from sw.models.samples import SampleError
 from sw.models.supplied import Supplied
 from sw.models.user import UserModelError
-from sw.runtime.arrays import ArrayFileError
 from sw.runtime.golden import GoldenDevice
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
@@ -197,7 +197,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_wrong_is_said(case: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, data, message = REFUSED[case]
     monkeypatch.chdir(folder)
-    with pytest.raises((UserModelError, ArrayFileError, CompileError)) as caught:
+    with pytest.raises(SystolaError) as caught:
         get_model(name, Supplied(inputs=(Path(data),) if data else ()))
     assert message in str(caught.value)
 

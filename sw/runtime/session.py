@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.available import require_memory
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.program import Image
@@ -118,6 +119,7 @@ def check_inputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> None:
 
 def random_inputs(image: Image, seed: int) -> Arrays:
     """Uniform over each input's whole type, the same for the same seed."""
+    _check_memory(image)
     rng = np.random.default_rng(seed)
     arrays = {}
     for port in image.inputs:
@@ -129,6 +131,12 @@ def random_inputs(image: Image, seed: int) -> Arrays:
             limits.min, limits.max, size=port.shape, dtype=np.dtype(port.dtype), endpoint=True
         )
     return arrays
+
+
+def _check_memory(image: Image) -> None:
+    """Ports may overlap: a small file can ask for many large arrays."""
+    total = sum(port.nbytes for port in (*image.inputs, *image.outputs))
+    require_memory(total + image.memory_bytes, f"program {image.info.get('name', '')}: its tensors")
 
 
 def golden_outputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from spec.errors import SystolaError
 from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.compiler.tosa.graph import Graph
+from sw.runtime.scratch import Scratch
 
 Array = NDArray[Any]
 
@@ -104,8 +104,8 @@ def run_flatbuffer(
 ) -> dict[str, Array]:
     """The reference model's `outputs` of the TOSA file `data`, whose inputs are `inputs`."""
     model = find_reference_model()
-    with tempfile.TemporaryDirectory(prefix="systola-verify-") as folder:
-        directory = Path(folder)
+    with Scratch("verify") as scratch:
+        directory = scratch.path
         (directory / "graph.tosa").write_bytes(data)
         description = _description(list(inputs), list(outputs))
         for array, file in zip(inputs.values(), description["ifm_file"], strict=True):

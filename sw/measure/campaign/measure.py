@@ -6,7 +6,6 @@ A function per kind, in `MEASURES`: another back end (synthesis, an FPGA) adds i
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 import xml.etree.ElementTree as ElementTree
@@ -26,6 +25,7 @@ from sw.runtime.device import RunResult
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import Comparison, compare
 from sw.runtime.rtl import DeviceFault, RtlDevice
+from sw.runtime.scratch import Scratch
 from sw.runtime.session import reference_comparison, run_image
 from sw.runtime.simulator.errors import SimulationError
 
@@ -118,8 +118,8 @@ def programs(task: Task, bench: Bench) -> Outcome:
     if not test.exists():
         raise CampaignError(f"programs: {test} is not there; run from the source tree")
     factor = task.workload.partition(":")[2] or "1"
-    with tempfile.TemporaryDirectory(prefix="systola-programs-") as folder:
-        results = Path(folder, "results.xml")
+    with Scratch("programs") as scratch:
+        results = scratch.path / "results.xml"
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-x", "-m", "rtl"),

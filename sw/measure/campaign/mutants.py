@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from sw.measure.campaign.plan import Plan
 from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
 from sw.measure.campaign.yamlfile import read_yaml
 from sw.measure.revision import ROOT
+from sw.runtime.scratch import Scratch
 
 MUTATIONS = ROOT / "tests" / "mutations.yaml"
 CONTROL = "unchanged"
@@ -118,8 +118,8 @@ def carry_out(name: str) -> Outcome:
     mutation = next((m for m in load_mutations() if m.name == name), None)
     if mutation is None and name != CONTROL:
         raise CampaignError(f"mutation {name!r}: there is none of that name in {MUTATIONS}")
-    with tempfile.TemporaryDirectory(prefix="systola-mutant-") as folder:
-        tree = Path(folder)
+    with Scratch("mutant") as scratch:
+        tree = scratch.path
         copy_sources(tree)
         if mutation is not None:
             apply(mutation, tree)

@@ -1,7 +1,6 @@
 """Carries out a campaign: hands tasks to worker processes until none is left."""
 
 import selectors
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Protocol
 from sw.measure.campaign.pool import Worker
 from sw.measure.campaign.store import Campaign, Run
 from sw.measure.campaign.task import Kind, Outcome, Status, Task
+from sw.runtime.scratch import Scratch
 
 _TICK_S = 1.0
 
@@ -32,8 +32,8 @@ def run_campaign(campaign: Campaign, jobs: int, watcher: Watcher) -> list[Run]:
 
     An interruption (Ctrl-C) ends the workers, puts their tasks back and goes on to the caller.
     """
-    with tempfile.TemporaryDirectory(prefix="systola-campaign-") as folder:
-        loop = _Loop(campaign, jobs, watcher, Path(folder))
+    with Scratch("campaign") as scratch:
+        loop = _Loop(campaign, jobs, watcher, scratch.path)
         try:
             loop.run()
         finally:

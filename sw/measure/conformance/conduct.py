@@ -13,6 +13,7 @@ from typing import Any
 from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk, stop
 from sw.measure.conformance.store import Verdicts
 from sw.measure.conformance.suite import Suite, Tests, generate, listed, operator_of
+from sw.runtime.scratch import Scratch
 
 CHUNK = 32
 """Tests in one process of the runner: what is lost if it dies, and how often a device starts."""
@@ -52,8 +53,8 @@ def conduct(
     Tests that should be there and were not generated are `missing`. Generated data is deleted when
     a chunk has its verdicts, and when anything ends the run.
     """
-    with tempfile.TemporaryDirectory(prefix="systola-conformance-") as name:
-        root, processes = Path(name), _Processes()
+    with Scratch("conformance") as scratch:
+        root, processes = scratch.path, _Processes()
         expected = set() if suite.random else listed(suite, root)
         pool = ThreadPoolExecutor(max_workers=jobs)
         try:

@@ -6,10 +6,8 @@ run's, also where layers are interleaved. Within a layer's cycles each engine wa
 states, which sum to them.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from spec.program import Image
 from sw.measure.profile.trace_records import Recording, read_recording
 from sw.measure.profile.trace_spans import Span, closings, engine_spans, state_sums
 from sw.runtime.device import RunResult
+from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def record(
     from sw.runtime.rtl import RtlDevice
     from sw.runtime.session import run_image
 
-    with tempfile.TemporaryDirectory(prefix="systola-profile-") as folder:
-        path = Path(folder, "events.bin")
+    with Scratch("profile") as scratch:
+        path = scratch.path / "events.bin"
         with RtlDevice(config, latency=latency, stall=stall, seed=seed, events=path) as device:
             outputs, result = run_image(image, inputs, device)
         return analyse(image, result, read_recording(path)), outputs

@@ -4,6 +4,9 @@
 the simulation stands still.
 """
 
+import contextlib
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sw.runtime.scratch import no_room
 from sw.runtime.simulator.errors import SimulationError
 
 MAGIC = 0x314D415244545359
@@ -58,15 +62,17 @@ class MemoryReport:
 class SharedMemory:
     """Creates and maps `memory.bin` and `control.bin` in `folder`.
 
-    base: address of the first byte, multiple of 4096. The memory file is sparse: only what is
-    touched takes space.
+    base: address of the first byte, multiple of 4096. The files' blocks are reserved before they
+    are mapped: on a full disk an access to a mapped hole would end the process without a word.
+    `SimulationError` says where there is no room, and what to do.
     """
 
     def __init__(self, folder: Path, base: int, size: int = 1 << 20) -> None:
         self.memory_path = folder / "memory.bin"
         self.control_path = folder / "control.bin"
         self.base = base
-        self._control: Any = np.memmap(self.control_path, CONTROL, "w+", shape=(1,))[0:1]
+        _reserve(self.control_path, 0, CONTROL.itemsize)
+        self._control: Any = np.memmap(self.control_path, CONTROL, "r+", shape=(1,))[0:1]
         self._set(magic=MAGIC, base=base, latency=100)
         self.data: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self.resize(size)
@@ -83,12 +89,12 @@ class SharedMemory:
         return self
 
     def resize(self, size: int) -> None:
-        """Make the memory at least `size` bytes; contents stay."""
+        """Make the memory at least `size` bytes; contents stay, also where there is no room."""
         size = -(-size // 4096) * 4096
         if size <= self.data.size:
             return
-        mode: Any = "r+" if self.memory_path.exists() else "w+"
-        self.data = np.memmap(str(self.memory_path), np.uint8, mode=mode, shape=(size,))
+        _reserve(self.memory_path, self.data.size, size)
+        self.data = np.memmap(str(self.memory_path), np.uint8, mode="r+", shape=(size,))
         self._set(bytes=size)
 
     def configure(
@@ -137,3 +143,23 @@ class SharedMemory:
     def _set(self, **values: int) -> None:
         for name, value in values.items():
             self._control[name][0] = value
+
+
+def _reserve(path: Path, old: int, size: int) -> None:
+    """Make the file `size` bytes long, every block its own; as it was where that cannot be."""
+    try:
+        with path.open("ab") as file:
+            try:
+                os.posix_fallocate(file.fileno(), old, size - old)
+            except OSError as error:
+                file.truncate(old)
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                    raise
+                # The file system cannot reserve: writing does it.
+                for _ in range(old, size, 1 << 20):
+                    file.write(bytes(min(1 << 20, size - file.tell())))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.truncate(path, old)
+        room = no_room("simulated memory", error, size - old, path.parent)
+        raise SimulationError(str(room)) from None

@@ -8,11 +8,11 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from spec.errors import SystolaError
+from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.build import ROOT
 from sw.runtime.simulator.errors import BuildError, SimulationError
 from sw.runtime.simulator.recipe import JOBS
@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, or 1 after a message."""
     (target,) = sys.argv[1:] if argv is None else argv
     try:
-        with tempfile.TemporaryDirectory(prefix="systola-fusesoc-") as folder:
-            text = run_target(target, Path(folder))
+        with Scratch("fusesoc") as scratch:
+            text = run_target(target, scratch.path)
     except SystolaError as error:
         sys.stderr.write(f"{error}\n")
         return 1

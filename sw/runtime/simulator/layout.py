@@ -17,6 +17,7 @@ from spec.program import (
     Image,
 )
 from sw.runtime.simulator.control import READ, WRITE, SharedMemory, Window
+from sw.runtime.simulator.errors import SimulationError
 
 PAGE = 4096
 POISON = 0xA5
@@ -61,6 +62,13 @@ class MemoryLayout:
             self.regions[region] = span
             at += _pages(span.size) + PAGE
         self.size = at
+        space = 1 << image.config.axi_addr_bits
+        if base + at > space:
+            raise SimulationError(
+                f"the program needs {at:,} bytes of memory from address {base:#x} on; "
+                f"configuration {image.config.name} has {image.config.axi_addr_bits} address bits "
+                f"(field axi_addr_bits), {space - base:,} bytes from there"
+            )
 
     def windows(self) -> list[Window]:
         """What the NPU may access, and how."""

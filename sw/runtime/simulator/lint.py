@@ -1,4 +1,4 @@
-"""`python -m sw.runtime.simulator.lint --config NAME`: Verilator's -Wall over a configuration.
+"""`python -m sw.runtime.simulator.lint --config NAME --set rows=8`: Verilator's -Wall over RTL.
 
 Generated RTL, hand-written blocks and test bench together, under rtl/waivers.vlt.
 """
@@ -7,12 +7,12 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from spec.config import NpuConfig, preset
+from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
+from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.build import Kind, generate_rtl, npu_recipe
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.verilator import find_verilator
@@ -20,8 +20,8 @@ from sw.runtime.simulator.verilator import find_verilator
 
 def lint(config: NpuConfig) -> int:
     """Number of lines of Verilog that are clean; `BuildError` with every warning if any is not."""
-    with tempfile.TemporaryDirectory(prefix="systola-lint-") as folder:
-        sources = generate_rtl(config, Path(folder))
+    with Scratch("lint") as scratch:
+        sources = generate_rtl(config, scratch.path)
         recipe = npu_recipe(config, Kind.PERF, sources)
         command = [
             str(find_verilator().command),
@@ -38,16 +38,24 @@ def lint(config: NpuConfig) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0, or 1 after the warnings."""
+    """Exit code: 0, 1 after the warnings, or 2 for a configuration that is none."""
     parser = argparse.ArgumentParser(prog="python -m sw.runtime.simulator.lint")
     parser.add_argument("--config", default="default", help="preset (default: %(default)s)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change one field of it"
+    )
     options = parser.parse_args(argv)
     try:
-        lines = lint(preset(options.config))
+        config = preset(options.config).with_settings(parse_settings(options.set))
+    except SystolaError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    try:
+        lines = lint(config)
     except SystolaError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{options.config}: {lines} lines of Verilog, no warnings\n")
+    sys.stdout.write(f"{config.name}: {lines} lines of Verilog, no warnings\n")
     return 0
 
 

@@ -4,12 +4,12 @@ import contextlib
 import json
 import socket
 import subprocess
-import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.build import Build
 from sw.runtime.simulator.cocotb_env import check_results, cocotb_environment
 from sw.runtime.simulator.control import SharedMemory
@@ -34,8 +34,8 @@ class SimulatorProcess:
         waves: Path | None = None,
         events: Path | None = None,
     ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="systola-", ignore_cleanup_errors=True)
-        folder = Path(self._folder.name)
+        self._folder = Scratch("simulator")
+        folder = self._folder.path
         self.memory = SharedMemory(folder, base)
         self.log_path = folder / "simulator.log"
         self._results = folder / "results.xml"
@@ -153,9 +153,9 @@ class SimulatorProcess:
 def _kill(
     process: "subprocess.Popen[bytes]",
     connection: socket.socket,
-    folder: "tempfile.TemporaryDirectory[str]",
+    folder: Scratch,
 ) -> None:
     process.kill()
     process.wait()
     connection.close()
-    folder.cleanup()
+    folder.close()
