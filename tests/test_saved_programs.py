@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from spec.errors import SystolaError
+from sw.cli.main import main
 from sw.models.saved_programs import SavedProgramError, load_pt2
 
 
@@ -192,3 +193,19 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, data: bytes, messa
         load_pt2(path)
     with pytest.raises(SystolaError, match="no such file"):
         load_pt2(tmp_path / "none.pt2")
+
+
+def test_the_option_trust_loads_what_is_refused_without(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    touched = tmp_path / "touched"
+    name = "data/sample_inputs/model.pt"
+    bad = changed(good, tmp_path / "bad.pt2", {name: pickled(((Touch(touched),), {}))})
+    for option, code in (("--trust", 2), ("--seed=0", 2)):
+        with pytest.raises(SystemExit) as ended:
+            main(["compile", str(bad), option, "-o", str(tmp_path / "out")])
+        assert ended.value.code == code
+        assert touched.exists() is (option == "--trust")
+        touched.rmdir() if touched.exists() else None
+        message = capsys.readouterr().err
+        assert ("with --trust everything in the file" in message) is (option != "--trust")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,45 @@ def test_folders_of_the_living_stay_and_those_of_the_dead_go(temporary):
     aged(folder)
     assert sweep(temporary) == [folder]
     assert not folder.exists()
+
+
+TERMINATED = """
+import sys, time
+from sw.cli.main import main
+from sw.runtime.scratch import Scratch
+
+def doctor():
+    with Scratch("told") as folder:
+        print(folder.path, flush=True)
+        time.sleep(100)
+
+from sw.cli import environment
+environment.doctor = doctor
+main(["doctor"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        (signal.SIGTERM, 143, "systola: terminated\n"),
+        (signal.SIGINT, 130, "systola: interrupted\n"),
+    ],
+)
+def test_a_command_that_is_told_to_end_leaves_nothing(temporary, how, code, message):
+    process = subprocess.Popen(
+        [sys.executable, "-c", TERMINATED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    folder = Path(process.stdout.readline().strip())
+    assert folder.is_dir()
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (code, message)
+    assert list(temporary.glob(f"{PREFIX}*")) == []
 
 
 def test_nothing_else_is_swept(temporary):

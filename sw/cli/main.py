@@ -1,7 +1,8 @@
 """The command line, `systola COMMAND`: the table of its commands, and how each ends.
 
-Exit codes: 0 done and equal, 1 a comparison failed, 2 bad input, 130 interrupted. Everything a user
-can get wrong is a `SystolaError`, printed as one message on stderr without a trace-back.
+Exit codes: 0 done and equal, 1 a comparison failed, 2 bad input, 130 interrupted, 143 terminated.
+Everything a user can get wrong is a `SystolaError`, printed as one message on stderr without a
+trace-back; so are memory and disk space that are not there.
 
 The file of a command is imported when the command is called, or to list its help. Those files
 import at their top what is light; torch, amaranth, NumPy and the simulator are imported by the
@@ -17,6 +18,7 @@ import typer
 import typer.core
 import typer.main
 
+from sw.cli.ending import Terminated, orderly
 from sw.cli.options import flatten
 
 if TYPE_CHECKING:
@@ -82,6 +84,9 @@ class Commands(typer.core.TyperGroup):
         """Run the command; how these end is ours to say, typer would say nothing."""
         try:
             return super().invoke(ctx)
+        except Terminated:
+            typer.echo("systola: terminated", err=True)
+            raise typer.Exit(143) from None
         except KeyboardInterrupt:
             typer.echo("systola: interrupted", err=True)
             raise typer.Exit(130) from None
@@ -128,7 +133,14 @@ def systola() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the console script and of `python -m systola`."""
     try:
-        app(arguments, prog_name="systola")
+        with orderly():
+            app(arguments, prog_name="systola")
+    except MemoryError as error:
+        typer.echo(f"systola: not enough memory: {error or 'it is used up'}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        typer.echo(f"systola: {error}", err=True)
+        sys.exit(2)
     except Exception as error:
         # Imported here because it brings NumPy along, which `systola --help` does not need.
         from spec.errors import SystolaError

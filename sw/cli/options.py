@@ -30,6 +30,14 @@ def writable_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
     return path
 
 
+def trusted_files(trust: bool) -> bool:
+    """Let the saved programs of this command be loaded whatever they hold, or not."""
+    from sw.models.saved_programs import TRUST
+
+    TRUST.set(trust)
+    return trust
+
+
 ConfigOption = Annotated[str, typer.Option("--config", "-c", help="preset (systola config list)")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="change one field of it, e.g. rows=8; repeatable")
@@ -103,6 +111,14 @@ class ModelData:
         list[Path] | None,
         typer.Option("--calib", help="data to quantize your own model on, as .npy (the inputs)"),
     ] = None
+    trust: Annotated[
+        bool,
+        typer.Option(
+            "--trust",
+            help="load a .pt2 file whatever it holds; that can run code",
+            callback=trusted_files,
+        ),
+    ] = False
 
     policy: Annotated[
         str,

@@ -15,6 +15,7 @@ from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.families import FAMILIES, Families
 from sw.compiler.kernels.schedule import schedule
 from sw.compiler.kernels.tiling import Planner, check_plans
+from sw.compiler.limits import check_sizes
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.placement.flow import stream_rows
@@ -84,6 +85,11 @@ class Compilation:
     predicted: list[int]
     instructions: list[Instruction]
     image: Image
+
+
+def _check_source(source: Graph, config: NpuConfig) -> None:
+    source.verify()
+    check_sizes(source, config)
 
 
 def _lower(graph: Graph, config: NpuConfig, options: Options) -> LayerProgram:
@@ -228,7 +234,11 @@ def _image(
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage(name="tosa", check=lambda source: source.verify(), dump=lambda source: str(source)),
+    Stage(
+        name="tosa",
+        check=lambda source, config: _check_source(source, config),
+        dump=lambda source: str(source),
+    ),
     Stage(
         name="passes",
         makes=("graph",),

@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spec.program import MAX_REGION_BYTES
 from sw.compiler.errors import GraphError
 from sw.compiler.tosa.nodes import DTYPES, Op, Tensor
 from sw.compiler.tosa.table import complete_attributes, infer
 
 __all__ = ["DTYPES", "Graph", "Op", "Tensor"]
 
+_MOST_DIMENSIONS = 16
 _BLOCK = 1 << 16
 """Elements that are compared at once."""
 
@@ -257,6 +259,16 @@ def _verify_tensor(name: str, tensor: Tensor) -> None:
         )
     if any(not isinstance(s, int) or s < 1 for s in tensor.shape) and tensor.dtype != "shape":
         raise GraphError(f"tensor {name!r}: shape {list(tensor.shape)} must be whole numbers >= 1")
+    if len(tensor.shape) > _MOST_DIMENSIONS:
+        raise GraphError(
+            f"tensor {name!r}: {len(tensor.shape)} dimensions; at most {_MOST_DIMENSIONS}"
+        )
+    if tensor.nbytes > MAX_REGION_BYTES:
+        raise GraphError(
+            f"tensor {name!r}: {tensor.dtype}{list(tensor.shape)} is {tensor.nbytes:,} bytes; a "
+            f"tensor may have {MAX_REGION_BYTES:,}",
+            hint="use smaller shapes",
+        )
     data = tensor.data
     if data is not None and (data.shape != tensor.shape or data.dtype != DTYPES[tensor.dtype]):
         raise GraphError(

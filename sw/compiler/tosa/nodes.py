@@ -1,5 +1,6 @@
 """What a graph is made of: tensors with their element types, and operators."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,8 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        # Exact integers: NumPy's product would wrap around on a forged shape.
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

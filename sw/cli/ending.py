@@ -1,0 +1,35 @@
+"""How a command ends that is told to: SIGTERM unwinds it as Ctrl-C does, so that it cleans up."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived. Whoever ends work in order at Ctrl-C does so here as well."""
+
+
+@contextmanager
+def orderly() -> Iterator[None]:
+    """SIGTERM raises `Terminated` in this block, once; text of any script can be printed."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A terminal without UTF-8, or half a character in a file, must not end a command.
+            stream.reconfigure(errors="backslashreplace")
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    # A second one must not interrupt the cleaning up; SIGKILL is still there.
+    signal.signal(number, signal.SIG_IGN)
+    raise Terminated
