@@ -18,7 +18,6 @@ from sw.measure.model_runs import run_model
 from sw.models.catalog import ModelError, get_model
 from sw.models.samples import SampleError
 from sw.models.supplied import Supplied
-from sw.models.user import UserModelError
 from sw.runtime.golden import GoldenDevice
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
