@@ -30,14 +30,6 @@ def writable_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
     return path
 
 
-def trusted_files(trust: bool) -> bool:
-    """Let the saved programs of this command be loaded whatever they hold, or not."""
-    from sw.models.saved_programs import TRUST
-
-    TRUST.set(trust)
-    return trust
-
-
 ConfigOption = Annotated[str, typer.Option("--config", "-c", help="preset (systola config list)")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="change one field of it, e.g. rows=8; repeatable")
@@ -116,10 +108,8 @@ class ModelData:
         typer.Option(
             "--trust",
             help="load a .pt2 file whatever it holds; that can run code",
-            callback=trusted_files,
         ),
     ] = False
-
     policy: Annotated[
         str,
         typer.Option("--policy", help="how values become integers: auto, pt2e or wide"),
@@ -133,6 +123,7 @@ class ModelData:
             inputs=tuple(self.inputs or ()),
             calibration=tuple(self.calibration or ()),
             policy=policy_named(self.policy),
+            trust=self.trust,
         )
 
 

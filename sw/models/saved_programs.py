@@ -12,7 +12,6 @@ import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +39,17 @@ _TREE = re.compile(r"builtins\.(tuple|list|dict)|transformers\.modeling_outputs\
 
 _MOST_BYTES = 16 << 30
 
-TRUST: ContextVar[bool] = ContextVar("trust", default=False)
-"""Whether whoever runs the current command vouches for the files that it names."""
-
 
 class SavedProgramError(SystolaError, ValueError):
     """A `.pt2` file that is none, or one that holds more than tensors and operators."""
 
 
-def load_pt2(path: Path, trust: bool | None = None) -> Any:
+def load_pt2(path: Path, trust: bool = False) -> Any:
     """The `ExportedProgram` in `path`.
 
-    trust: load whatever is in it, as `torch.export.load` does, which can run any code (None: what
-    `TRUST` says). `SavedProgramError` says what is wrong, or what was found that is not known to be
-    harmless.
+    trust: load whatever is in it, as `torch.export.load` does, which can run any code.
+    `SavedProgramError` says what is wrong, or what was found that is not known to be harmless.
     """
-    trust = TRUST.get() if trust is None else trust
     if not path.is_file():
         raise SavedProgramError(f"{path}: no such file")
     if path.stat().st_size > _MOST_BYTES:

@@ -113,7 +113,7 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     from sw.compiler.frontend.threads import one_thread
 
     inputs, calibration = supplied.inputs, supplied.calibration
-    loaded = load_pt2(Path(name)) if name.endswith(".pt2") else load_function(name)
+    loaded = load_pt2(Path(name), supplied.trust) if name.endswith(".pt2") else load_function(name)
     if not loaded.has_example:
         if not inputs:
             raise UserModelError(
@@ -161,9 +161,9 @@ def load_function(name: str) -> Loaded:
     return Loaded(name=function, model=model, args=args, keywords=keywords)
 
 
-def load_pt2(path: Path) -> Loaded:
+def load_pt2(path: Path, trust: bool = False) -> Loaded:
     """Read a saved program with the example inputs that it was exported with."""
-    program = saved_programs.load_pt2(path)
+    program = saved_programs.load_pt2(path, trust)
     args, keywords = _of_program(program)
     return Loaded(name=path.stem, model=program, args=args, keywords=keywords)
 
