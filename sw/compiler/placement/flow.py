@@ -28,6 +28,7 @@ def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Resi
     """With the budgets of layers that follow one another closely changed."""
     budgets = list(residency.budgets)
     for i, (writer, reader) in enumerate(pairwise(program.layers)):
+        # What stays on chip is followed channel by channel anyway.
         if writer.output.tensor in residency.address or not _can_follow(writer, reader):
             continue
         new = (
@@ -35,6 +36,7 @@ def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Resi
             replace(budgets[i + 1], overlap=Overlap.ROWS, row_order=True),
         )
         pairs = zip((writer, reader), budgets[i : i + 2], new, strict=True)
+        # Rows that arrive early are worth little if either layer pays for it.
         if all(_close(cost(layer, old), cost(layer, budget)) for layer, old, budget in pairs):
             budgets[i : i + 2] = new
     return replace(residency, budgets=tuple(budgets))

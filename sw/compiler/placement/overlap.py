@@ -36,6 +36,7 @@ def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgr
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
             if layers[j].engine is Engine.MATRIX and _independent(layers[j], layers[j + 1 : i + 1]):
                 if j == i - 1:
+                    # It is the neighbour already.
                     break
                 layers.insert(i, layers.pop(j))
                 break
@@ -49,6 +50,7 @@ def run_concurrently(
     budgets = list(residency.budgets)
     for i, pair in enumerate(pairwise(program.layers)):
         before = budgets[i : i + 2]
+        # A layer overlaps in one way only.
         if not _pairs(pair, config) or any(budget.concurrent for budget in before):
             continue
         after = [replace(b, overlap=Overlap.CONCURRENT, shares_acc=True) for b in before]

@@ -54,6 +54,7 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     placed: list[tuple[_Life, int]] = []
     for life in _lives(program, config):
         at = _place(life, placed, config)
+        # Below that the rotating buffers of the layers would have too little.
         if at < config.spad_bytes // LEAST:
             continue
         span = slice(life.born, life.dies + 1)
@@ -118,6 +119,7 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
         barred |= {view.tensor for view in layer.memory_views}
         root = layer.output.tensor
         if root in born:
+            # Written by several layers: its life is no single stretch of readers.
             barred.add(root)
         born.setdefault(root, i)
         for view in layer.inputs:
@@ -140,6 +142,7 @@ def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) 
         ((at, at + other.size) for other, at in placed if other.meets(life)), reverse=True
     )
     top = config.spad_bytes
+    # From the top down: the first gap that is large enough.
     for start, stop in taken:
         if top - stop >= size:
             break

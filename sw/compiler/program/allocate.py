@@ -60,6 +60,8 @@ def allocate_on_chip(
 
 def _place_ring(buffers: list[Buffer], cursor: int, capacity: int, step: int) -> int:
     """Place `buffers` from `cursor` on, wrapping; from 0 if the wrapped part would not fit."""
+    # From where the layer before ended: its last buffers are still read. From 0 if the wrapped
+    # part would run into the first.
     for start in (cursor, 0):
         at, wrapped = start, False
         for buffer in buffers:
@@ -112,6 +114,7 @@ def allocate_dram(
             if storage.region[name] == region:
                 buffers[name].address = at
                 at += align(buffers[name].size, ALIGN)
+    # A layer that streams rows runs into the ones behind it, whose bytes must be others.
     follow = [0 if b.overlap is Overlap.NONE else FOLLOWERS for b in budgets]
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
@@ -125,6 +128,7 @@ def allocate_dram(
         for r, b in buffers.items()
         if b.place is Place.DRAM and b.region == REGION_TEMP and r in born
     ]
+    # Large ones first, each at the lowest gap among those that live at the same time.
     placed: list[str] = []
     total = 0
     for root in sorted(temps, key=lambda r: -buffers[r].size):

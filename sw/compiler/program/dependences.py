@@ -102,6 +102,7 @@ class _Known:
     def hide(self, access: Access, node: VirtualInstruction, start: int, stop: int) -> None:
         """Forget what `access` of `node` makes superfluous."""
         if access.level and not access.write:
+            # Slices of a read come one after another: earlier reads may outlast the first.
             return
         low, high = self.between(start, stop)
         pieces: list[_Seen] = []
@@ -185,6 +186,7 @@ class _Tracker:
         """
         for access in node.accesses:
             buffer = access.buffer
+            # Nobody writes these.
             if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
                 continue
             start, stop = _span(access)
@@ -276,10 +278,12 @@ def _needs_of(
         waiting = sequencer(node, access)
         key = (access.level, access.iteration)
         for seen in tracker.conflicts(access, waiting):
+            # An engine runs its instructions in order, and a few hazards with them.
             if _ordered_by_engine(seen, node, access):
                 continue
             by_key = needs[seen.node.engine, _point(seen, node), waiting]
             old = by_key.get(key)
+            # The latest producer of a channel is enough: posts come in its order.
             if old is not None and old.index > seen.index:
                 continue
             level, iteration = seen.access.level, float(seen.access.iteration)
@@ -304,6 +308,7 @@ def _reduce(
         engine, point, waiting = channel
         clock = state.clocks[waiting]
         position = (need.index, need.producer_iteration)
+        # Known already, by an earlier wait or by what a producer had waited for.
         if clock.get((engine, point), NEVER) >= position:
             continue
         kept[channel].append(need)
@@ -313,6 +318,7 @@ def _reduce(
         else:
             of = (state.end if need.producer_iteration == END else state.start)[producer]
         _learn(clock, engine, point, position, of)
+        # Waits at inner levels are over only later, so READ and DONE prove more than the start.
         if need.level == 0 and waiting == node.engine.name:
             start_main = dict(clock)
     state.start[id(node)] = start_main

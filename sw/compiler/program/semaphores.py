@@ -107,6 +107,7 @@ class _Assignment:
             self.waits[node], self.posts[node] = [], []
             for channel, wanted in needs.items():
                 self._take(node, channel, wanted)
+            # Waits level by level take more slots than one for everything at the start.
             if len(self.waits[node]) > SYNC_SLOTS:
                 self.waits[node] = _merged(node, self.waits[node])
             for channel, by_node in self.levels.items():
@@ -142,9 +143,11 @@ class _Assignment:
         sem = self.semaphores[channel]
         self.posts[node].append(Sync(sem=sem, level=level, point=channel[1]))
         numbers, amounts, nodes = self.takers[channel]
+        # In any timing: what has surely been taken when this post comes.
         surely = bisect_right(numbers, self._known(node, channel))
         if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
             return []
+        # The first consumer that takes enough; waiting for it holds the producer back.
         enough = bisect_left(amounts, self.posted[channel] - self.maximum)
         if enough < len(nodes):
             other = nodes[enough]
@@ -166,8 +169,10 @@ class _Assignment:
             return None
         totals, nodes = self.producers[channel]
         numbers, amounts, takers = self.takers[channel]
+        # Half of what a counter holds at once, so that this is seldom.
         wanted = bisect_right(totals, self.posted[channel] - self.maximum // 2) - 1
         place = self.found.place
+        # Only what comes before it in the program: else it could wait for itself.
         while wanted >= 0 and place[id(nodes[wanted])] > place[id(node)]:
             wanted -= 1
         if wanted < 0 or (amounts and totals[wanted] <= amounts[-1]):
@@ -220,6 +225,7 @@ def _amounts(
             running = max(running, needed.get((level, i), 0))
             totals.append(running - before)
         steps = {b - a for a, b in pairwise(totals)}
+        # A wait slot takes the same amount in every iteration.
         if len(steps) == 1:
             (step,) = steps
             if step > 0 and totals[0] >= step:

@@ -53,6 +53,7 @@ def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int
             busy, fetched = busy + fetched, 0.0
         run = runs[id(node)] = _run(node, needs, busy, free[node.engine], runs)
         free[node.engine] = run.stop
+        # Charged: what is left after everything older is done.
         ends = run.stop + RESULT_LATENCY.get(node.engine, READY)
         charged[node.layer] += max(0.0, ends - done)
         done = max(done, ends)
@@ -84,6 +85,7 @@ def _run(
             if need.level == 0:
                 start = max(start, there)
             else:
+                # The rest of the steps follows after the slice that was waited for.
                 before = need.iteration / iterations(loops, need.level)
                 stop = max(stop, there + busy * (1 - before))
     return _Run(start, max(stop, start + busy), busy)

@@ -107,7 +107,9 @@ class ConvCost:
             self.added = None
         self.blocks = -(-geo.oc // config.cols)
         self.vectors = config.cols if geo.layer.transposed else config.rows
+        # A fold lasts as long as the longer of its activations and the next fold's weights.
         self.few = geo.oh * geo.ow < self.vectors
+        # Partial bus words cost a cycle each: whole pixels at once make the longest runs.
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weights_by_image else 1
@@ -119,6 +121,7 @@ class ConvCost:
         """The output rows in steps of `th`."""
         geo = self.geo
         if geo.layer.is_pointwise:
+            # No halo: every tile reads as many rows as it writes.
             return _axis(geo.oh, th, [[th]] * len(k_tiles), [geo.oh] * len(k_tiles))
         cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
         stored = [[_length(geo.input_rows(*cut, p)) for cut in cuts] for p in k_tiles]
@@ -150,6 +153,7 @@ class ConvCost:
         out = 0 if self.held_out else pixels * geo.oc * geo.output.item
         added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
         units = tiles * many * n_tiles * -(-cut.tile_n // cut.unroll)
+        # The program is read through the port that loads data.
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * n_tiles * many * STEP_LOAD_BYTES
         runs = SPLIT_RUN * self._output_runs(xs, n_tiles)
@@ -181,6 +185,7 @@ class ConvCost:
         act_slots, wgt_slots, out_slots = slots
         many, n_tiles, tiles = len(cost.cut.k_tiles), cost.n_tiles, cost.tiles
         loads = n_tiles * many * self.images
+        # What is kept in all its buffers, or read in the order of the outer loop, is loaded once.
         keep_act = self.held_in or act_slots >= tiles * many or (tiles_outer and many == 1)
         keep_wgt = wgt_slots >= loads or (not tiles_outer and many == 1)
         return Reuse(
@@ -196,6 +201,7 @@ class ConvCost:
         bus = self.config.bus_bytes
         act_load, wgt = cost.act_load * reuse.act, cost.wgt * reuse.wgt
         cycles = max(cost.busy, act_load + wgt / bus + cost.other) + cost.around + start
+        # A single buffer cannot be filled while it is read: its loads add up.
         cycles += act_load if reuse.act_stops else 0
         cycles += wgt / bus if reuse.wgt_stops else 0
         cycles += cost.out / bus if reuse.out_stops else 0
@@ -255,6 +261,7 @@ class ConvCost:
             act = cut.ys.first * cut.xs.first * self.geo.stored(k_tile) / bus
         first = prologue[0] * rows if prologue else channels
         act_piece = act * (rows / channels if self.blocked else 1)
+        # The array starts when the first piece of activations and of weights is there.
         soonest = act_piece + first * taps * self.width / bus
         folds = -(-channels // rows) * taps
         last = folds - prologue[-1] * taps if prologue else folds
@@ -262,6 +269,7 @@ class ConvCost:
         fetch += (len(prologue) + 1) * STEP_LOAD_BYTES
         weights = cut.tile_n * channels * taps * self.width
         loaded = act + (weights + fetch) / bus + fold * last
+        # Pieces grow, so that each is loaded while the one before it is computed.
         stalls = 0.0
         edges = [0, *prologue, channels // rows] if prologue else []
         for before, here, after in zip(edges, edges[1:], edges[2:], strict=False):

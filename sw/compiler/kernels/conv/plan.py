@@ -123,6 +123,7 @@ class _Search:
         most = self.config.acc_bank if self.shared else self.config.acc_half
         widths = _steps(self.geo.ow, most)
         if self.whole:
+            # The depthwise engine follows by channels: it needs whole images of each.
             widths = [self.geo.ow]
         for k_tiles in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often, but
@@ -146,6 +147,7 @@ class _Search:
             k_tiles = self._k_tiles(pieces)
             if len(k_tiles) != tried:
                 yield k_tiles
+            # Rounding to whole blocks gives some counts twice.
             tried = len(k_tiles)
             pieces = max(pieces + 1, int(pieces * 1.25))
 
@@ -154,6 +156,7 @@ class _Search:
     ) -> list[tuple[int, ...]]:
         """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
         blocks = self.geo.c // self.config.rows
+        # All blocks of the step hold their sums until the last piece: half of them in each half.
         fits = -(-tile_n // 2) * vectors <= self.config.acc_half
         if len(k_tiles) > 1 or not self.cost.blocked or not fits:
             return [()]
@@ -172,6 +175,7 @@ class _Search:
         kh, rows, c = self.geo.kernel[0], self.config.rows, self.geo.c
         blocks = -(-c // rows)
         by_c = 1 if self.geo.packing is not Packing.NONE else min(pieces, blocks)
+        # Cuts across channels first: they leave the rows that a tile reads as they are.
         by_k = min(-(-pieces // by_c), kh)
         step_c = -(-blocks // by_c) * rows
         step_k = -(-kh // by_k)
@@ -194,9 +198,12 @@ class _Search:
     def _tile_n_fits(self, tile_n: int, vectors: int, k_tiles: int, single: bool) -> bool:
         """Whether accumulators and parameters of `tile_n` blocks fit; `single`: none follow."""
         if k_tiles > 1 and tile_n > 1:
+            # Blocks that accumulate piecemeal live at once, and the next tile's begin before
+            # this one's epilogue is done.
             room = self.config.acc_half // (1 if single and tile_n == self.blocks else 2)
             if -(-tile_n // 2) * vectors > room:
                 return False
+        # Entries of the next column blocks are loaded while these are in use.
         needed = tile_n * len(self.geo.layer.epilogue.param_passes)
         entries = self.config.param_entries
         return needed <= (entries if tile_n == self.blocks else entries // 2)
@@ -353,6 +360,7 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
     held = layer.input.tensor in budget.held
     plans: list[ConvPlan] = []
     limit = math.inf
+    # On chip a tensor lies as it is: packed vectors need a copy that loading makes.
     for packing in [Packing.NONE] if held else packings(layer, config.rows):
         search = _Search(geometry(layer, packing), config, budget, limit)
         plans += search.plans()
@@ -365,6 +373,7 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
             source=layer.source,
             hint="use a configuration with more memory",
         )
+    # The model is not exact to a percent: among plans that close, fewer bytes disturb others less.
     fastest = min(p.cycles for p in plans)
     close = [p for p in plans if p.cycles <= fastest * CLOSE]
     return min(close, key=lambda p: (p.traffic, p.cycles))

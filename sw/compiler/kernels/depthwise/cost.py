@@ -77,6 +77,7 @@ class DepthwiseCost:
         vector = n * oh * ow * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + MEMORY_LATENCY
+        # The engine stops where loads do not come as fast as tiles are computed.
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, with_edges, widths[0], load / max(1, in_rows * groups))
         last = with_edges[-1] * ow * min(plan.tc, c)
@@ -95,6 +96,7 @@ class DepthwiseCost:
         for p in self.passes:
             first = x0 * layer.stride[1] - layer.pad[1] + p.kw0 * layer.dilation[1]
             reads = range(first, first + p.reads(x1 - x0) * p.step, p.step)
+            # Columns outside the input take no read, and no cycle.
             total += p.rows * sum(0 <= x < width for x in reads)
         return total
 
@@ -115,6 +117,7 @@ class DepthwiseCost:
         if plan.tc == c:
             return SPLIT_RUN * (tiles if whole else rows)
         bus = self.config.bus_bytes
+        # Slices of channels: a run a pixel, each with partial words unless all is aligned.
         aligned = plan.tc % bus == 0 and c % bus == 0
         pixels = rows * self.layer.input.shape[2] * -(-c // plan.tc)
         return 0.0 if aligned else pixels
@@ -131,6 +134,7 @@ class DepthwiseCost:
         )
         blocks = -(-plan.tc // config.cols)
         done = work = 0.0
+        # After a few tiles loads are ahead, or will never be.
         for rows in rows_of[:8]:
             loaded += self._extent(0, rows) * row
             cycles = rows * self._row_cycles(0, tw) * blocks

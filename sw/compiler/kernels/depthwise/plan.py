@@ -74,6 +74,7 @@ class _Search:
         found = False
         for tw in halvings(ow, 1):
             if tw > self.config.acc_bank:
+                # A row of outputs accumulates in one bank.
                 continue
             for tc in halvings(c, self.config.cols):
                 for th in _heights_tried(oh):
@@ -85,6 +86,7 @@ class _Search:
                         found = True
                         yield plan
             if found:
+                # Narrower tiles read their halo more often.
                 return
         tall = list(self._tall())
         yield from tall
@@ -129,10 +131,12 @@ class _Search:
         # Low first and last tiles may cut a single one in two.
         turns = tiles + (th > 1)
         for ahead in range(min(3, turns), 0, -1):
+            # Weights serve all tiles of their channels; one set more is loaded ahead.
             act_slots = 0 if self.held_in else ahead
             wgt_slots = groups if self.budget.row_order else min(groups, ahead + 1)
             entries = -(-tc // config.cols) * wgt_slots
             most = config.param_entries // (2 if self.budget.row_order else 1)
+            # Row by row, a layer comes back to all its channels: their parameters must all stay.
             if layer.epilogue.uses_params and entries > most:
                 continue
             plan = DepthwisePlan(

@@ -59,6 +59,7 @@ def boxes(layer: DepthwiseLayer, plan: DepthwisePlan) -> list[Box]:
     n, h, w, c = layer.output.shape
     groups = range(0, c, plan.tc)
     if plan.row_order:
+        # Behind a writer that makes row after row, all channels of a row come before the next.
         return [
             box
             for batch in range(n)
@@ -98,6 +99,7 @@ def heights(size: int, th: int, edge_rows: int, first: bool, last: bool) -> Iter
     while rest:
         rows = min(step, th, rest)
         yield rows
+        # Heights double: the next tile is loaded while this one is computed.
         rest, step = rest - rows, 2 * step
     if tail:
         yield tail

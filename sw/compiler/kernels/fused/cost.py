@@ -18,9 +18,11 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     load = sum(layer.registers[i].nbytes(layer.shape) for i in range(len(layer.sources)))
     store = sum(layer.registers[r.register].nbytes(layer.shape) for r in layer.results)
     bus = config.bus_bytes
+    # There is one TABLE: several replace each other in every tile.
     if len(layer.tables) > 1:
         compute += TABLE_CYCLES * len(layer.tables)
     if layer.product is not None:
+        # The array works on the next tile meanwhile.
         compute = max(compute, product_cycles(layer.product, plan.tile, config))
         load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
     cycles = max(tiles * compute, load / bus, store / bus)

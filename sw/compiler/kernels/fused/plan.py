@@ -23,6 +23,7 @@ def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> Fu
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
     for acc in _places(layer):
+        # Two buffers overlap loads with steps; one is for layers that would not fit otherwise.
         for count in (2, 1):
             fitting = [
                 plan
@@ -106,12 +107,14 @@ def _largest(
     for d in reversed(range(len(tile))):
         if d in layer.whole or (layer.product is not None and d < len(tile) - 2):
             continue
+        # Bytes grow with the extent: halving finds the largest that fits.
         low, high = 1, min(layer.shape[d], MAX_EXTENT)
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if fits(d, middle) else (low, middle - 1)
         enough = -(-target // math.prod(tile))
         n = min(low, max(enough, config.cols if d == len(tile) - 1 else 1))
+        # Whole vectors: a remainder would cost a step of few lanes in every tile.
         if n < layer.shape[d] and n > config.cols:
             n -= n % config.cols
         tile[d] = n

@@ -31,6 +31,7 @@ def vector_cost(
     )
     store = 0 if out.tensor in budget.held else math.prod(out.shape) * out.item
     cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
+    # Of the first load and the last store nothing is hidden, nor of the way to memory.
     if load:
         cycles += load / tiles / config.bus_bytes + MEMORY_LATENCY
     if store:

@@ -72,6 +72,7 @@ def fitting(work: VectorWork, config: NpuConfig, budget: MemoryBudget) -> Vector
     """The largest tiles that fit twice, yet several per layer; None if none fits even once."""
     _, h, w, c = work.out.shape
     target = max(h * w * c // OVERLAP, 64 * config.cols)
+    # Whole rows of all channels first; then narrower, which makes shorter runs on the bus.
     fallback: VectorPlan | None = None
     for slots in (2, 1):
         for tc in halvings(c, config.cols) if c > 1 else [1]:
@@ -84,6 +85,7 @@ def fitting(work: VectorWork, config: NpuConfig, budget: MemoryBudget) -> Vector
                     plan = sized(work, config, budget, (th, tw, tc), slots)
                     if plan.spad_bytes > budget.buffer_bytes:
                         continue
+                    # It fits: smaller ones are looked at only to have several tiles.
                     fallback = plan
                     if th * tw * tc <= target:
                         return plan

@@ -1,0 +1,104 @@
+"""Tiles of fused elementwise layers: they cover every dimension, fit, and respect what is whole."""
+
+import math
+
+import numpy as np
+import pytest
+from chain_graphs import norm, scores
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spec import PRESETS, preset
+from spec.config import NpuConfig
+from spec.isa import Alu, DType, Reduce
+from sw.compiler.errors import CompileError
+from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.fused.builder import FusedBuilder, Target
+from sw.compiler.kernels.fused.cost import fused_cost
+from sw.compiler.kernels.fused.layer import FusedLayer
+from sw.compiler.kernels.fused.plan import plan_fused
+from sw.compiler.kernels.fused.tiles import fused_tiles
+from sw.compiler.kernels.views import Placed, dense, row_major
+from sw.compiler.lower.stage import lower
+
+SIZES = st.integers(1, 70)
+
+
+def placed(name: str, shape: tuple[int, ...], item: int) -> Placed:
+    return Placed(root=name, shape=shape, strides=row_major(shape, item), offset=0, item=item)
+
+
+def product_of_sums(shape: tuple[int, int, int], reduced: int) -> FusedLayer:
+    """(a + b) · c, then its maximum along a dimension; c has one element in the first one."""
+    b = FusedBuilder()
+    a, other = (b.source(placed(n, shape, 1), "int8") for n in "ab")
+    scale = b.source(placed("c", (1, *shape[1:]), 1), "int8")
+    total = b.step(b.step(a, other, alu=Alu.ADD), scale, alu=Alu.MAX)
+    result = total
+    if reduced >= 0:
+        result = b.step(total, None, DType.I32, reduce=Reduce.MAX, axis=reduced)
+    view = dense("out", "int32", (1, *result.shape))
+    target = Target(view=view, offset=0, strides=row_major(result.shape, 4))
+    return b.layer(target, results=[result], name="fused", ops=("ADD",), source="")
+
+
+@given(st.sampled_from(list(PRESETS)), SIZES, SIZES, SIZES, st.sampled_from([-1, 0, 1, 2]))
+@settings(max_examples=60, deadline=None)
+def test_tiles_cover_every_element_once_and_fit(
+    name: str, n: int, h: int, w: int, reduced: int
+) -> None:
+    config = preset(name)
+    layer = product_of_sums((n, h, w), reduced)
+    plan = plan_fused(layer, config, MemoryBudget.whole(config))
+    assert plan.spad_bytes <= config.spad_bytes and plan.acc_vectors <= config.acc_vectors
+    done = np.zeros(layer.shape, np.int64)
+    for tile in fused_tiles(layer, plan):
+        done[tuple(slice(a, b) for a, b in tile)] += 1
+        assert all(b - a <= most for (a, b), most in zip(tile, plan.tile, strict=True))
+    assert (done == 1).all()
+    for d in layer.whole:
+        assert plan.tile[d] == layer.shape[d]
+    assert fused_cost(layer, config, plan) == (plan.cycles, plan.traffic)
+
+
+def test_a_smaller_budget_makes_smaller_tiles_and_then_none() -> None:
+    config = preset("default")
+    layer = product_of_sums((64, 64, 64), -1)
+    sizes = []
+    for share in (1, 4, 16):
+        plan = plan_fused(layer, config, MemoryBudget(config.spad_bytes // share))
+        assert plan.spad_bytes <= config.spad_bytes // share
+        sizes.append(math.prod(plan.tile))
+    assert sizes == sorted(sizes, reverse=True)
+    with pytest.raises(CompileError, match="fits in 16 bytes of scratchpad"):
+        plan_fused(layer, config, MemoryBudget(16))
+
+
+def fused_layer(graph, config: NpuConfig) -> FusedLayer:
+    layers = lower(graph, config).layers
+    (found,) = [x for x in layers if isinstance(x, FusedLayer)]
+    return found
+
+
+def test_rows_of_a_norm_are_whole_and_its_temporaries_lie_in_the_accumulator() -> None:
+    config = preset("default")
+    layer = fused_layer(norm(64, 96), config)
+    plan = plan_fused(layer, config, MemoryBudget.whole(config))
+    assert plan.tile[-1] == 96 and plan.acc_vectors > 0
+    beside = MemoryBudget(config.spad_bytes, shares_acc=True)
+    assert plan_fused(layer, config, beside).acc_vectors <= config.acc_bank
+
+
+def test_a_tile_with_a_product_is_some_rows_of_one_image() -> None:
+    config = preset("default")
+    layer = fused_layer(scores(64, 48, 32, mask=False), config)
+    assert layer.product is not None and layer.free_array_vectors(config.cols) == 0
+    plan = plan_fused(layer, config, MemoryBudget.whole(config))
+    assert math.prod(plan.tile[:-2]) == 1 and plan.tile[-1] == 48
+    assert plan.operands >= 2 * sum(layer.product.nbytes(plan.tile))
+
+
+def test_layers_with_other_steps_have_other_signatures() -> None:
+    plain, most = product_of_sums((2, 3, 4), -1), product_of_sums((2, 3, 4), 1)
+    assert plain.signature == product_of_sums((2, 3, 4), -1).signature
+    assert plain.signature != most.signature

@@ -1,0 +1,87 @@
+"""List scheduling: instructions in the order in which they can start, and what may not mix."""
+
+from virtual_programs import load, matrix, reads, spad, store, vector, writes
+
+from spec import preset
+from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.program.list_scheduling import list_schedule
+from sw.compiler.program.virtual import VirtualInstruction
+
+CONFIG = preset("default")
+ALONE = MemoryBudget.whole(CONFIG)
+CONCURRENT = MemoryBudget(CONFIG.spad_bytes, overlap=Overlap.CONCURRENT, shares_acc=True)
+ROWS = MemoryBudget(CONFIG.spad_bytes, overlap=Overlap.ROWS)
+
+
+def notes(program: list[VirtualInstruction], *budgets: MemoryBudget) -> list[str]:
+    return [each.note for each in list_schedule(program, budgets, CONFIG)]
+
+
+def two_layers() -> list[VirtualInstruction]:
+    """Layer 0 loads twice and computes; layer 1 could load and compute at once."""
+    a, b, c = (spad(name, 16, 64 * i) for i, name in enumerate("abc"))
+    return [
+        load(a, "load a", 0, cycles=200),
+        load(b, "load b", 0, cycles=200),
+        vector([reads(a), reads(b)], CONFIG, "compute 0", 0),
+        load(c, "load c", 1, cycles=1),
+        vector([reads(c)], CONFIG, "compute 1", 1),
+    ]
+
+
+def test_an_order_that_nothing_improves_is_kept() -> None:
+    program = two_layers()
+    assert list_schedule(program[:3], [ALONE], CONFIG) == program[:3]
+
+
+def test_loads_of_layers_that_run_alone_keep_their_order() -> None:
+    order = notes(two_layers(), ALONE, ALONE)
+    assert [note for note in order if note.startswith("load")] == ["load a", "load b", "load c"]
+
+
+def test_an_engine_takes_concurrent_layers_as_they_become_ready() -> None:
+    """Loads of both are ready at the start; the first takes the engine, the shorter one waits."""
+    order = notes(two_layers(), CONCURRENT, CONCURRENT)
+    assert order.index("load c") < order.index("compute 0")
+    # Within a layer nothing changes place.
+    assert order.index("load a") < order.index("load b") < order.index("compute 0")
+
+
+def test_vectors_of_later_layers_go_first_where_they_are_ready() -> None:
+    """The vector engine mixes layers of any kind: what it waits for decides."""
+    a, b, c = spad("a", 16, 0), spad("b", 16, 64), spad("c", 16, 128)
+    program = [
+        load(a, "load a", 0, cycles=1),
+        matrix([reads(a), writes(b)], "product", 0, cycles=1000),
+        vector([reads(b)], CONFIG, "epilogue", 0),
+        load(c, "load c", 1, cycles=1),
+        vector([reads(c)], CONFIG, "other", 1),
+    ]
+    order = notes(program, ALONE, ALONE)
+    assert order.index("other") < order.index("epilogue")
+
+
+def test_a_product_beside_a_fused_layer_waits_for_its_turn_on_the_array() -> None:
+    """Its MATRIX is ready at once, but what comes earlier in the program goes first."""
+    a, b = spad("a", 16, 0), spad("b", 16, 64)
+    program = [
+        load(a, "load a", 0, cycles=100),
+        matrix([reads(a)], "first", 0),
+        matrix([writes(b)], "second", 1),
+    ]
+    assert notes(program, CONCURRENT, CONCURRENT) == ["load a", "first", "second"]
+    assert notes(program, ROWS, ROWS).index("second") < 2
+
+
+def test_dependences_are_never_turned_round() -> None:
+    """Read after write, write after read and write after write, on whatever engines."""
+    a, b = spad("a", 16, 0), spad("b", 16, 64)
+    program = [
+        load(a, "write a", 0, cycles=500),
+        store(a, "read a", 0, cycles=500),
+        vector([writes(a)], CONFIG, "write a again", 1),
+        vector([writes(b)], CONFIG, "b", 2),
+    ]
+    order = notes(program, *[CONCURRENT] * 3)
+    assert order.index("write a") < order.index("read a") < order.index("write a again")
+    assert order.index("b") < order.index("write a again")

@@ -1,0 +1,145 @@
+"""Semaphore assignment on programs of a few instructions: who waits for whom, and how often."""
+
+import pytest
+from virtual_programs import instruction, load, matrix, reads, spad, store, vector, writes
+
+from spec import preset
+from spec.isa import SYNC_SLOTS, Engine, Point
+from sw.compiler.errors import LegalityError
+from sw.compiler.program.dependences import analyse, predecessors
+from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
+from sw.compiler.program.semaphores import MAX_AMOUNT, assign_semaphores
+from sw.compiler.program.virtual import VirtualInstruction, iterations
+
+CONFIG = preset("default")
+
+
+def taken(program, node: VirtualInstruction) -> int:
+    """How much an instruction takes in all."""
+    return sum(w.amount * iterations(node.record.loop, w.level) for w in program.waits[node])
+
+
+def test_a_reader_waits_for_the_writer_on_another_engine() -> None:
+    a = spad("a", 64)
+    writer, reader = load(a), vector([reads(a)], CONFIG)
+    program = assign_semaphores([writer, reader], CONFIG)
+    (channel,) = program.semaphores
+    assert channel == (Engine.LOAD, Point.DONE, "VECTOR")
+    (post,), (wait,) = program.posts[writer], program.waits[reader]
+    assert post.sem == wait.sem == program.semaphores[channel]
+    assert (post.point, post.level, wait.level, wait.amount) == (Point.DONE, 0, 0, 1)
+    assert program.waits[writer] == program.posts[reader] == []
+
+
+def test_a_writer_waits_until_the_bytes_have_been_read() -> None:
+    a = spad("a", 64)
+    reader, writer = store(a), vector([writes(a)], CONFIG)
+    program = assign_semaphores([reader, writer], CONFIG)
+    assert list(program.semaphores) == [(Engine.STORE, Point.READ, "VECTOR")]
+
+
+def test_instructions_of_one_engine_and_other_bytes_need_no_semaphore() -> None:
+    a, b = spad("a", 64), spad("b", 64, address=64)
+    program = [load(a), load(a), vector([reads(b)], CONFIG), vector([writes(b)], CONFIG)]
+    assert assign_semaphores(program, CONFIG).semaphores == {}
+
+
+def test_what_follows_from_an_earlier_wait_is_not_waited_for_again() -> None:
+    a, b = spad("a", 64), spad("b", 64, address=64)
+    first, second = load(a), load(b)
+    late, later = vector([reads(b)], CONFIG), vector([reads(a)], CONFIG)
+    program = assign_semaphores([first, second, late, later], CONFIG)
+    assert taken(program, late) == 1 and program.posts[first] == []
+    assert program.waits[later] == []
+
+
+def test_slices_are_posted_and_waited_for_iteration_by_iteration() -> None:
+    a = spad("a", 64)
+    parts = [(16 * i, 16 * i + 16) for i in range(4)]
+    writer = instruction(
+        Load(run=16, loop=[DmaLoop(count=4)]),
+        [writes(a, *part, level=1, iteration=i) for i, part in enumerate(parts)],
+    )
+    reader = instruction(
+        Vector(lanes=16, loop=[VectorLoop(count=4)]),
+        [reads(a, *part, level=1, iteration=i) for i, part in enumerate(parts)],
+    )
+    program = assign_semaphores([writer, reader], CONFIG)
+    (post,) = program.posts[writer]
+    assert post.level == 1
+    assert [(w.level, w.amount) for w in program.waits[reader]] == [(1, 1)]
+
+
+def test_weights_are_waited_for_by_a_sequencer_of_their_own() -> None:
+    act, wgt = spad("act", 64), spad("wgt", 64, address=64)
+    product = matrix([reads(act), reads(wgt, weights=True)])
+    program = assign_semaphores([load(act), load(wgt), product], CONFIG)
+    assert {channel[2] for channel in program.semaphores} == {"MATRIX", "WEIGHTS"}
+    assert {w.point for w in program.waits[product]} == {Point.DONE, Point.WEIGHTS}
+
+
+def test_amounts_that_a_slot_cannot_hold_take_several() -> None:
+    a = spad("a", 16 * 300)
+    slices = [writes(a, 16 * i, 16 * i + 16, level=1, iteration=i) for i in range(300)]
+    writer = instruction(Load(run=16, loop=[DmaLoop(count=300)]), slices)
+    # One read needs all but the last slice: slices make the producer post 300 times.
+    reader = vector([reads(a, 0, 16 * 299)], CONFIG)
+    wide = preset("default").with_settings({"sem_bits": "16"})
+    waits = assign_semaphores([writer, reader], wide).waits[reader]
+    assert sum(w.amount for w in waits) == 299
+    assert max(w.amount for w in waits) == MAX_AMOUNT
+
+
+def test_more_waits_than_slots_become_one_for_each_semaphore() -> None:
+    a = spad("a", 16 * 2000)
+    slices = [writes(a, 16 * i, 16 * i + 16, level=1, iteration=i) for i in range(1200)]
+    writer = instruction(Load(run=16, loop=[DmaLoop(count=1200)]), slices)
+    wide = preset("default").with_settings({"sem_bits": "16"})
+    reader = vector([reads(a, 0, 16 * 1199)], CONFIG, "far")
+    with pytest.raises(LegalityError, match=f"waits, an instruction has {SYNC_SLOTS} slots") as e:
+        assign_semaphores([writer, reader], wide)
+    assert "far" in str(e.value)
+
+
+def tiles(count: int) -> tuple[list[VirtualInstruction], list[VirtualInstruction]]:
+    """So many loads and, for each, an instruction that reads what it has loaded."""
+    buffers = [spad(f"b{i}", 16, 16 * i) for i in range(count)]
+    loads = [load(b, f"load {i}") for i, b in enumerate(buffers)]
+    return loads, [vector([reads(b)], CONFIG, f"use {i}") for i, b in enumerate(buffers)]
+
+
+def test_producers_that_run_ahead_wait_for_consumers_before_a_counter_overflows() -> None:
+    most = (1 << CONFIG.sem_bits) - 1
+    loads, users = tiles(most + 50)
+    pairs = [node for pair in zip(loads, users, strict=True) for node in pair]
+    program = assign_semaphores(pairs, CONFIG)
+    held_back = {node.note for node in loads if program.waits[node]}
+    # Nothing holds a load back by its bytes: the first that could post too much waits.
+    assert f"load {most}" in held_back and f"load {most - 1}" not in held_back
+    assert (Engine.VECTOR, Point.READ, "LOAD") in program.semaphores
+    few, many = tiles(most)
+    calm = assign_semaphores([n for pair in zip(few, many, strict=True) for n in pair], CONFIG)
+    assert not any(calm.waits[node] for node in few)
+
+
+def test_a_counter_that_nobody_takes_from_in_time_is_an_error() -> None:
+    most = (1 << CONFIG.sem_bits) - 1
+    loads, users = tiles(most + 1)
+    with pytest.raises(LegalityError, match=f"would count beyond {most} before anything takes"):
+        assign_semaphores([*loads, *users], CONFIG)
+
+
+def test_predecessors_name_the_nearest_conflicts() -> None:
+    a, b = spad("a", 64), spad("b", 64, address=64)
+    program = [load(a), load(b), vector([reads(a)], CONFIG), vector([writes(b)], CONFIG), store(b)]
+    assert predecessors(program) == [set(), set(), {0}, {1}, {3}]
+
+
+def test_channels_of_the_same_pixels_do_not_conflict() -> None:
+    """Bytes 0…4 of every 16 are written by one instruction, bytes 4…8 by another."""
+    a = spad("a", 64)
+    low = vector([writes(a, 0, 64, pitch=16, lanes=(0, 4))], CONFIG)
+    high = store(a)
+    object.__setattr__(high, "accesses", [reads(a, 0, 64, pitch=16, lanes=(4, 8))])
+    assert predecessors([low, high]) == [set(), set()]
+    assert analyse([low, high], {}).needs[1][1] == {}
