@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 
 
 class ConfigError(SystolaError, ValueError):
@@ -214,8 +215,11 @@ class NpuConfig:
         changes: dict[str, int | bool | str] = {}
         for key, text in settings.items():
             if key not in types or key == "name":
-                known = ", ".join(k for k in types if k != "name")
-                raise ConfigError(f"{key}={text}: no such configuration field; fields are {known}")
+                known = [k for k in types if k != "name"]
+                raise ConfigError(
+                    f"{key}={text}: no such configuration field{did_you_mean(key, known)}; "
+                    f"fields are {', '.join(known)}"
+                )
             changes[key] = _parse(key, text, types[key])
         if not changes:
             return self
@@ -274,7 +278,8 @@ def preset(name: str) -> NpuConfig:
         return PRESETS[name]
     except KeyError:
         known = ", ".join(PRESETS)
-        raise ConfigError(f"config {name!r}: no such preset; presets are {known}") from None
+        near = did_you_mean(name, PRESETS)
+        raise ConfigError(f"config {name!r}: no such preset{near}; presets are {known}") from None
 
 
 def parse_settings(items: Iterable[str]) -> dict[str, str]:

@@ -73,7 +73,10 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
         ("workloads: [add]", "mine.yaml: has neither axes nor points"),
         ("axes: {rows: [4]}", "mine.yaml: workloads is missing"),
         ("axes: {rows: [4]}\nworkloads: [sub]", "workload 'sub': no such kernel or network"),
-        ("axes: {rosw: [4]}", "mine.yaml: axes: rosw[0]: 'rosw': no such configuration field; fie"),
+        (
+            "axes: {rosw: [4]}",
+            "mine.yaml: axes: rosw[0]: 'rosw': no such configuration field (did you mean 'rows'?)",
+        ),
         ("axes: {rows: 4}", "mine.yaml: axes: rows 4: must be a list that is not empty"),
         ("axes: {rows: [4.5]}", "mine.yaml: axes: rows[0]: 4.5: rows must be a whole number"),
         ("axes: {depthwise: [1]}", "axes: depthwise[0]: 1: depthwise must be true or false"),

@@ -23,6 +23,7 @@ def accuracy(
     json_file: JsonOption = None,
 ) -> None:
     """Compare the integers of transformers with their float modules: PCC, cosine, by layer."""
+    from spec.names import did_you_mean
     from sw.models.transformer_table import TRANSFORMERS
     from sw.runtime.report import write_json
     from sw.runtime.session import DEVICES, DeviceOptions, OptionError
@@ -34,7 +35,10 @@ def accuracy(
     names = models or [n for n, spec in TRANSFORMERS.items() if spec.weights == "random"]
     for name in names:
         if name not in TRANSFORMERS:
-            raise OptionError(f"model {name!r}: transformers are {', '.join(TRANSFORMERS)}")
+            raise OptionError(
+                f"model {name!r}: no such transformer{did_you_mean(name, TRANSFORMERS)}; "
+                f"transformers are {', '.join(TRANSFORMERS)}"
+            )
     from sw.measure.accuracy import measure
 
     npu = None if device == "none" else hardware.npu()

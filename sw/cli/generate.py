@@ -26,12 +26,16 @@ def generate(
 
     One run reads the prompt and gives the first token, `--tokens` more runs give one each.
     """
+    from spec.names import did_you_mean
     from sw.measure.revision import commit, source_digest
     from sw.runtime.report import write_json
     from sw.runtime.session import OptionError
 
     if model not in GENERATORS:
-        raise OptionError(f"model {model!r}: generators are {', '.join(GENERATORS)}")
+        raise OptionError(
+            f"model {model!r}: no such generator{did_you_mean(model, GENERATORS)}; "
+            f"generators are {', '.join(GENERATORS)}"
+        )
     most = GENERATORS[model].get("n_positions", MOST)
     if prompt + tokens > most:
         raise OptionError(f"--prompt {prompt} --tokens {tokens}: {model} has {most} positions")

@@ -12,11 +12,14 @@ functions.
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 import typer.main
+from typer._click.exceptions import NoSuchOption, UsageError
 
 from sw.cli.ending import Terminated, orderly
 from sw.cli.options import flatten
@@ -71,7 +74,32 @@ GROUPS = {"config": "List presets, show one.", "cache": "The cache of simulator 
 _PANELS = {name.split()[0]: panel for panel, names in COMMANDS.items() for name in names}
 
 
-class Commands(typer.core.TyperGroup):
+class Group(typer.core.TyperGroup):
+    """Commands; a misspelt one or a misspelt option is told what was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            near = _suggestion(args[0], self.list_commands(ctx))
+            error.message = error.message.rstrip(".") + near
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NoSuchOption as error:
+            near = _suggestion(error.option_name, error.possibilities or ())
+            raise UsageError(f"No such option {error.option_name}{near}", error.ctx) from None
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    from spec.names import did_you_mean
+
+    return did_you_mean(name, known)
+
+
+class Commands(Group):
     """The commands of the table, each made when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -101,9 +129,11 @@ def make_command(name: str) -> "Command":
     panel = _PANELS[name]
     found = typer.Typer(
         name=name,
+        cls=Group,
         help=GROUPS.get(name),
         no_args_is_help=name in GROUPS,
         add_completion=False,
+        suggest_commands=False,
         rich_help_panel=panel,
     )
     for full_name, path in COMMANDS[panel].items():
@@ -120,13 +150,40 @@ app = typer.Typer(
     help="A systolic-array NPU: generate it, compile for it, simulate it, compare it bit by bit.",
     no_args_is_help=True,
     add_completion=False,
+    suggest_commands=False,  # ours are worded as those for other names
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
+def version_text() -> str:
+    """`systola 0.1.0, ISA 9.0 (digest …), commit …`; without the commit outside a repository."""
+    from spec.isa import ISA_DIGEST, ISA_VERSION
+    from sw.measure.revision import commit
+
+    major, minor = ISA_VERSION
+    text = f"systola {version('systola')}, ISA {major}.{minor} (digest {ISA_DIGEST:016x})"
+    return f"{text}, commit {commit()}" if commit() else text
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version_text())
+        raise typer.Exit
+
+
 @app.callback()
-def systola() -> None:
+def systola(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="print the versions of package, instruction set and sources",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
     """A systolic-array NPU: generate it, compile for it, simulate it, compare it bit by bit."""
 
 

@@ -22,11 +22,14 @@ def all_pages() -> "dict[str, Page]":
 
 def find_page(name: str) -> "Page":
     """The page `name`; `PageError` lists them."""
+    from spec.names import did_you_mean
     from sw.measure.pages.registry import PageError
 
     known = all_pages()
     if name not in known:
-        raise PageError(f"page {name!r}: there is no such page; pages are {', '.join(known)}")
+        raise PageError(
+            f"page {name!r}: no such page{did_you_mean(name, known)}; pages are {', '.join(known)}"
+        )
     return known[name]
 
 

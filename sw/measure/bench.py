@@ -11,6 +11,7 @@ from typing import Any
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from sw.measure.bench_store import Row, Store
 from sw.models.transformer_table import TRANSFORMERS
 from sw.runtime.report import Report
@@ -68,12 +69,14 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
 def entries(suite: str, only: Sequence[str] = ()) -> list[Entry]:
     """The entries of a suite, or those of them called `only`; `OptionError` lists the names."""
     if suite not in SUITES:
-        raise OptionError(f"--suite {suite}: must be one of {', '.join(SUITES)}")
+        near = did_you_mean(suite, SUITES)
+        raise OptionError(f"--suite {suite}: must be one of {', '.join(SUITES)}{near}")
     names = [entry.name for entry in SUITES[suite]]
     unknown = [name for name in only if name not in names]
     if unknown:
         raise OptionError(
             f"--only {','.join(unknown)}: not in suite {suite}, which has {', '.join(names)}"
+            f"{did_you_mean(unknown[0], names)}"
         )
     return [entry for entry in SUITES[suite] if not only or entry.name in only]
 

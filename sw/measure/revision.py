@@ -28,6 +28,8 @@ def source_digest() -> str:
 @lru_cache(maxsize=1)
 def commit() -> str:
     """The checked-out commit, `+` behind it if sources differ from it; '' outside a repository."""
+    if not (ROOT / ".git").exists():
+        return ""  # an installed package may lie in somebody else's repository
     try:
         head = _git("rev-parse", "--short=12", "HEAD")
         changed = _git("status", "--porcelain", "--", *_FOLDERS)

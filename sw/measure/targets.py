@@ -4,9 +4,11 @@ from pathlib import Path
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from spec.program import Image
 from sw.models import kernels
 from sw.models.kernels import Workload
+from sw.models.sources import is_source, refuse_source
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, OptionError, run_program
@@ -40,9 +42,13 @@ def is_model(name: str, shape: str | None) -> bool:
         return False
     from sw.models.catalog import is_model_name
 
+    if is_source(name):
+        refuse_source(name)
     if not is_model_name(name):
+        near = did_you_mean(name, [*kernels.kernel_names(), *model_names()])
         raise TargetError(
-            f"{name!r}: no such kernel or model; kernels are {', '.join(kernels.kernel_names())}; "
+            f"{name!r}: no such kernel or model{near}; "
+            f"kernels are {', '.join(kernels.kernel_names())}; "
             f"models are {', '.join(model_names())}"
         )
     if shape is not None:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from spec.program import Image
 from sw.compiler.frontend.ports import Imported, quantize_input, unpack_outputs
 from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
 from sw.compiler.frontend.rebatch import rebatch
+from sw.models.sources import is_source, refuse_source
 from sw.models.store import Network, load_network
 from sw.models.supplied import NOTHING, Supplied
 from sw.models.table import NETWORKS, NetworkSpec
@@ -235,6 +237,8 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
     from sw.models.user import is_module
 
     policy, inputs = supplied.policy, supplied.inputs
+    if is_source(name):
+        refuse_source(name)
     if is_module(name):
         return StoredModel(build_model(name, supplied).model)
     if supplied.calibration:
@@ -252,9 +256,10 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
             raise ModelError(f"--policy {policy}: {name} is quantized already")
         stored = load_quantized(Path(name))
     else:
+        near = did_you_mean(name, (*NETWORKS, *TRANSFORMERS))
         raise ModelError(
-            f"model {name!r}: no such model; models are {', '.join((*NETWORKS, *TRANSFORMERS))}, "
-            "a file that "
+            f"model {name!r}: no such model{near}; "
+            f"models are {', '.join((*NETWORKS, *TRANSFORMERS))}, a file that "
             "`systola quantize` wrote, path.py:function, or a saved program .pt2"
         )
     return StoredModel(_with_inputs(stored, inputs) if inputs else stored)

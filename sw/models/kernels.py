@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from spec.numerics import scale_to_multiplier
 from sw.compiler.tosa.graph import Graph
 
@@ -155,7 +156,10 @@ def kernel_names() -> list[str]:
 
 def _find(name: str) -> _Kernel:
     if name not in _KERNELS:
-        raise KernelError(f"kernel {name!r}: no such kernel; kernels are {', '.join(_KERNELS)}")
+        raise KernelError(
+            f"kernel {name!r}: no such kernel{did_you_mean(name, _KERNELS)}; kernels are "
+            f"{', '.join(_KERNELS)}"
+        )
     return _KERNELS[name]
 
 

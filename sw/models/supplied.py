@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from spec.names import did_you_mean
 from sw.compiler.frontend.quantization.values import Policy
 from sw.runtime.session import OptionError
 
@@ -31,4 +32,6 @@ def policy_named(name: str) -> Policy:
         if name == policy:
             found: Policy = policy
             return found
-    raise OptionError(f"--policy {name}: must be one of {', '.join(get_args(Policy))}")
+    known = get_args(Policy)
+    near = did_you_mean(name, known)
+    raise OptionError(f"--policy {name}: must be one of {', '.join(known)}{near}")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spec.available import require_memory
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from spec.program import Image
 from sw.runtime.arrays import load_array, load_as
 from sw.runtime.report import Comparison, Report, compare
@@ -50,7 +51,8 @@ class DeviceOptions:
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
-            raise OptionError(f"--device {self.device}: must be one of {', '.join(DEVICES)}")
+            near = did_you_mean(self.device, DEVICES)
+            raise OptionError(f"--device {self.device}: must be one of {', '.join(DEVICES)}{near}")
         if self.latency < 1:
             raise OptionError(f"--latency {self.latency}: must be 1 or more cycles")
         if not 0 <= self.stall < 1:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from spec.config import NpuConfig, parse_settings, preset
+from spec.names import did_you_mean
 from sw.measure.campaign.task import CampaignError, Kind, Task
 from sw.measure.campaign.workloads import check_workloads, kernel_text
 from sw.measure.campaign.yamlfile import Node, read_yaml, shown
@@ -60,7 +61,8 @@ def load_suite(name: str, *, only: str = "", limit_s: float | None = None) -> Pl
     path = SUITES / f"{name}.yaml" if name in suite_names() else Path(name)
     if not path.exists():
         known = ", ".join(suite_names())
-        raise CampaignError(f"suite {name!r}: no such suite or file; suites are {known}")
+        near = did_you_mean(name, suite_names())
+        raise CampaignError(f"suite {name!r}: no such suite or file{near}; suites are {known}")
     root = read_yaml(path)
     root.keys("description", "limit_s", "build_limit_s", "entries")
     default = root.number("limit_s", LIMIT_S)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from spec.config import ConfigError, NpuConfig, preset
+from spec.names import did_you_mean
 from sw.measure.campaign.plan import BUILD_LIMIT_S, Plan, build_task, memory_of, unique, with_build
 from sw.measure.campaign.task import CampaignError, Kind, Task
 from sw.measure.campaign.workloads import check_workloads
@@ -124,7 +125,8 @@ def _value(node: Node, name: str) -> Any:
     """A value that the field can have as far as its type goes."""
     if name not in _FIELDS:
         raise CampaignError(
-            f"{node.place}: {name!r}: no such configuration field; fields are {', '.join(_FIELDS)}"
+            f"{node.place}: {name!r}: no such configuration field{did_you_mean(name, _FIELDS)}; "
+            f"fields are {', '.join(_FIELDS)}"
         )
     if type(node.plain) is not _FIELDS[name]:
         kind = "true or false" if _FIELDS[name] is bool else "a whole number"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from spec.names import did_you_mean
 from spec.program import Image
 from sw.measure.campaign.task import CampaignError
 from sw.measure.targets import build_kernel, model_names
@@ -66,8 +67,11 @@ def check_workload(text: str) -> str:
             raise CampaignError(f"workload {text!r}: network {name} has its own shape")
         return name
     if name not in kernels.kernel_names():
-        known = ", ".join([*kernels.kernel_names(), *model_names()])
-        raise CampaignError(f"workload {text!r}: no such kernel or network; there are {known}")
+        known = [*kernels.kernel_names(), *model_names()]
+        raise CampaignError(
+            f"workload {text!r}: no such kernel or network{did_you_mean(name, known)}; there are "
+            f"{', '.join(known)}"
+        )
     return kernel_text(name, build_kernel(name, shape or None, 0).shape)
 
 

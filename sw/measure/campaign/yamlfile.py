@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spec.names import did_you_mean
 from sw.measure.campaign.task import CampaignError
 
 _MOST_BYTES = 1 << 20
@@ -32,7 +33,8 @@ class Node:
             raise self.error(f"{shown(self.plain)}: must be a mapping with {', '.join(known)}")
         for key in self.plain:
             if key not in known:
-                raise self.error(f"{shown(key)}: no such key; keys are {', '.join(known)}")
+                near = did_you_mean(str(key), known)
+                raise self.error(f"{shown(key)}: no such key{near}; keys are {', '.join(known)}")
 
     def has(self, key: str) -> bool:
         return key in self.plain

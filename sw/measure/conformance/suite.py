@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from sw.compiler.tosa.table import OPERATORS
 
 VERSION = "1.0.2"
@@ -43,7 +44,8 @@ class Suite:
         for name in self.operators:
             if name not in known:
                 raise ConformanceError(
-                    f"OPS={name}: no operator of the integer profile; it has {', '.join(known)}"
+                    f"OPS={name}: no operator of the integer profile{did_you_mean(name, known)}; "
+                    f"it has {', '.join(known)}"
                 )
         if self.test_type not in TEST_TYPES:
             raise ConformanceError(
