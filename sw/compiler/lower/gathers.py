@@ -37,6 +37,7 @@ def scatter(ctx: Context, op: Op) -> None:
     dtype = ctx.dtype(out)
     row = c * ITEM[dtype]
     offsets = _offsets(ctx, op, op.inputs[1], row)
+    # Rows that no index names keep the values of the copy.
     target = dense(ctx.storage.add(out), dtype, to_nhwc((n, k, c)))
     ctx.move(op.inputs[0], target.tensor, f"{op.name}.copy", op.source)
     ctx.layers.append(

@@ -13,6 +13,7 @@ def alias(ctx: Context, op: Op) -> None:
     """RESHAPE, IDENTITY or SLICE: a view, of a copy if its elements lie too far apart."""
     if ctx.storage.alias(op):
         return
+    # A copy that products alone read need not be dense in the order of the dimensions.
     if not (ctx.permutes.only_products(op.outputs[0]) and _copied_by_runs(ctx, op)):
         ctx.copy(op.inputs[0], f"{op.name}.copy", op.source)
     ctx.storage.alias(op)

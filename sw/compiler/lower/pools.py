@@ -61,6 +61,7 @@ def _in_parts(ctx: Context, layer: PoolLayer) -> None:
     if not layer.average:
         _together(ctx, layer, parts, None)
         return
+    # At the edges windows have fewer elements: each such region has its own divisor.
     axes = [list(same_taps(0, layer.output.shape[1 + i], layer, i)) for i in range(2)]
     for rows, cols in itertools.product(*axes):
         _together(ctx, layer, parts, (rows, cols))

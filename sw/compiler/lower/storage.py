@@ -73,6 +73,7 @@ class Storage:
 
     def claim_output(self, name: str) -> bool:
         """Turn the root of graph output `name` into an output; False if it needs a copy."""
+        # Inputs, constants and pieces of another tensor's root are no places of their own.
         placed = self.get(name)
         whole = placed.is_dense and placed.offset == 0
         whole = whole and self.memory.nbytes[placed.root] == self.graph.tensors[name].nbytes

@@ -1,15 +1,16 @@
 """Move a RESHAPE behind what follows a product, so that the product's layer can take it.
 
-A sum or a MUL that follows then has the product's shape, and its other operand is reshaped: before
-its RESCALE, a constant of the channels, or one element a row.
+Operators of one operand move as they are. An ADD or a MUL moves if its other operand can be given
+the product's shape: OTHER_OPERANDS says which can, and how.
 """
 
 from dataclasses import replace
 
+from sw.compiler.lower.fusion.epilogues import FOLLOWING
 from sw.compiler.lower.fusion.sums import PRODUCTS
 from sw.compiler.tosa.graph import Graph, Op, Tensor
 
-_FOLLOWERS = ("RESCALE", "CLAMP", "TABLE")
+Shape = tuple[int, ...]
 
 
 def late_reshapes(graph: Graph) -> None:
@@ -24,7 +25,7 @@ def late_reshapes(graph: Graph) -> None:
 
 def _follow(graph: Graph, product: Op) -> None:
     reshape = _only_reader(graph, product.outputs[0])
-    while reshape is not None and reshape.kind in (*_FOLLOWERS, "ADD", "MUL"):
+    while reshape is not None and reshape.kind in (*FOLLOWING, "ADD", "MUL"):
         reshape = _only_reader(graph, reshape.outputs[0])
     if reshape is None or reshape.kind != "RESHAPE":
         return
@@ -35,13 +36,12 @@ def _follow(graph: Graph, product: Op) -> None:
     binary = _binary(graph, reshape)
     if binary is not None:
         _swap(graph, reshape, binary)
+        # More may follow it now.
         _follow(graph, product)
 
 
 def _binary(graph: Graph, reshape: Op) -> Op | None:
-    """The ADD or MUL behind `reshape`, made ready to be moved: its other operand has a shape for
-    the earlier one.
-    """
+    """The ADD or MUL behind `reshape`, made ready to be moved: see OTHER_OPERANDS."""
     (name,) = reshape.outputs
     readers = [op for op in graph.ops if name in op.inputs]
     if len(readers) != 1 or readers[0].kind not in ("ADD", "MUL") or name in graph.outputs:
@@ -51,38 +51,54 @@ def _binary(graph: Graph, reshape: Op) -> Op | None:
         return None
     op.inputs[:2] = sorted(op.inputs[:2], key=lambda operand: operand != name)
     before, after = (graph.tensors[t].shape for t in (reshape.inputs[0], name))
+    return op if any(reshape(graph, op, before, after) for reshape in OTHER_OPERANDS) else None
+
+
+def _by_channel(graph: Graph, op: Op, before: Shape, after: Shape) -> bool:
+    """A constant of one element for each channel, or for all, where channels stay channels."""
     other = graph.tensors[op.inputs[1]]
-    same = before[-1:] == after[-1:]
-    if other.is_constant and other.data is not None:
-        if not same or other.size != other.shape[-1] or other.size not in (1, after[-1]):
-            return None
-        shape = (*(1 for _ in before[:-1]), other.size)
-        op.inputs[1] = graph.add_constant(other.name, other.data.reshape(shape), other.dtype)
-        return op
-    if op.kind == "MUL":
-        if not same or other.shape != (*after[:-1], 1):
-            return None
-        op.inputs[1] = _reshaped(graph, other, (*before[:-1], 1))
-        return op
-    return op if _reshape_operand(graph, op, before, after) else None
+    if other.data is None or before[-1:] != after[-1:]:
+        return False
+    if other.size != other.shape[-1] or other.size not in (1, after[-1]):
+        return False
+    shape = (*(1 for _ in before[:-1]), other.size)
+    op.inputs[1] = graph.add_constant(other.name, other.data.reshape(shape), other.dtype)
+    return True
 
 
-def _reshape_operand(
-    graph: Graph, add: Op, before: tuple[int, ...], after: tuple[int, ...]
-) -> bool:
-    """Reshape the other operand of a sum before its RESCALE, if it has one of its own."""
-    rescale = next((op for op in graph.ops if add.inputs[1] in op.outputs), None)
-    if rescale is None or rescale.kind != "RESCALE" or rescale.attributes["per_channel"]:
+def _by_row(graph: Graph, op: Op, before: Shape, after: Shape) -> bool:
+    """A factor for each row of channels."""
+    other = graph.tensors[op.inputs[1]]
+    if op.kind != "MUL" or other.is_constant:
         return False
-    wide = graph.tensors[add.inputs[1]]
-    alone = sum(op.inputs.count(wide.name) for op in graph.ops) == 1
-    if wide.shape != after or not alone or wide.name in graph.outputs:
+    if before[-1:] != after[-1:] or other.shape != (*after[:-1], 1):
         return False
-    early = replace(wide, name=graph.fresh_name(f"{wide.name}_early"), shape=before)
+    op.inputs[1] = _reshaped(graph, other, (*before[:-1], 1))
+    return True
+
+
+def _rescaled(graph: Graph, op: Op, before: Shape, after: Shape) -> bool:
+    """A summand that a RESCALE makes for this sum alone; it is reshaped before the RESCALE, which
+    the sum's layer must still find at its operand.
+    """
+    other = graph.tensors[op.inputs[1]]
+    rescale = next((o for o in graph.ops if other.name in o.outputs), None)
+    if op.kind != "ADD" or rescale is None or rescale.kind != "RESCALE":
+        return False
+    alone = sum(o.inputs.count(other.name) for o in graph.ops) == 1
+    if rescale.attributes["per_channel"] or not alone or other.name in graph.outputs:
+        return False
+    if other.shape != after:
+        return False
+    early = replace(other, name=graph.fresh_name(f"{other.name}_early"), shape=before)
     graph.add_tensor(early)
     rescale.inputs[0] = _reshaped(graph, graph.tensors[rescale.inputs[0]], before)
-    rescale.outputs[0] = add.inputs[1] = early.name
+    rescale.outputs[0] = op.inputs[1] = early.name
     return True
+
+
+OTHER_OPERANDS = (_by_channel, _by_row, _rescaled)
+"""What the other operand may be: each gives it the shape before the RESHAPE, or returns False."""
 
 
 def _reshaped(graph: Graph, tensor: Tensor, shape: tuple[int, ...]) -> str:
@@ -105,7 +121,7 @@ def _only_reader(graph: Graph, name: str) -> Op | None:
 
 
 def _moves(graph: Graph, reshape: Op, op: Op) -> bool:
-    if op.kind not in _FOLLOWERS:
+    if op.kind not in FOLLOWING:
         return False
     before, after = (graph.tensors[t].shape for t in (reshape.inputs[0], reshape.outputs[0]))
     return not op.attributes.get("per_channel") or before[-1:] == after[-1:]

@@ -122,6 +122,7 @@ def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | N
         builder.made[out] = builder.made[op.inputs[0]] if is_view else add_steps(ctx, builder, op)
     names = leaving(ctx, ops)
     results = [builder.made[name] for name in names]
+    # Each result needs a register that a step writes: not a source, and no other result's.
     made = {id(step.out) for step in builder.steps}
     if len({id(v) for v in results} & made) < len(results):
         return None
@@ -137,6 +138,7 @@ def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | N
         ops=tuple(op.kind for op in ops),
         source=main.source,
     )
+    # Nothing has been changed up to here but the builder, so a shorter chain can be tried.
     if not fused_fits(layer, ctx.config):
         return None
     for name, place in ahead.items():

@@ -48,6 +48,7 @@ def longest_chain(ctx: Context, chain: Chain, op: Op) -> list[Op]:
     start = ctx.place[id(op)]
     for other in ctx.graph.ops[start : start + WINDOW]:
         if (other is not op or begun) and not _joins_chain(ctx, chain, other):
+            # It costs nothing to remember it: it joins only where the chain reads it.
             if _stands_beside(ctx, other):
                 chain.beside[other.outputs[0]] = other
             continue

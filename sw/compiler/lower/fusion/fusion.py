@@ -28,6 +28,7 @@ class Fusion:
         self.producers = graph.producers()
         self.done: set[int] = set()
         self.operand_rescales = self._operand_rescales()
+        # The layers that read their results compute them: no other layer may take them.
         self.done.update(id(op) for op in self.operand_rescales.values())
         sums = find_sums(graph, self.operand_rescales)
         self.sum_of = {id(s.product): s for s in sums}
@@ -93,6 +94,7 @@ class Fusion:
             return False
         if any(user.kind not in ALU for user in users):
             return False
+        # The layer of a product or a sum takes the RESCALE behind it into its own epilogue.
         before = self.producers.get(op.inputs[0])
         return before is None or not self._fuses_rescale(before, op)
 

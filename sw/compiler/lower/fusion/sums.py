@@ -54,6 +54,7 @@ class _Finder:
         """`add` behind the product that makes `operand`, if everything between can be fused."""
         name, other = add.inputs[operand], add.inputs[1 - operand]
         rescale = self.operand_rescales.get(name)
+        # The other operand is read along with the results, so it must have their shape.
         shapes = {self.graph.tensors[n].shape for n in (name, other)}
         if len(shapes) > 1 or self._only(name) is not add or self._per_channel(add.outputs[0]):
             return None
@@ -97,6 +98,8 @@ class _Finder:
             if op.kind != "CLAMP":
                 return ()
         assert op is not None
+        # The sum takes the product's result without a zero point: the one that the first RESCALE
+        # adds must be the one that the second subtracts.
         zero = (op.inputs[4], rescale.inputs[3])
         same = len({int(self.graph.constant(n).reshape(-1)[0]) for n in zero}) == 1
         before = self.producers.get(op.inputs[0])

@@ -30,6 +30,7 @@ def conv2d(ctx: Context, op: Op) -> None:
     view, stride = ctx.image(op.inputs[0]), op.attributes["stride"]
     _, kh, kw, _ = ctx.shape(op.inputs[1])
     if (kh, kw) == (1, 1) and op.attributes["pad"] == (0, 0, 0, 0):
+        # Skipped pixels are skipped by strides: then every output reads the pixel in its place.
         out = ctx.shape(op.outputs[0])
         view, stride = _subsample(view, (out[1], out[2]), stride), (1, 1)
     top, _, left, _ = op.attributes["pad"]
@@ -97,6 +98,8 @@ def depthwise_conv2d(ctx: Context, op: Op) -> None:
         "weight_zp": ctx.integer(op.inputs[4]),
     }
     view = ctx.image(op.inputs[0])
+    # The engine has one result per channel: for several, products take constant weights as they
+    # are, while those of run time need the channels repeated.
     engine = ctx.config.depthwise and max(*stride, *dilation) <= MAX_STEP
     if not engine or (multiplier > 1 and not later):
         _grouped(ctx, op, view, fused, shared)
