@@ -11,7 +11,7 @@ from sw.compiler.kernels.boxes import Box, Tile
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing
 from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
-from sw.compiler.kernels.conv.steps import Step
+from sw.compiler.kernels.conv.steps import ConvStep
 from sw.compiler.kernels.conv.weights import pack_weights
 from sw.compiler.kernels.conv.window_loads import window_moves
 from sw.compiler.kernels.dma import load_box, memory_extent
@@ -67,25 +67,25 @@ class ConvLoads(EpilogueEmitter):
 
     # Slots ------------------------------------------------------------------------------------
 
-    def _wgt_key(self, step: Step) -> tuple[int, int, KTile]:
+    def _wgt_key(self, step: ConvStep) -> tuple[int, int, KTile]:
         batch = step.tile.batch if self.layer.weights_by_image else 0
         return batch, step.n_tile, step.k_tile
 
-    def weights_of(self, step: Step) -> Buffer:
+    def weights_of(self, step: ConvStep) -> Buffer:
         """The slot with the step's weights, which must have been loaded."""
         return _held(self.wgt.get(self._wgt_key(step), None))
 
-    def act_of(self, step: Step) -> Buffer:
+    def act_of(self, step: ConvStep) -> Buffer:
         """The tensor on chip, or the slot with the step's activations, once they were loaded."""
         if self.held is not None:
             return self.held
         return _held(self.act.get((step.tile, step.k_tile), None))
 
-    def params_of(self, step: Step) -> Buffer | None:
+    def params_of(self, step: ConvStep) -> Buffer | None:
         """The slot with the step's parameter entries, if the layer has any."""
         return None if self.params is None else _held(self.params.get(step.n_tile, None))
 
-    def load(self, step: Step, pinned: Step | None, sliced: bool) -> None:
+    def load(self, step: ConvStep, pinned: ConvStep | None, sliced: bool) -> None:
         """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone.
 
         `sliced`: the first MATRIX that reads the activations waits for them block by block.
@@ -124,7 +124,7 @@ class ConvLoads(EpilogueEmitter):
 
     # Weights ----------------------------------------------------------------------------------
 
-    def _load_weights(self, step: Step, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
+    def _load_weights(self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
         """`piece` of some column blocks; a narrower last block separately."""
         full = [b for b in blocks if self.width(b) == self.config.cols]
         narrow = [b for b in blocks if self.width(b) < self.config.cols]
@@ -132,7 +132,9 @@ class ConvLoads(EpilogueEmitter):
             if run:
                 self._load_weight_run(step, slot, piece, run)
 
-    def _load_weight_run(self, step: Step, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
+    def _load_weight_run(
+        self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]
+    ) -> None:
         k_tile, cols, width = step.k_tile, self.config.cols, self.width(blocks[0])
         whole = self.block_bytes(blocks[0], k_tile)
         size = self.block_bytes(blocks[0], piece)
@@ -204,7 +206,7 @@ class ConvLoads(EpilogueEmitter):
 
     # Activations ------------------------------------------------------------------------------
 
-    def _load_act(self, step: Step, slot: Buffer, piece: KTile) -> None:
+    def _load_act(self, step: ConvStep, slot: Buffer, piece: KTile) -> None:
         if self.geo.packing is Packing.WINDOWS:
             self._load_windows(step, slot)
             return
@@ -261,7 +263,7 @@ class ConvLoads(EpilogueEmitter):
             f"act y{tile.y0} x{tile.x0} c{piece.c0}",
         )
 
-    def _load_windows(self, step: Step, slot: Buffer) -> None:
+    def _load_windows(self, step: ConvStep, slot: Buffer) -> None:
         tile, view = step.tile, self.geo.input
         y0, y1, x0, x1 = self.act_box(tile, step.k_tile)
         size = (y1 - y0) * (x1 - x0) * self.geo.pixel
@@ -282,7 +284,7 @@ class ConvLoads(EpilogueEmitter):
             bases = {"chip_base": slot, "mem_base": source}
             self.append(record, bases, accesses, f"windows {note}")
 
-    def _fill_sides(self, step: Step, slot: Buffer, rows: int) -> tuple[int, int]:
+    def _fill_sides(self, step: ConvStep, slot: Buffer, rows: int) -> tuple[int, int]:
         """Fill the tile's columns outside the input with the zero point; returns those inside."""
         x0, x1 = self.geo.input_cols(step.tile.x0, step.tile.x1)
         inside = self.geo.memory_cols(step.tile.x0, step.tile.x1)
@@ -306,7 +308,7 @@ class ConvLoads(EpilogueEmitter):
                 )
         return inside
 
-    def act_reads(self, step: Step, piece: KTile, sliced: bool) -> list[Access]:
+    def act_reads(self, step: ConvStep, piece: KTile, sliced: bool) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load.
 
         `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.
@@ -338,7 +340,9 @@ class ConvLoads(EpilogueEmitter):
             for i in range(blocks)
         ]
 
-    def _held_reads(self, step: Step, piece: KTile, buffer: Buffer, sliced: bool) -> list[Access]:
+    def _held_reads(
+        self, step: ConvStep, piece: KTile, buffer: Buffer, sliced: bool
+    ) -> list[Access]:
         """The same of a tensor on chip, whose channels may just be computed."""
         tile, view, rows = step.tile, self.geo.input, self.config.rows
         y0, y1, x0, x1 = self.act_box(tile, piece)

@@ -9,7 +9,7 @@ from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.conv.geometry import ConvGeometry
 from sw.compiler.kernels.conv.plan import ConvPlan
-from sw.compiler.kernels.conv.steps import Step, Unit
+from sw.compiler.kernels.conv.steps import ConvStep, Unit
 from sw.compiler.kernels.emitter import LayerEmitter, Spot, touch
 from sw.compiler.kernels.views import View
 from sw.compiler.program.virtual import Access, Place
@@ -74,7 +74,7 @@ class ResidualTiles(LayerEmitter):
     def _key(self, unit: Unit) -> Hashable:
         return unit.step.tile, unit.step.n_tile, 0 if self.joint else unit.block
 
-    def _box(self, step: Step, first: int, stop: int) -> Box:
+    def _box(self, step: ConvStep, first: int, stop: int) -> Box:
         """Pixels of the tile, channels of column blocks first…stop."""
         cols, tile = self.config.cols, step.tile
         return Box(

@@ -18,7 +18,7 @@ from sw.compiler.kernels.places import Places, together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ConvStep:
     """Column blocks `first`…`stop` of `tile` over `k_tile`; `pieces` of that, in order.
 
     `starts`: its loads are waited for slice by slice. `ends`: no step follows.
@@ -55,7 +55,7 @@ class Unit:
     `closes`: the column blocks are complete after it.
     """
 
-    step: Step
+    step: ConvStep
     block: int
     count: int
     piece: KTile
@@ -76,7 +76,7 @@ class Unit:
         return f"block {self.block}" + (f"+{self.count}" if self.count > 1 else "")
 
 
-def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[Step]:
+def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[ConvStep]:
     """Every step in execution order; the K tiles of an accumulation are neighbours."""
     out = [
         _step(geo, plan, config, tile, n_tile, k_tile)
@@ -107,9 +107,9 @@ def _order(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> Iterator[tup
 
 def _step(
     geo: ConvGeometry, plan: ConvPlan, config: NpuConfig, tile: Tile, n_tile: int, k_tile: int
-) -> Step:
+) -> ConvStep:
     blocks = -(-geo.oc // config.cols)
-    return Step(
+    return ConvStep(
         tile=tile,
         n_tile=n_tile,
         first=n_tile * plan.tile_n,
@@ -140,7 +140,7 @@ class Accumulators:
         self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
         self.start = self.next = 0
 
-    def units(self, step: Step) -> Iterator[Unit]:
+    def units(self, step: ConvStep) -> Iterator[Unit]:
         """The MATRIX instructions of a step, in order."""
         if step.opens:
             self.start, self.next = self.next, self.next + len(step.blocks)
@@ -157,7 +157,7 @@ class Accumulators:
                     closes=step.closes and piece == step.pieces[-1],
                 )
 
-    def _cuts(self, step: Step) -> Iterator[tuple[int, int]]:
+    def _cuts(self, step: ConvStep) -> Iterator[tuple[int, int]]:
         """(first block, blocks) of each unit.
 
         Alone are: the first block where its loads come slice by slice, the last one of the layer,

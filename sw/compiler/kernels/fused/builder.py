@@ -11,11 +11,11 @@ from spec.numerics import RANGES
 from sw.compiler.kernels.fused.layer import (
     Factor,
     FusedLayer,
+    FusedStep,
     Product,
     Register,
     Result,
     Source,
-    Step,
 )
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import DTYPE, Placed, View
@@ -356,9 +356,9 @@ def _number(
     number: Mapping[int, int],
     params: Sequence[Epilogue],
     kept: list[tuple[int, int, int]],
-) -> Step:
+) -> FusedStep:
     axis = next((i for i, (_, _, last) in enumerate(kept) if last == step.axis), -1)
-    return Step(
+    return FusedStep(
         a=number[id(step.a)],
         b=None if step.b is None else number[id(step.b)],
         out=number[id(step.out)],

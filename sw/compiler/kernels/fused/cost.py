@@ -4,7 +4,7 @@ import math
 
 from spec.config import NpuConfig
 from spec.isa import Alu, Reduce, Scale, uses_b
-from sw.compiler.kernels.fused.layer import FusedLayer, Product, Step
+from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Product
 from sw.compiler.kernels.fused.tiles import FusedPlan
 from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
 
@@ -30,7 +30,7 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     return math.ceil(cycles), load + store
 
 
-def _step_cycles(layer: FusedLayer, step: Step, plan: FusedPlan, config: NpuConfig) -> int:
+def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig) -> int:
     """Its vectors, times the words of the widest operand."""
     tile, cols = plan.tile, config.cols
     read = [i for i in (step.a, step.b) if i is not None]

@@ -14,7 +14,7 @@ from spec.isa import LOOPS, DType, Reduce, Space, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
-from sw.compiler.kernels.fused.layer import FusedLayer, Result, Step
+from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Result
 from sw.compiler.kernels.fused.plan import MAX_EXTENT
 from sw.compiler.kernels.fused.product import ProductTiles
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
@@ -209,7 +209,7 @@ class _FusedEmitter(LayerEmitter):
             self.load_constant(data, Space.PARAM, slot, count, f"params {number} c{start}")
         return _Params(slot, start, stop)
 
-    def _rows(self, step: Step, tile: Ranges) -> list[Row]:
+    def _rows(self, step: FusedStep, tile: Ranges) -> list[Row]:
         """The loops of a step, neighbours merged where every stream goes on regularly."""
         registers = self.layer.registers
         read = [registers[i] for i in (step.a, step.b) if i is not None]
@@ -232,7 +232,7 @@ class _FusedEmitter(LayerEmitter):
         return rows
 
     def _step(
-        self, step: Step, tile: Ranges, places: list[_Held], params: "_Params | None"
+        self, step: FusedStep, tile: Ranges, places: list[_Held], params: "_Params | None"
     ) -> None:
         """Append the VECTOR of a step."""
         registers = self.layer.registers

@@ -66,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class FusedStep:
     """One VECTOR: registers a and b (None: no operand, or an immediate) to register `out`.
 
     `values`: fields of the VECTOR besides places and loops. `reduce`: combines along `axis`.
@@ -137,7 +137,7 @@ class FusedLayer(Layer):
     shape: tuple[int, ...]
     sources: tuple[Source, ...]
     registers: tuple[Register, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FusedStep, ...]
     results: tuple[Result, ...]
     whole: frozenset[int] = frozenset()
     tables: tuple[NDArray[np.generic], ...] = ()
