@@ -16,16 +16,16 @@ from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstructio
 _NAMES = {engine: engine.name for engine in Engine}
 
 
-def sequencer(node: VirtualInstruction, access: Access | None = None) -> str:
+def sequencer(instruction: VirtualInstruction, access: Access | None = None) -> str:
     """The sequencer that a wait for `access` holds back."""
-    return "WEIGHTS" if access is not None and access.weights else _NAMES[node.engine]
+    return "WEIGHTS" if access is not None and access.weights else _NAMES[instruction.engine]
 
 
 @dataclass(slots=True, eq=False)
 class Seen:
-    """Addresses `start`…`stop` of a past access, and the number of its node in its engine."""
+    """Addresses `start`…`stop` of a past access, and its instruction's number in its engine."""
 
-    node: VirtualInstruction
+    instruction: VirtualInstruction
     index: int
     access: Access
     start: int
@@ -57,8 +57,8 @@ class _Known:
         self.starts.insert(at, seen.start)
         self.longest = max(self.longest, seen.stop - seen.start)
 
-    def hide(self, access: Access, node: VirtualInstruction, start: int, stop: int) -> None:
-        """Forget what `access` of `node` makes superfluous."""
+    def hide(self, access: Access, instruction: VirtualInstruction, start: int, stop: int) -> None:
+        """Forget what `access` of `instruction` makes superfluous."""
         if access.level and not access.write:
             # Slices of a read come one after another: earlier reads may outlast the first.
             return
@@ -66,7 +66,7 @@ class _Known:
         pieces: list[Seen] = []
         for at in reversed(range(low, high)):
             seen = self.accesses[at]
-            if seen.stop <= start or not _hides(access, node, seen):
+            if seen.stop <= start or not _hides(access, instruction, seen):
                 continue
             whole = start <= seen.start and seen.stop <= stop
             if access.write or whole:
@@ -136,13 +136,13 @@ class AccessTracker:
             if last != known.total:
                 yield from _meeting(access, base + start, base + stop, known)
 
-    def add(self, node: VirtualInstruction, index: int) -> None:
-        """File the accesses of `node` and forget what they make superfluous.
+    def add(self, instruction: VirtualInstruction, index: int) -> None:
+        """File the accesses of `instruction` and forget what they make superfluous.
 
         A write came after all that it overlaps, so what conflicts there later need only wait for
         the write. A read of all steps replaces earlier reads by the same sequencer in its bytes.
         """
-        for access in node.accesses:
+        for access in instruction.accesses:
             buffer = access.buffer
             # Nobody writes these.
             if buffer.place is Place.DRAM and buffer.region in (REGION_CONST, REGION_INPUT):
@@ -152,8 +152,8 @@ class AccessTracker:
             # Some channels of a tensor never cover what another buffer held in their place.
             for known in near if access.write and not access.pitch else near[:1]:
                 if known.accesses:
-                    known.hide(access, node, start, stop)
-            near[0].file(Seen(node, index, access, start, stop))
+                    known.hide(access, instruction, start, stop)
+            near[0].file(Seen(instruction, index, access, start, stop))
             near[0].writes += access.write
             near[0].total += 1
 
@@ -166,11 +166,11 @@ def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterator[S
             yield seen
 
 
-def _hides(access: Access, node: VirtualInstruction, seen: Seen) -> bool:
-    """Whether `access` of `node` makes what it covers of an earlier access superfluous."""
-    if seen.node is node or not access.spans(seen.access):
+def _hides(access: Access, instruction: VirtualInstruction, seen: Seen) -> bool:
+    """Whether `access` of `instruction` makes what it covers of an earlier access superfluous."""
+    if seen.instruction is instruction or not access.spans(seen.access):
         return False
-    return access.write or _same_reader(seen, node, access)
+    return access.write or _same_reader(seen, instruction, access)
 
 
 def _span(access: Access) -> tuple[int, int]:
@@ -184,6 +184,6 @@ def _outside(seen: Seen, start: int, stop: int) -> list[Seen]:
     return [replace(seen, start=a, stop=b) for a, b in pieces if a < b]
 
 
-def _same_reader(seen: Seen, node: VirtualInstruction, access: Access) -> bool:
-    same = sequencer(seen.node, seen.access) == sequencer(node, access)
+def _same_reader(seen: Seen, instruction: VirtualInstruction, access: Access) -> bool:
+    same = sequencer(seen.instruction, seen.access) == sequencer(instruction, access)
     return same and access.level == 0 and not seen.access.write

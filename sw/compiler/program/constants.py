@@ -8,7 +8,7 @@ from sw.compiler.program.virtual import Buffer, Place
 
 
 class ConstantPool:
-    """Grows the bytes of region 0; `buffer` is its address space for nodes."""
+    """Grows the bytes of region 0; `buffer` is its address space for instructions."""
 
     def __init__(self) -> None:
         self.buffer = Buffer(

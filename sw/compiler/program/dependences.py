@@ -1,7 +1,8 @@
-"""What must wait for what: from the accesses of the nodes to the needs that semaphores must meet.
+"""Dependence analysis: from accesses to the needs that semaphores must meet.
 
-A need says that a node (or one iteration of it) must come after a point of an earlier node. Needs
-that follow from earlier waits (directly, or through what the producer had waited for) are dropped.
+A need says that an instruction (or one iteration of it) must come after a point of an earlier one.
+Needs that follow from earlier waits (directly, or through what the producer had waited for) are
+dropped.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ Channel = tuple[Engine, Point, str]
 """Producing engine and point, waiting sequencer (an engine's name, or WEIGHTS)."""
 
 Position = tuple[int, float]
-"""Number of a node in its engine, and the iteration of it (END: all of it)."""
+"""Number of an instruction in its engine, and the iteration of it (END: all of it)."""
 
 Clock = dict[Source, Position]
 END = float("inf")
@@ -26,7 +27,7 @@ NEVER: Position = (-1, -1.0)
 
 @dataclass(slots=True, eq=False)
 class Need:
-    """Consumer iteration (level, iteration) needs producer `node` up to `iteration` of `level`."""
+    """Consumer iteration (level, iteration) needs `producer` up to an iteration of a level."""
 
     level: int
     iteration: int
@@ -38,10 +39,10 @@ class Need:
 
 @dataclass(slots=True)
 class Dependences:
-    """The needs of every node, in program order, and what each sequencer knows at each node.
+    """The needs of every instruction, in program order, and what each sequencer knows at each.
 
-    Keys of the dictionaries are the ids of nodes. `index`: number of the node in its engine,
-    `place`: in the program. `start`: known when the node's first step begins;
+    Keys of the dictionaries are the ids of instructions. `index`: its number in its engine,
+    `place`: in the program. `start`: known when the instruction's first step begins;
     `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove.
     """
 
@@ -56,23 +57,23 @@ class Dependences:
 
 def _point(seen: Seen, consumer: VirtualInstruction) -> Point:
     """The point of the earlier access that the later one must wait for."""
-    if seen.access.write or seen.node.opcode is Opcode.LOAD:
+    if seen.access.write or seen.instruction.opcode is Opcode.LOAD:
         return Point.DONE
     if seen.access.weights:
         return Point.WEIGHTS
     if seen.access.buffer.place in (Place.PARAM, Place.TABLE):
         return Point.DONE
     # DONE follows READ closely in VECTOR, and one channel to LOAD instead of two saves a slot.
-    if seen.node.engine is Engine.VECTOR and consumer.engine is Engine.LOAD:
+    if seen.instruction.engine is Engine.VECTOR and consumer.engine is Engine.LOAD:
         return Point.DONE
     return Point.READ
 
 
-def _ordered_by_engine(seen: Seen, node: VirtualInstruction, access: Access) -> bool:
+def _ordered_by_engine(seen: Seen, instruction: VirtualInstruction, access: Access) -> bool:
     """Within one engine only a read after a write needs a semaphore; sums find their own writes."""
-    if seen.node.engine is not node.engine:
+    if seen.instruction.engine is not instruction.engine:
         return False
-    if access.buffer.place is Place.ACC and node.engine in (Engine.MATRIX, Engine.DEPTHWISE):
+    if access.buffer.place is Place.ACC and instruction.engine in (Engine.MATRIX, Engine.DEPTHWISE):
         return True
     return access.write or not seen.access.write
 
@@ -82,7 +83,7 @@ _IMPLIED = {
     Point.READ: (Point.READ, Point.WEIGHTS),
     Point.WEIGHTS: (Point.WEIGHTS,),
 }
-"""The points of a node that are over when a point of it is."""
+"""The points of an instruction that are over when a point of it is."""
 
 
 def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: Clock) -> None:
@@ -94,35 +95,37 @@ def _learn(clock: Clock, engine: Engine, point: Point, position: Position, of: C
 
 
 def _needs_of(
-    node: VirtualInstruction, tracker: AccessTracker
+    instruction: VirtualInstruction, tracker: AccessTracker
 ) -> dict[Channel, dict[tuple[int, int], Need]]:
     needs: dict[Channel, dict[tuple[int, int], Need]] = defaultdict(dict)
-    for access in node.accesses:
-        waiting = sequencer(node, access)
+    for access in instruction.accesses:
+        waiting = sequencer(instruction, access)
         key = (access.level, access.iteration)
         for seen in tracker.conflicts(access, waiting):
             # An engine runs its instructions in order, and a few hazards with them.
-            if _ordered_by_engine(seen, node, access):
+            if _ordered_by_engine(seen, instruction, access):
                 continue
-            by_key = needs[seen.node.engine, _point(seen, node), waiting]
+            by_key = needs[seen.instruction.engine, _point(seen, instruction), waiting]
             old = by_key.get(key)
             # The latest producer of a channel is enough: posts come in its order.
             if old is not None and old.index > seen.index:
                 continue
             level, iteration = seen.access.level, float(seen.access.iteration)
-            if level == 0 or iteration == iterations(seen.node.record.loop, level) - 1:
+            if level == 0 or iteration == iterations(seen.instruction.record.loop, level) - 1:
                 level, iteration = 0, END
             if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
-                by_key[key] = Need(*key, seen.node, seen.index, level, iteration)
+                by_key[key] = Need(*key, seen.instruction, seen.index, level, iteration)
     return needs
 
 
 def _reduce(
-    node: VirtualInstruction, needs: dict[Channel, dict[tuple[int, int], Need]], state: Dependences
+    instruction: VirtualInstruction,
+    needs: dict[Channel, dict[tuple[int, int], Need]],
+    state: Dependences,
 ) -> dict[Channel, list[Need]]:
-    """Drop what is known already; update the clocks of the node's sequencers."""
+    """Drop what is known already; update the clocks of the instruction's sequencers."""
     kept: dict[Channel, list[Need]] = defaultdict(list)
-    main = state.clocks[node.engine.name]
+    main = state.clocks[instruction.engine.name]
     # Latest producers first: what they had waited for makes the others superfluous.
     flat = [(n, c) for c, by_key in needs.items() for n in by_key.values()]
     flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.place[id(p[0].producer)]))
@@ -142,54 +145,59 @@ def _reduce(
             of = (state.end if need.producer_iteration == END else state.start)[producer]
         _learn(clock, engine, point, position, of)
         # Waits at inner levels are over only later, so READ and DONE prove more than the start.
-        if need.level == 0 and waiting == node.engine.name:
+        if need.level == 0 and waiting == instruction.engine.name:
             start_main = dict(clock)
-    state.start[id(node)] = start_main
+    state.start[id(instruction)] = start_main
     end = dict(main)
-    if node.engine is Engine.MATRIX:
+    if instruction.engine is Engine.MATRIX:
         weights = state.clocks["WEIGHTS"]
-        state.weights[id(node)] = dict(weights)
+        state.weights[id(instruction)] = dict(weights)
         for source, value in weights.items():
             end[source] = max(end.get(source, NEVER), value)
-    state.end[id(node)] = end
+    state.end[id(instruction)] = end
     return kept
 
 
-def predecessors(nodes: Sequence[VirtualInstruction]) -> list[set[int]]:
-    """For every node, the earlier ones (by number) that it must stay behind, whatever engine.
+def predecessors(instructions: Sequence[VirtualInstruction]) -> list[set[int]]:
+    """For every instruction, the earlier ones (by number) that it must stay behind, of any engine.
 
     Those that follow from others of them may be missing.
     """
     tracker = AccessTracker()
-    number = {id(node): i for i, node in enumerate(nodes)}
+    number = {id(instruction): i for i, instruction in enumerate(instructions)}
     out: list[set[int]] = []
-    for i, node in enumerate(nodes):
+    for i, instruction in enumerate(instructions):
         found = {
-            number[id(seen.node)]
-            for access in node.accesses
-            for seen in tracker.conflicts(access, (sequencer(node, access), node.layer))
+            number[id(seen.instruction)]
+            for access in instruction.accesses
+            for seen in tracker.conflicts(
+                access, (sequencer(instruction, access), instruction.layer)
+            )
         }
         out.append(found - {i})
-        tracker.add(node, i)
+        tracker.add(instruction, i)
     return out
 
 
 def analyse(
-    nodes: Sequence[VirtualInstruction],
+    instructions: Sequence[VirtualInstruction],
     extra: Mapping[int, Sequence[tuple[VirtualInstruction, Channel]]],
 ) -> Dependences:
-    """The needs of all nodes. `extra`: nodes (by id) that also take others' posts of a channel."""
+    """The needs of all instructions.
+
+    `extra`: those (by id) that also take others' posts of a channel.
+    """
     tracker, state = AccessTracker(), Dependences()
     counts: dict[Engine, int] = defaultdict(int)
-    for node in nodes:
-        state.place[id(node)] = len(state.place)
-        state.index[id(node)] = index = counts[node.engine]
-        counts[node.engine] += 1
-        needs = _needs_of(node, tracker)
-        for other, channel in extra.get(id(node), ()):
+    for instruction in instructions:
+        state.place[id(instruction)] = len(state.place)
+        state.index[id(instruction)] = index = counts[instruction.engine]
+        counts[instruction.engine] += 1
+        needs = _needs_of(instruction, tracker)
+        for other, channel in extra.get(id(instruction), ()):
             _add_extra(needs[channel], other, state.index[id(other)])
-        state.needs.append((node, _reduce(node, needs, state)))
-        tracker.add(node, index)
+        state.needs.append((instruction, _reduce(instruction, needs, state)))
+        tracker.add(instruction, index)
     return state
 
 

@@ -59,14 +59,14 @@ def _layer(
     }
 
 
-def layer_runs(nodes: Sequence[VirtualInstruction]) -> list[list[int]]:
+def layer_runs(virtual: Sequence[VirtualInstruction]) -> list[list[int]]:
     """[layer, instructions] of each stretch of the program, from the one after BEGIN on."""
-    return [[layer, len(list(run))] for layer, run in groupby(n.layer for n in nodes)]
+    return [[layer, len(list(run))] for layer, run in groupby(n.layer for n in virtual)]
 
 
 def build_image(
     instructions: Sequence[Instruction],
-    nodes: Sequence[VirtualInstruction],
+    virtual: Sequence[VirtualInstruction],
     graph: Graph,
     program: LayerProgram,
     predicted: Sequence[int],
@@ -94,7 +94,7 @@ def build_image(
                 _layer(x, cycles, macs.get(x.name, 0), graph.modules.get(x.name, ""), tensors)
                 for x, cycles in zip(program.layers, predicted, strict=True)
             ],
-            "instruction_layers": layer_runs(nodes),
+            "instruction_layers": layer_runs(virtual),
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,
             "peak_param_entries": peaks.param_entries,

@@ -23,11 +23,11 @@ from sw.compiler.program.virtual import VirtualInstruction
 
 
 def list_schedule(
-    nodes: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], config: NpuConfig
+    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], config: NpuConfig
 ) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
-    after, missing = _successors(nodes, budgets)
-    ready = [0.0] * len(nodes)
+    after, missing = _successors(instructions, budgets)
+    ready = [0.0] * len(instructions)
     free: dict[Engine, float] = defaultdict(float)
     # By the cycle in which each could start; the earlier one in the program goes first.
     heap = [(0.0, i) for i, count in enumerate(missing) if not count]
@@ -35,41 +35,44 @@ def list_schedule(
     order: list[VirtualInstruction] = []
     while heap:
         start, i = heapq.heappop(heap)
-        node = nodes[i]
-        soonest = max(ready[i], free[node.engine])
+        instruction = instructions[i]
+        soonest = max(ready[i], free[instruction.engine])
         if soonest > start:
             # Another instruction has taken the engine since this one was filed.
             heapq.heappush(heap, (soonest, i))
             continue
-        order.append(node)
-        free[node.engine] = soonest + busy_cycles(node, config)
-        ends = free[node.engine] + RESULT_LATENCY.get(node.engine, READY)
+        order.append(instruction)
+        free[instruction.engine] = soonest + busy_cycles(instruction, config)
+        ends = free[instruction.engine] + RESULT_LATENCY.get(instruction.engine, READY)
         for j in after[i]:
             # An engine orders its own instructions: the next need only start behind this one.
-            same = nodes[j].engine is node.engine
+            same = instructions[j].engine is instruction.engine
             ready[j] = max(ready[j], soonest if same else ends)
             missing[j] -= 1
             if not missing[j]:
-                heapq.heappush(heap, (max(ready[j], free[nodes[j].engine]), j))
+                heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), j))
     # Dependences only point backwards, so nothing can be left over.
-    assert len(order) == len(nodes)
+    assert len(order) == len(instructions)
     return order
 
 
 def _successors(
-    nodes: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget]
+    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget]
 ) -> tuple[dict[int, list[int]], list[int]]:
     """(what waits for each instruction, by number; for how many each one waits)."""
-    before = predecessors(nodes)
+    before = predecessors(instructions)
     after: dict[int, list[int]] = defaultdict(list)
     for i, wanted in enumerate(before):
         for j in wanted:
             after[j].append(i)
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
-    for i, node in enumerate(nodes):
+    for i, instruction in enumerate(instructions):
         # Besides its dependences an instruction waits for its predecessor in its sequence.
-        key = (node.engine, node.layer if _mixes(node, budgets[node.layer]) else -1)
+        key = (
+            instruction.engine,
+            instruction.layer if _mixes(instruction, budgets[instruction.layer]) else -1,
+        )
         if key in latest:
             after[latest[key]].append(i)
             missing[i] += 1
@@ -77,8 +80,8 @@ def _successors(
     return after, missing
 
 
-def _mixes(node: VirtualInstruction, budget: MemoryBudget) -> bool:
+def _mixes(instruction: VirtualInstruction, budget: MemoryBudget) -> bool:
     """Whether instructions of other layers may come between it and its predecessor."""
-    if node.engine is Engine.MATRIX and budget.overlap is Overlap.CONCURRENT:
+    if instruction.engine is Engine.MATRIX and budget.overlap is Overlap.CONCURRENT:
         return False
-    return node.engine is Engine.VECTOR or budget.concurrent
+    return instruction.engine is Engine.VECTOR or budget.concurrent

@@ -2,9 +2,9 @@
 
 A *channel* is a semaphore from one engine and point to one waiting sequencer. Posts on a channel
 are numbered in the producer's order; a consumer that needs the n-th takes what is missing to n.
-Every wait refers to a node earlier in program order, so the program cannot deadlock. Where posts
-could pile up beyond a counter's maximum, the producer is made to wait for the consumer; where no
-consumer comes for so long, one takes earlier than it needs to.
+Every wait refers to an instruction earlier in program order, so the program cannot deadlock. Where
+posts could pile up beyond a counter's maximum, the producer is made to wait for the consumer; where
+no consumer comes for so long, one takes earlier than it needs to.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,7 +21,7 @@ from sw.compiler.program.dependences import END, NEVER, Channel, Dependences, Ne
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
 Late = tuple[VirtualInstruction, VirtualInstruction, Channel]
-"""A node, an earlier one that it must wait for too, and on which channel."""
+"""An instruction, an earlier one that it must wait for too, and on which channel."""
 
 MAX_AMOUNT = field_of(Opcode.LOAD, "wait.amount").maximum
 """Most that a slot takes; what is more takes several slots."""
@@ -48,37 +48,41 @@ class Program:
             f"semaphore {sem}: {engine.name}.{point.name} -> {waiting}"
             for (engine, point, waiting), sem in self.semaphores.items()
         ]
-        for node in self.instructions:
-            waits = " ".join(f"wait(s{w.sem}x{w.amount}@{w.level})" for w in self.waits[node])
-            posts = " ".join(f"post(s{p.sem}x{p.amount}@{p.level})" for p in self.posts[node])
-            lines.append(f"{node.engine.name:6} {node.note} {waits} {posts}".rstrip())
+        for instruction in self.instructions:
+            waits = " ".join(
+                f"wait(s{w.sem}x{w.amount}@{w.level})" for w in self.waits[instruction]
+            )
+            posts = " ".join(
+                f"post(s{p.sem}x{p.amount}@{p.level})" for p in self.posts[instruction]
+            )
+            lines.append(f"{instruction.engine.name:6} {instruction.note} {waits} {posts}".rstrip())
         return "\n".join(lines) + "\n"
 
 
-def assign_semaphores(nodes: Sequence[VirtualInstruction], config: NpuConfig) -> Program:
-    """The program of `nodes` with waits and posts.
+def assign_semaphores(instructions: Sequence[VirtualInstruction], config: NpuConfig) -> Program:
+    """The program of `instructions` with waits and posts.
 
     `LegalityError` if the configuration has too few semaphores or an instruction too few slots.
     """
     extra: dict[int, list[tuple[VirtualInstruction, Channel]]] = {}
     for _ in range(ROUNDS):
-        assignment = _Assignment(analyse(nodes, extra), config)
+        assignment = _Assignment(analyse(instructions, extra), config)
         late = assignment.run()
         if not late:
             return Program(
-                instructions=nodes,
+                instructions=instructions,
                 waits=assignment.waits,
                 posts=assignment.posts,
                 semaphores=assignment.semaphores,
                 dependences=assignment.found,
             )
-        for node, other, channel in late:
-            extra.setdefault(id(node), []).append((other, channel))
+        for instruction, other, channel in late:
+            extra.setdefault(id(instruction), []).append((other, channel))
     raise LegalityError("semaphores overflow however often their producers wait")
 
 
 class _Assignment:
-    """One attempt: numbers posts and waits, and notes nodes whose posts could overflow."""
+    """One attempt: numbers posts and waits, and notes instructions whose posts could overflow."""
 
     def __init__(self, found: Dependences, config: NpuConfig) -> None:
         self.found = found
@@ -88,11 +92,11 @@ class _Assignment:
         self.bases: dict[Channel, dict[int, int]] = defaultdict(dict)
         self.posted: dict[Channel, int] = defaultdict(int)
         self.taken: dict[Channel, int] = defaultdict(int)
-        # Consumers of each channel: their numbers, what all up to each have taken, the nodes.
+        # Consumers of each channel: numbers, what all up to each have taken, instructions.
         self.takers: dict[Channel, tuple[list[int], list[int], list[VirtualInstruction]]] = (
             defaultdict(lambda: ([], [], []))
         )
-        # Producers of each channel: what all up to each have posted, the nodes.
+        # Producers of each channel: what all up to each have posted, the instructions.
         self.producers: dict[Channel, tuple[list[int], list[VirtualInstruction]]] = defaultdict(
             lambda: ([], [])
         )
@@ -103,21 +107,21 @@ class _Assignment:
     def run(self) -> list[Late]:
         """Set waits and posts; returns what must wait in addition, against overflow."""
         late: list[Late] = []
-        for node, needs in self.found.needs:
-            self.waits[node], self.posts[node] = [], []
+        for instruction, needs in self.found.needs:
+            self.waits[instruction], self.posts[instruction] = [], []
             for channel, wanted in needs.items():
-                self._take(node, channel, wanted)
+                self._take(instruction, channel, wanted)
             # Waits level by level take more slots than one for everything at the start.
-            if len(self.waits[node]) > SYNC_SLOTS:
-                self.waits[node] = _merged(node, self.waits[node])
-            for channel, by_node in self.levels.items():
-                if id(node) in by_node:
-                    late += self._post(node, channel, by_node[id(node)])
-            self.last[node.engine.name] = node
-            _check_slots(node, self.waits[node], self.posts[node])
+            if len(self.waits[instruction]) > SYNC_SLOTS:
+                self.waits[instruction] = _merged(instruction, self.waits[instruction])
+            for channel, by_instruction in self.levels.items():
+                if id(instruction) in by_instruction:
+                    late += self._post(instruction, channel, by_instruction[id(instruction)])
+            self.last[instruction.engine.name] = instruction
+            _check_slots(instruction, self.waits[instruction], self.posts[instruction])
         return late
 
-    def _take(self, node: VirtualInstruction, channel: Channel, wanted: list[Need]) -> None:
+    def _take(self, instruction: VirtualInstruction, channel: Channel, wanted: list[Need]) -> None:
         totals: dict[tuple[int, int], int] = {}
         for need in wanted:
             base = self.bases[channel][id(need.producer)]
@@ -126,77 +130,77 @@ class _Assignment:
             done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
             totals[need.level, need.iteration] = base + done
         point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
-        for level, amount in _amounts(totals, self.taken[channel], node).items():
-            self.waits[node] += _wait(self.semaphores[channel], point, level, amount)
-            self.taken[channel] += amount * iterations(node.record.loop, level)
-        numbers, amounts, nodes = self.takers[channel]
-        numbers.append(self.found.index[id(node)])
+        for level, amount in _amounts(totals, self.taken[channel], instruction).items():
+            self.waits[instruction] += _wait(self.semaphores[channel], point, level, amount)
+            self.taken[channel] += amount * iterations(instruction.record.loop, level)
+        numbers, amounts, instructions = self.takers[channel]
+        numbers.append(self.found.index[id(instruction)])
         amounts.append(self.taken[channel])
-        nodes.append(node)
+        instructions.append(instruction)
 
-    def _post(self, node: VirtualInstruction, channel: Channel, level: int) -> list[Late]:
-        self.bases[channel][id(node)] = self.posted[channel]
-        self.posted[channel] += iterations(node.record.loop, level)
+    def _post(self, instruction: VirtualInstruction, channel: Channel, level: int) -> list[Late]:
+        self.bases[channel][id(instruction)] = self.posted[channel]
+        self.posted[channel] += iterations(instruction.record.loop, level)
         totals, producers = self.producers[channel]
         totals.append(self.posted[channel])
-        producers.append(node)
+        producers.append(instruction)
         sem = self.semaphores[channel]
-        self.posts[node].append(Sync(sem=sem, level=level, point=channel[1]))
-        numbers, amounts, nodes = self.takers[channel]
+        self.posts[instruction].append(Sync(sem=sem, level=level, point=channel[1]))
+        numbers, amounts, instructions = self.takers[channel]
         # In any timing: what has surely been taken when this post comes.
-        surely = bisect_right(numbers, self._known(node, channel))
+        surely = bisect_right(numbers, self._known(instruction, channel))
         if self.posted[channel] - (amounts[surely - 1] if surely else 0) <= self.maximum:
             return []
         # The first consumer that takes enough; waiting for it holds the producer back.
         enough = bisect_left(amounts, self.posted[channel] - self.maximum)
-        if enough < len(nodes):
-            other = nodes[enough]
+        if enough < len(instructions):
+            other = instructions[enough]
             point = Point.DONE if other.engine is Engine.LOAD else Point.READ
-            return [(node, other, (other.engine, point, node.engine.name))]
+            return [(instruction, other, (other.engine, point, instruction.engine.name))]
         taken = self._take_early(channel)
         if taken is None:
             raise LegalityError(
                 f"semaphore {sem} would count beyond {self.maximum} before anything takes from it",
-                node=node.note,
+                node=instruction.note,
             )
         return [taken]
 
     def _take_early(self, channel: Channel) -> Late | None:
-        """What the last node of the waiting sequencer could take already; None if nothing."""
+        """What the waiting sequencer's last instruction could take already; None if nothing."""
         waiting = "MATRIX" if channel[2] == "WEIGHTS" else channel[2]
-        node = self.last.get(waiting)
-        if node is None:
+        instruction = self.last.get(waiting)
+        if instruction is None:
             return None
-        totals, nodes = self.producers[channel]
+        totals, instructions = self.producers[channel]
         numbers, amounts, takers = self.takers[channel]
         # Half of what a counter holds at once, so that this is seldom.
         wanted = bisect_right(totals, self.posted[channel] - self.maximum // 2) - 1
         place = self.found.place
         # Only what comes before it in the program: else it could wait for itself.
-        while wanted >= 0 and place[id(nodes[wanted])] > place[id(node)]:
+        while wanted >= 0 and place[id(instructions[wanted])] > place[id(instruction)]:
             wanted -= 1
         if wanted < 0 or (amounts and totals[wanted] <= amounts[-1]):
             return None
         # As it will be in the next attempt: later posts count from here.
-        numbers.append(self.found.index[id(node)])
+        numbers.append(self.found.index[id(instruction)])
         amounts.append(totals[wanted])
-        takers.append(node)
-        return node, nodes[wanted], channel
+        takers.append(instruction)
+        return instruction, instructions[wanted], channel
 
-    def _known(self, node: VirtualInstruction, channel: Channel) -> int:
-        """Number of the last consumer whose waits are over, in any timing, when `node` starts."""
+    def _known(self, instruction: VirtualInstruction, channel: Channel) -> int:
+        """Number of the last consumer whose waits are surely over when `instruction` starts."""
         waiting = channel[2]
-        if waiting == node.engine.name:
-            return self.found.index[id(node)] - 1
+        if waiting == instruction.engine.name:
+            return self.found.index[id(instruction)] - 1
         weights = waiting == "WEIGHTS"
         engine = Engine.MATRIX if weights else Engine[waiting]
         source = (engine, Point.WEIGHTS if weights else Point.READ)
-        index, iteration = self.found.start[id(node)].get(source, NEVER)
+        index, iteration = self.found.start[id(instruction)].get(source, NEVER)
         return index if iteration == END else index - 1
 
 
 def _levels(found: Dependences) -> dict[Channel, dict[int, int]]:
-    """The level at which each needed producer posts, by channel and id of the node."""
+    """The level at which each needed producer posts, by channel and id of the instruction."""
     levels: dict[Channel, dict[int, int]] = defaultdict(dict)
     for _, needs in found.needs:
         for channel, wanted in needs.items():
@@ -207,7 +211,7 @@ def _levels(found: Dependences) -> dict[Channel, dict[int, int]]:
 
 
 def _amounts(
-    needed: dict[tuple[int, int], int], before: int, node: VirtualInstruction
+    needed: dict[tuple[int, int], int], before: int, instruction: VirtualInstruction
 ) -> dict[int, int]:
     """Wait amounts by level that fetch each iteration's posts, never more than its last needs.
 
@@ -218,7 +222,7 @@ def _amounts(
     levels = {level for level, _ in needed if level}
     if len(levels) == 1:
         (level,) = levels
-        count = iterations(node.record.loop, level)
+        count = iterations(instruction.record.loop, level)
         at_start = max((n for (lv, _), n in needed.items() if lv == 0), default=before)
         totals, running = [], at_start
         for i in range(count):
@@ -239,11 +243,11 @@ def _wait(sem: int, point: Point, level: int, amount: int) -> list[Sync]:
     return [Sync(sem=sem, level=level, point=point, amount=part) for part in parts]
 
 
-def _merged(node: VirtualInstruction, waits: Sequence[Sync]) -> list[Sync]:
+def _merged(instruction: VirtualInstruction, waits: Sequence[Sync]) -> list[Sync]:
     """One slot per semaphore: everything is waited for at the start."""
     totals: dict[tuple[int, Point], int] = defaultdict(int)
     for slot in waits:
-        repeat = iterations(node.record.loop, slot.level)
+        repeat = iterations(instruction.record.loop, slot.level)
         totals[slot.sem, slot.point] += slot.amount * repeat
     return [
         slot for (sem, point), amount in totals.items() for slot in _wait(sem, point, 0, amount)
@@ -260,9 +264,11 @@ def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Ch
     return {channel: i for i, channel in enumerate(channels)}
 
 
-def _check_slots(node: VirtualInstruction, waits: Sequence[Sync], posts: Sequence[Sync]) -> None:
+def _check_slots(
+    instruction: VirtualInstruction, waits: Sequence[Sync], posts: Sequence[Sync]
+) -> None:
     for kind, slots in (("waits", waits), ("posts", posts)):
         if len(slots) > SYNC_SLOTS:
             raise LegalityError(
-                f"{len(slots)} {kind}, an instruction has {SYNC_SLOTS} slots", node=node.note
+                f"{len(slots)} {kind}, an instruction has {SYNC_SLOTS} slots", node=instruction.note
             )

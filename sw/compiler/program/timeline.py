@@ -28,7 +28,7 @@ from sw.compiler.program.virtual import VirtualInstruction, iterations
 
 @dataclass(slots=True)
 class _Run:
-    """A node from its first step to its last, in cycles; `busy` without waiting in between."""
+    """An instruction's cycles from its first step to its last; `busy`: those without waits."""
 
     start: float
     stop: float
@@ -45,41 +45,41 @@ def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int
     free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))
     charged = [0.0] * layers
     done = fetched = 0.0
-    for node, needs in found.needs:
-        busy = busy_cycles(node, config) + _lost(node, config)
-        fetched += instruction_bytes(node.opcode) / config.bus_bytes
-        if node.opcode is Opcode.LOAD:
+    for instruction, needs in found.needs:
+        busy = busy_cycles(instruction, config) + _lost(instruction, config)
+        fetched += instruction_bytes(instruction.opcode) / config.bus_bytes
+        if instruction.opcode is Opcode.LOAD:
             # Instructions are read through the same port.
             busy, fetched = busy + fetched, 0.0
-        run = runs[id(node)] = _run(node, needs, busy, free[node.engine], runs)
-        free[node.engine] = run.stop
+        run = runs[id(instruction)] = _run(instruction, needs, busy, free[instruction.engine], runs)
+        free[instruction.engine] = run.stop
         # Charged: what is left after everything older is done.
-        ends = run.stop + RESULT_LATENCY.get(node.engine, READY)
-        charged[node.layer] += max(0.0, ends - done)
+        ends = run.stop + RESULT_LATENCY.get(instruction.engine, READY)
+        charged[instruction.layer] += max(0.0, ends - done)
         done = max(done, ends)
     return [round(cycles) for cycles in charged]
 
 
-def _lost(node: VirtualInstruction, config: NpuConfig) -> float:
+def _lost(instruction: VirtualInstruction, config: NpuConfig) -> float:
     """Cycles that an engine cannot use: between instructions, and in parts of bus words."""
-    record = node.record
+    record = instruction.record
     if not isinstance(record, Load | Store):
-        return INSTRUCTION_CYCLES[node.opcode]
+        return INSTRUCTION_CYCLES[instruction.opcode]
     runs = iterations(record.loop, len(record.loop))
     return SPLIT_RUN * runs if record.run % config.bus_bytes else 0.0
 
 
 def _run(
-    node: VirtualInstruction,
+    instruction: VirtualInstruction,
     needs: Mapping[Channel, list[Need]],
     busy: float,
     free: float,
     runs: Mapping[int, _Run],
 ) -> _Run:
-    loops = node.record.loop
+    loops = instruction.record.loop
     start, stop = free, 0.0
     for (engine, _, _), wanted in needs.items():
-        latency = 0 if engine is node.engine else RESULT_LATENCY.get(engine, READY)
+        latency = 0 if engine is instruction.engine else RESULT_LATENCY.get(engine, READY)
         for need in wanted:
             there = _time(need, runs) + latency
             if need.level == 0:
