@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch_backend_helpers import compiled
 
-from sw.torch_backend import progress
-from sw.torch_backend.progress import announced
+from sw.runtime import progress
+from sw.runtime.progress import announced
 
 
 class Terminal(io.StringIO):

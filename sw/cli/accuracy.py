@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from sw.cli.options import CONFIGURATION, Configuration, JsonOption
+from sw.cli.output import progress
 
 
 def accuracy(
@@ -44,21 +45,22 @@ def accuracy(
     npu = None if device == "none" else hardware.npu()
     options = None if device == "none" else DeviceOptions(device=device)
     found, wrong = [], False
-    for name in names:
-        row = measure(
-            name,
-            limit=limit,
-            rows=rows,  # type: ignore[arg-type]  # checked above
-            config=npu,
-            options=options,
-            layers=layers,
-            say=lambda text: typer.echo(text, err=True),
-        )
-        found.append(row)
-        if json_file is not None:  # after each: networks take minutes
-            write_json(found, json_file)
-        typer.echo(_text(row))
-        wrong |= False in (row.get("device_exact"), row.get("bit_exact"))
+    with progress() as say:
+        for name in names:
+            row = measure(
+                name,
+                limit=limit,
+                rows=rows,  # type: ignore[arg-type]  # checked above
+                config=npu,
+                options=options,
+                layers=layers,
+                say=say,
+            )
+            found.append(row)
+            if json_file is not None:  # after each: networks take minutes
+                write_json(found, json_file)
+            say(_text(row))
+            wrong |= False in (row.get("device_exact"), row.get("bit_exact"))
     if wrong:
         raise typer.Exit(1)
 

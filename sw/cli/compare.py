@@ -1,6 +1,7 @@
 """Commands that compare a model with what it must equal: `verify`, `validate`, `diff`."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +16,7 @@ from sw.cli.options import (
     SeedOption,
     ShapeOption,
 )
-from sw.cli.output import console
+from sw.cli.output import console, progress
 
 
 def verify(
@@ -40,10 +41,12 @@ def verify(
         is_model(name, shape)
     typer.echo(f"tosa-tools {reference_version()}, configuration {npu.name} {npu.digest_hex}")
     reports = []
-    for name in names:
-        report = verify_target(name, npu, shape, seed, limit, data.supplied())
-        reports.append(report)
-        typer.echo(f"{name} {report.shape}: {' '.join(report.verdict())}")
+    with progress() as say:
+        for name in names:
+            say(f"{name}: golden model and TOSA reference model…")
+            report = verify_target(name, npu, shape, seed, limit, data.supplied())
+            reports.append(report)
+            say(f"{name} {report.shape}: {' '.join(report.verdict())}")
     if json_file is not None:
         facts = [r.to_json() for r in reports]
         write_json(facts if len(facts) > 1 else facts[0], json_file)
@@ -79,34 +82,33 @@ def validate(
     if (supplied.inputs or supplied.calibration) and len(models or ()) != 1:
         raise OptionError("--input and --calib go with one MODEL")
     rows, failed = [], []
-    for name in models or model_names():
-        row = measure(
-            name,
-            npu,
-            limit=limit,
-            reference=reference,
-            supplied=supplied,
-            say=lambda text: typer.echo(text, err=True),
-        )
-        rows.append(row)
-        if json_file is not None:  # after each: networks take minutes
-            write_json(rows, json_file)
-        between = row["pcc_between"]
-        typer.echo(
-            f"{name}: {row['samples']} samples, policy {row['policy']}; PCC "
-            + (
-                ""
-                if row["pcc_pt2e"] is None
-                else f"{row['pcc_pt2e']:.5f} with PyTorch's int8 graph, "
+    with progress() as say:
+        for name in models or model_names():
+            row = measure(
+                name,
+                npu,
+                limit=limit,
+                reference=reference,
+                supplied=supplied,
+                say=say,
             )
-            + f"{row['pcc_fp32']:.5f} with float"
-            + ("" if between is None else f", {between:.3f} between samples")
-        )
-        wrong = problems(row)
-        typer.echo("\n".join(f"FAIL  {text}" for text in wrong) or "PASS")
-        failed += [name] if wrong else []
+            rows.append(row)
+            if json_file is not None:  # after each: networks take minutes
+                write_json(rows, json_file)
+            say(_validated(row))
+            wrong = problems(row)
+            say("\n".join(f"FAIL  {text}" for text in wrong) or "PASS")
+            failed += [name] if wrong else []
     if failed:
         raise typer.Exit(1)
+
+
+def _validated(row: Mapping[str, Any]) -> str:
+    int8, between = row["pcc_pt2e"], row["pcc_between"]
+    figures = "" if int8 is None else f"{int8:.5f} with PyTorch's int8 graph, "
+    figures += f"{row['pcc_fp32']:.5f} with float"
+    figures += "" if between is None else f", {between:.3f} between samples"
+    return f"{row['name']}: {row['samples']} samples, policy {row['policy']}; PCC {figures}"
 
 
 def diff(

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from spec.config import NpuConfig
+    from sw.runtime.progress import Say
     from sw.runtime.report import Report
-
-Say = Callable[[str], None]
 
 
 def console(width: int = 120) -> "Console":
@@ -47,29 +46,47 @@ def waves_path(name: str, config: "NpuConfig", seed: int) -> Path:
 
 
 @contextmanager
-def progress() -> Iterator[Say]:
-    """Prints lines; on a terminal the last one that ends in … stays below with a running clock."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def progress() -> "Iterator[Say]":
+    """What long commands tell: a text that ends in … begins a step, another one is a result.
 
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("", total=None)
+    A terminal shows the step under way and its time; elsewhere a step that takes seconds is a line
+    on stderr. Results are lines on stdout.
+    """
+    with _terminal_steps() if sys.stderr.isatty() else _plain_steps() as begin:
 
         def say(text: str) -> None:
-            if text.endswith("…") and not bar.disable:
-                bar.reset(task, description=text)
+            if text.endswith("…"):
+                begin(text)
             else:
                 typer.echo(text)
 
         yield say
+
+
+@contextmanager
+def _plain_steps() -> "Iterator[Say]":
+    from sw.runtime.progress import Steps
+
+    steps = Steps()
+    try:
+        yield steps.begin
+    finally:
+        steps.end()
+
+
+@contextmanager
+def _terminal_steps() -> "Iterator[Say]":
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, visible=False)
+        yield lambda text: bar.reset(task, description=text, visible=True)
 
 
 def cold_start_times() -> None:

@@ -19,7 +19,7 @@ from sw.cli.options import (
     VerifyOption,
     WavesOption,
 )
-from sw.cli.output import cold_start_times, console, finish, waves_path
+from sw.cli.output import cold_start_times, console, finish, progress, waves_path
 
 if TYPE_CHECKING:
     from spec.config import NpuConfig
@@ -83,15 +83,19 @@ def run(
     if fallback:
         _run_partitioned(model, data, npu, options, limit, out, json_file)
         return
-    network = get_model(model, data.supplied())
-    count = chosen_count(network, limit)
     outputs: list[Arrays] = []
-    with open_device(npu, options) as opened:
-        report = run_model(network, opened, limit=count, collected=outputs)
-    if out is not None:
-        save_outputs(float_outputs(network, outputs), out)
-    if verify:
-        report.reference = verify_model(network, npu, limit=count).reference
+    with progress() as say:
+        say(f"{model}: reading, or quantizing…")
+        network = get_model(model, data.supplied())
+        count = chosen_count(network, limit)
+        say(f"{model}: opening {options.device} {npu.name}…")
+        with open_device(npu, options) as opened:
+            report = run_model(network, opened, limit=count, collected=outputs, say=say)
+        if out is not None:
+            save_outputs(float_outputs(network, outputs), out)
+        if verify:
+            say(f"{model}: TOSA reference model…")
+            report.reference = verify_model(network, npu, limit=count).reference
     finish(report, json_file)
 
 

@@ -60,7 +60,7 @@ def measure(
     if count > len(network.samples):
         raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
     samples = network.samples[:count]
-    say(f"{name}: calibrating and importing")
+    say(f"{name}: calibrating and importing…")
     imported = import_model(
         network.module,
         network.calibration[0],
@@ -83,7 +83,7 @@ def measure(
         row["layers"] = by_layer(network, imported, samples[0])
     if config is not None:
         options = options or DeviceOptions(device="golden")
-        say(f"{name}: compiling, running on {options.device}")
+        say(f"{name}: compiling, running on {options.device}…")
         row |= on_device(imported, samples, config, options)
     return row
 

@@ -10,6 +10,7 @@ from spec.config import NpuConfig
 from sw.compiler.frontend.ports import unpack_outputs
 from sw.models.catalog import Model, ModelError, compile_model, pcc, pcc_between
 from sw.runtime.golden import GoldenDevice
+from sw.runtime.progress import Say
 from sw.runtime.report import Comparison, Report, compare
 from sw.runtime.session import reference_comparison, run_image
 
@@ -37,13 +38,15 @@ def run_model(
     *,
     limit: int | None = None,
     collected: list[dict[str, Array]] | None = None,
+    say: Say = lambda _: None,
 ) -> Report:
     """Run the first `limit` (default: `model.runs`) samples, one program run per smallest batch.
 
     On a device other than golden every output is compared with golden's. `collected` gets every
-    run's outputs. The report's `extra` has what `figures` says.
+    run's outputs, `say` hears what goes on. The report's `extra` has what `figures` says.
     """
     count = chosen_count(model, limit)
+    say(f"{model.name}: compiling for {device.config.name}…")
     image = compile_model(model, device.config)
     alone = isinstance(device, GoldenDevice)
     report = Report(
@@ -58,6 +61,7 @@ def run_model(
     checked, golden = GoldenDevice(device.config), GoldenDevice(device.config, check=False)
     logits = []
     for first in range(0, count, model.batch):
+        say(f"{model.name}: sample {first + 1} of {count} on {report.device}…")
         inputs = model.inputs(first)
         outputs, result = run_image(image, inputs, golden if alone and first else device)
         _add(report, result)

@@ -8,7 +8,6 @@ saturation.py inputs outside the calibrated range
 part.py       one part: quantized, compiled, on a device; devices.py: the devices
 kept.py       which variants are kept: those used last
 masks.py      inputs that are only added to scores
-progress.py   what is said meanwhile
 stored.py     compiled parts on disk, for the next process
 variant.py    a graph for one set of shapes and parameters; graph.py: all of them, and when eager
 dynamo.py     what Dynamo did not trace; place.py: where in the model a node comes from

@@ -19,11 +19,11 @@ from sw.compiler.frontend.quantization.policy import Resolved
 from sw.compiler.frontend.sources import line_or_module
 from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
+from sw.runtime.progress import announced
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
-from sw.torch_backend.progress import announced
 from sw.torch_backend.saturation import Saturation, far_outside
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
