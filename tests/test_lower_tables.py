@@ -1,5 +1,6 @@
 """The tables of lowering: an operator's row, what joins an epilogue, what a chain computes."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,8 +10,9 @@ from compiler_graphs import rescale, zero_point
 from spec.config import preset
 from spec.isa import DType
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.layers import Epilogue
-from sw.compiler.lower.capacity import row_fits
+from sw.compiler.kernels.fused.layer import FusedLayer
+from sw.compiler.kernels.layers import Epilogue, PoolLayer
+from sw.compiler.lower.capacity import pool_fits, row_fits
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.members import Chain, longest_chain
 from sw.compiler.lower.elementwise.steps import STEPS
@@ -194,3 +196,32 @@ def test_a_row_must_fit_twice_in_a_third_of_the_scratchpad() -> None:
     config = preset("small")
     most = config.spad_bytes // 24
     assert row_fits(most, config) and not row_fits(most + 1, config)
+
+
+@pytest.mark.parametrize(("side", "fits"), [(3, True), (150, False)])
+def test_a_pool_is_one_layer_where_its_window_fits_on_chip(side: int, fits: bool) -> None:
+    g = Graph()
+    x = g.add_input("x", (1, 150, 150, 8))
+    attributes = {"kernel": (side, side), "stride": (1, 1), "pad": (0, 0, 0, 0)}
+    g.outputs = [g.add_op("MAX_POOL2D", [x], attributes, name="pool")]
+    layers = lower(g, preset("tiny")).layers
+    pools = [layer for layer in layers if isinstance(layer, PoolLayer)]
+    assert all(pool_fits(pool, preset("tiny")) for pool in pools)
+    if fits:
+        assert [layer.name for layer in layers] == ["pool"]
+    else:
+        assert [pool.name for pool in pools] == [f"pool.part{i}" for i in range(len(pools))]
+        assert isinstance(layers[-1], FusedLayer)
+        assert sum(math.prod(pool.kernel) for pool in pools) == side * side
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_reduction_joins_a_chain_only_if_its_axis_fits_in_the_share(fits: bool) -> None:
+    config = preset("tiny")
+    g = Graph()
+    x = g.add_input("x", (2, config.spad_bytes // (48 if fits else 23)), "int32")
+    y = g.add_op("ABS", [x])
+    g.outputs = [g.add_op("SUB", [y, g.add_op("REDUCE_SUM", [y], {"axis": 1})])]
+    layers = lower(g, config).layers
+    assert (layers[0].ops == ("ABS", "REDUCE_SUM", "SUB")) == fits
+    assert (len(layers) == 1) == fits
