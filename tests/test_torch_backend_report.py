@@ -113,6 +113,19 @@ def test_without_fallback_the_error_names_the_module():
         fast(torch.randn(4, 8))
 
 
+@torch.no_grad()
+def test_a_branch_on_data_is_in_the_report_in_words():
+    layer = nn.Linear(8, 8)
+
+    def branch(x):
+        return layer(x) if x.sum() > 0 else x
+
+    fast = compiled(branch)
+    fast(torch.ones(4, 8))
+    reasons = [row["reason"] for row in report(fast)["dynamo"]]
+    assert reasons == ["a branch that depends on the values of a tensor"]
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:DeprecationWarning")
 @torch.no_grad()
 def test_what_dynamo_does_not_trace_is_in_the_report():

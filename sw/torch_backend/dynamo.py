@@ -118,6 +118,8 @@ def _place(metrics: Any) -> str:
 
 def _short(reason: str) -> str:
     """Dynamo's headline, its explanation, and what the two are about."""
+    if reason.startswith("generic_jump"):
+        return "a branch that depends on the values of a tensor"
     lines = [line.strip() for line in reason.splitlines()]
     parts = [lines[0].rstrip(".")]
     for line in lines[1:]:

@@ -24,6 +24,7 @@ from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
+from sw.torch_backend.report_text import short_place
 from sw.torch_backend.saturation import Saturation, far_outside
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
@@ -83,7 +84,7 @@ class Part(torch.nn.Module):
     def where(self) -> str:
         """The part's title and where in the model it begins."""
         place = next(filter(None, map(line_or_module, self.nodes)), "")
-        return f"{self.title} ({place})" if place else self.title
+        return f"{self.title} ({short_place(place)})" if place else self.title
 
     @property
     def nodes(self) -> list[Node]:
