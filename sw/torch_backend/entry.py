@@ -12,7 +12,7 @@ from torch._dynamo.eval_frame import innermost_backend, innermost_fn
 from torch.fx import GraphModule
 
 from sw.runtime.session import OptionError
-from sw.torch_backend.dynamo import trace_recurrent_layers, untraced
+from sw.torch_backend.dynamo import may_come_from, trace_recurrent_layers, untraced
 from sw.torch_backend.graph import CompiledGraph, first_line
 from sw.torch_backend.options import parse_options
 from sw.torch_backend.report import CompileReport, Ledger, make_report
@@ -63,7 +63,7 @@ def compile_report(compiled: Any = None) -> CompileReport:
     owner = innermost_fn(getattr(compiled, "_orig_mod", compiled))
     if isinstance(owner, torch.nn.Module):
         tensors = [*owner.parameters(), *owner.buffers()]
-        graphs = [g for g in graphs if g.belongs_to(tensors)]
+        graphs = [g for g in graphs if g.belongs_to(tensors) and may_come_from(g, owner)]
     return make_report(graphs, untraced(graphs, owner))
 
 

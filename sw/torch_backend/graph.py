@@ -1,5 +1,6 @@
 """One graph of Dynamo: its variants by shapes and parameters, and when it runs in eager mode."""
 
+import re
 import time
 import weakref
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from torch._guards import CompileContext
 from torch.fx import GraphModule
 
 from spec.errors import SystolaError
-from sw.compiler.frontend.sources import line_of, line_or_module
+from sw.compiler.frontend.sources import line_or_module
 from sw.torch_backend.bind import (
     Key,
     bind,
@@ -68,14 +69,20 @@ class CompiledGraph:
     @property
     def files(self) -> set[str]:
         """The files of the user's model that the graph's operators come from."""
-        lines = (line_of(n) for n in self.module.graph.nodes)
-        return {line.partition(":")[0] for line in lines if line}
+        return {file for file, _ in self.lines}
+
+    @property
+    def lines(self) -> set[tuple[str, int]]:
+        """(file, line) of all calls in the user's model that led to the graph's operators."""
+        traces = "\n".join(n.meta.get("stack_trace") or "" for n in self.module.graph.nodes)
+        found = re.findall(r'File "(.+)", line (\d+)', traces)
+        return {(file, int(line)) for file, line in found if not file.startswith("<")}
 
     def belongs_to(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Whether it has run with any of these parameters, or has none itself."""
+        """Whether it has run with any of these parameters, or never had any."""
         wanted = {id(t) for t in tensors}
         mine = [t for r in self._owners if (t := r()) is not None]
-        return not mine or any(id(t) in wanted for t in mine)
+        return not self._owners or any(id(t) in wanted for t in mine)
 
     def __call__(self, *args: Any) -> Any:
         self.calls += 1
