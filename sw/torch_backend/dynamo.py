@@ -49,9 +49,6 @@ class Traced(Protocol):
     @property
     def files(self) -> set[str]: ...
 
-    @property
-    def lines(self) -> set[tuple[str, int]]: ...
-
 
 def untraced(graphs: Iterable[Traced], compiled: Any = None) -> list[Untraced]:
     """What Dynamo left to eager mode of a module or a function (None: of everything).
@@ -83,16 +80,9 @@ def untraced(graphs: Iterable[Traced], compiled: Any = None) -> list[Untraced]:
 
 
 def may_come_from(graph: Traced, compiled: torch.nn.Module) -> bool:
-    """Whether a graph's lines are the module's, or of functions in files without modules of its."""
-    spans: dict[str, list[range]] = {}
-    for code in _codes(compiled):
-        numbers = [line for *_, line in code.co_lines() if line is not None]
-        spans.setdefault(code.co_filename, []).append(range(min(numbers), max(numbers) + 1))
-    if not spans or not graph.lines:  # modules of torch.nn have no lines, and their graphs neither
-        return not graph.lines
-    return any(
-        file not in spans or any(line in span for span in spans[file]) for file, line in graph.lines
-    )
+    """Whether a graph has lines of the module's files, or neither of them has any (torch.nn)."""
+    files = {code.co_filename for code in _codes(compiled)}
+    return bool(files & graph.files) or not graph.files
 
 
 def switched_off() -> str:

@@ -63,7 +63,7 @@ def compile_report(compiled: Any = None) -> CompileReport:
     owner = innermost_fn(getattr(compiled, "_orig_mod", compiled))
     if isinstance(owner, torch.nn.Module):
         tensors = [*owner.parameters(), *owner.buffers()]
-        graphs = [g for g in graphs if g.belongs_to(tensors) and may_come_from(g, owner)]
+        graphs = [g for g in graphs if g.belongs_to(tensors, may_come_from(g, owner))]
     return make_report(graphs, untraced(graphs, owner))
 
 

@@ -68,21 +68,15 @@ class CompiledGraph:
 
     @property
     def files(self) -> set[str]:
-        """The files of the user's model that the graph's operators come from."""
-        return {file for file, _ in self.lines}
-
-    @property
-    def lines(self) -> set[tuple[str, int]]:
-        """(file, line) of all calls in the user's model that led to the graph's operators."""
+        """The files of all calls in the user's model that led to the graph's operators."""
         traces = "\n".join(n.meta.get("stack_trace") or "" for n in self.module.graph.nodes)
-        found = re.findall(r'File "(.+)", line (\d+)', traces)
-        return {(file, int(line)) for file, line in found if not file.startswith("<")}
+        return {file for file in re.findall(r'File "(.+)", line', traces) if file[0] != "<"}
 
-    def belongs_to(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Whether it has run with any of these parameters, or never had any."""
+    def belongs_to(self, tensors: Iterable[torch.Tensor], otherwise: bool = True) -> bool:
+        """Whether it has run with any of these parameters; `otherwise` if it never had any."""
         wanted = {id(t) for t in tensors}
         mine = [t for r in self._owners if (t := r()) is not None]
-        return not self._owners or any(id(t) in wanted for t in mine)
+        return any(id(t) in wanted for t in mine) if self._owners else otherwise
 
     def __call__(self, *args: Any) -> Any:
         self.calls += 1
