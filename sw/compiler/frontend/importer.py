@@ -16,7 +16,7 @@ from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import FIRST, SPATIAL, Plan, is_float
+from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan, is_float
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort
 from sw.compiler.frontend.quantization.calibrate import HUGE, Ranges, RangesNeededError
@@ -346,9 +346,10 @@ class Importer:
                 )
                 rule = rules.get(plan.rule)
                 if rule is None:
+                    why = plan.source.meta.get(REFUSED)
                     raise self.error(
                         node,
-                        f"operator {node.target} is not supported here",
+                        f"operator {node.target} is not supported here" + f": {why}" * bool(why),
                         "docs/operators.md lists the operators that are",
                     )
                 reason = check(plan.source)

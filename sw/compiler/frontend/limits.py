@@ -1,6 +1,8 @@
 """Limits of operators as code: '' where a node lies inside, else the reason why not."""
 
 import math
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -33,6 +35,19 @@ def alpha(node: Node) -> str:
     return "" if by == 1 else f"alpha={by}: only 1; multiply the operand first"
 
 
+def integer_division(node: Node) -> str:
+    found = [a.meta["val"] for a in node.args[:2] if isinstance(a, Node)]
+    if any(v.is_floating_point() for v in found) or isinstance(node.args[1], float):
+        return "rounded division of float values by a tensor"
+    return "" if node.kwargs.get("rounding_mode") == "trunc" else "integer division, rounded down"
+
+
+def one_variable(node: Node) -> str:
+    """Powers are tables: of one value."""
+    variable = [a for a in node.args[:2] if len(shape(a))]
+    return "" if len(variable) < 2 else "power of two tensors: only one of them may vary"
+
+
 def addmm(node: Node) -> str:
     factors = [node.kwargs.get(name, 1) for name in ("alpha", "beta")]
     return "" if factors == [1, 1] else f"alpha, beta = {factors}: only 1"
@@ -59,13 +74,10 @@ def attention(node: Node) -> str:
 
 def convolution(node: Node) -> str:
     rank = len(shape(node))
-    if rank not in (3, 4):
-        return f"convolution of {rank} dimensions: only [N, C, W] and [N, C, H, W]"
-    if node.target is aten.convolution.default and node.args[6]:
-        dilation, groups = node.args[5], node.args[8]
-        assert isinstance(dilation, list | tuple)
-        if groups != 1 or any(d != 1 for d in dilation):
-            return f"transposed convolution with groups={groups}, dilation={list(dilation)}: only 1"
+    if rank not in (3, 4, 5):
+        return f"convolution of {rank} dimensions: only [N, C, W], [N, C, H, W] and [N, C, D, H, W]"
+    if node.target is aten.convolution.default and node.args[6] and rank == 5:
+        return "transposed convolution of three spatial dimensions as aten.convolution"
     return ""
 
 
@@ -110,11 +122,61 @@ def adaptive_pool(node: Node) -> str:
 
 
 def upsample(node: Node) -> str:
+    """What TOSA's RESIZE allows: rational factors above 1/16 of numerators up to 2048."""
     before, after = shape(node.args[0])[2:], shape(node)[2:]
-    if any(a % b or a // b > 512 for a, b in zip(after, before, strict=True)):
-        return f"resizing from {list(before)} to {list(after)}: only whole factors up to 512"
-    aligned = "bilinear" in str(node.target) and bool(node.args[2])
-    return "align_corners=True" if aligned else _images(node)
+    if max(*before, *after) >= _SIDE:
+        return f"resizing from {list(before)} to {list(after)}: sides below {_SIDE}"
+    for step in resize_steps(node):
+        if step.numerator > _NUMERATOR or step.denominator >= 16 * step.numerator:
+            return (
+                f"resizing from {list(before)} to {list(after)}: factors above 1/16 whose "
+                f"numerator is at most {_NUMERATOR}"
+            )
+    return "" if len(before) in (1, 2) else f"{len(before)} spatial dimensions: only one or two"
+
+
+_SIDE, _NUMERATOR = 16384, 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeStep:
+    """Output i of a dimension lies at (i · denominator + offset) / numerator of the input."""
+
+    numerator: int
+    denominator: int
+    offset: int
+
+
+def resize_steps(node: Node) -> list[ResizeStep]:
+    """The steps of each spatial dimension of a resize, PyTorch's spelling of it."""
+    name = str(node.target)
+    nearest = "nearest" in name
+    before, after = shape(node.args[0])[2:], shape(node)[2:]
+    aligned = not nearest and bool(node.args[2])
+    at = 2 if nearest else 3
+    scales: Any = node.args[at] if len(node.args) > at else None
+    found = []
+    for i, (size, out) in enumerate(zip(before, after, strict=True)):
+        if aligned:
+            found.append(_aligned(size, out))
+            continue
+        ratio = Fraction(size, out)
+        if scales is not None and scales[i]:
+            ratio = Fraction(1 / scales[i]).limit_denominator(_NUMERATOR // 2)
+        n, d = 2 * ratio.denominator, 2 * ratio.numerator
+        # Half-pixel centres; for the nearest value of PyTorch's older kind the left edge counts.
+        edge = nearest and "exact" not in name
+        offset = (2 if edge else d) // 2 - n // 2
+        found.append(ResizeStep(numerator=n, denominator=d, offset=offset))
+    return found
+
+
+def _aligned(size: int, out: int) -> ResizeStep:
+    """Corners on corners; of a single row or column there is one neighbour only."""
+    if size == 1 or out == 1:
+        return ResizeStep(numerator=max(out, 1), denominator=1, offset=0)
+    ratio = Fraction(size - 1, out - 1)
+    return ResizeStep(numerator=ratio.denominator, denominator=ratio.numerator, offset=0)
 
 
 def last_axis(node: Node) -> str:

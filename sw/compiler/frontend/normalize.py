@@ -6,6 +6,7 @@ from torch.fx import GraphModule, Node
 from sw.compiler.frontend.filled import without_shape_operands
 from sw.compiler.frontend.operator_sets import aten
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.rewrites.rewrite import rewrite
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -31,6 +32,7 @@ def normalize(module: GraphModule) -> None:
             mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
             if isinstance(mask, Node) and mask not in fixed and _dtype(mask) is torch.bool:
                 node.replace_input_with(mask, _added(module, mask, masks))
+    rewrite(module)
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()

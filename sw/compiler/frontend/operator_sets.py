@@ -9,6 +9,9 @@ from torch.fx import Node
 
 aten = torch.ops.aten
 
+REFUSED = "refused"
+"""Key of a node's meta data: why it stays as it is (`rewrites/rewrite.py`)."""
+
 SAME = (
     aten.clone.default,
     aten.alias.default,
@@ -77,12 +80,16 @@ PRODUCTS = (
     aten.baddbmm.default,
     aten.scaled_dot_product_attention.default,
 )
+TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input)
 CONVOLUTIONS = (
     aten.conv1d.default,
     aten.conv2d.default,
+    aten.conv3d.default,
     aten.conv1d.padding,
     aten.conv2d.padding,
+    aten.conv3d.padding,
     aten.convolution.default,
+    *TRANSPOSED,
 )
 BATCH_NORMS = (
     aten._native_batch_norm_legit_no_training.default,
@@ -134,6 +141,23 @@ UNIVARIATE = (
     aten.elu.default,
     aten.hardswish.default,
     aten.hardsigmoid.default,
+    aten.tan.default,
+    aten.asin.default,
+    aten.acos.default,
+    aten.sinh.default,
+    aten.cosh.default,
+    aten.asinh.default,
+    aten.acosh.default,
+    aten.atanh.default,
+    aten.log2.default,
+    aten.log10.default,
+    aten.exp2.default,
+    aten.erfc.default,
+    aten.log_sigmoid.default,
+    aten.logit.default,
+    aten.selu.default,
+    aten.celu.default,
+    aten.mish.default,
     *BOUNDS,
 )
 """Elementwise operators: with one operand that is not a number they are a function of one value."""

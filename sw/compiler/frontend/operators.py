@@ -5,14 +5,26 @@ operator (`linear`, `addmm`) have a row each.
 """
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import Node
 
 from sw.compiler.frontend import limits as checks
 from sw.compiler.frontend.importer import Rule
+from sw.compiler.frontend.operator_row import (
+    ANY,
+    EXACT,
+    EXACT_OR_ONE,
+    FLOAT,
+    NUMBERS,
+    ROUNDED,
+    Operator,
+    Pcc,
+    Steps,
+    Table,
+)
+from sw.compiler.frontend.operator_row import rows as _rows
+from sw.compiler.frontend.rewrites.rows import REWRITTEN
 from sw.compiler.frontend.rules import (
     convolutions,
     elementwise,
@@ -25,152 +37,69 @@ from sw.compiler.frontend.rules import (
     reductions,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Tested: nowhere farther from PyTorch than `count` steps of the result's scale.
-
-    Inputs are what the ports hold, so that this is the operator's own error.
-    """
-
-    count: float
-
-    def __str__(self) -> str:
-        if not self.count:
-            return "exact"
-        return f"error ≤ {self.count:g} step" + "s" * (self.count > 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Tested: within the error of an interpolated table, (128·scale)²/8 · max|f″| + 1 step."""
-
-    def __str__(self) -> str:
-        return "error ≤ that of the interpolation + 1 step"
-
-
-@dataclass(frozen=True, slots=True)
-class Pcc:
-    """Tested: correlation with PyTorch of at least `least`; that of two inputs is below 0.9."""
-
-    least: float
-
-    def __str__(self) -> str:
-        return f"PCC ≥ {self.least:g}"
-
-
-EXACT, ROUNDED = Steps(0), Steps(1)
-EXACT_OR_ONE = Steps(2)
-
-FLOAT, NUMBERS, ANY, INTS, BOOLS = "float", "float, int", "float, int, bool", "int", "bool"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """A row: `rule` imports it.
-
-    types: of the tensors that it reads. limits: in words; `check`: the same as code, '' or the
-    reason why a node lies outside. constants: arguments that must be constants.
-    """
-
-    name: str
-    rule: Rule
-    types: str
-    tested: Steps | Table | Pcc
-    limits: str = ""
-    check: Callable[[Node], str] = checks.nothing
-    constants: tuple[int, ...] = ()
-
-
-def _rows(rule: Rule, types: str, tested: Steps | Table | Pcc, *names: str, limits: str = "",
-          check: Callable[[Node], str] = checks.nothing,
-          constants: tuple[int, ...] = ()) -> tuple[Operator, ...]:  # fmt: skip
-    return tuple(
-        Operator(
-            name=_full(name),
-            rule=rule,
-            types=types,
-            tested=tested,
-            limits=limits,
-            check=check,
-            constants=constants,
-        )
-        for name in names
-    )
-
-
-def _full(name: str) -> str:
-    if name == "getitem":
-        return name
-    return f"aten.{name}" if "." in name else f"aten.{name}.default"
-
-
 _WEIGHTS = "constant weights"
+_FACTORS = "factors above 1/16 whose numerator is at most 2048, as fractions of even terms"
 
 ROWS: tuple[Operator, ...] = (
     # Products
     *_rows(products.linear, FLOAT, Pcc(0.999), "linear"),
-    *_rows(products.mm, FLOAT, Pcc(0.999), "mm", "addmm", limits="alpha=1, beta=1",
+    *_rows(products.mm, FLOAT, Pcc(0.999), "mm", "addmm",
            check=checks.addmm),
-    *_rows(products.matmul, FLOAT, Pcc(0.999), "matmul", "bmm", limits="equal leading dimensions",
+    *_rows(products.matmul, FLOAT, Pcc(0.999), "matmul", "bmm",
            check=checks.matmul),
-    *_rows(products.baddbmm, FLOAT, Pcc(0.999), "baddbmm", limits="a constant is added",
+    *_rows(products.baddbmm, FLOAT, Pcc(0.999), "baddbmm",
            constants=(0,)),
     *_rows(products.attention, FLOAT, Pcc(0.999), "scaled_dot_product_attention",
-           limits="four dimensions", check=checks.attention),
-    *_rows(convolutions.convolution, FLOAT, Pcc(0.999), "conv1d", "conv2d", "conv1d.padding",
-           "conv2d.padding", limits=_WEIGHTS, check=checks.convolution, constants=(1,)),
-    *_rows(
-        convolutions.convolution, FLOAT, Pcc(0.999), "convolution",
-        limits="constant weights; one or two spatial dimensions; transposed without groups and "
-        "dilation",
-        check=checks.convolution, constants=(1,),
-    ),
+           check=checks.attention),
+    *_rows(convolutions.convolution, FLOAT, Pcc(0.999), "conv1d", "conv2d", "conv3d",
+           "conv1d.padding", "conv2d.padding", "conv3d.padding", "convolution", "conv_transpose1d",
+           "conv_transpose2d.input", limits=_WEIGHTS, check=checks.convolution, constants=(1,)),
     *_rows(
         convolutions.affine, FLOAT, Steps(2), "_native_batch_norm_legit_no_training", "batch_norm",
         limits="constant parameters; folded into a convolution before it", check=checks.inference,
         constants=(1, 2, 3, 4),
     ),
     # Pools and images
-    *_rows(pools.max_pool, FLOAT, EXACT, "max_pool2d", limits="four dimensions; no dilation",
+    *_rows(pools.max_pool, FLOAT, EXACT, "max_pool2d", limits="dilation without padding",
            check=checks.max_pool),
     *_rows(
         pools.max_pool, FLOAT, EXACT, "max_pool2d_with_indices",
-        limits="values only; four dimensions; no dilation", check=checks.max_pool,
+        limits="values only; dilation without padding", check=checks.max_pool,
     ),
     *_rows(pools.avg_pool, FLOAT, ROUNDED, "avg_pool2d",
-           limits="four dimensions; no ceil_mode, no divisor_override", check=checks.avg_pool),
+           limits="ceil_mode, divisor_override: error ≤ 5 steps", check=checks.avg_pool),
     *_rows(
         pools.adaptive_avg_pool, FLOAT, ROUNDED, "adaptive_avg_pool2d", "_adaptive_avg_pool2d",
-        limits="four dimensions; sizes that divide evenly", check=checks.adaptive_pool,
+        limits="sizes that do not divide evenly: at most 64, error ≤ 2 steps",
+        check=checks.adaptive_pool,
     ),
-    *_rows(pools.nearest, FLOAT, EXACT, "upsample_nearest2d.vec",
-           limits="whole factors up to 512", check=checks.upsample),
+    *_rows(pools.nearest, FLOAT, EXACT, "upsample_nearest1d.vec", "upsample_nearest2d.vec",
+           "_upsample_nearest_exact1d.vec", "_upsample_nearest_exact2d.vec",
+           limits=_FACTORS, check=checks.upsample),
     *_rows(
-        pools.bilinear, FLOAT, Pcc(0.999), "upsample_bilinear2d.vec",
-        limits="whole factors up to 512, half-pixel centres; the input as int8",
-        check=checks.upsample,
+        pools.bilinear, FLOAT, Pcc(0.999), "upsample_linear1d.vec", "upsample_bilinear2d.vec",
+        limits=f"{_FACTORS}; the input as int8", check=checks.upsample,
     ),
     *_rows(pools.constant_pad, FLOAT, ROUNDED, "constant_pad_nd"),
     # Sums, norms, functions
     *_rows(
-        elementwise.add, NUMBERS, ROUNDED, "add.Tensor", "add.Scalar", limits="alpha=1",
+        elementwise.add, NUMBERS, ROUNDED, "add.Tensor", "add.Scalar",
         check=checks.alpha,
     ),
     *_rows(
-        elementwise.sub, NUMBERS, ROUNDED, "sub.Tensor", "sub.Scalar", limits="alpha=1",
+        elementwise.sub, NUMBERS, ROUNDED, "sub.Tensor", "sub.Scalar",
         check=checks.alpha,
     ),
     *_rows(elementwise.multiply, NUMBERS, ROUNDED, "mul.Tensor", "mul.Scalar"),
     *_rows(
         elementwise.divide, FLOAT, Steps(2), "div.Tensor", "div.Scalar",
-        limits="a number, or a tensor that calibration saw only positive",
+        limits="a number, or a tensor that calibration saw of one sign",
     ),
     *_rows(products.softmax, FLOAT, Pcc(0.999), "softmax.int", "_softmax",
-           limits="along the last dimension", check=checks.last_axis),
+           check=checks.last_axis),
     *_rows(
         elementwise.layer_norm, FLOAT, Pcc(0.9999), "layer_norm", "native_layer_norm",
-        limits="over the last dimension", check=checks.layer_norm, constants=(2, 3),
+        check=checks.layer_norm, constants=(2, 3),
     ),
     *_rows(elementwise.group_norm, FLOAT, Pcc(0.9999), "group_norm",
            limits="constant parameters", constants=(2, 3)),
@@ -185,17 +114,25 @@ ROWS: tuple[Operator, ...] = (
     *_rows(
         elementwise.univariate, FLOAT, Table(), "gelu", "silu", "sigmoid", "tanh", "exp", "expm1",
         "erf", "sin", "cos", "atan", "abs", "neg", "square", "pow.Tensor_Scalar", "pow.Scalar",
-        "rsub.Scalar", "softplus", "leaky_relu", "elu", "hardswish", "hardsigmoid",
+        "rsub.Scalar", "softplus", "leaky_relu", "elu", "hardswish", "hardsigmoid", "sinh", "cosh",
+        "asinh", "exp2", "erfc", "log_sigmoid", "selu", "celu", "mish",
     ),
     *_rows(
         elementwise.univariate, FLOAT, Table(), "sqrt", "rsqrt", "reciprocal", "log", "log1p",
-        "pow.Tensor_Tensor",
+        "log2", "log10", "tan", "asin", "acos", "acosh", "atanh", "logit",
+        limits="as accurate as a table is over the calibrated range: poor near a pole",
+    ),
+    *_rows(
+        elementwise.univariate, FLOAT, Table(), "pow.Tensor_Tensor", check=checks.one_variable,
         limits="as accurate as a table is over the calibrated range: poor near a pole; pow of two "
         "tensors with one of them a number",
     ),
     *_rows(logic.floor, FLOAT, EXACT_OR_ONE, "floor"),
     *_rows(logic.ceil, FLOAT, EXACT_OR_ONE, "ceil"),
     *_rows(logic.trunc, FLOAT, EXACT_OR_ONE, "trunc"),
+    *_rows(logic.round_, FLOAT, EXACT_OR_ONE, "round"),
+    *_rows(logic.integer_division, NUMBERS, EXACT, "div.Tensor_mode",
+           limits="of float values by a number, within 2 steps", check=checks.integer_division),
     # Reductions
     *_rows(reductions.mean, FLOAT, ROUNDED, "mean.dim", "mean"),
     *_rows(reductions.total, ANY, ROUNDED, "sum.dim_IntList", "sum"),
@@ -253,7 +190,7 @@ ROWS: tuple[Operator, ...] = (
     # Values by indices
     *_rows(gathers.embedding, NUMBERS, ROUNDED, "embedding"),
     *_rows(gathers.index, NUMBERS, EXACT, "index.Tensor",
-           limits="integer indices along one dimension", check=checks.one_index),
+           limits="integer indices of neighbouring dimensions", check=checks.one_index),
     *_rows(gathers.index_select, NUMBERS, EXACT, "index_select"),
     *_rows(gathers.gather, NUMBERS, EXACT, "gather"),
     # Constants that take only the shape of what they read
@@ -261,6 +198,7 @@ ROWS: tuple[Operator, ...] = (
         elementwise.same, ANY, ROUNDED, "full_like", "zeros_like", "ones_like", "new_zeros",
         "new_ones", "new_full",
     ),
+    *REWRITTEN,
 )  # fmt: skip
 
 TABLE = {row.name: row for row in ROWS}
@@ -280,7 +218,10 @@ _GROUPS: dict[str, Rule] = {
 }
 """Rules of groups of nodes (`plan.py`)."""
 
-RULES: dict[str, Rule] = {**{row.name: row.rule for row in ROWS}, **_GROUPS}
+RULES: dict[str, Rule] = {
+    **{row.name: row.rule for row in ROWS if row.rule is not None},
+    **_GROUPS,
+}
 
 
 def limits(node: Node) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.operator_sets import FIRST
-from sw.compiler.frontend.operators import FLOAT, RULES, row_of
+from sw.compiler.frontend.operator_row import FLOAT
+from sw.compiler.frontend.operator_sets import FIRST, REFUSED
+from sw.compiler.frontend.operators import RULES, row_of
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.tosa.operators.checker import MAX_RANK
@@ -83,7 +84,8 @@ def _reason(node: Node, alone: _Alone) -> str:
     except Exception as error:  # a planner that stumbles over one node must not stop the others
         return f"operator {node.target}: {error!r}"
     if row is None or rule not in RULES:
-        return f"operator {node.target} has no rule"
+        refused = node.meta.get(REFUSED)
+        return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
     if node.target is operator.getitem:
         return _result(node, alone)
     for at in row.constants:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sw.measure.pages.markdown import document, heading, prose, table
 
 if TYPE_CHECKING:
-    from sw.compiler.frontend.operators import Operator
+    from sw.compiler.frontend.operator_row import Operator
 
 _INTRO = """
 What the float importer, and with it `torch.compile(model, backend="systola")`, runs on the device:

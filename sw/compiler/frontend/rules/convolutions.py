@@ -10,12 +10,15 @@ from torch.fx import Node
 
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import Plan, aten
+from sw.compiler.frontend.operator_sets import TRANSPOSED, Plan, aten
 from sw.compiler.frontend.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
 
 _BIAS_LIMIT = (1 << 31) - 1
+
+_MERGED = 16
+"""Channels up to which small groups of a transposed convolution or of one in 3-D are merged."""
 
 
 def int8_weights(columns: Float) -> tuple[Float, Float]:
@@ -55,43 +58,62 @@ def conv(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Attributes of a convolution in rows and columns; `pads`: (before, behind) of each."""
+    """Attributes of a convolution by spatial dimension, at least two.
 
-    stride: tuple[int, int]
-    pads: tuple[tuple[int, int], tuple[int, int]]
-    dilation: tuple[int, int]
+    pads: (before, behind); for transposed ones `extra` is the output padding.
+    """
+
+    stride: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
     groups: int
     transposed: bool
-    extra: tuple[int, int]
+    extra: tuple[int, ...]
 
 
 def windows(call: Node, kernel: Sequence[int]) -> Windows:
-    """The attributes of any spelling of a convolution whose kernel is [rows, columns]."""
-    core = call.target is aten.convolution.default
-    given: list[Any] = [*call.args[3:], *(None,) * 6]
-    one = len(call.meta["val"].shape) == 3
-    stride = _pair(given[0] or 1, one, 1)
-    dilation = _pair(given[2] or 1, one, 1)
-    transposed = bool(core and given[3])
-    extra = _pair(given[4] or 0, one, 0) if transposed else (0, 0)
-    groups = int((given[5] if core else given[3]) or 1)
-    padding = given[1] if given[1] is not None else 0
+    """The attributes of any spelling of a convolution whose kernel is [rows, columns] or more."""
+    given = _arguments(call)
+    count, one = len(kernel), len(call.meta["val"].shape) == 3
+    stride = _spread(given["stride"], count, one, 1)
+    dilation = _spread(given["dilation"], count, one, 1)
+    transposed = bool(given["transposed"])
+    extra = _spread(given["extra"] if transposed else 0, count, one, 0)
+    padding = given["padding"]
     if isinstance(padding, str):
         total = [(k - 1) * d * (padding == "same") for k, d in zip(kernel, dilation, strict=True)]
         # PyTorch puts the smaller half in front.
         pads = tuple((t // 2, t - t // 2) for t in total)
     else:
-        pads = tuple((p, p) for p in _pair(padding, one, 0))
+        pads = tuple((p, p) for p in _spread(padding, count, one, 0))
     return Windows(
-        stride=stride, pads=(pads[0], pads[1]), dilation=dilation, groups=groups,
+        stride=stride, pads=pads, dilation=dilation, groups=int(given["groups"]),
         transposed=transposed, extra=extra,
     )  # fmt: skip
 
 
-def _pair(value: Any, one: bool, row: int) -> tuple[int, int]:
-    """(rows, columns) of an attribute; conv1d has columns only, `row` is what it does to rows."""
-    pair = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
-    return (row, pair[-1]) if one else (pair[0], pair[-1])
+_DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "transposed": False, "extra": 0, "groups": 1}
+_PLAIN = ("stride", "padding", "dilation", "groups")
+_TRANSPOSED = ("stride", "padding", "extra", "groups", "dilation")
+_CORE = ("stride", "padding", "dilation", "transposed", "extra", "groups")
+
+
+def _arguments(call: Node) -> dict[str, Any]:
+    """What follows the bias, by name, in the order of the spelling."""
+    names = _CORE if call.target is aten.convolution.default else (
+        _TRANSPOSED if call.target in TRANSPOSED else _PLAIN
+    )  # fmt: skip
+    given = dict(zip(names, call.args[3:], strict=False))
+    given |= {("extra" if k == "output_padding" else k): v for k, v in call.kwargs.items()}
+    return {**_DEFAULTS, "transposed": call.target in TRANSPOSED, **given}
+
+
+def _spread(value: Any, count: int, one: bool, row: int) -> tuple[int, ...]:
+    """An attribute for each of `count` dimensions; conv1d has columns only, `row` is of rows."""
+    items = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
+    if one:
+        return (row, items[-1])
+    return tuple(items * count if len(items) == 1 else items)
 
 
 def exact_windows(
@@ -102,53 +124,55 @@ def exact_windows(
     stride: Sequence[int],
     pads: Pads,
 ) -> tuple[str, tuple[int, ...]]:
-    """(tensor, TOSA's pad) of an NHWC tensor: cut by a SLICE if windows leave a rest of it."""
+    """(tensor, TOSA's pad) of an N…C tensor: cut by a SLICE if windows leave a rest of it."""
     shape = list(im.graph.tensors[tensor].shape)
-    kept, pad = fit_windows(shape[1:3], reach, stride, pads)
-    size = [shape[0], *kept, shape[3]]
+    kept, pad = fit_windows(shape[1:-1], reach, stride, pads)
+    size = [shape[0], *kept, shape[-1]]
     if size != shape:
-        start = im.graph.add_constant(f"{node.name}_start", [0] * 4, "shape")
+        start = im.graph.add_constant(f"{node.name}_start", [0] * len(shape), "shape")
         extent = im.graph.add_constant(f"{node.name}_size", size, "shape")
         tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_cut")
     return tensor, pad
 
 
 def image(im: Importer, value: Value) -> tuple[str, tuple[int, ...]]:
-    """(NHWC tensor, memory axes) of [N, C, W] or [N, C, H, W]; a missing H is 1."""
+    """(NHWC or NDHWC tensor, memory axes) of [N, C, …, W]; the missing H of [N, C, W] is 1."""
     rank = len(value.shape)
     axes = (0, *range(2, rank), 1)
     value = im.ordered(value, axes)
     n, c, *space = value.shape
-    height, width = (1, *space) if rank == 3 else space
-    return im.reshaped(value.tensor, (n, height, width, c)), axes
+    space = [1, *space] if rank == 3 else space
+    return im.reshaped(value.tensor, (n, *space, c)), axes
 
 
 def convolution(im: Importer, node: Node, plan: Plan) -> Value:
-    """CONV2D, DEPTHWISE_CONV2D, TRANSPOSE_CONV2D, or a CONV2D for each group."""
+    """CONV2D, DEPTHWISE_CONV2D, CONV3D or TRANSPOSE_CONV2D, or one of these for each group."""
     call = plan.source
     x = im.int8(plan.reads[0])
     weight = im.constant(call.args[1])
     assert weight is not None
-    one = weight.ndim == 3
-    kernel = weight[:, :, None, :] if one else weight
+    kernel = weight[:, :, None, :] if weight.ndim == 3 else weight
     w = windows(call, kernel.shape[2:])
     bias = im.constant(call.args[2]) if len(call.args) > 2 and call.args[2] is not None else None
     factor, offset = plan.data["factor"], plan.data["offset"]
     bias = offset if bias is None else bias * factor + offset
     tensor, axes = image(im, x)
     assert isinstance(x.scale, float)
+    if w.transposed:
+        kernel = output_first(kernel, w.groups)
     stored = im.stored(call.args[1])
     weight_zp = 0
     if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
         integers = stored.integers.astype(np.float64).reshape(kernel.shape)
         scale = np.broadcast_to(np.asarray(x.scale * stored.scale, np.float64), len(integers))
         weight_zp = stored.zero_point
-    elif w.transposed:
-        columns = kernel.transpose(1, 0, 2, 3) * (x.scale * factor).reshape(-1, 1, 1, 1)
-        integers, scale = int8_weights(columns)
     else:
-        columns = kernel * (x.scale * factor).reshape(-1, 1, 1, 1)
+        columns = kernel * (x.scale * factor).reshape(-1, *[1] * (kernel.ndim - 1))
         integers, scale = int8_weights(columns)
+    if w.transposed and all(s == 1 for s in w.stride):
+        integers, w = as_plain(integers, w)
+    if w.transposed or (kernel.ndim == 5 and w.groups > 1):
+        integers, w = merged_groups(integers, w, weight_zp)
     tensor, w = _absorb_pad(im, tensor, w, x.zero_point)
     parts = _products(im, node, tensor, integers, scale, bias, w, x.zero_point, weight_zp)
     shape = tuple(node.meta["val"].shape)
@@ -158,7 +182,14 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
         single = stored is not None and not isinstance(stored.scale, np.ndarray)
         steps = float(scale[0]) if single else scale
         return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
-    # Groups: each in the result's format, then side by side.
+    return _side_by_side(im, node, parts, scale, out_shape, layout)
+
+
+def _side_by_side(
+    im: Importer, node: Node, parts: Sequence[str], scale: Float, shape: Sequence[int],
+    layout: Layout,
+) -> Value:  # fmt: skip
+    """The accumulators of groups, each in the result's format, as one value."""
     want = im.formats.of(node)
     if want.dtype == "int32" or isinstance(want.scale, np.ndarray):
         want = im.formats.wide(node)
@@ -172,7 +203,8 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
         )
         for i, part in enumerate(parts)
     ]
-    out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": 3}), out_shape)
+    channel = len(im.graph.tensors[parts[0]].shape) - 1
+    out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": channel}), shape)
     return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
 
 
@@ -194,64 +226,85 @@ def _absorb_pad(im: Importer, tensor: str, w: Windows, zero_point: int) -> tuple
     return producer.inputs[0], replace(w, pads=joined)
 
 
+def output_first(kernel: Float, groups: int) -> Float:
+    """A transposed convolution's [in, out of a group, …] as [out, in of a group, …]."""
+    inner, made = len(kernel) // groups, kernel.shape[1]
+    split = kernel.reshape(groups, inner, made, *kernel.shape[2:])
+    return split.swapaxes(1, 2).reshape(groups * made, inner, *kernel.shape[2:])
+
+
+def as_plain(kernel: Float, w: Windows) -> tuple[Float, Windows]:
+    """A transposed convolution without strides as one of the mirrored kernel: dilation is free."""
+    mirrored = np.flip(kernel, axis=tuple(range(2, kernel.ndim)))
+    pads = tuple(
+        (d * (k - 1) - before, d * (k - 1) - behind + e)
+        for k, d, (before, behind), e in zip(
+            kernel.shape[2:], w.dilation, w.pads, w.extra, strict=True
+        )
+    )
+    return mirrored, replace(w, pads=pads, transposed=False, extra=(0,) * len(w.extra))
+
+
+def merged_groups(weight: Float, w: Windows, zero: int) -> tuple[Float, Windows]:
+    """Groups of few channels together, zeros between them: an array's rows work side by side."""
+    inner, made = weight.shape[1], len(weight) // w.groups
+    most = max(1, _MERGED // max(inner, made))
+    by = max(n for n in range(1, w.groups + 1) if w.groups % n == 0 and n <= most)
+    if by == 1:
+        return weight, w
+    split = weight.reshape(w.groups // by, by, made, inner, *weight.shape[2:])
+    wide = np.full((w.groups // by, by, made, by, inner, *weight.shape[2:]), float(zero))
+    for i in range(by):
+        wide[:, i, :, i] = split[:, i]
+    return wide.reshape(len(weight), by * inner, *weight.shape[2:]), replace(
+        w, groups=w.groups // by
+    )
+
+
 def _products(
     im: Importer, node: Node, tensor: str, weight: Float, scale: Float, bias: Float, w: Windows,
     zero_point: int, weight_zp: int = 0,
 ) -> list[str]:  # fmt: skip
-    """The accumulators [N, H, W, C]: one tensor, or one for each group."""
-    kernel, zps = weight.shape[2:], (zero_point, weight_zp)
+    """The accumulators [N, …, C]: one tensor, or one for each group. `weight`: [out, in, …]."""
+    kernel, channels = weight.shape[2:], im.graph.tensors[tensor].shape[-1]
+    kind = "CONV3D" if len(kernel) == 3 else "CONV2D"
+    zps = (zero_point, weight_zp)
     if w.transposed:
+        kind = "TRANSPOSE_CONV2D"
+        weight = _stuffed(weight, w.dilation)
         ends = [(-p[0], e - p[1]) for p, e in zip(w.pads, w.extra, strict=True)]
-        attributes = {"out_pad": [*ends[0], *ends[1]], "stride": w.stride}
-        columns = weight.transpose(0, 2, 3, 1)
-        return [conv(im, node, "TRANSPOSE_CONV2D", tensor, columns, scale, bias, attributes,
-                     zero_point)]  # fmt: skip
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, w.dilation, strict=True)]
-    tensor, pad = exact_windows(im, node, tensor, reach, w.stride, w.pads)
-    attributes = {"pad": pad, "stride": w.stride, "dilation": w.dilation}
-    channels = im.graph.tensors[tensor].shape[-1]
-    if w.groups == channels > 1:
+        attributes: dict[str, Any] = {"out_pad": [*ends[0], *ends[1]], "stride": w.stride}
+    else:
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, w.dilation, strict=True)]
+        tensor, pad = exact_windows(im, node, tensor, reach, w.stride, w.pads)
+        attributes = {"pad": pad, "stride": w.stride, "dilation": w.dilation}
+    if kind == "CONV2D" and w.groups == channels > 1:
         split = weight.reshape(channels, -1, *kernel).transpose(2, 3, 0, 1)
-        return [
-            conv(
-                im,
-                node,
-                "DEPTHWISE_CONV2D",
-                tensor,
-                split,
-                scale,
-                bias,
-                attributes,
-                zero_point,
-                weight_zp,
-            )
-        ]
-    columns = weight.transpose(0, 2, 3, 1)
+        return [conv(im, node, "DEPTHWISE_CONV2D", tensor, split, scale, bias, attributes, *zps)]
+    columns = np.moveaxis(weight, 1, -1)
     if w.groups == 1:
-        return [conv(im, node, "CONV2D", tensor, columns, scale, bias, attributes, *zps)]
+        return [conv(im, node, kind, tensor, columns, scale, bias, attributes, *zps)]
     size, made = channels // w.groups, len(scale) // w.groups
-    n, height, width, _ = im.graph.tensors[tensor].shape
+    lead = im.graph.tensors[tensor].shape[:-1]
     parts = []
     for i in range(w.groups):
-        start = im.graph.add_constant(f"{node.name}_start", [0, 0, 0, i * size], "shape")
-        extent = im.graph.add_constant(f"{node.name}_size", [n, height, width, size], "shape")
+        begin = [*(0 for _ in lead), i * size]
+        start = im.graph.add_constant(f"{node.name}_start", begin, "shape")
+        extent = im.graph.add_constant(f"{node.name}_size", [*lead, size], "shape")
         part = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_group")
         at = slice(i * made, (i + 1) * made)
-        parts.append(
-            conv(
-                im,
-                node,
-                "CONV2D",
-                part,
-                columns[at],
-                scale[at],
-                bias[at],
-                attributes,
-                zero_point,
-                weight_zp,
-            )
-        )
+        parts.append(conv(im, node, kind, part, columns[at], scale[at], bias[at], attributes, *zps))
     return parts
+
+
+def _stuffed(weight: Float, dilation: Sequence[int]) -> Float:
+    """A kernel with zeros where the dilation leaves gaps."""
+    if all(d == 1 for d in dilation):
+        return weight
+    sizes = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    wide = np.zeros((*weight.shape[:2], *sizes))
+    wide[(..., *(slice(None, None, d) for d in dilation))] = weight
+    return wide
 
 
 def affine(im: Importer, node: Node, plan: Plan) -> Value:

@@ -111,13 +111,14 @@ def _int32(im: Importer, node: Node, tensor: str) -> str:
 
 
 def divide(im: Importer, node: Node, _: Plan) -> Value:
-    """A value by a positive one: int16 times the reciprocal, which has 31 bits."""
+    """A value by one of one sign: int16 times the reciprocal, which has 31 bits."""
     top, bottom = node.args[:2]
-    least = im.ranges.least.get(bottom, 0.0)
+    ends = im.ranges.least.get(bottom, 0.0), im.ranges.most.get(bottom, 0.0)
     im.require(
-        least > 0, node, f"a divisor that calibration saw at {least:g}",
-        "only positive divisors; keep them away from zero",
+        ends[0] > 0 or ends[1] < 0, node, f"a divisor that calibration saw from {ends[0]:g} to "
+        f"{ends[1]:g}", "only divisors of one sign; keep them away from zero",
     )  # fmt: skip
+    least = min(map(abs, ends))
     known = im.constant(top)
     if known is not None:
         largest = max(float(np.abs(known).max()), 2.0**-40)
@@ -127,6 +128,8 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
     divisor = im.convert(im.wide(bottom), im.formats.int16(bottom), node.name)
     divisor = im.ordered(divisor, divisor.layout.axes)
     assert isinstance(value.scale, float) and isinstance(divisor.scale, float)
+    if ends[1] < 0:
+        divisor, value = (_negated(im, node, v) for v in (divisor, value))
     low = max(1, math.floor(least / divisor.scale / 2))
     s = Operators()
     limited = s.op("MAXIMUM", s.cast(s.input("v", "int16"), "int32"),
@@ -154,7 +157,10 @@ def scale(im: Importer, node: Node, plan: Plan) -> Value:
 
 def negate(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
-    value = im.wide(source)
+    return _negated(im, node, im.wide(source))
+
+
+def _negated(im: Importer, node: Node, value: Value) -> Value:
     zero = im.scalar(0, im.dtype(value))
     return replace(value, tensor=im.op(node, "NEGATE", [value.tensor, zero, zero]))
 
@@ -171,6 +177,10 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     if im.dtype(value) != "int16":
         value = im.convert(value, im.formats.wide(source), node.name)
     f = _within(im, source, plan.data["function"], value)
+    grid = np.linspace(-32768, 32767, 9) * np.max(value.scale)
+    if not im.ranges.largest.get(node, 1.0) and not f(grid).any():
+        zeros = np.zeros(tuple(node.meta["val"].shape))  # x · 0: no table has such a scale
+        return im.quantized(node.name, zeros, im.formats.wide(node))
     if want.dtype == "int32":
         want = im.formats.wide(node)
     in_scale = value.scale

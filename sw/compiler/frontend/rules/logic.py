@@ -185,6 +185,13 @@ def clamp_integers(im: Importer, node: Node, plan: Plan) -> Value:
     return value
 
 
+def integer_division(im: Importer, node: Node, _: Plan) -> Value:
+    """INTDIV, which cuts towards zero."""
+    values = [operand(im, node, o, _INTEGER) for o in node.args[:2]]
+    tensors, layout = same_shape(im, values)
+    return Value(tensor=im.op(node, "INTDIV", tensors), layout=layout, scale=1.0)
+
+
 # Types --------------------------------------------------------------------------------------------
 
 
@@ -201,7 +208,7 @@ def cast(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def rounded(name: str) -> Rule:
-    """floor, ceil, trunc of a float value."""
+    """floor, ceil, trunc, round of a float value."""
 
     def run(im: Importer, node: Node, plan: Plan) -> Value:
         return im.finish(node, _whole(im, node, plan.reads[0], name), ("bounded",))
@@ -218,6 +225,14 @@ def _whole(im: Importer, node: Node, source: Node, name: str) -> Value:
     below = im.number((1 << bits) - 1, tensor)
     if name == "ceil":
         tensor = im.op(node, "ADD", [tensor, below])
+    elif name == "round" and bits:
+        # Just below a half, and one step more above odd numbers: halves become even.
+        shifted = im.op(
+            node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(bits, tensor)], {"round": False}
+        )
+        odd = im.op(node, "BITWISE_AND", [shifted, im.number(1, tensor)])
+        half = im.number((1 << (bits - 1)) - 1, tensor)
+        tensor = im.op(node, "ADD", [tensor, im.op(node, "ADD", [odd, half])])
     elif name == "trunc":
         sign = im.op(
             node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(31, tensor)], {"round": False}
@@ -232,3 +247,4 @@ logical_and, logical_or, logical_xor = (logical(f"LOGICAL_{name}") for name in (
 bitwise_and, bitwise_or, bitwise_xor = (bitwise(name) for name in ("AND", "OR", "XOR"))
 maximum, minimum = extremum("MAXIMUM"), extremum("MINIMUM")
 floor, ceil, trunc = rounded("floor"), rounded("ceil"), rounded("trunc")
+round_ = rounded("round")

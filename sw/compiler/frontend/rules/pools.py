@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.limits import ResizeStep, resize_steps
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.convolutions import exact_windows, image
 from sw.compiler.frontend.windows import pool_pads
@@ -158,44 +159,44 @@ def cut(im: Importer, node: Node, value: Value, ends: Sequence[tuple[int, int]])
 
 
 def nearest(im: Importer, node: Node, plan: Plan) -> Value:
-    """RESIZE NEAREST by whole factors."""
+    """RESIZE NEAREST."""
     value = _narrow(im, plan.reads[0])
     tensor, _ = image(im, value)
-    (h, w), (oh, ow) = value.shape[2:], node.meta["val"].shape[2:]
-    out = _resize(im, node, tensor, (h, w), (oh, ow), "NEAREST")
+    out, _ = _resize(im, node, tensor, "NEAREST")
     return _image_value(im, value, out, tuple(node.meta["val"].shape))
 
 
-def _resize(im: Importer, node: Node, tensor: str, size: Sequence[int], out: Sequence[int],
-            mode: str) -> str:  # fmt: skip
-    scale, offset, border = [], [], []
-    for before, after in zip(size, out, strict=True):
-        factor = after // before
-        n, d = 2 * factor, 2
-        at = 1 - factor  # half-pixel centres: (i + 1/2) / factor − 1/2 in steps of 1/n
-        scale += [n, d]
-        offset.append(at)
-        border.append((after - 1) * d + at - (before - 1) * n)
+def _resize(im: Importer, node: Node, tensor: str, mode: str) -> tuple[str, int]:
+    """(result, sum of the weights of its neighbours) of RESIZE."""
+    steps, one = resize_steps(node), ResizeStep(numerator=1, denominator=1, offset=0)
+    steps = [one, *steps] if len(steps) == 1 else steps
+    sizes = im.graph.tensors[tensor].shape[1:3]
+    outs = (1, *node.meta["val"].shape[2:])[-2:]
+    border = [
+        (out - 1) * s.denominator + s.offset - (size - 1) * s.numerator
+        for s, size, out in zip(steps, sizes, outs, strict=True)
+    ]
+    scale = [v for s in steps for v in (s.numerator, s.denominator)]
     operands = [
         tensor,
         *(
             im.graph.add_constant(f"{node.name}_{name}", values, "shape")
-            for name, values in (("scale", scale), ("offset", offset), ("border", border))
+            for name, values in (
+                ("scale", scale), ("offset", [s.offset for s in steps]), ("border", border)
+            )
         ),
-    ]
-    return im.op(node, "RESIZE", operands, {"mode": mode})
+    ]  # fmt: skip
+    out = im.op(node, "RESIZE", operands, {"mode": mode})
+    return out, steps[0].numerator * steps[1].numerator
 
 
 def bilinear(im: Importer, node: Node, plan: Plan) -> Value:
-    """RESIZE BILINEAR of int8 by whole factors, with half-pixel centres."""
+    """RESIZE BILINEAR of int8."""
     value = im.int8(plan.reads[0])
     if value.zero_point:
         value = im.convert(value, im.formats.symmetric(plan.reads[0]), node.name)
     tensor, _ = image(im, value)
-    (h, w), (oh, ow) = value.shape[2:], node.meta["val"].shape[2:]
-    # The sum of the four weights is the product of both scales' numerators.
-    out = _resize(im, node, tensor, (h, w), (oh, ow), "BILINEAR")
-    weight = 4 * (oh // h) * (ow // w)
+    out, weight = _resize(im, node, tensor, "BILINEAR")
     assert isinstance(value.scale, float)
     value = replace(value, scale=value.scale / weight)
     result = _image_value(im, value, out, tuple(node.meta["val"].shape))

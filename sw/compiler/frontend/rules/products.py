@@ -152,9 +152,7 @@ def _flat(im: Importer, value: Value) -> Value:
 
 
 def matmul(im: Importer, node: Node, _: Plan) -> Value:
-    a, b = (im.int8(operand) for operand in node.args[:2])
-    shape = (*a.shape[:-1], b.shape[-1])
-    return im.finish(node, product(im, node, _flat(im, a), _flat(im, b), shape))
+    return im.finish(node, matmul_of(im, node, *node.args[:2]))
 
 
 def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
@@ -187,6 +185,10 @@ def mm(im: Importer, node: Node, _: Plan) -> Value:
 def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
     left, right = im.int8(a), im.int8(b)
     shape = (*left.shape[:-1], right.shape[-1])
+    if len(right.shape) == 2:  # one matrix for all rows
+        rows = (element_count(left.shape[:-1]), left.shape[-1])
+        left = im.ordered(left)
+        left = replace(left, tensor=im.reshaped(left.tensor, rows), layout=Layout.of(rows))
     return product(im, node, _flat(im, left), _flat(im, right), shape)
 
 
@@ -281,6 +283,10 @@ def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> s
     low = mask_value(scores.scale, keys)
     if isinstance(mask, Node) and im.constant(mask) is None:
         value = im.ordered(im.value(mask))
+        if im.dtype(value) == "bool":
+            zero, masked = (im.number(n, value.tensor) for n in (0, low))
+            out = im.op(node, "SELECT", [value.tensor, zero, masked], name=f"{node.name}_mask")
+            return im.reshaped(out, equal_ranks(value.shape, 4))
         if im.dtype(value) != "int32" or value.scale != scores.scale:
             value = im.convert(value, Format(dtype="int32", scale=scores.scale), f"{mask.name}")
         return im.reshaped(value.tensor, equal_ranks(value.shape, 4))

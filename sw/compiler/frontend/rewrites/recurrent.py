@@ -1,0 +1,137 @@
+"""Recurrent networks step by step: LSTM, GRU and RNN, and their cells.
+
+The input's part of the gates is one linear layer for all steps; each step adds the state's part.
+Weights of a layer come as (input, hidden[, input bias, hidden bias][, projection]) by direction.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+State = tuple[Tensor, ...]
+Step = Callable[[Tensor, State, Sequence[Any]], State]
+"""(the input's part of the gates, state, weights) to the next state, whose first is the output."""
+
+_STEPS = 512
+"""Steps that are unrolled at most: each is a layer of its own."""
+
+
+def lstm(x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], biased: bool, layers: int,
+         dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
+    """aten.lstm.input: (outputs, last hidden states, last cell states)."""
+    return _layers(_lstm_step, x, list(state), weights, biased, layers, train and dropout, both,
+                   batch_first)  # fmt: skip
+
+
+def gru(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
+        dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
+    return _layers(_gru_step, x, [state], weights, biased, layers, train and dropout, both,
+                   batch_first)  # fmt: skip
+
+
+def rnn_tanh(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
+             dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
+    return _layers(_tanh_step, x, [state], weights, biased, layers, train and dropout, both,
+                   batch_first)  # fmt: skip
+
+
+def rnn_relu(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
+             dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
+    return _layers(_relu_step, x, [state], weights, biased, layers, train and dropout, both,
+                   batch_first)  # fmt: skip
+
+
+def packed(*_: Any) -> Any:
+    """lstm.data and its like."""
+    raise ValueError("packed sequences have steps of different sizes; pad them instead")
+
+
+def _layers(step: Step, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], biased: bool,
+            layers: int, dropout: Any, both: bool, batch_first: bool) -> State:  # fmt: skip
+    if dropout:
+        raise ValueError("dropout between the layers in training mode is random")
+    axis = 1 if batch_first else 0
+    if x.shape[axis] > _STEPS:
+        raise ValueError(f"{x.shape[axis]} steps: at most {_STEPS} are unrolled")
+    directions = 2 if both else 1
+    each = len(weights) // (layers * directions)
+    last: list[State] = []
+    for layer in range(layers):
+        made = []
+        for direction in range(directions):
+            at = layer * directions + direction
+            own = list(weights[at * each : (at + 1) * each])
+            start = tuple(s[at] for s in state)
+            outputs, end = _run(step, x, start, own, biased, axis, bool(direction))
+            made.append(outputs)
+            last.append(end)
+        x = torch.cat(made, -1) if both else made[0]
+    ends = (torch.stack([end[i] for end in last]) for i in range(len(state)))
+    return (x, *ends)
+
+
+def _run(step: Step, x: Tensor, state: State, weights: Sequence[Tensor], biased: bool, axis: int,
+         backwards: bool) -> tuple[Tensor, State]:  # fmt: skip
+    """One direction of a layer: (outputs of all steps, last state)."""
+    bias = weights[2] if biased else None
+    hidden = [weights[1], weights[3] if biased else None, *weights[4 if biased else 2 :]]
+    gates = linear(x, weights[0], bias)
+    outputs: list[Tensor] = []
+    times = range(x.shape[axis])
+    for t in reversed(times) if backwards else times:
+        state = step(gates.select(axis, t), state, hidden)
+        outputs.append(state[0])
+    return torch.stack(outputs[::-1] if backwards else outputs, axis), state
+
+
+def _lstm_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
+    h, c = state
+    i, f, g, o = (gates + linear(h, weights[0], weights[1])).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    h = torch.sigmoid(o) * torch.tanh(c)
+    if len(weights) > 2:
+        h = linear(h, weights[2])
+    return h, c
+
+
+def _gru_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
+    (h,) = state
+    r, z, n = gates.chunk(3, -1)
+    of_r, of_z, of_n = linear(h, weights[0], weights[1]).chunk(3, -1)
+    reset, update = torch.sigmoid(r + of_r), torch.sigmoid(z + of_z)
+    new = torch.tanh(n + reset * of_n)
+    return (new + update * (h - new),)
+
+
+def _tanh_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
+    return (torch.tanh(gates + linear(state[0], weights[0], weights[1])),)
+
+
+def _relu_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
+    return (torch.relu(gates + linear(state[0], weights[0], weights[1])),)
+
+
+# Cells --------------------------------------------------------------------------------------------
+
+
+def lstm_cell(x: Tensor, state: Sequence[Tensor], w: Tensor, v: Tensor, b: Tensor | None = None,
+              c: Tensor | None = None) -> State:  # fmt: skip
+    return _lstm_step(linear(x, w, b), tuple(state), [v, c])
+
+
+def gru_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
+             c: Tensor | None = None) -> Tensor:  # fmt: skip
+    return _gru_step(linear(x, w, b), (state,), [v, c])[0]
+
+
+def rnn_tanh_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
+                  c: Tensor | None = None) -> Tensor:  # fmt: skip
+    return _tanh_step(linear(x, w, b), (state,), [v, c])[0]
+
+
+def rnn_relu_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
+                  c: Tensor | None = None) -> Tensor:  # fmt: skip
+    return _relu_step(linear(x, w, b), (state,), [v, c])[0]

@@ -1,0 +1,87 @@
+"""Other words for operators that have no rule, or that lie beyond the limits of theirs.
+
+An operator is replaced by what `table.py` makes of it, else by what PyTorch says that it is made
+of: only where the importer takes all of that. It stays as it is otherwise, with the reason.
+"""
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch.fx import GraphModule, Node
+
+from sw.compiler.frontend.operator_sets import REFUSED
+from sw.compiler.frontend.operators import row_of
+from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
+from sw.compiler.frontend.rewrites.table import FUNCTIONS
+from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, traced
+from sw.compiler.frontend.support import reasons, shapes
+
+_DEPTH = 6
+"""How often what an operator is made of may be taken apart again."""
+
+
+def rewrite(module: GraphModule, depth: int = _DEPTH) -> None:
+    """Rewrite a graph in place; it computes the same."""
+    fixed = fixed_nodes(module)
+    changed = False
+    for node in list(module.graph.nodes):
+        if node.op != "call_function" or node in fixed or not _foreign(node, fixed):
+            continue
+        body = _body(node, fixed, depth)
+        if body is not None:
+            inline(module, node, body)
+            changed = True
+    if changed:
+        module.graph.eliminate_dead_code()
+        module.graph.lint()
+        module.recompile()
+
+
+def _foreign(node: Node, fixed: Collection[Node]) -> bool:
+    """Whether the importer has no rule for `node`, or one with limits that it lies beyond."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or shapes(node):
+        return False
+    if varies(node) and str(node.target) not in FUNCTIONS:
+        return False
+    row = row_of(node.target)
+    if row is None or row.rule is None:
+        return True
+    given = [node.args[at] for at in row.constants if len(node.args) > at]
+    return bool(row.check(node)) or any(isinstance(n, Node) and n not in fixed for n in given)
+
+
+def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None:
+    """What `node` is made of, if the importer takes all of it."""
+    for function, whole in _functions(node):
+        if depth <= 0 or not all(isinstance(n.meta.get("val"), torch.Tensor) for n in
+                                 leaves_of(node)):  # fmt: skip
+            break
+        try:
+            body = traced(node, function, fixed, whole)
+            rewrite(body, depth - 1)
+        except Exception as error:  # whoever meets the operator must know why it stayed
+            node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
+            continue
+        wrong = next((reason for reason in reasons(body).values() if reason), "")
+        if not wrong:
+            return body
+        node.meta[REFUSED] = wrong
+    return None
+
+
+def _functions(node: Node) -> Iterator[tuple[Function, bool]]:
+    """What stands for an operator: the table's function, else PyTorch's own.
+
+    With each, whether composite operators stay whole in it; in PyTorch's own they cannot.
+    """
+    target = node.target
+    assert isinstance(target, torch._ops.OpOverload)
+    own = FUNCTIONS.get(str(target))
+    if own is not None:
+        yield own, True
+    elif target._can_decompose():
+        yield target.decompose, False
+    elif target in core_aten_decompositions():
+        yield core_aten_decompositions()[target], False
