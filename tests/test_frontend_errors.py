@@ -41,14 +41,14 @@ def test_unknown_operator_names_node_source_line_and_hint() -> None:
 
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "max_pool_dilation": (
-        lambda: nn.MaxPool2d(2, dilation=2),
+        lambda: nn.MaxPool2d(2, dilation=2, padding=1),
         IMAGE,
         "max pool with dilation [2, 2]: only 1",
     ),
-    "avg_pool_divisor": (
-        lambda: nn.AvgPool2d(2, divisor_override=3),
+    "adaptive_pool_indices": (
+        lambda: Apply(lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True)[1].float()),
         IMAGE,
-        "divisor_override=3",
+        "operator aten.adaptive_max_pool2d.default is not supported here: result 1: only the first",
     ),
     "pool_indices": (
         lambda: Apply(lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float()),

@@ -55,10 +55,10 @@ def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilat
     return found
 
 
-def max_pool2d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
-    """Values; nobody can read the indices."""
+def max_pool2d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, None]:
+    """Values without indices."""
     found = max_pool2d(x, *args)
-    return found, found
+    return found, None
 
 
 def max_pool3d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
@@ -76,9 +76,9 @@ def max_pool3d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilat
     return _by_plane(x, pool)
 
 
-def max_pool3d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
+def max_pool3d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, None]:
     found = max_pool3d(x, *args)
-    return found, found
+    return found, None
 
 
 def _by_plane(x: Tensor, pool: Any) -> Tensor:
@@ -190,15 +190,15 @@ def adaptive_avg_pool(x: Tensor, sizes: Any) -> Tensor:
     return _adaptive(x, sizes, largest=False)
 
 
-def adaptive_max_pool(x: Tensor, sizes: Any) -> tuple[Tensor, Tensor]:
-    """Values; nobody can read the indices."""
+def adaptive_max_pool(x: Tensor, sizes: Any) -> tuple[Tensor, None]:
+    """Values without indices."""
     sizes = [sizes] if isinstance(sizes, int) else list(sizes)
     kernel = _even(x, sizes)
     if kernel is not None:
         found = functional.max_pool2d(_as_image(x), kernel).reshape(*x.shape[:-2], *sizes)
     else:
         found = _adaptive(x, sizes, largest=True)
-    return found, found
+    return found, None
 
 
 # Norms --------------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ def layer_norm(
 
 
 def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
-                      eps: float) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The normalized value; nobody can read its statistics."""
+                      eps: float) -> tuple[Tensor, None, None]:  # fmt: skip
+    """The normalized value without its statistics."""
     found = layer_norm(x, shape, weight, bias, eps)
-    return found, found, found
+    return found, None, None
 
 
 def softmax(x: Tensor, dim: int, *_: Any, **__: Any) -> Tensor:

@@ -14,7 +14,7 @@ from sw.compiler.frontend.operator_sets import REFUSED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
 from sw.compiler.frontend.rewrites.table import FUNCTIONS
-from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, traced
+from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
 from sw.compiler.frontend.support import reasons, shapes
 
 _DEPTH = 6
@@ -64,7 +64,7 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
         except Exception as error:  # whoever meets the operator must know why it stayed
             node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
             continue
-        wrong = next((reason for reason in reasons(body).values() if reason), "")
+        wrong = missing(node, body) or next((r for r in reasons(body).values() if r), "")
         if not wrong:
             return body
         node.meta[REFUSED] = wrong

@@ -15,7 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 Function = Callable[..., Any]
-"""PyTorch code with the operator's own arguments; a tensor, or a tuple where it has several."""
+"""PyTorch code with the operator's own arguments: a tensor, or a tuple where it has several.
+
+None stands for a result that it cannot give.
+"""
 
 
 def leaves_of(node: Node) -> list[Node]:
@@ -53,6 +56,20 @@ def traced(
 
 def _fake(value: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+
+
+def missing(node: Node, body: GraphModule) -> str:
+    """'' where `body` gives every result of `node` that is read, else which one it does not."""
+    (output,) = (n for n in body.graph.nodes if n.op == "output")
+    results = output.args[0]
+    for user in node.users:
+        if isinstance(results, Node):
+            break
+        if user.target is not operator.getitem:
+            return "its results are read as one"
+        if not isinstance(results[user.args[1]], Node):
+            return f"result {user.args[1]}: only the first"
+    return ""
 
 
 def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
