@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_ALIKE = 0.65
+_ALIKE = 0.7
 """How alike names must be, from 0 to 1: `confg` is `config`, but not `json`."""
 
 

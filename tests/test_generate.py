@@ -117,7 +117,7 @@ def test_the_command_reports_every_run(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope"], "model 'nope': generators are gpt2, gpt2_tiny"),
+        (["nope"], "model 'nope': no such generator; generators are gpt2, gpt2_tiny"),
         (["gpt2", "--prompt", "1000", "-n", "25"], "--prompt 1000 --tokens 25: gpt2 has 1024 pos"),
     ],
 )
