@@ -147,4 +147,6 @@ def test_number_of_images_is_checked(limit):
 
 def test_unknown_model_lists_the_models():
     message = refused("run", "gpt")
-    assert message.startswith("model 'gpt': no such model (did you mean 'gpt2'?); models are digits, ")
+    assert message.startswith(
+        "model 'gpt': no such model (did you mean 'gpt2'?); models are digits, "
+    )

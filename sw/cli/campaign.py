@@ -12,10 +12,9 @@ from sw.cli.options import CAMPAIGN, Campaign, JsonOption, OnlyOption
 from sw.cli.output import console
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from sw.measure.campaign.plan import Plan
     from sw.measure.campaign.store import Run
+    from sw.runtime.tables import FittedTable
 
 
 def regress(
@@ -102,7 +101,7 @@ def run_plan(
     plan: "Plan",
     options: dict[str, Any],
     how: Campaign,
-    table: "Callable[[Sequence[Run]], Table]",
+    table: "Callable[[Sequence[Run]], FittedTable]",
 ) -> "list[Run]":
     """Run what is left of a plan, show it going on, then what it came to; every row."""
     from sw.measure.campaign.progress import show_progress

@@ -1,12 +1,15 @@
 """Commands about what is there: `config`, `cache`, `doctor`."""
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sw.cli.options import Configuration, SetOption
 from sw.cli.output import console
+
+if TYPE_CHECKING:
+    from sw.runtime.tables import FittedTable
 
 _SHOWN = ("rows", "cols", "spad_kib", "acc_kib", "bus_bytes", "banks", "outstanding")
 _DERIVED = ("pes", "word_bytes", "bank_depth", "acc_vectors", "param_entry_bytes", "digest_hex")
@@ -14,14 +17,19 @@ _DERIVED = ("pes", "word_bytes", "bank_depth", "acc_vectors", "param_entry_bytes
 
 def config_list() -> None:
     """Every preset with its sizes and digest."""
-    from rich.table import Table
+    console().print(preset_table())
 
+
+def preset_table() -> "FittedTable":
+    """A row a preset."""
     from spec.config import PRESETS
+    from sw.runtime.tables import FittedTable, left, right
 
-    table = Table("preset", *_SHOWN, "digest")
+    sizes = [right(name, rank) for rank, name in enumerate(_SHOWN)]
+    table = FittedTable([left("preset"), *sizes, left("digest")])
     for name, npu in PRESETS.items():
         table.add_row(name, *(str(getattr(npu, f)) for f in _SHOWN), npu.digest_hex)
-    console().print(table)
+    return table
 
 
 def config_show(

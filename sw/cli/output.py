@@ -1,6 +1,7 @@
 """What commands print: reports, tables, progress."""
 
 import json
+import os
 import re
 import sys
 import time
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def console(width: int = 120) -> "Console":
-    """Standard output; `width` columns when it is no terminal."""
+    """Standard output, as wide as the terminal or COLUMNS say; without either, `width` columns."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(highlight=False, width=None if known else width)
 
 
 def finish(report: "Report", json_file: Path | None) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from sw.runtime.tables import FittedTable, left, right
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -252,13 +253,11 @@ def _claim(text: str, result: Comparison) -> str:
     )
 
 
-def stall_table(counters: Mapping[str, Mapping[str, int]]) -> Table:
+def stall_table(counters: Mapping[str, Mapping[str, int]]) -> FittedTable:
     """Per engine the share of the run's cycles in each state; each row sums to 100%."""
     states = list(next(iter(counters.values())))
-    table = Table(title="cycles of each engine", title_justify="left")
-    table.add_column("engine")
-    for state in (*states, "total"):
-        table.add_column(state, justify="right")
+    columns = [left("engine"), *map(right, states), right("total", 1)]
+    table = FittedTable(columns, "cycles of each engine")
     for engine, row in counters.items():
         total = sum(row.values())
         shares = [f"{row[s] / total:.1%}" if total else "–" for s in states]

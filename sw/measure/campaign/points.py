@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from spec.config import NpuConfig
 from sw.measure.campaign.store import Run
 from sw.measure.campaign.summary import column
 from sw.measure.campaign.task import CampaignError, Kind, Status
+from sw.runtime.tables import FittedTable, left, right
 
 _CHANGING = ("rows", "cols", "spad_kib", "acc_kib", "bus_bytes", "banks", "param_entries")
 
@@ -102,15 +101,24 @@ def _verdict(run: Run) -> bool | None:
     return verdicts.get(run.status)
 
 
-def points_table(points: Sequence[PointResult]) -> Table:
+def points_table(points: Sequence[PointResult]) -> FittedTable:
     """One line per point: sizes, then the cycles and utilization of each workload."""
-    table = Table("point", "PEs", "memory KiB", "Verilog lines", "build s")
     workloads = list(dict.fromkeys(m.workload for p in points for m in p.results))
-    for workload in workloads:
-        table.add_column(workload, justify="right")
+    columns = [
+        left("point", fold=16),
+        right("PEs", 3),
+        right("memory KiB", 2),
+        right("Verilog lines", 4),
+        right("build s", 5),
+        *(right(name.replace(":", ":\n"), 1) for name in workloads),
+        left("illegal", fold=20),
+    ]
+    if all(point.config is not None for point in points):
+        columns.pop()
+    table = FittedTable(columns)
     for point in points:
         if point.config is None:
-            table.add_row(point.label, "illegal:", point.reason)
+            table.add_row(point.label, *[""] * (4 + len(workloads)), point.reason)
             continue
         found = {m.workload: m for m in point.results}
         table.add_row(

@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rich.table import Table
-
 from sw.measure.campaign.store import Run
 from sw.measure.campaign.task import Kind, Status, Task
 from sw.runtime.session import DeviceOptions
+from sw.runtime.tables import FittedTable, left, right
 
 _NOT_RUN = (Status.WAITING, Status.RUNNING, Status.BLOCKED)
 _COLUMNS = ("passed", "failed", "timed out", "error", "did not run")
@@ -33,11 +32,9 @@ def exit_code(runs: Sequence[Run]) -> int:
     return 0 if counts["passed"] and counts["passed"] + counts["illegal"] == len(runs) else 1
 
 
-def status_table(runs: Sequence[Run]) -> Table:
+def status_table(runs: Sequence[Run]) -> FittedTable:
     """Counts by configuration and device."""
-    table = Table("configuration", "device")
-    for name in _COLUMNS:
-        table.add_column(name, justify="right")
+    table = FittedTable([left("configuration", fold=14), left("device"), *map(right, _COLUMNS)])
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         if run.task.kind is not Kind.POINT:

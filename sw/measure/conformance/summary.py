@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
 from sw.measure.conformance.chunk import Status, Verdict
 from sw.measure.conformance.suite import operator_of
+from sw.runtime.tables import FittedTable, left, right
 
 _SHOWN = 3
 
@@ -55,9 +54,12 @@ def record(
     }
 
 
-def table(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+def table(rows: Mapping[str, Mapping[str, Any]]) -> FittedTable:
     """The counts for a terminal."""
-    out = Table("operator", *map(str, Status), "seconds", "why not")
+    counted = [right(str(status)) for status in Status]
+    out = FittedTable(
+        [left("operator", fold=12), *counted, right("seconds", 1), left("why not", 1, 12)]
+    )
     for operator, row in rows.items():
         reasons = [f"{n} {text}" for text, n in row["reasons"].items()]
         counts = (str(row[s] or "·") for s in Status)

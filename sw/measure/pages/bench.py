@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from spec.config import PRESETS
 from sw.measure.bench import SUITES, problems
 from sw.measure.bench_store import Row, read_rows
 from sw.measure.pages.markdown import document, heading, prose, table
 from sw.runtime.report import ReportError
+from sw.runtime.tables import FittedTable, left, right
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PEERS = DOCS / "data" / "peers.json"
@@ -149,12 +148,20 @@ def _mega(macs: int) -> str:
     return f"{macs / 1e6:,.0f}" if macs >= 1e8 else f"{macs / 1e6:.3g}"
 
 
-def result_table(rows: Sequence[Row]) -> Table:
+def result_table(rows: Sequence[Row]) -> FittedTable:
     """Measured rows for the terminal."""
-    out = Table("entry", title_justify="left")
-    for name in ("MACs", "cycles", "utilization", "read", "written", "wall", "kHz"):
-        out.add_column(name, justify="right")
-    out.add_column("verdict", overflow="fold")
+    columns = [
+        left("entry", fold=20),
+        right("MACs", 3),
+        right("cycles"),
+        right("utilization", 1),
+        right("read", 4),
+        right("written", 4),
+        right("wall", 2),
+        right("kHz", 5),
+        left("verdict", fold=16),
+    ]
+    out = FittedTable(columns)
     for row in rows:
         wrong = problems(row)
         if row.get("error"):

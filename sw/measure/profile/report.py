@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from spec.isa import Engine
 from spec.memmap import Stall
 from sw.measure.profile.layers import LayerProfile, Profile
 from sw.runtime.report import Report, stall_table
+from sw.runtime.tables import Column, FittedTable, left, right
 
 
 def profile_json(profile: Profile, report: Report) -> dict[str, Any]:
@@ -60,14 +61,21 @@ def print_profile(profile: Profile, report: Report, console: Console) -> None:
     report.print_verdict(console)
 
 
-def layer_table(profile: Profile) -> Table:
+def layer_table(profile: Profile) -> FittedTable:
     """A row per layer, and their sum."""
-    table = Table(title="layers", title_justify="left")
-    table.add_column("layer", overflow="fold")
-    for name in ("cycles", "share", "utilization", "predicted", "pred./meas.", "read", "written"):
-        table.add_column(name, justify="right")
-    table.add_column("bound by")
-    table.add_column("module", overflow="fold")
+    columns = [
+        left("layer", fold=16),
+        right("cycles"),
+        right("share", 3),
+        right("utilization", 1),
+        right("predicted", 4),
+        right("pred./meas.", 2),
+        right("read", 5),
+        right("written", 5),
+        left("bound by", 1),
+        left("module", 6, fold=16),
+    ]
+    table = FittedTable(columns, "layers")
     for layer in profile.layers:
         used = utilization(layer, profile)
         table.add_row(
@@ -104,14 +112,16 @@ def report_macs(profile: Profile) -> int:
     return sum(layer.macs for layer in profile.layers)
 
 
-def state_table(profile: Profile) -> Table:
+def state_table(profile: Profile) -> FittedTable:
     """Per layer and engine: the share of the layer's cycles that it was busy, and its main wait."""
-    table = Table(title="in each layer's cycles: busy, longest other state", title_justify="left")
-    table.add_column("layer", overflow="fold")
     idle = Stall.IDLE.name.lower()
     shown = [e for e, row in profile.result.counters.items() if row[idle] < profile.cycles]
-    for engine in shown:
-        table.add_column(engine, justify="right")
+    fetch = Engine.FETCH.name.lower()  # waits for the others nearly always
+    engines = [
+        Column(name=engine, justify="right", fold=9, rank=int(engine == fetch)) for engine in shown
+    ]
+    title = "in each layer's cycles: busy, longest other state"
+    table = FittedTable([left("layer", fold=12), *engines], title)
     for layer in profile.layers:
         cells = [_states(layer.states[engine], layer.cycles) for engine in shown]
         table.add_row(layer.name, *cells)
