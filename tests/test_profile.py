@@ -130,12 +130,15 @@ def test_command_prints_and_writes_everything(tmp_path):
     code, out, err = systola(
         *("profile", "matmul", "--shape", "9x10x7", "-c", "tiny", "--latency", "50"),
         *("--trace", tmp_path / "t.json", "--json", tmp_path / "p.json"),
+        *("--picture", tmp_path / "p.png"),
     )
     assert code == 0, err
     assert "PASS  RTL = golden model: 63 elements, 0 differences" in out
     assert "cost model: " in out and "bound by" in out
     trace = json.loads((tmp_path / "t.json").read_text())
     assert f"t.json: {len(trace['traceEvents'])} events" in out
+    assert "p.png: 1 layers" in out
+    assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     facts = json.loads((tmp_path / "p.json").read_text())
     (layer,) = facts["layers"]
     assert layer["cycles"] == facts["cycles"]
@@ -145,6 +148,9 @@ def test_command_prints_and_writes_everything(tmp_path):
 
 
 def test_profile_refuses_what_it_cannot_do(tmp_path):
+    assert refused("profile", "matmul", "--picture", tmp_path / "p.doc", "-c", "tiny") == (
+        f"--picture {tmp_path / 'p.doc'}: must end in .png, .svg or .pdf"
+    )
     assert refused("profile", "matmul", "-d", "golden") == (
         "--device golden: it has no clock; a profile needs rtl"
     )

@@ -1,6 +1,7 @@
 """Spaces, and what a sweep makes of them: rows, table, CSV and picture."""
 
 import csv
+import re
 import struct
 from pathlib import Path
 
@@ -9,11 +10,14 @@ from campaign_helpers import ROOT, query, systola
 
 from spec import preset
 from spec.config import ConfigError
-from sw.measure.campaign.picture import write_picture
+from sw.measure.campaign.picture import _ticks, write_picture
 from sw.measure.campaign.points import point_results
 from sw.measure.campaign.space import load_space
 from sw.measure.campaign.store import Store
-from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status
+from sw.measure.campaign.summary import repeat_command
+from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
+from sw.measure.campaign.workloads import check_workload, check_workloads, file_name, prepare
+from sw.models.catalog import get_model
 from sw.runtime.rtl import RtlDevice
 
 REASON = "acc_kib=4: must hold a power of two (4 or more) of 48-byte vectors (cols=12); acc_kib="
@@ -72,7 +76,7 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
     [
         ("workloads: [add]", "mine.yaml: has neither axes nor points"),
         ("axes: {rows: [4]}", "mine.yaml: workloads is missing"),
-        ("axes: {rows: [4]}\nworkloads: [sub]", "workload 'sub': no such kernel or network"),
+        ("axes: {rows: [4]}\nworkloads: [sub]", "workload 'sub': no such kernel, network or file"),
         (
             "axes: {rosw: [4]}",
             "mine.yaml: axes: rosw[0]: 'rosw': no such configuration field (did you mean 'rows'?)",
@@ -102,6 +106,34 @@ def test_reasons_are_the_configurations_own() -> None:
     with pytest.raises(ConfigError) as error:
         preset("tiny").with_settings({"rows": "4", "cols": "12"})
     assert str(error.value).startswith(REASON)
+
+
+def test_a_quantized_file_is_a_workload_by_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_model("digits").stored.save(tmp_path / "mine.safetensors")
+    monkeypatch.chdir(tmp_path)
+    work = check_workload("mine.safetensors")
+    assert re.fullmatch(r"mine\.safetensors@[0-9a-f]{8}", work)
+    assert file_name(work) == "mine.safetensors" and file_name("digits") == ""
+    assert check_workloads(["mine.safetensors", "mine.safetensors"]) == [work]
+    tiny = preset("tiny")
+    assert prepare(work, tiny, 0).digest == prepare("digits", tiny, 0).digest
+    command = repeat_command(Task(kind=Kind.RUN, config=tiny, workload=work, device="rtl"))
+    assert command == "systola run mine.safetensors --limit 1 --config tiny --device rtl"
+
+    Path("mine.safetensors").write_bytes(b"another")
+    with pytest.raises(CampaignError) as error:
+        prepare(work, tiny, 0)
+    assert str(error.value) == f"workload {work}: the file has changed since; start again"
+    with pytest.raises(CampaignError) as error:
+        check_workload("none.safetensors")
+    assert str(error.value) == "workload none.safetensors: cannot read: No such file or directory"
+
+
+def test_ticks_of_the_picture_do_not_lie_over_each_other() -> None:
+    assert _ticks([128, 144, 16, 256, 16]) == [16, 128, 256]
+    assert _ticks([64]) == [64]
 
 
 @pytest.mark.rtl

@@ -54,6 +54,15 @@ def bench(
         raise typer.Exit(1)
 
 
+def _picture_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Refuse a kind of picture that cannot be drawn, before the run."""
+    if path is not None and path.suffix not in (".png", ".svg", ".pdf"):
+        from sw.runtime.session import OptionError
+
+        raise OptionError(f"--picture {path}: must end in .png, .svg or .pdf")
+    return writable_file(param, path)
+
+
 def profile(
     target: Annotated[str, typer.Argument(metavar="KERNEL|MODEL", help="what to run")],
     shape: ShapeOption = None,
@@ -66,6 +75,12 @@ def profile(
             "--trace", help="write a trace for Perfetto's viewer (JSON)", callback=writable_file
         ),
     ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture", help="draw a bar per layer into this .png", callback=_picture_file
+        ),
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Run on the RTL and show, layer by layer, where the cycles go and what was predicted."""
@@ -76,6 +91,8 @@ def profile(
     found.print(console(160))
     if trace is not None:
         typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
+    if picture is not None:
+        typer.echo(f"{picture}: {found.write_picture(picture):,} layers")
     if json_file is not None:
         write_json(found.to_json(), json_file)
     if found.report.failed:

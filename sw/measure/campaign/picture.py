@@ -54,12 +54,22 @@ def _draw(found: dict[str, list[tuple[int, float, int]]], title: str) -> Any:
             figure.colorbar(dots, ax=axis, label=names[1])
             axis.set(xlabel=names[0], ylabel="cycles", title=workload)
             axis.set_xscale("log", base=2)
-            # Powers of two are seldom what was measured: the ticks are the values themselves.
-            values = sorted(set(across))[:: 1 + len(set(across)) // 9]
+            values = _ticks(across)
             axis.set_xticks(values, [f"{v:,.0f}" for v in values])
             axis.minorticks_off()
             _scale_cycles(axis, cycles)
     return figure
+
+
+def _ticks(across: Sequence[float]) -> list[float]:
+    """The measured values, which are seldom powers of two; of two that are close, the smaller."""
+    values = sorted(set(across))
+    apart = (values[-1] / values[0]) ** (1 / 12)
+    ticks = values[:1]
+    for value in values[1:]:
+        if value >= ticks[-1] * apart:
+            ticks.append(value)
+    return ticks
 
 
 def _scale_cycles(axis: Any, cycles: Sequence[int]) -> None:

@@ -4,7 +4,7 @@ description   text
 base          the preset that the others change (default)
 axes          configuration fields, each with its values; the space is their product
 points        more points, each a mapping of fields (and perhaps base)
-workloads     what runs on each: [matmul:64x64x64, digits]
+workloads     what runs on each: [matmul:64x64x64, digits, my_model.safetensors]
 memory        of the RTL: {latency: 100, stall: 0}
 seed          of data and stalls (0)
 limit_s       seconds that a run may take (1800); build_limit_s: lint and build (1800)

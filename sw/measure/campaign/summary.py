@@ -7,6 +7,7 @@ from typing import Any
 
 from sw.measure.campaign.store import Run
 from sw.measure.campaign.task import Kind, Status, Task
+from sw.measure.campaign.workloads import file_name
 from sw.runtime.session import DeviceOptions
 from sw.runtime.tables import FittedTable, left, right
 
@@ -81,7 +82,7 @@ def repeat_command(task: Task) -> str:
     if shape:
         command += ["sim", name, "--shape", shape, "--seed", str(task.seed)]
     else:
-        command += ["run", name, "--limit", str(task.seed + 1)]
+        command += ["run", file_name(name) or name, "--limit", str(task.seed + 1)]
     command += [*task.config.options.split(), "--device", task.device]
     plain = DeviceOptions()
     if task.device == "golden":

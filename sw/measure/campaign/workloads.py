@@ -1,12 +1,16 @@
-"""What is run: a kernel with a shape (`matmul:64x64x64`, `add`) or a network's name.
+"""What is run: a kernel with a shape (`matmul:64x64x64`, `add`), a network, or a quantized file.
 
-`prepare` is all that the rest of a campaign asks of one: a program with its inputs and the graph
-that defines its outputs. Another kind of workload is another branch here.
+A file that `systola quantize` wrote stands for what is in it: its name is followed by a digest of
+its bytes (`model.safetensors@1a2b3c4d`), so that another content is another workload.
+
+`prepare` is all that the rest of a campaign asks of a workload: a program with its inputs and the
+graph that defines its outputs. Another kind of workload is another branch here.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -20,6 +24,8 @@ from sw.models import kernels
 
 if TYPE_CHECKING:
     from sw.compiler.tosa.graph import Graph
+
+FILE_ENDING = ".safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +65,10 @@ def split_workloads(text: str) -> list[str]:
 def check_workload(text: str) -> str:
     """`text` in the form that names it: equals look equal, and defaults are left out.
 
-    `CampaignError` if it is neither a kernel with a legal shape nor a network.
+    `CampaignError` if it is neither a kernel with a legal shape, nor a network, nor a file.
     """
+    if text.endswith(FILE_ENDING):
+        return f"{text}@{_file_digest(text)}"
     name, colon, shape = text.partition(":")
     if name in model_names():
         if colon:
@@ -69,10 +77,23 @@ def check_workload(text: str) -> str:
     if name not in kernels.kernel_names():
         known = [*kernels.kernel_names(), *model_names()]
         raise CampaignError(
-            f"workload {text!r}: no such kernel or network{did_you_mean(name, known)}; there are "
-            f"{', '.join(known)}"
+            f"workload {text!r}: no such kernel, network or file of `systola quantize` "
+            f"(*{FILE_ENDING}){did_you_mean(name, known)}; there are {', '.join(known)}"
         )
     return kernel_text(name, build_kernel(name, shape or None, 0).shape)
+
+
+def file_name(workload: str) -> str:
+    """The name of the file that a workload is; empty if it is none."""
+    name, at, _ = workload.rpartition("@")
+    return name if at and name.endswith(FILE_ENDING) else ""
+
+
+def _file_digest(name: str) -> str:
+    try:
+        return hashlib.sha256(Path(name).read_bytes()).hexdigest()[:8]
+    except OSError as error:
+        raise CampaignError(f"workload {name}: cannot read: {error.strerror}") from None
 
 
 def kernel_text(name: str, shape: kernels.Shape) -> str:
@@ -97,6 +118,10 @@ def prepare(text: str, config: NpuConfig, seed: int) -> Prepared:
 
     `CompileError` if the configuration cannot run it.
     """
+    if file := file_name(text):
+        if text != check_workload(file):
+            raise CampaignError(f"workload {text}: the file has changed since; start again")
+        return _network(file, config, seed)
     name, _, shape = text.partition(":")
     if name in model_names():
         return _network(name, config, seed)

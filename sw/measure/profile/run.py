@@ -37,6 +37,13 @@ class ProfiledRun:
         """Write the trace; returns its number of events."""
         return write_trace(self.profile, self.notes, path)
 
+    def write_picture(self, path: Path) -> int:
+        """Write a picture of the layers' cycles; returns how many layers it shows."""
+        from sw.measure.profile.picture import write_picture
+
+        config = self.report.config
+        return write_picture(self.profile, f"{self.report.name} on {config.name}", path)
+
 
 def profile_target(
     name: str,
