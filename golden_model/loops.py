@@ -1,15 +1,19 @@
 """Loop nests as index arrays: which steps there are, in program order, and their offsets."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from golden_model.widths import CHIP_MASK, CHIP_SIGN, POSITION_SIGN
+from spec.available import require_memory
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Loop = Mapping[str, int]
+_MANY = 1 << 22
+"""Steps from which on the memory for them is worth a look."""
 
 
 class Steps:
@@ -51,6 +55,9 @@ class Nest:
         """The steps while the loop around the nest is (or is not) in its last iteration."""
         key = bool(outer_last) and self.ragged
         if key not in self._steps:
+            count = math.prod(loop["count"] for loop in self.loops)
+            if count > _MANY:
+                require_memory(24 * len(self.loops) * count, f"a loop nest of {count:,} steps")
             index, last = _enumerate(self.loops, key)
             self._steps[key] = Steps(self.loops, index, last)
         return self._steps[key]

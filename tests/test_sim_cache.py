@@ -1,5 +1,6 @@
 """The build cache: one build per key, nothing half-done, a limit that spares what is in use."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -101,7 +102,7 @@ def test_a_killed_build_leaves_no_entry_and_no_lock(tmp_path):
     cache.evict()
     assert not half.exists(), "what killed builds leave is swept up"
     with cache.obtain("a", fill(1)) as entry:
-        assert [p.name for p in entry.path.iterdir()] == ["simulator"]
+        assert sorted(p.name for p in entry.path.iterdir()) == ["manifest.json", "simulator"]
 
 
 def test_the_least_recently_used_entries_go_first(tmp_path):
@@ -152,3 +153,57 @@ def test_entries_are_counted_by_what_they_are(tmp_path):
         "quantized networks": (1, 5),
         "simulators": (1, 5),
     }
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: os.truncate(entry / "simulator", 10),
+        lambda entry: (entry / "simulator").write_bytes(b"\1" * 1000),
+        lambda entry: (entry / "simulator").unlink(),
+        lambda entry: (entry / "simulator").chmod(0o644),
+        lambda entry: (entry / "more").touch(),
+        lambda entry: (entry / "manifest.json").write_text("{}"),
+        lambda entry: (entry / "manifest.json").write_text("[" * 100_000),
+        lambda entry: (entry / "manifest.json").unlink(),
+    ],
+)
+def test_an_entry_that_is_not_what_was_built_is_built_again(tmp_path, damage):
+    cache = BuildCache(tmp_path)
+
+    def build(folder):
+        fill(1000)(folder)
+        (folder / "simulator").chmod(0o755)
+
+    with cache.obtain("a", build) as entry:
+        damage(entry.path)
+    with cache.obtain("a", build) as entry:
+        assert (entry.path / "simulator").read_bytes() == bytes(1000)
+        assert os.access(entry.path / "simulator", os.X_OK)
+        assert sorted(p.name for p in entry.path.iterdir()) == ["manifest.json", "simulator"]
+
+
+def test_a_damaged_entry_in_use_is_left_to_its_users(tmp_path):
+    cache = BuildCache(tmp_path)
+    with cache.obtain("a", fill(1000)) as entry:
+        os.truncate(entry.path / "simulator", 10)
+        with pytest.raises(BuildError, match="entries/a is damaged and in use; end the runs that"):
+            cache.obtain("a", fill(1000))
+    cache.obtain("a", fill(1000)).release()
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path):
+    cache = BuildCache(tmp_path)
+
+    def full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(
+        BuildError, match=r"cannot be written \(No space left on device\); free som"
+    ):
+        cache.obtain("a", full)
+    (tmp_path / "locks").rename(tmp_path / "other")
+    (tmp_path / "locks").touch()
+    with pytest.raises(BuildError, match=r"cannot be written \(Not a directory\).*SYSTOLA_CACHE"):
+        cache.obtain("a", fill(1))
+    assert keys(cache) == []

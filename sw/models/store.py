@@ -62,24 +62,27 @@ def load_network(
     Processes that want the same one wait for the one that builds it. A cache that cannot be written
     costs the next start its time; a damaged entry is built again.
     """
-    try:
-        cache = BuildCache()
-    except BuildError:
-        return build(network)
     built: list[QuantizedModel] = []
 
     def store(folder: Path) -> None:
         built.append(build(network))
         built[0].save(folder / FILE)
 
-    while True:
-        with cache.obtain(key(network, variant), store) as entry:
-            if built:
-                return built[0]
-            try:
-                return load_quantized(entry.path / FILE)
-            except CompileError:
-                shutil.rmtree(entry.path)
+    try:
+        cache = BuildCache()
+        while True:
+            with cache.obtain(key(network, variant), store) as entry:
+                if built:
+                    return built[0]
+                try:
+                    return load_quantized(entry.path / FILE)
+                except CompileError:
+                    shutil.rmtree(entry.path)
+    except (BuildError, CompileError, OSError):
+        # A cache that cannot be used; what the network itself raised came before it was built.
+        if built:
+            return built[0]
+        return build(network)
 
 
 def key(network: Network, variant: str = "") -> str:

@@ -7,6 +7,7 @@ reading it needs no PyTorch.
 
 import contextlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.image_file import cut, is_whole, shown
 from sw.compiler.errors import CompileError, GraphError
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.ports import Imported, ModelPort
@@ -85,26 +87,30 @@ def load_quantized(path: Path) -> QuantizedModel:
         ) from None
     if meta.get("format") != FORMAT:
         raise CompileError(
-            f"{path}: format {meta.get('format')!r} is not {FORMAT!r}",
+            f"{path}: format {shown(meta.get('format'))} is not {FORMAT!r}",
             hint="program images run with `systola exec`; models come from `systola quantize`",
         )
     if meta.get("version") != str(VERSION):
         raise CompileError(
-            f"{path}: version {meta.get('version')} of the format, this release reads {VERSION}",
+            f"{path}: version {cut(meta.get('version'))} of the format, this release reads "
+            f"{VERSION}",
             hint="quantize the model again",
         )
     try:
         return _parse(meta, arrays)
     except GraphError as error:
-        raise CompileError(f"{path}: malformed graph: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
-        raise CompileError(f"{path}: malformed: {error!r}") from None
+        raise CompileError(f"{path}: malformed graph: {cut(error)}") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise CompileError(f"{path}: malformed: {shown(error)}") from None
+    except RecursionError:
+        raise CompileError(f"{path}: malformed: its metadata is nested too deep") from None
 
 
 def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> QuantizedModel:
     stored = json.loads(meta["graph"])
     graph = Graph(name=str(stored["name"]))
     for name, shape, dtype, scale, zero_point in stored["tensors"]:
+        _require_texts("tensor", name, dtype)
         data = arrays.pop(_CONSTANT + name, None)
         if data is not None:
             data = data.astype(DTYPES[dtype], casting="no", copy=False)
@@ -119,6 +125,7 @@ def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> Quantize
             )
         )
     for kind, name, inputs, outputs, attributes, source in stored["ops"]:
+        _require_texts("operator", kind, name, source, *inputs, *outputs)
         op = Op(kind=kind, name=name, inputs=inputs, outputs=outputs, source=source)
         op.attributes = complete_attributes(op, attributes)
         graph.ops.append(op)
@@ -130,10 +137,41 @@ def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> Quantize
         if names != [p.name for p in row]:
             raise ValueError(f"ports {[p.name for p in row]} are not the graph's, {names}")
         for port in row:
-            if graph.tensors[port.name].size != int(np.prod(port.shape)):
+            if graph.tensors[port.name].size != math.prod(port.shape):
                 raise ValueError(f"port {port.name} has another size than its tensor")
     imported = Imported(graph=graph, inputs=ports[0], outputs=ports[1])
-    return QuantizedModel(imported=imported, arrays=arrays, info=json.loads(meta["info"]))
+    info = json.loads(meta["info"])
+    _check_info(info)
+    _check_samples(imported, arrays)
+    return QuantizedModel(imported=imported, arrays=arrays, info=info)
+
+
+def _require_texts(what: str, *values: object) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{what}: {shown(value)} must be a text")
+
+
+def _check_info(info: Any) -> None:
+    """The facts that readers count with."""
+    if not isinstance(info, dict):
+        raise ValueError(f"info {shown(info)}: must be an object")
+    for key in ("batch", "runs"):
+        if not (is_whole(info.get(key, 1)) and info.get(key, 1) > 0):
+            raise ValueError(f"info: {key} {shown(info[key])}: must be a whole number from 1")
+
+
+def _check_samples(imported: Imported, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Samples are there for every input, as many of each, or for none."""
+    given = [name for name in arrays if name.startswith("samples/")]
+    counts = set()
+    for port in imported.inputs if given else ():
+        array, tensor = arrays[f"samples/{port.name}"], imported.graph.tensors[port.name]
+        if not array.ndim or array.size != len(array) * tensor.size:
+            raise ValueError(f"samples of {port.name}: shape {array.shape} is not {tensor.shape}")
+        counts.add(len(array))
+    if len(counts) > 1:
+        raise ValueError(f"different numbers of samples: {sorted(counts)}")
 
 
 def _graph_json(graph: Graph) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Simulators, quantized networks and parts that torch.compile has compiled share it.
 
-`entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. Whoever
+`entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. What is cut
+off or changed later no longer matches its manifest and is built again. Whoever
 uses an entry holds a shared lock on `locks/KEY`, whoever builds or evicts it an exclusive one; the
 locks are the kernel's, so that a killed process leaves none behind.
 """
@@ -19,8 +20,14 @@ from typing import IO, Self
 import platformdirs
 
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.manifest import FILE as MANIFEST
+from sw.runtime.simulator.manifest import is_whole, write_manifest
 
 DEFAULT_LIMIT_GB = 5.0
+_UNWRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES),
+    *(errno.EPERM, errno.ENOTDIR, errno.EFBIG, errno.EIO),
+)
 
 _SIMULATORS = "simulators"
 _KINDS = {"network": "quantized networks", "torch": "parts of torch.compile"}
@@ -67,10 +74,12 @@ class BuildCache:
         """
         target = self.root / "entries" / key
         while True:
-            lock = (self.root / "locks" / key).open("ab")
+            lock = self._lock(key)
             try:
                 self._flock(lock, fcntl.LOCK_SH)
-                if not target.is_dir():
+                if not is_whole(target):
+                    if target.is_dir():
+                        self._discard(key, lock)
                     self._flock(lock, fcntl.LOCK_EX)
                     if not target.is_dir():
                         self._build(key, build)
@@ -78,12 +87,40 @@ class BuildCache:
                     # another process may evict the entry: look again.
                     self._flock(lock, fcntl.LOCK_SH)
                 if target.is_dir():
-                    os.utime(target)
+                    with contextlib.suppress(OSError):  # only its age is lost
+                        os.utime(target)
                     return Entry(target, lock)
             except BaseException:
                 lock.close()
                 raise
             lock.close()
+
+    def _lock(self, key: str) -> IO[bytes]:
+        try:
+            return (self.root / "locks" / key).open("ab")
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> BuildError:
+        return BuildError(
+            f"cache folder {self.root}: cannot be written ({error.strerror or error}); free some "
+            "space, or set SYSTOLA_CACHE to a folder that you can write"
+        )
+
+    def _discard(self, key: str, lock: IO[bytes]) -> None:
+        """Remove an entry that is not what was built: cut off, changed, of an older release."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BuildError(
+                f"cache entry {self.root / 'entries' / key} is damaged and in use; end the runs "
+                "that use it, or set SYSTOLA_CACHE to another folder"
+            ) from None
+        if not is_whole(self.root / "entries" / key):
+            try:
+                shutil.rmtree(self.root / "entries" / key)
+            except OSError as error:
+                raise self._unusable(error) from None
 
     def _flock(self, lock: IO[bytes], how: int) -> None:
         try:
@@ -99,10 +136,15 @@ class BuildCache:
     def _build(self, key: str, build: Callable[[Path], None]) -> None:
         folder = self.root / "building" / key
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
         try:
+            folder.mkdir()
             build(folder)
+            write_manifest(folder)
             folder.rename(self.root / "entries" / key)
+        except OSError as error:
+            if error.errno not in _UNWRITABLE:
+                raise
+            raise self._unusable(error) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         self.evict(keep=key)
@@ -173,6 +215,8 @@ def default_limit() -> int:
 def _bytes(folder: Path) -> int:
     total = 0
     for path in folder.rglob("*"):
+        if path.name == MANIFEST:
+            continue
         with contextlib.suppress(FileNotFoundError):
             total += path.lstat().st_size
     return total

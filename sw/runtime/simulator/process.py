@@ -46,21 +46,29 @@ class SimulatorProcess:
         command += [f"+memory={self.memory.memory_path}", f"+control={self.memory.control_path}"]
         if events is not None:
             command.append(f"+events={events}")
-        with self.log_path.open("wb") as log, theirs:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                env={
-                    **cocotb_environment("systola_sim", TEST_MODULE, self._results),
-                    SOCKET_VARIABLE: str(theirs.fileno()),
-                },
-                pass_fds=(theirs.fileno(),),
-                # Ctrl-C is for this process, which then ends the simulator in order.
-                start_new_session=True,
-            )
+        try:
+            with self.log_path.open("wb") as log, theirs:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=folder,
+                    env={
+                        **cocotb_environment("systola_sim", TEST_MODULE, self._results),
+                        SOCKET_VARIABLE: str(theirs.fileno()),
+                    },
+                    pass_fds=(theirs.fileno(),),
+                    # Ctrl-C is for this process, which then ends the simulator in order.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            ours.close()
+            self._folder.close()
+            raise SimulationError(
+                f"the simulator {build.program} cannot be started: {error.strerror or error}; "
+                "`systola cache clear` makes the next run build it again"
+            ) from None
         self._socket = ours
         self._stream = ours.makefile("rw", encoding="utf-8")
         self._finalizer = weakref.finalize(self, _kill, self._process, ours, self._folder)
