@@ -7,6 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_LONGEST = 8000
+"""Characters of a message: the tail of a compiler's output fits, what a file is full of does not."""
+
+
+def shortened(message: str) -> str:
+    """A message without its middle where it is long: both ends say most."""
+    if len(message) <= _LONGEST:
+        return message
+    half = _LONGEST // 2
+    return f"{message[:half]}\n… ({len(message) - _LONGEST:,} characters) …\n{message[-half:]}"
+
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM arrived. Whoever ends work in order at Ctrl-C does so here as well."""

@@ -21,7 +21,7 @@ import typer.core
 import typer.main
 from typer._click.exceptions import NoSuchOption, UsageError
 
-from sw.cli.ending import Terminated, orderly
+from sw.cli.ending import Terminated, orderly, shortened
 from sw.cli.options import flatten
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
         typer.echo(f"systola: not enough memory: {error or 'it is used up'}", err=True)
         sys.exit(2)
     except OSError as error:
-        typer.echo(f"systola: {error}", err=True)
+        typer.echo(f"systola: {shortened(str(error))}", err=True)
         sys.exit(2)
     except Exception as error:
         # Imported here because it brings NumPy along, which `systola --help` does not need.
@@ -204,5 +204,5 @@ def main(arguments: list[str] | None = None) -> None:
 
         if not isinstance(error, SystolaError):
             raise
-        typer.echo(f"systola: {error}", err=True)
+        typer.echo(f"systola: {shortened(str(error))}", err=True)
         sys.exit(2)

@@ -228,6 +228,8 @@ def read_json(path: Path) -> Any:
         raise ReportError(f"{path}: cannot read: {error.strerror}") from None
     except ValueError as error:
         raise ReportError(f"{path}: no JSON: {error}") from None
+    except RecursionError:
+        raise ReportError(f"{path}: no JSON: nested too deep") from None
 
 
 def write_text(text: str, out: Path | None) -> None:

@@ -44,7 +44,17 @@ class Page:
             raise PageError(f"page {self.name}: no records ({' '.join(self.data)}) in docs/data/")
         module, _, function = self.renderer.partition(":")
         render: Callable[..., str] = getattr(import_module(module), function)
-        return render(files) if self.data else render()
+        if not self.data:
+            return render()
+        try:
+            return render(files)
+        except SystolaError:
+            raise
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            names = ", ".join(map(str, files))
+            raise PageError(
+                f"page {self.name}: no records of this release in {names}: {error!r}"
+            ) from error
 
 
 PAGES: dict[str, Page] = {
