@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _LONGEST = 8000
-"""Characters of a message: the tail of a compiler's output fits, what a file is full of does not."""
+"""Characters of a message: the tail of a compiler's output fits, a forged name does not."""
 
 
 def shortened(message: str) -> str:
