@@ -100,6 +100,7 @@ def check(wheel: Path, full: bool) -> None:
         for place in run(python, "-c", PRINT_FILES, *PACKAGES, cwd=empty).split():
             if not Path(place).is_relative_to(environment):
                 raise SystemExit(f"wheel: {place} was imported, which is not the wheel's")
+        say(run(environment / "bin" / "systola", "--version", cwd=empty).strip())
         # A complete installation also builds its simulator anew: an empty cache.
         variables = {"XDG_CACHE_HOME": Path(folder) / "cache"} if full else {}
         printed = run(environment / "bin" / "systola", "sim", "matmul", cwd=empty, **variables)

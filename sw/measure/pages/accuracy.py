@@ -123,7 +123,9 @@ def _generation(run: Row) -> Iterator[str]:
         f"Measured on {run['device']}, `{run['config']}`; weights are random. {same} of "
         f"{len(steps)} choices are the float network's behind the same tokens; left to themselves "
         f"the two continuations {'are equal' if parted is None else f'part at token {parted}'}. "
-        + _STEPS
+        f"The first run gives the logits of the prompt's last token, each other one attends to "
+        f"{run['prompt'] + len(steps) - 1} positions; the [benchmarks](benchmarks.md) have other "
+        "programs, see [transformers](transformers.md#which-gpt-2-program). " + _STEPS
     )
     head = (
         *("run", "token", "float", "margin", "PCC of the logits", "cycles", "share"),

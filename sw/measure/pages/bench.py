@@ -24,7 +24,8 @@ _TITLES = {"micro": "Kernels", "nets": "Networks", "transformers": "Transformers
 _WHOLE = """
 Whole networks, from tokens to the last hidden state or the logits: the NPU computes embedding,
 softmax, norms and GELU too, and nothing runs elsewhere. Random weights but for MiniLM. Decoding is
-one token behind 16 others, whose keys and values come in as tensors.
+one token behind 16 others, whose keys and values come in as tensors. The programs of `systola
+generate` are others: [which GPT-2 program](transformers.md#which-gpt-2-program).
 """
 _INTRO = """
 Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt,
