@@ -71,7 +71,7 @@ def test_what_is_unknown_runs_on_the_cpu_between_two_programs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"configs": "tiny"}, "'configs' is no option .* did you mean 'config'"),
+        ({"configs": "tiny"}, "'configs': no such option .* \\(did you mean 'config'"),
         ({"config": "huge"}, "config='huge': a preset"),
         ({"device": "gpu"}, "device gpu: must be one of rtl, golden"),
         ({"verify": 1}, "verify=1: must be bool"),

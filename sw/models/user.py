@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spec.errors import SystolaError
+from spec.names import did_you_mean
 from sw.models import saved_programs
 from sw.models.samples import Array, Run, read_examples, read_runs
 from sw.models.supplied import NOTHING, Supplied
@@ -146,7 +147,8 @@ def load_function(name: str) -> Loaded:
     if not callable(make):
         known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         raise UserModelError(
-            f"{name}: {path} has no function {function!r}; it has {', '.join(known) or 'none'}"
+            f"{name}: {path} has no function {function!r}{did_you_mean(function, known)}; "
+            f"it has {', '.join(known) or 'none'}"
         )
     made = _guarded(name, make)
     model, *example = made if isinstance(made, tuple) and 1 < len(made) < 4 else (made,)

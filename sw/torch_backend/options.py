@@ -1,12 +1,12 @@
 """Options of the backend: `torch.compile(model, backend="systola", options={...})`."""
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
 from spec import PRESETS, NpuConfig, preset
+from spec.names import did_you_mean
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.runtime.session import DeviceOptions, OptionError
@@ -80,11 +80,9 @@ def parse_options(given: Mapping[str, Any] | None, mode: str | None = None) -> O
     names = [f.name for f in fields(Options)]
     for name in values:
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise OptionError(
-                f"options: {name!r} is no option of the backend systola{hint} "
-                f"(there are {', '.join(names)})"
+                f"options: {name!r}: no such option of the backend systola"
+                f"{did_you_mean(str(name), names)}; options are {', '.join(names)}"
             )
     for name, kinds in _KINDS.items():
         if name in values:
