@@ -21,13 +21,13 @@ class Options:
     config: a preset's name or an `NpuConfig`. device: golden or rtl; latency, stall, seed: of rtl's
     memory. calibration: calls (a tensor, or a tuple of the arguments) that calibrate a graph with
     such inputs, instead of its first call. policy: how values become integers (`policy.py`).
-    rows: see `smoothing.Rows`. recalibrate: how often a
-    part is calibrated again because its inputs outgrew the range. variants: how many sets of shapes
-    and parameters a graph is kept for. report: file that gets the report as JSON after each call.
-    fallback: run what the NPU cannot on the CPU; else that is an error. verify: compare each run's
-    integers with the reference interpreter. check: golden looks for hazards in each run. cache:
-    keep compiled parts on disk for the next process. progress: say on stderr what is compiled
-    (default: on a terminal, or where it takes seconds).
+    rows: see `smoothing.Rows`. recalibrate: how often a part is calibrated again because its inputs
+    outgrew the range. variants: how many sets of shapes and parameters are kept of one function of
+    the model. report: file that gets the report as JSON. fallback: run what the NPU cannot on the
+    CPU; else that is an error. verify: compare each run's integers with the reference interpreter.
+    check: golden looks for hazards in each run. cache: keep compiled parts on disk for the next
+    process. progress: say on stderr what is compiled (default: on a terminal, or where it takes
+    seconds).
     """
 
     config: NpuConfig
