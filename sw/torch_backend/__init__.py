@@ -10,6 +10,7 @@ kept.py       which variants are kept: those used last
 masks.py      inputs that are only added to scores
 stored.py     compiled parts on disk, for the next process
 variant.py    a graph for one set of shapes and parameters; graph.py: all of them, and when eager
-dynamo.py     what Dynamo did not trace; place.py: where in the model a node comes from
+dynamo.py     what Dynamo did not trace
+partitioned.py a model in parts, for other doors than torch.compile
 report.py     what ran where, and why; report_text.py: the same for people
 """
