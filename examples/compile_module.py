@@ -58,7 +58,7 @@ def main() -> int:
 
     with torch.no_grad():
         in_float = module(image).numpy()
-        in_int8 = program.quantized(image).numpy()
+        (in_int8,) = (t.numpy() for t in program.quantized(image))
     step = program.imported.outputs[0].scale
     print(f"NPU ({args.device}, {npu.name}): {np.round(logits[0], 3)}")
     print(f"PyTorch float32:    {np.round(in_float[0], 3)}")

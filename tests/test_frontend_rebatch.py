@@ -79,7 +79,7 @@ def test_operators_that_mix_samples_are_refused() -> None:
     (x,) = random_tensors([(2, 6, 4)])
     crossed = run_module(nn.Sequential(nn.Linear(4, 4)), [x]).imported
     graph = crossed.graph
-    turned = graph.add_op("TRANSPOSE", [graph.outputs[0]], {"perms": (1, 0, 2)}, name="turn")
+    turned = graph.add_op("TRANSPOSE", [graph.outputs[0]], {"perms": (1, 0, 2, 3)}, name="turn")
     graph.outputs = [turned]
     port = ModelPort(name=turned, layout=Layout.of((12, 4)), scale=1.0, zero_point=0)
     with pytest.raises(CompileError) as caught:

@@ -13,7 +13,7 @@ from golden_text import FOLDER, compare
 
 from spec import preset
 from sw.compiler.pipeline import run_stages, stage_names
-from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.digest import graph_digest
 from sw.models.catalog import compile_model, get_model
 from sw.models.table import NETWORKS
 
@@ -33,29 +33,6 @@ def test_every_stage_of_a_small_graph(name: str, request: pytest.FixtureRequest)
     compare(f"stages_{name}.txt", _DIGESTS.sub(r"\1=…", text.getvalue()), request)
 
 
-def canonical_digest(graph: Graph) -> str:
-    """Of operators, types, shapes, attributes and constants; names do not count."""
-    digest, numbers = hashlib.sha256(), dict[str, int]()
-
-    def number(name: str) -> int:
-        if name not in numbers:
-            numbers[name] = len(numbers)
-            tensor = graph.tensors[name]
-            digest.update(f"{tensor.dtype} {tensor.shape}".encode())
-            if tensor.data is not None:
-                digest.update(tensor.data.tobytes())
-        return numbers[name]
-
-    for name in graph.inputs:
-        number(name)
-    for op in graph.ops:
-        operands = [number(n) for n in op.inputs], [number(n) for n in op.outputs]
-        attributes = sorted((k, str(v)) for k, v in op.attributes.items())
-        digest.update(f"{op.kind} {operands} {attributes}".encode())
-    digest.update(str([number(n) for n in graph.outputs]).encode())
-    return digest.hexdigest()[:16]
-
-
 def _digest(array: object) -> str:
     return hashlib.sha256(array.tobytes()).hexdigest()[:16]  # type: ignore[attr-defined]
 
@@ -72,7 +49,7 @@ def test_images_of_whole_networks(name: str, request: pytest.FixtureRequest) -> 
     image = compile_model(model, preset("default"))
     first = len(image.instructions()[0].encode())
     lines = [
-        f"tosa {canonical_digest(graph)} {len(graph.ops)} operators",
+        f"tosa {graph_digest(graph)} {len(graph.ops)} operators",
         f"program {_digest(image.program[first:])} {image.program.size} bytes",
         f"constants {_digest(image.constants)} {image.constants.size} bytes",
         f"temporaries {image.temp_bytes} bytes",

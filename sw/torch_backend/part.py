@@ -18,6 +18,7 @@ from sw.compiler.frontend.quantization.calibrate import calibrate
 from sw.compiler.frontend.quantization.policy import Resolved
 from sw.compiler.frontend.sources import line_or_module
 from sw.compiler.frontend.threads import one_thread
+from sw.compiler.tosa.digest import graph_digest
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.progress import announced
 from sw.torch_backend.devices import Resident, instructions, place
@@ -76,7 +77,7 @@ class Part(torch.nn.Module):
         self.names = [n.name for n in made.nodes.values()]
         self.figures = Figures()
         self.anchor: torch.Tensor | None = None
-        self.constant_bytes, self.digest = 0, ""
+        self.constant_bytes, self.digest, self.tosa_digest = 0, "", ""
         self._imported: Imported | None = None
         self._resident: Resident | None = None
 
@@ -115,6 +116,7 @@ class Part(torch.nn.Module):
             raise PartError(f"{type(error).__name__}: {text[0]}", self.nodes) from error
         self._imported, self._image = compiled.imported, compiled.image
         self.digest = compiled.digest
+        self.tosa_digest = graph_digest(compiled.imported.graph)
         self.constant_bytes = int(self._image.constants.size)
         self._instructions = instructions(self._image)
         self._resident = None

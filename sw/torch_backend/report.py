@@ -126,6 +126,7 @@ def _part(part: Part) -> dict[str, Any]:
         "part": part.title,
         "nodes": len(part.names),
         "constant_bytes": part.constant_bytes,
+        "tosa_digest": part.tosa_digest,
         "digest": part.digest,
         **_figures(part.figures),
     }

@@ -1,0 +1,124 @@
+"""Every operator of the table through every door: one policy gives one TOSA graph."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from aten_cases import CASES, Case
+from torch import nn
+
+import systola
+from spec import preset
+from sw.compiler.frontend.capture import capture
+from sw.compiler.frontend.importing import import_model
+from sw.compiler.tosa.digest import graph_digest
+from sw.models.supplied import Supplied
+from sw.models.user import build_user_model
+from sw.torch_backend.partitioned import partition_model
+
+TINY = preset("tiny")
+aten = torch.ops.aten
+Samples = tuple[torch.Tensor, ...]
+
+
+def worked(case: Case) -> torch.fx.GraphModule:
+    """One operator, and a function behind it: what only moves values stays on the CPU otherwise."""
+    module = case.graph()
+    graph = module.graph
+    (output,) = (n for n in graph.nodes if n.op == "output")
+    (value,) = output.all_input_nodes
+    with graph.inserting_before(output):
+        floats = graph.call_function(aten._to_copy.default, (value,), {"dtype": torch.float32})
+        floats.meta["val"] = value.meta["val"].float()
+        result = graph.call_function(aten.tanh.default, (floats,))
+        result.meta["val"] = floats.meta["val"]
+    output.replace_input_with(value, result)
+    module.recompile()
+    return module
+
+
+def _compile(module: torch.nn.Module, sample: Samples, policy: str, _: Path) -> str:
+    """`systola.compile` of a module."""
+    return graph_digest(systola.compile(module, sample, TINY, policy=policy).imported.graph)
+
+
+def _program(module: torch.nn.Module, sample: Samples, policy: str, _: Path) -> str:
+    """`systola.compile` of an `ExportedProgram`."""
+    program = torch.export.export(module, sample, strict=False)
+    return graph_digest(systola.compile(program, (), TINY, policy=policy).imported.graph)
+
+
+def _saved(module: torch.nn.Module, sample: Samples, policy: str, folder: Path) -> str:
+    """`systola run program.pt2`, `quantize`, `profile`, `validate`, `diff`: all build it so."""
+    path = folder / "program.pt2"
+    torch.export.save(torch.export.export(module, sample, strict=False), path)
+    built = build_user_model(str(path), Supplied(policy=policy))  # type: ignore[arg-type]
+    return graph_digest(built.model.imported.graph)
+
+
+def _fallback(module: torch.nn.Module, sample: Samples, policy: str, _: Path) -> str:
+    """`systola run --fallback`."""
+    split = partition_model(capture(module, sample), TINY, policy=policy)  # type: ignore[arg-type]
+    (part,) = split.data["parts"]
+    return str(part["tosa_digest"])
+
+
+def _dynamo(module: torch.nn.Module, sample: Samples, policy: str, _: Path) -> str:
+    """`torch.compile`."""
+    torch._dynamo.reset()
+    options = {"config": TINY, "policy": policy, "cache": False}
+    compiled = torch.compile(module, backend="systola", options=options)
+    with torch.no_grad():
+        compiled(*sample)
+    (graph,) = systola.compile_report(compiled).data["graphs"]
+    (part,) = graph["variants"][0]["parts"]
+    return str(part["tosa_digest"])
+
+
+Door = Callable[[torch.nn.Module, Samples, str, Path], str]
+DOORS: dict[str, Door] = {
+    "compile": _compile,
+    "program": _program,
+    "pt2": _saved,
+    "fallback": _fallback,
+    "torch.compile": _dynamo,
+}
+SHORT = ("pt2", "torch.compile")
+"""Doors that every row goes through: the others differ from these behind the capture only."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("aten."))
+def test_every_operator_is_the_same_through_every_door(case: Case, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    sample = tuple(x.make() for x in case.inputs)
+    module = worked(case)
+    want = graph_digest(import_model(module, sample, policy="wide").graph)
+    found = {name: DOORS[name](worked(case), sample, "wide", tmp_path) for name in SHORT}
+    assert found == dict.fromkeys(SHORT, want)
+
+
+MODULES: dict[str, tuple[nn.Module, Samples]] = {
+    "convolutions": (
+        nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 8, 3, groups=8), nn.ReLU6(), nn.Flatten(), nn.Linear(32, 5),
+        ).eval(),
+        (torch.ones(1, 3, 8, 8).normal_(generator=torch.Generator().manual_seed(1)),),
+    ),
+    "rows": (
+        nn.Sequential(nn.Linear(12, 20), nn.GELU(), nn.LayerNorm(20), nn.Linear(20, 4)).eval(),
+        (torch.ones(3, 12).normal_(generator=torch.Generator().manual_seed(2)),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["auto", "pt2e", "wide"])
+@pytest.mark.parametrize("name", MODULES)
+def test_a_policy_means_the_same_at_every_door(name: str, policy: str, tmp_path: Path) -> None:
+    module, sample = MODULES[name]
+    imported = import_model(module, sample, policy=policy)  # type: ignore[arg-type]
+    if policy == "auto":
+        assert imported.policy == ("pt2e" if name == "convolutions" else "wide")
+    found = {key: door(module, sample, policy, tmp_path) for key, door in DOORS.items()}
+    assert found == dict.fromkeys(DOORS, graph_digest(imported.graph))
