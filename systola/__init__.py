@@ -17,14 +17,16 @@ from spec import PRESETS, Image, NpuConfig, SystolaError, preset
 from spec.program import load_image
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sw.compiler.errors import CompileError as CompileError
     from sw.compiler.frontend.compile_module import CompiledModule
+    from sw.compiler.frontend.quantization.values import Policy
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
+    from sw.torch_backend.partitioned import PartitionedModule
     from sw.torch_backend.report import CompileReport as CompileReport
 
 _LAZY = {
@@ -46,6 +48,7 @@ __all__ = [
     "compile",
     "compile_report",
     "load_image",
+    "partition",
     "preset",
     "run",
 ]
@@ -60,16 +63,49 @@ def __getattr__(name: str) -> Any:
 
 
 def compile(
-    module: Any, example_inputs: "Sequence[Any]", config: NpuConfig, **options: Any
+    model: Any,
+    example_inputs: "Sequence[Any]" = (),
+    config: NpuConfig | None = None,
+    **options: Any,
 ) -> "CompiledModule":
     """Quantize and compile a PyTorch model; see `compile_module` in `sw.compiler.frontend`.
 
-    example_inputs: float32 tensors, batch included, that also calibrate it unless `calibration` is
-    given. Raises `CompileError` naming the node, its source line and a way out.
+    model: a module, an `ExportedProgram`, or a graph of PT2E. example_inputs: the arguments of a
+    call, which also calibrates it unless `calibration` is given. Raises `CompileError` naming the
+    node, its source line and a way out; `partition` runs such nodes on the CPU.
     """
     from sw.compiler.frontend.compile_module import compile_module
 
-    return compile_module(module, example_inputs, config, **options)
+    return compile_module(model, example_inputs, config, **options)
+
+
+def partition(
+    model: Any,
+    example_inputs: "Sequence[Any]" = (),
+    config: NpuConfig | None = None,
+    *,
+    example_keywords: "Mapping[str, Any] | None" = None,
+    calibration: "Iterable[Any] | None" = None,
+    policy: "Policy" = "auto",
+    device: str = "golden",
+) -> "PartitionedModule":
+    """A model whose operators run on the NPU where it has them, and on the CPU elsewhere.
+
+    It is called like the model and returns what the model returns; `data` says where each operator
+    runs and why. The parts are those that `torch.compile(model, backend="systola")` makes.
+    """
+    from sw.compiler.frontend.capture import capture
+    from sw.runtime.session import DeviceOptions
+    from sw.torch_backend.partitioned import partition_model
+
+    captured = capture(model, example_inputs, example_keywords)
+    return partition_model(
+        captured,
+        config if config is not None else preset("default"),
+        calibration=None if calibration is None else map(captured.flat, calibration),
+        policy=policy,
+        device=DeviceOptions(device=device),
+    )
 
 
 def compile_report(compiled: Any = None) -> "CompileReport":

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sw.cli.options import CONFIGURATION, Configuration, JsonOption
+from sw.cli.options import CONFIGURATION, Configuration, JsonOption, PolicyOption
 from sw.cli.output import progress
 
 
@@ -16,6 +16,7 @@ def accuracy(
     rows: Annotated[
         str, typer.Option("--rows", help="scales by row: auto, never or always")
     ] = "auto",
+    policy: PolicyOption = "wide",
     layers: Annotated[bool, typer.Option("--layers", help="PCC of every value")] = False,
     device: Annotated[
         str, typer.Option("--device", "-d", help="none, golden, or rtl: the first sample")
@@ -41,6 +42,7 @@ def accuracy(
                 f"transformers are {', '.join(TRANSFORMERS)}"
             )
     from sw.measure.accuracy import measure
+    from sw.models.supplied import policy_named
 
     npu = None if device == "none" else hardware.npu()
     options = None if device == "none" else DeviceOptions(device=device)
@@ -50,6 +52,7 @@ def accuracy(
             row = measure(
                 name,
                 limit=limit,
+                policy=policy_named(policy),
                 rows=rows,  # type: ignore[arg-type]  # checked above
                 config=npu,
                 options=options,

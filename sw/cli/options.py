@@ -47,6 +47,9 @@ WavesOption = Annotated[bool, typer.Option("--waves", help="debug build; record 
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="compare golden with the TOSA reference model too")
 ]
+PolicyOption = Annotated[
+    str, typer.Option("--policy", help="how values become integers: auto, pt2e or wide")
+]
 OnlyOption = Annotated[str, typer.Option("--only", help="runs whose title has this text")]
 
 
@@ -110,10 +113,7 @@ class ModelData:
             help="load a .pt2 file whatever it holds; that can run code",
         ),
     ] = False
-    policy: Annotated[
-        str,
-        typer.Option("--policy", help="how values become integers: auto, pt2e or wide"),
-    ] = "auto"
+    policy: PolicyOption = "auto"
 
     def supplied(self) -> "Supplied":
         """As the functions that take a model's name take it; `OptionError` for no policy."""

@@ -17,6 +17,7 @@ from spec.config import NpuConfig
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
@@ -42,6 +43,7 @@ def measure(
     name: str,
     *,
     limit: int | None = None,
+    policy: Policy = "wide",
     rows: Rows = "auto",
     config: NpuConfig | None = None,
     options: DeviceOptions | None = None,
@@ -65,7 +67,7 @@ def measure(
         network.module,
         network.calibration[0],
         calibration=network.calibration,
-        policy="wide",
+        policy=policy,
         rows=rows,
         name=name,
     )
@@ -75,6 +77,7 @@ def measure(
         "weights": network.spec.weights,
         "samples": len(samples),
         "operators": len(imported.graph.ops),
+        "policy": imported.policy,
         **_figures(pairs),
     }
     if name == "minilm":
