@@ -9,7 +9,7 @@ import numpy as np
 from golden_model.access import Context
 from golden_model.boxes import Box, apart, boxes, strided, view
 from golden_model.clocks import Timeline
-from golden_model.lefts import LARGEST
+from golden_model.lhs_cache import LARGEST
 from golden_model.loops import signed_chip_address
 from golden_model.program import Plan
 from golden_model.regions import Region, region

@@ -14,7 +14,7 @@ from golden_model.program import Plan
 from golden_model.regions import Region, region
 from golden_model.state import Bytes, gather, mark, scatter
 from golden_model.widths import CHIP_MASK, MEMORY_MASK
-from spec.isa import Space
+from spec.isa import INDEX_BYTES, Space
 from spec.program import REGION_OUTPUT
 
 
@@ -25,7 +25,7 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
         state.parameters.clear()
     if _strided(context, plan, chunk, load=True):
         return
-    state.lefts.clear()
+    state.lhs_cache.clear()
     run, space = v["run"], Space(v["space"])
     chip = _addresses(plan, chunk, "chip_base", "chip", CHIP_MASK)
     indices: list[Span] = []
@@ -84,12 +84,14 @@ def _indexed(
     inner = plan.nest.steps(plan.chunks.outer_last[chunk])
     number = np.zeros(inner.size, np.int64)
     number += plan.chunks.steps.index[0, chunk] if plan.level else inner.index[0]
-    at = (plan.v["index_base"] + 4 * number) & CHIP_MASK
+    at = (plan.v["index_base"] + INDEX_BYTES * number) & CHIP_MASK
     first = np.flatnonzero(np.diff(at, prepend=-1))
-    context.read("spad", at[first], 4, timeline, plan.index)
-    offset = gather(context.state.spad, at, 4).view("<i4")[:, 0].astype(np.int64)
+    context.read("spad", at[first], INDEX_BYTES, timeline, plan.index)
+    offset = (
+        gather(context.state.spad, at, INDEX_BYTES).view(f"<i{INDEX_BYTES}")[:, 0].astype(np.int64)
+    )
     context.indices[timeline] = int(offset[-1])
-    return (address + offset) & MEMORY_MASK, [Span("spad", first, at[first], 4)]
+    return (address + offset) & MEMORY_MASK, [Span("spad", first, at[first], INDEX_BYTES)]
 
 
 def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:
@@ -160,7 +162,7 @@ def _strided(context: Context, plan: Plan, chunk: int, load: bool) -> bool:
     for shape, outer, inner in zip(moves.shapes, moves.mem, moves.chip, strict=True):
         inside = view(chip, to + inner.offset, shape, (*inner.strides, 1), np.uint8)
         if load and space is Space.SPAD:
-            state.lefts.written(to + inner.low, to + inner.high + run)
+            state.lhs_cache.written(to + inner.low, to + inner.high + run)
         if fill:
             inside[...] = v["fill_value"]
             continue

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden_model.forms import Form
+from golden_model.instruction_shapes import InstructionShape
 from golden_model.loops import Bools, Chunks, Ints, Nest, Steps
 from golden_model.program import Plan
 from golden_model.widths import VECTOR_MASK
@@ -28,7 +28,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Folds that one product computes: blocks of the accumulator from the same activations.
+    """Folds that one product computes: they multiply the same activations.
 
     folds: [blocks, k] fold numbers; acc: [blocks] offsets; fresh: the old value is dropped.
     """
@@ -55,13 +55,13 @@ class Folds:
     stream loops.
     """
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
-        loops, count = form.loops, form.v["fold_loops"]
-        self.level = min(form.level, count)
+    def __init__(self, shape: InstructionShape) -> None:
+        self.shape = shape
+        loops, count = shape.loops, shape.v["fold_loops"]
+        self.level = min(shape.level, count)
         self.chunks = Chunks(loops, self.level)
         self.nest = Nest(loops, self.level, count)
-        self.stream = Nest(loops, max(form.level, count), LOOPS)
+        self.stream = Nest(loops, max(shape.level, count), LOOPS)
         self._bundles: dict[tuple[bool, bool], Bundles | None] = {}
 
     def steps(self, weight_chunk: int) -> Steps:
@@ -72,7 +72,7 @@ class Folds:
         """The vectors of one fold in a main chunk; `steps`: its weight chunk's folds."""
         if steps.index.shape[0]:
             return self.stream.steps(bool(steps.last[-1, fold]))
-        return self.stream.steps(self.form.chunks.outer_last[chunk])
+        return self.stream.steps(self.shape.chunks.outer_last[chunk])
 
     def extent(self, weight_chunk: int, loop: int, plain: int, final: int) -> Ints:
         """[folds]: rows or columns in use; `final` in the last iteration of `loop`."""
@@ -87,9 +87,9 @@ class Folds:
 
     def outer_first(self, chunk: int) -> bool:
         """The reduction loops around a main chunk are all in their first iteration."""
-        index = self.form.chunks.steps.index[:, chunk]
-        k_loops = self.form.v["k_loops"]
-        return not any(k_loops >> i & 1 and index[i] for i in range(self.form.level))
+        index = self.shape.chunks.steps.index[:, chunk]
+        k_loops = self.shape.v["k_loops"]
+        return not any(k_loops >> i & 1 and index[i] for i in range(self.shape.level))
 
     def fold_first(self, steps: Steps) -> Bools:
         """[folds]: the reduction loops among the folds' own are all in their first iteration."""
@@ -102,13 +102,13 @@ class Folds:
     def _first(self, steps: Steps, low: int) -> Bools:
         first = np.ones(steps.size, np.bool_)
         for i, row in enumerate(steps.index):
-            if self.form.v["k_loops"] >> (low + i) & 1:
+            if self.shape.v["k_loops"] >> (low + i) & 1:
                 first &= row == 0
         return first
 
     def bundles(self, chunk: int, steps: Steps, init: bool) -> Bundles | None:
         """How to compute a chunk's folds in few products; None where their order matters."""
-        key = (self.form.chunks.outer_last[chunk], init)
+        key = (self.shape.chunks.outer_last[chunk], init)
         if key not in self._bundles:
             vectors = self.vectors(chunk, steps, 0)
             self._bundles[key] = self._bundle(steps, vectors, init)
@@ -141,8 +141,8 @@ class Folds:
 
 
 def folds_of(plan: Plan) -> Folds:
-    """The folds of the plan's form, made once."""
+    """The folds of the plan's shape, made once."""
     found = plan.cache.get("folds")
     if not isinstance(found, Folds):
-        found = plan.cache["folds"] = Folds(plan.form)
+        found = plan.cache["folds"] = Folds(plan.shape)
     return found

@@ -15,9 +15,12 @@ from spec.isa import Point, Sync
 
 @dataclass(slots=True)
 class Handshake:
-    """Between the two sequencers. Chunks of weights are counted over the whole run.
+    """What the two sequencers tell each other. Chunks of weights are counted over the whole run.
 
-    skip: how many of those to come the main sequencer has read for itself.
+    plans: instructions that the weight sequencer has not begun; active: the one that it is at.
+    ready: weights that have been read and not been used. begun: number of chunks of weights that
+    the main sequencer has begun. skip: number of upcoming chunks whose weights the main sequencer
+    has already read. finished: by chunk, what the main sequencer had seen when it was done with it.
     """
 
     plans: deque[Plan] = field(default_factory=deque)

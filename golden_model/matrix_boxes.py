@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from golden_model.boxes import Box, Walk, apart, boxes, strided, view
 from golden_model.folds import Folds
-from golden_model.lefts import LARGEST
+from golden_model.lhs_cache import LARGEST
 from golden_model.loops import Ints, signed_chip_address
 from golden_model.regions import Region, region, region_of
 from golden_model.state import State
@@ -33,26 +33,26 @@ class Place:
 
 def product_of(folds: Folds, chunk: int, cols: int) -> "Product | None":
     """How to compute a chunk; None if it is not regular."""
-    form, v = folds.form, folds.form.v
+    shape, v = folds.shape, folds.shape.v
     last = [
-        bool(form.chunks.steps.last[v[name], chunk]) if v[name] < form.level else False
+        bool(shape.chunks.steps.last[v[name], chunk]) if v[name] < shape.level else False
         for name in ("row_loop", "col_loop")
     ]
-    key = ("product", form.chunks.outer_last[chunk], *last)
-    if key not in form.cache:
-        found = boxes(form.loops[form.level :], form.chunks.outer_last[chunk])
+    key = ("product", shape.chunks.outer_last[chunk], *last)
+    if key not in shape.cache:
+        found = boxes(shape.loops[shape.level :], shape.chunks.outer_last[chunk])
         made = None
-        if len(found) == 1 and form.level <= v["fold_loops"] and _regular(folds, found[0]):
+        if len(found) == 1 and shape.level <= v["fold_loops"] and _regular(folds, found[0]):
             made = Product(folds, chunk, found[0], cols)
-        form.cache[key] = made if made is not None and made.regular else None
-    return form.cache[key]
+        shape.cache[key] = made if made is not None and made.regular else None
+    return shape.cache[key]
 
 
 def _regular(folds: Folds, box: Box) -> bool:
     """Reductions are sums over folds, and the other folds use the same activations."""
-    form, v = folds.form, folds.form.v
-    for i in (form.level + d for d in box.dimensions):
-        loop, reduced = form.loops[i], v["k_loops"] >> i & 1
+    shape, v = folds.shape, folds.shape.v
+    for i in (shape.level + d for d in box.dimensions):
+        loop, reduced = shape.loops[i], v["k_loops"] >> i & 1
         if i >= v["fold_loops"]:
             if reduced:
                 return False
@@ -65,9 +65,9 @@ class _Axes:
     """The loops of a chunk that run more than once, by what they are in the product."""
 
     def __init__(self, folds: Folds, box: Box) -> None:
-        form, v = folds.form, folds.form.v
-        self._loops = form.loops
-        self._count = {form.level + d: n for d, n in zip(box.dimensions, box.shape, strict=True)}
+        shape, v = folds.shape, folds.shape.v
+        self._loops = shape.loops
+        self._count = {shape.level + d: n for d, n in zip(box.dimensions, box.shape, strict=True)}
         self.folds = [i for i in self._count if i < v["fold_loops"]]
         self.k = [i for i in self.folds if v["k_loops"] >> i & 1]
         self.n = [i for i in self.folds if i not in self.k]
@@ -95,7 +95,7 @@ class Product:
     """
 
     def __init__(self, folds: Folds, chunk: int, box: Box, cols: int) -> None:
-        v = folds.form.v
+        v = folds.shape.v
         self.v, self.cols, self._axes = v, cols, _Axes(folds, box)
         axes = self._axes
         rows = folds.extent(chunk, v["row_loop"], v["rows"], v["rows_last"])
@@ -177,10 +177,10 @@ class Product:
     def _left(self, state: State, place: Place) -> Floats:
         """[vectors, k]: activations as they are."""
         where = (place.act, place.y, place.x)
-        left = state.lefts.get((self, *where))
+        left = state.lhs_cache.get((self, *where))
         if left is None:
             hull = self.windows.hull(place.act)
-            left = state.lefts.new((self, *where), *hull, self.vectors * self.k)
+            left = state.lhs_cache.new((self, *where), *hull, self.vectors * self.k)
             self.windows.gather(state, *where, left.reshape(self.windows.walk.shape))
         return left.reshape(self.vectors, self.k)
 

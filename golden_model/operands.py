@@ -4,7 +4,6 @@ from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from golden_model.access import Context
 from golden_model.clocks import Timeline
@@ -14,6 +13,7 @@ from golden_model.loops import Bools, Ints, Steps, wrapped_position
 from golden_model.program import Plan
 from golden_model.state import gather, scatter
 from golden_model.widths import CHIP_MASK
+from spec.config import PARAM_PARTS
 from spec.isa import LOOPS, DType, Space
 from spec.numerics import NUMPY
 
@@ -80,8 +80,8 @@ def shape_of(plan: Plan, chunk: int) -> Shape:
 class Work:
     """One chunk of a VECTOR in execution.
 
-    shape, results: the lanes of its operands and of its results; reads: what it has read so far
-    (with checks on).
+    shape: the lanes of its operands. results: the lanes of its results. reads: its reads so far,
+    with checks on.
     """
 
     context: Context
@@ -149,13 +149,11 @@ class Work:
         out[self.inside] = self.context.state.acc[vectors, :width]
         return out
 
-    def read_param(self, table: NDArray[np.generic], at: int, select: Select, shape: Shape) -> Ints:
-        """[selected steps or 1, width of `shape`]: a part of the parameter entries, as int64.
-
-        table: [entries, cols] the part; at: its byte offset in an entry.
-        """
+    def read_param(self, part: str, select: Select, shape: Shape) -> Ints:
+        """[selected steps or 1, width of `shape`]: a part of the parameter entries, as int64."""
         context = self.context
-        size = table.itemsize
+        table, size = context.state.param_parts[part], PARAM_PARTS[part]
+        at = context.config.param_offset(part)
         entries = self.entries()
         for n, chosen in shape.classes(select):
             address = entries[chosen] * context.config.param_entry_bytes + at
@@ -182,7 +180,7 @@ class Work:
             vectors[:, : value.shape[1]] = value if used is None else np.where(used, value, 0)
             state.acc[address[select]] = vectors
             return
-        state.lefts.clear()
+        state.lhs_cache.clear()
         dtype = DType(v["o_type"])
         data = value.astype(NUMPY[dtype]).view(np.uint8)
         classes = [(n * dtype.bytes, part) for n, part in self.results.classes(select)]

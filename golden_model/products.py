@@ -22,8 +22,8 @@ _EXACT = 1 << 24
 class Weights:
     """One weight chunk: values [folds, rows, cols] minus zero point, zero outside R and C.
 
-    read: what the weight sequencer had seen when it had read them. product: the values are as it
-    wants them.
+    read: the clock of the weight sequencer after it had read them. product: the values are in the
+    order of this product; None: as the weight sequencer reads them.
     """
 
     values: Floats

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from golden_model.clocks import Timeline, poster, waiter
-from golden_model.forms import Form, Forms
+from golden_model.instruction_shapes import InstructionShape, InstructionShapes
 from spec.config import NpuConfig
 from spec.isa import (
     GRANULE_BYTES,
@@ -25,30 +25,30 @@ Slots = list[tuple[Sync, int]]
 
 
 class Plan:
-    """One instruction, to be executed in the chunks of its form.
+    """One instruction, to be executed in the chunks of its shape.
 
-    coarser: the same in larger chunks, the largest first, for `golden_model.merging`.
+    coarser: the same instruction in larger chunks, the largest first, for `golden_model.merging`.
     """
 
-    def __init__(self, instruction: Instruction, index: int, form: Form) -> None:
+    def __init__(self, instruction: Instruction, index: int, shape: InstructionShape) -> None:
         self.instruction = instruction
         self.index = index
-        self.form = form
+        self.shape = shape
         self.engine: Engine = instruction.format.engine
         self.v: dict[str, Any] = instruction.values
         self.waits = instruction.waits
         self.posts = instruction.posts
-        self.level, self.loops, self.cache = form.level, form.loops, form.cache
-        self.chunks, self.nest = form.chunks, form.nest
+        self.level, self.loops, self.cache = shape.level, shape.loops, shape.cache
+        self.chunks, self.nest = shape.chunks, shape.nest
         self.coarser: list[Plan] = []
 
     def main_waits(self, chunk: int) -> Slots:
         """The slots that hold back the main sequencer before a chunk."""
-        return [(self.waits[i], times) for i, times in self.form.main_waits(chunk)]
+        return [(self.waits[i], times) for i, times in self.shape.main_waits(chunk)]
 
     def main_posts(self, chunk: int) -> Slots:
         """The slots that fire after a chunk, those of the weight sequencer apart."""
-        return [(self.posts[i], times) for i, times in self.form.main_posts(chunk)]
+        return [(self.posts[i], times) for i, times in self.shape.main_posts(chunk)]
 
 
 class Program:
@@ -79,29 +79,29 @@ class Program:
         self.stored = {i["region"] for i in self.instructions if i.opcode is Opcode.STORE}
 
     def plans(self, check: bool) -> list[Plan | None]:
-        """What the engines execute, None for fetch's own instructions.
+        """A plan for each instruction; None for those that fetch executes itself.
 
-        check: in chunks as small as semaphores can tell apart.
+        check: the chunks are as small as semaphores can tell apart.
         """
         return self._strict if check else self._merged
 
     @cached_property
     def _strict(self) -> list[Plan | None]:
-        return self._plans(Forms(strict=True))
+        return self._plans(InstructionShapes(strict=True))
 
     @cached_property
     def _merged(self) -> list[Plan | None]:
-        return self._plans(Forms(strict=False))
+        return self._plans(InstructionShapes(strict=False))
 
-    def _plans(self, forms: Forms) -> list[Plan | None]:
+    def _plans(self, shapes: InstructionShapes) -> list[Plan | None]:
         out: list[Plan | None] = []
         for index, instruction in enumerate(self.instructions):
             if instruction.format.engine is Engine.FETCH:
                 out.append(None)
                 continue
             raw = self._code[self._offsets[index] : self._offsets[index + 1]]
-            form, *larger = forms.of(instruction, int.from_bytes(raw, "little"))
-            plan = Plan(instruction, index, form)
+            shape, *larger = shapes.of(instruction, int.from_bytes(raw, "little"))
+            plan = Plan(instruction, index, shape)
             plan.coarser = [Plan(instruction, index, other) for other in larger]
             out.append(plan)
         return out

@@ -13,11 +13,11 @@ from spec.memmap import Fault
 class Semaphores:
     """`values[s]`: the counts. With `clocks`, waits also carry order from posts to waiters.
 
-    A wait is ordered after a post only if it could not have passed without it, in any timing.
-    With one posting timeline that is first come first served. Where several post to one
-    semaphore, a wait is put off until nothing else can go on (`deferred`, granted by the
-    scheduler), so that the others' posts are as many as there can be, and a post counts only if
-    those alone would not have sufficed.
+    A wait is ordered after a post only if no timing lets the wait pass without that post. With
+    one posting timeline the posts are taken in their order. Where several timelines post to one
+    semaphore, the wait is `deferred` until nothing else can go on; the scheduler then grants it.
+    By then the other timelines have posted as often as they can. The wait is ordered after a
+    timeline's posts only if the posts of all others would not have sufficed.
     """
 
     def __init__(self, config: NpuConfig, clocks: Clocks | None = None) -> None:

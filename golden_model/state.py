@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden_model.lefts import Lefts
-from spec.config import NpuConfig
+from golden_model.lhs_cache import LhsCache
+from spec.config import PARAM_PARTS, NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import REGIONS, Space
 
@@ -48,8 +48,9 @@ class State:
 
     spad, param, table: bytes; acc: [acc_vectors, cols] int32; memory: bytes of each region.
     padded: the scratchpad, `MARGIN` bytes that runs may reach into, and one array row at `void`.
-    guarded: the same from `GUARD` bytes before the scratchpad on. parameters: what VECTOR has made
-    of parameter entries, valid until one is written; lefts: activations that MATRIX has gathered.
+    guarded: the same from `GUARD` bytes before the scratchpad on. param_parts: [entries, cols] of
+    each part of the parameter entries. parameters: parameter entries as VECTOR uses them, valid
+    until an entry is written. lhs_cache: activations as MATRIX uses them.
     written: 1 for each byte of the output region that the run has written; None before a run.
     """
 
@@ -70,15 +71,15 @@ class State:
             without=[Space.ACC],
         )
         self.parameters: dict[object, Any] = {}
-        self.lefts = Lefts()
+        self.lhs_cache = LhsCache()
         self.written: Bytes | None = None
         self.memory: list[Bytes] = [np.zeros(0, np.uint8) for _ in range(REGIONS)]
         self._scratch = np.empty(0, np.float32)
         entries = self.param.reshape(config.param_entries, config.param_entry_bytes)
-        at = 4 * config.cols
-        self.bias = entries[:, :at].view("<i4")
-        self.multiplier = entries[:, at : 2 * at].view("<i4")
-        self.shift = entries[:, 2 * at : 2 * at + config.cols].view(np.int8)
+        self.param_parts: dict[str, NDArray[np.signedinteger[Any]]] = {}
+        for part, size in PARAM_PARTS.items():
+            at = config.param_offset(part)
+            self.param_parts[part] = entries[:, at : at + size * config.cols].view(f"<i{size}")
 
     def bytes_of(self, space: Space) -> Bytes:
         """The bytes of an on-chip space that LOAD can write."""
@@ -99,4 +100,4 @@ class State:
     def forget(self) -> None:
         """Before a run: whatever was kept may have been changed from outside."""
         self.parameters.clear()
-        self.lefts.clear()
+        self.lhs_cache.clear()

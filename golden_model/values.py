@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 from golden_model.access import Context
 from golden_model.loops import Bools, Ints
 from golden_model.state import gather
+from spec.isa import DType
+from spec.numerics import RANGES
 
 Floats = NDArray[np.float32]
 Fields = dict[str, int]
@@ -16,7 +18,7 @@ BLOCK = 1 << 18
 
 def bounds(v: Fields, operand: str) -> tuple[int, int]:
     """The values that `operand` (act or wgt) can have before its zero point is subtracted."""
-    return (0, 255) if v[f"{operand}_unsigned"] else (-128, 127)
+    return RANGES[DType.U8 if v[f"{operand}_unsigned"] else DType.I8]
 
 
 def largest(v: Fields, operand: str) -> int:

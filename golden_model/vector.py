@@ -105,7 +105,7 @@ def _combine(work: Work, a: Lanes, b: Lanes | None) -> Lanes:
     v = work.plan.v
     _subtract(work, a, v["a_zp"])
     if v["bias"]:
-        a += work.read_param(work.context.state.bias, 0, ALL, work.shape).astype(np.int32)
+        a += work.read_param("bias", ALL, work.shape).astype(np.int32)
     if b is not None:
         _subtract(work, b, v["b_zp"])
     if v["a_scale"] == Scale.OPERAND and b is not None:
@@ -125,17 +125,16 @@ def _subtract(work: Work, value: Lanes, zero_point: int) -> None:
 
 def _scale(work: Work, value: Lanes, operand: str, select: Select) -> Lanes:
     """RESCALE of the selected steps by the tensor's or the channels' multiplier and shift."""
-    v, state = work.plan.v, work.context.state
+    v = work.plan.v
     kind = v[f"{operand}_scale"]
     if kind == Scale.OFF:
         return value
     if kind == Scale.TENSOR:
         return rescale(value, v[f"{operand}_mult"], v[f"{operand}_shift"])
     assert kind == Scale.CHANNEL
-    cols = work.context.config.cols
     shape = work.results if operand == "o" else work.shape
-    multiplier = work.read_param(state.multiplier, 4 * cols, select, shape)
-    shift = work.read_param(state.shift, 8 * cols, select, shape)
+    multiplier = work.read_param("multiplier", select, shape)
+    shift = work.read_param("shift", select, shape)
     illegal = (shift < SHIFT_MIN) | (shift > SHIFT_MAX)
     if illegal.any():
         used = shape.used(select)

@@ -10,6 +10,7 @@ from golden_model.lanes import table_bytes
 from golden_model.program import Plan
 from golden_model.regions import Piece, Region, region, region_at
 from golden_model.vector_parts import Part, Place
+from spec.config import PARAM_PARTS
 from spec.isa import Scale, reads_b
 
 _ISSUE, _DONE = Timeline.VECTOR_ISSUE, Timeline.VECTOR_DONE
@@ -112,8 +113,7 @@ def _units(part: Part, name: str) -> tuple[Walk, int]:
 def _parameters(part: Part, operand: str, name: str) -> Region:
     key = f"{operand} {name}"
     if key not in part.regions:
-        at, size = {"bias": (0, 4), "multiplier": (4, 4), "shift": (8, 1)}[name]
         lanes = part.result_lanes if operand == "o" else part.lanes
-        found = region(part.entries[operand], size * lanes)
-        part.regions[key] = found.moved(at * part.cols)
+        found = region(part.entries[operand], PARAM_PARTS[name] * lanes)
+        part.regions[key] = found.moved(part.param_offset(name))
     return part.regions[key]

@@ -21,6 +21,7 @@ from golden_model.loops import Bools, Ints, wrapped_position
 from golden_model.program import Plan
 from golden_model.regions import Region
 from golden_model.state import GUARD, State
+from spec.config import PARAM_PARTS
 from spec.exhaustive import handles
 from spec.isa import LOOPS, Alu, DType, Reduce, Scale, Space, reads_b, uses_b
 from spec.numerics import NUMPY, SHIFT_MAX, SHIFT_MIN
@@ -107,6 +108,7 @@ class Part:
     def __init__(self, state: State, plan: Plan, box: Box, lanes: int) -> None:
         v, cols = plan.v, state.config.cols
         self.v, self.box, self.lanes, self.cols = v, box, lanes, cols
+        self.param_offset = state.config.param_offset
         self.in_acc = {name: v[f"{name}_space"] == Space.ACC for name in "ao"}
         units = {name: 4 * cols if acc else 1 for name, acc in self.in_acc.items()}
         self.result_lanes = 1 if v["reduce_lanes"] else lanes
@@ -211,14 +213,14 @@ class Part:
         lanes = self.result_lanes if name == "o" else self.lanes
         shape = (*(n if stride else 1 for n, stride in steps), lanes)
 
-        def part(at: int, dtype: str) -> NDArray[Any]:
-            item = np.dtype(dtype).itemsize
-            return view(state.param, base + at, shape, (*walk.strides, item), dtype)
+        def part(name: str) -> NDArray[Any]:
+            at, size = base + state.config.param_offset(name), PARAM_PARTS[name]
+            return view(state.param, at, shape, (*walk.strides, size), f"<i{size}")
 
-        shift = part(8 * self.cols, "i1").astype(np.int64)
+        shift = part("shift").astype(np.int64)
         legal = bool(((shift >= SHIFT_MIN) & (shift <= SHIFT_MAX)).all())
-        multiplier = part(4 * self.cols, "<i4").astype(np.int64)
-        return Channels(part(0, "<i4").astype(np.int32), multiplier, shift, legal)
+        multiplier = part("multiplier").astype(np.int64)
+        return Channels(part("bias").astype(np.int32), multiplier, shift, legal)
 
     # Doing it -----------------------------------------------------------------------------------
 
@@ -294,5 +296,5 @@ class Part:
             dtype = NUMPY[DType(self.v["o_type"])]
             strides = (*self.o.strides, np.dtype(dtype).itemsize)
             start = place.o + self.o.offset
-            state.lefts.written(place.o + self.o.low, place.o + self.o.high + self.o_bytes)
+            state.lhs_cache.written(place.o + self.o.low, place.o + self.o.high + self.o_bytes)
             np.copyto(view(state.spad, start, value.shape, strides, dtype), value, "unsafe")

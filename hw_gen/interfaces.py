@@ -1,11 +1,16 @@
 """Signatures between blocks: on-chip memory ports, AXI, engine status."""
 
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.layouts import INDEX_BITS
+from hw_gen.layouts import INDEX_BITS, acc_tag_layout
 from spec.config import NpuConfig
+from spec.isa import CHIP_BITS, REGIONS, Engine
+from spec.memmap import Fault, Stall
+
+PROGRAM_BITS = 32
+"""Width of the register with the program's size in bytes."""
 
 READ_LATENCY = 2
 """Cycles from an accepted scratchpad read to its data."""
@@ -66,7 +71,7 @@ def spad_posted(config: NpuConfig) -> wiring.Signature:
     )
 
 
-def table_write(config: NpuConfig, addr_bits: int) -> wiring.Signature:
+def table_write(config: NpuConfig) -> wiring.Signature:
     """Write to the parameter memory or TABLE, seen by the client; always accepted.
 
     `addr` is a byte address, a multiple of bus_bytes; `strobe` has a bit per byte of `data`.
@@ -74,25 +79,122 @@ def table_write(config: NpuConfig, addr_bits: int) -> wiring.Signature:
     return wiring.Signature(
         {
             "valid": Out(1),
-            "addr": Out(addr_bits),
+            "addr": Out(CHIP_BITS),
             "data": Out(8 * config.bus_bytes),
             "strobe": Out(config.bus_bytes),
         }
     )
 
 
+def memory_words(width: int) -> wiring.Signature:
+    """What a memory answers, seen by the memory: `data` counts while `valid`."""
+    return wiring.Signature({"valid": Out(1), "data": Out(width)})
+
+
+def acc_sums(config: NpuConfig) -> wiring.Signature:
+    """Sums of products, seen by the array: `tag` says what `sums` is in the *next* cycle.
+
+    They are never refused. ``done``: a vector whose tag has ``fires`` has been written.
+    """
+    return wiring.Signature(
+        {"tag": Out(acc_tag_layout(config)), "sums": Out(32 * config.cols), "done": In(1)}
+    )
+
+
+def acc_update(config: NpuConfig) -> wiring.Signature:
+    """A read and a write of the accumulator, seen by a client that adds to what it read.
+
+    Addresses are accepted with valid & ready. `r_data` comes one cycle after the read was, for
+    that cycle only; a read in the cycle of a write to the same vector gives the old contents.
+    """
+    return wiring.Signature(
+        {
+            "r_valid": Out(1),
+            "r_ready": In(1),
+            "r_addr": Out(config.acc_addr_bits),
+            "r_data": In(32 * config.cols),
+            **dict(acc_write(config).members.items()),
+        }
+    )
+
+
+def acc_write(config: NpuConfig) -> wiring.Signature:
+    """A write of the accumulator, seen by the client; accepted with valid & ready."""
+    return wiring.Signature(
+        {
+            "w_valid": Out(1),
+            "w_ready": In(1),
+            "w_addr": Out(config.acc_addr_bits),
+            "w_data": Out(32 * config.cols),
+        }
+    )
+
+
+def acc_access(config: NpuConfig) -> wiring.Signature:
+    """Reads and writes of the accumulator that have nothing to do with each other.
+
+    ``request`` asks for a vector; ``words`` has it two cycles after that was accepted.
+    """
+    return wiring.Signature(
+        {
+            "request": Out(stream.Signature(config.acc_addr_bits)),
+            "words": In(memory_words(32 * config.cols)),
+            "write": Out(acc_write(config)),
+        }
+    )
+
+
+STALL = Shape.cast(Stall)
+CAUSE = Shape.cast(Fault)
+ENGINE = Shape.cast(Engine)
+
 EngineStatus = wiring.Signature(
     {
-        "stall": Out(3),
+        "stall": Out(STALL),
         "index": Out(INDEX_BITS),
         "idle": Out(1),
         "fault": Out(1),
-        "cause": Out(3),
+        "cause": Out(CAUSE),
         "fault_index": Out(INDEX_BITS),
     }
 )
 """What every engine reports each cycle: a `spec.memmap.Stall`, the instruction that it is at,
 whether nothing is left in it (queue, pipeline, pending posts included), and a fault strobe."""
+
+Overflow = wiring.Signature({"strobe": Out(1), "engine": Out(ENGINE), "index": Out(INDEX_BITS)})
+"""A post of this engine's instruction passed a semaphore's maximum."""
+
+
+def program_start(config: NpuConfig) -> wiring.Signature:
+    """A run, seen by the registers: `bytes` bytes at `address`, from ``start`` to ``done``."""
+    return wiring.Signature(
+        {
+            "start": Out(1),
+            "address": Out(config.axi_addr_bits),
+            "bytes": Out(PROGRAM_BITS),
+            "done": In(1),
+        }
+    )
+
+
+def region_bases(config: NpuConfig) -> wiring.Signature:
+    """The base registers, seen by them."""
+    return wiring.Signature({"base": Out(config.axi_addr_bits).array(REGIONS)})
+
+
+ReadHandshakes = wiring.Signature(
+    {name: Out(1) for name in ("arvalid", "arready", "rvalid", "rready", "rlast")}
+)
+WriteHandshakes = wiring.Signature(
+    {name: Out(1) for name in ("awvalid", "awready", "bvalid", "bready")}
+)
+"""What `watch` takes of AXI channels for somebody who only looks on."""
+
+
+def watch(m: Module, port, observer) -> None:
+    """Every member of `observer` follows the member of that name of `port`."""
+    for name in observer.signature.members:
+        m.d.comb += getattr(observer, name).eq(getattr(port, name))
 
 
 def axi_read(config: NpuConfig) -> wiring.Signature:

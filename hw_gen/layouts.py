@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import *
 from amaranth.lib import data, stream
 
+from spec.config import NpuConfig
 from spec.isa import FORMATS, SYNC_SLOTS, Field, Group, Opcode
 
 INDEX_BITS = 16
@@ -13,6 +14,16 @@ INDEX_BITS = 16
 
 def _shape(field: Field) -> Shape:
     return signed(field.bits) if field.signed else unsigned(field.bits)
+
+
+def field_shape(opcode: Opcode, name: str) -> Shape:
+    """Width and sign of a field; `loop.count` is a field of the group `loop`."""
+    return _shape(FORMATS[opcode].field(name))
+
+
+SEMAPHORE = field_shape(Opcode.LOAD, "wait.sem")
+AMOUNT = field_shape(Opcode.LOAD, "wait.amount")
+LANES = field_shape(Opcode.VECTOR, "lanes")
 
 
 def instruction_layout(opcode: Opcode) -> data.StructLayout:
@@ -32,13 +43,18 @@ def queued_layout(opcode: Opcode) -> data.StructLayout:
     return data.StructLayout({"instr": instruction_layout(opcode), "index": INDEX_BITS})
 
 
-post_layout = data.StructLayout({"sem": 6, "amount": 7, "index": INDEX_BITS})
+def acc_tag_layout(config: NpuConfig) -> data.StructLayout:
+    """What travels with a vector through the array to the accumulator."""
+    return data.StructLayout({"valid": 1, "addr": config.acc_addr_bits, "overwrite": 1, "fires": 1})
+
+
+post_layout = data.StructLayout({"sem": SEMAPHORE, "amount": AMOUNT, "index": INDEX_BITS})
 """One semaphore update, and the instruction that it belongs to."""
 
 post_entry_layout = data.StructLayout(
     {
         "slots": data.ArrayLayout(
-            data.StructLayout({"enable": 1, "sem": 6, "amount": 7}), SYNC_SLOTS
+            data.StructLayout({"enable": 1, "sem": SEMAPHORE, "amount": AMOUNT}), SYNC_SLOTS
         ),
         "index": INDEX_BITS,
     }

@@ -1,5 +1,7 @@
 """The NPU: submodules and their connections, nothing else."""
 
+from typing import Any
+
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -8,6 +10,7 @@ from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.axi_read_mux import AxiReadMux
 from hw_gen.blocks.axi_tracker import AxiTracker
 from hw_gen.blocks.depthwise import DepthwiseEngine
+from hw_gen.blocks.dispatch import queues
 from hw_gen.blocks.fetch import Fetch
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.matrix import MatrixEngine
@@ -17,9 +20,11 @@ from hw_gen.blocks.semaphores import Semaphores
 from hw_gen.blocks.spad_share import SpadShare
 from hw_gen.blocks.store import StoreEngine
 from hw_gen.blocks.vector import VectorEngine
-from hw_gen.interfaces import axi_lite, axi_read, axi_write
+from hw_gen.events import event_wires
+from hw_gen.interfaces import axi_lite, axi_read, axi_write, watch
 from spec.config import NpuConfig
-from spec.isa import Engine
+from spec.exhaustive import exhaustive
+from spec.isa import FORMATS, Engine
 from spec.memmap import Stall
 
 
@@ -46,15 +51,53 @@ class Npu(wiring.Component):
         m = Module()
         cfg = self._config
         m.submodules.registers = regs = Registers(cfg)
-        m.submodules.tracker = tracker = AxiTracker()
         reset = ResetInserter({"sync": regs.soft_reset})
-        fetch, load, store = Fetch(cfg), LoadEngine(cfg), StoreEngine(cfg)
-        matrix, vector = MatrixEngine(cfg), VectorEngine(cfg)
-        mux, acc = AxiReadMux(cfg), Accumulator(cfg)
-        share = SpadShare(cfg, 3)
-        depthwise = [DepthwiseEngine(cfg)] if cfg.depthwise else []
+        m.submodules.fetch = fetch = reset(Fetch(cfg))
+        engines = self._engines(m, reset)
+        self._instructions(m, fetch, engines)
+        posts = self._semaphores(m, regs, engines)
+        self._scratchpad(m, reset, engines)
+        self._accumulator(m, reset, engines)
+        self._bus(m, reset, regs, fetch, engines)
+        self._control(m, regs, {Engine.FETCH: fetch, **engines})
+        load = engines[Engine.LOAD]
+        event_wires(m, regs.running, load.axi.rvalid & load.axi.rready, regs.engines, posts)
+        return m
+
+    def _engines(self, m: Module, reset) -> dict[Engine, Any]:
+        """Every engine of the configuration but fetch."""
+        kinds = exhaustive(
+            "hw_gen.top",
+            Engine,
+            {
+                Engine.LOAD: LoadEngine,
+                Engine.STORE: StoreEngine,
+                Engine.MATRIX: MatrixEngine,
+                Engine.DEPTHWISE: DepthwiseEngine,
+                Engine.VECTOR: VectorEngine,
+            },
+            without=[Engine.FETCH],
+        )
+        if not self._config.depthwise:
+            del kinds[Engine.DEPTHWISE]
+        engines = {}
+        for which, kind in kinds.items():
+            m.submodules[which.name.lower()] = engines[which] = reset(kind(self._config))
+        return engines
+
+    def _instructions(self, m: Module, fetch: Fetch, engines: dict[Engine, Any]) -> None:
+        """A queue for each sequencer; MATRIX has two of them."""
+        for name, opcode in queues(self._config).items():
+            engine = engines[FORMATS[opcode].engine]
+            connect(
+                m, getattr(fetch, f"o_{name}"), engine.i_weights if name == "weights" else engine.i
+            )
+
+    def _semaphores(self, m: Module, regs: Registers, engines: dict[Engine, Any]) -> list[tuple]:
+        """Ports in the order of their priority; returns: (engine, stream of its posts)."""
+        matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
+        load, store = engines[Engine.LOAD], engines[Engine.STORE]
         waits = [matrix.wait, matrix.wait_weights, vector.wait, load.wait, store.wait]
-        waits += [engine.wait for engine in depthwise]
         posts = [
             (Engine.LOAD, load.post),
             (Engine.STORE, store.post_done),
@@ -64,136 +107,86 @@ class Npu(wiring.Component):
             (Engine.MATRIX, matrix.post_weights),
             (Engine.VECTOR, vector.post_done),
             (Engine.VECTOR, vector.post_read),
-            *((Engine.DEPTHWISE, engine.post_done) for engine in depthwise),
-            *((Engine.DEPTHWISE, engine.post_read) for engine in depthwise),
         ]
-        reads = [matrix.act, matrix.wgt, *(engine.spad for engine in depthwise)]
-        reads += [vector.a, vector.b, share.o]
-        writes = [vector.out]
-        sems = Semaphores(cfg, waiters=len(waits), posters=len(posts))
-        spad = Scratchpad(cfg, reads=len(reads), writes=len(writes))
-        for name, block in (
-            ("fetch", fetch),
-            ("load", load),
-            ("store", store),
-            ("matrix", matrix),
-            *(("depthwise", engine) for engine in depthwise),
-            ("vector", vector),
-            ("read_mux", mux),
-            ("accumulator", acc),
-            ("share", share),
-            ("scratchpad", spad),
-        ):
-            m.submodules[name] = reset(block)
+        if self._config.depthwise:
+            depthwise = engines[Engine.DEPTHWISE]
+            waits.append(depthwise.wait)
+            posts.append((Engine.DEPTHWISE, depthwise.post_done))
+            posts.append((Engine.DEPTHWISE, depthwise.post_read))
         # A run starts with every semaphore at zero, whatever the run before it left.
-        m.submodules.semaphores = ResetInserter({"sync": regs.soft_reset | regs.start})(sems)
+        reset = ResetInserter({"sync": regs.soft_reset | regs.program.start})
+        m.submodules.semaphores = sems = reset(
+            Semaphores(self._config, waiters=len(waits), posters=[engine for engine, _ in posts])
+        )
+        for source, sink in zip(waits, sems.wait, strict=True):
+            connect(m, source, sink)
+        for (_, source), sink in zip(posts, sems.post, strict=True):
+            connect(m, source, sink)
+        connect(m, sems.overflow, regs.overflow)
+        return posts
 
-        # Instructions, semaphores, scratchpad.
+    def _scratchpad(self, m: Module, reset, engines: dict[Engine, Any]) -> None:
+        """Ports in the order of their priority."""
+        matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
+        load, store = engines[Engine.LOAD], engines[Engine.STORE]
+        m.submodules.share = share = reset(SpadShare(self._config, 3))
+        reads = [matrix.act, matrix.wgt]
+        if self._config.depthwise:
+            reads.append(engines[Engine.DEPTHWISE].spad)
+        reads += [vector.a, vector.b, share.o]
+        m.submodules.scratchpad = spad = reset(Scratchpad(self._config, reads=len(reads), writes=1))
         for source, sink in (
-            (fetch.o_load, load.i),
-            (fetch.o_store, store.i),
-            (fetch.o_matrix, matrix.i),
-            (fetch.o_weights, matrix.i_weights),
-            *((fetch.o_depthwise, engine.i) for engine in depthwise),
-            (fetch.o_vector, vector.i),
-            *zip(waits, sems.wait, strict=True),
-            *zip((post for _, post in posts), sems.post, strict=True),
             (load.index, share.i[0]),
             (store.index, share.i[1]),
             (store.spad, share.i[2]),
             *zip(reads, spad.read, strict=True),
-            *zip(writes, spad.write, strict=True),
-            (load.param, vector.param_write),
+            (vector.out, spad.write[0]),
             (load.spad, spad.posted),
+            (load.param, vector.param_write),
             (load.table, vector.table_write),
-            (vector.acc_r, acc.r),
-            *((engine.acc, acc.depthwise) for engine in depthwise),
-            (fetch.axi, mux.fetch),
-            (load.axi, mux.load),
         ):
             connect(m, source, sink)
+
+    def _accumulator(self, m: Module, reset, engines: dict[Engine, Any]) -> None:
+        m.submodules.accumulator = acc = reset(Accumulator(self._config))
+        connect(m, engines[Engine.MATRIX].acc, acc.matrix)
+        connect(m, engines[Engine.VECTOR].acc, acc.vector)
+        if self._config.depthwise:
+            connect(m, engines[Engine.DEPTHWISE].acc, acc.depthwise)
+
+    def _bus(self, m: Module, reset, regs: Registers, fetch: Fetch, engines) -> None:
+        """The AXI4 manager: fetch and LOAD share the read channels, STORE has the others."""
+        m.submodules.read_mux = mux = reset(AxiReadMux(self._config))
+        m.submodules.tracker = tracker = AxiTracker()
+        store = engines[Engine.STORE]
+        connect(m, fetch.axi, mux.fetch)
+        connect(m, engines[Engine.LOAD].axi, mux.load)
         connect(m, mux.o, flipped(self.read))
         connect(m, store.axi, flipped(self.write))
-        connect(m, flipped(self.control), regs.axil)
-        self._accumulator(m, matrix, vector, acc)
-        self._control(m, regs, tracker, fetch, load, store, matrix, vector, *depthwise)
-        self._events(m, regs, posts, load)
+        watch(m, self.read, tracker.read)
+        watch(m, self.write, tracker.write)
         m.d.comb += [
-            regs.overflow.eq(sems.overflow),
-            regs.overflow_index.eq(sems.overflow_index),
-            matrix.clear.eq(regs.soft_reset),
-        ]
-        with m.Switch(sems.overflow_poster):
-            for i, (engine, _) in enumerate(posts):
-                with m.Case(i):
-                    m.d.comb += regs.overflow_engine.eq(engine)
-        return m
-
-    def _accumulator(self, m: Module, matrix, vector, acc) -> None:
-        m.d.comb += [
-            acc.tag.eq(matrix.tag),
-            acc.sums.eq(matrix.sums),
-            matrix.done.eq(acc.done),
-            vector.acc_data_valid.eq(acc.r_data_valid),
-            vector.acc_data.eq(acc.r_data),
-            acc.w_valid.eq(vector.acc_w_valid),
-            vector.acc_w_ready.eq(acc.w_ready),
-            acc.w_addr.eq(vector.acc_w_addr),
-            acc.w_data.eq(vector.acc_w_data),
-        ]
-
-    def _events(self, m: Module, regs, posts, load) -> None:
-        """Wires for rtl/event_trace.sv, which reads them by name; without it they cost nothing."""
-        slots = 16
-        assert len(Engine) <= slots // 2 and len(posts) <= slots
-        event_run = Signal()
-        event_read = Signal()
-        event_stall = Signal(4 * slots // 2)
-        event_index = Signal(20 * slots // 2)
-        event_post = Signal(slots)
-        event_post_engine = Signal(4 * slots)
-        event_post_index = Signal(20 * slots)
-        m.d.comb += [
-            event_run.eq(regs.running),
-            event_read.eq(load.axi.rvalid & load.axi.rready),
-        ]
-        for e in Engine:
-            status = regs.engines[e]
-            m.d.comb += [
-                event_stall.word_select(int(e), 4).eq(status.stall),
-                event_index.word_select(int(e), 20).eq(status.index),
-            ]
-        for i, (e, stream) in enumerate(posts):
-            m.d.comb += [
-                event_post[i].eq(stream.valid & stream.ready),
-                event_post_engine.word_select(i, 4).eq(e),
-                event_post_index.word_select(i, 20).eq(stream.payload.index),
-            ]
-
-    def _control(self, m: Module, regs, tracker, fetch, load, store, *engines) -> None:
-        """Registers to engines and back, the AXI tracker, the interrupt."""
-        matrix = engines[0]
-        engines = (fetch, load, store, *engines)
-        for absent in regs.engines[len(engines) :]:
-            m.d.comb += [absent.idle.eq(1), absent.stall.eq(Stall.IDLE)]
-        for engine, status in zip(engines, regs.engines, strict=False):
-            connect(m, engine.status, status)
-            m.d.comb += engine.halt.eq(regs.halt)
-        for name in ("arvalid", "arready", "rvalid", "rready", "rlast"):
-            m.d.comb += getattr(tracker, name).eq(getattr(self.read, name))
-        for name in ("awvalid", "awready", "bvalid", "bready"):
-            m.d.comb += getattr(tracker, name).eq(getattr(self.write, name))
-        m.d.comb += [
-            *(a.eq(b) for a, b in zip(load.bases, regs.bases, strict=True)),
-            *(a.eq(b) for a, b in zip(store.bases, regs.bases, strict=True)),
-            fetch.start.eq(regs.start),
-            fetch.address.eq(regs.program_address),
-            fetch.bytes.eq(regs.program_bytes),
-            fetch.engines_idle.eq(Cat(e.status.idle for e in engines[1:]).all()),
-            regs.done.eq(fetch.done),
-            regs.vector.eq(matrix.vector),
+            regs.axi_busy.eq(tracker.busy),
             regs.read_beat.eq(self.read.rvalid & self.read.rready),
             regs.write_bytes.eq(store.w_bytes),
-            regs.axi_busy.eq(tracker.busy),
+        ]
+
+    def _control(self, m: Module, regs: Registers, engines: dict[Engine, Any]) -> None:
+        """The registers: the host's port, the program, and what every engine reports."""
+        fetch, matrix = engines[Engine.FETCH], engines[Engine.MATRIX]
+        connect(m, flipped(self.control), regs.axil)
+        connect(m, regs.program, fetch.program)
+        connect(m, regs.bases, engines[Engine.LOAD].bases, engines[Engine.STORE].bases)
+        for which, status in zip(Engine, regs.engines, strict=True):
+            if which in engines:
+                connect(m, engines[which].status, status)
+                m.d.comb += engines[which].halt.eq(regs.halt)
+            else:
+                m.d.comb += [status.idle.eq(1), status.stall.eq(Stall.IDLE)]
+        others = [engine for which, engine in engines.items() if which is not Engine.FETCH]
+        m.d.comb += [
+            fetch.engines_idle.eq(Cat(engine.status.idle for engine in others).all()),
+            matrix.clear.eq(regs.soft_reset),
+            regs.vector.eq(matrix.vector),
             self.irq.eq(regs.irq),
         ]

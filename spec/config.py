@@ -16,6 +16,10 @@ class ConfigError(SystolaError, ValueError):
     """An illegal configuration; the message names the field, its value and the rule."""
 
 
+PARAM_PARTS = {"bias": 4, "multiplier": 4, "shift": 1}
+"""Parts of a parameter entry, one after the other: bytes of a lane's signed integer."""
+
+
 def _is_pow2(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
@@ -153,8 +157,15 @@ class NpuConfig:
 
     @property
     def param_entry_bytes(self) -> int:
-        """Bytes of a parameter entry: per lane bias, multiplier (int32), shift (int8); padded."""
-        return -(-9 * self.cols // self.bus_bytes) * self.bus_bytes
+        """Bytes of a parameter entry: the parts of `PARAM_PARTS`, padded to bus words."""
+        parts = sum(PARAM_PARTS.values()) * self.cols
+        return -(-parts // self.bus_bytes) * self.bus_bytes
+
+    def param_offset(self, part: str) -> int:
+        """Byte offset of a part in a parameter entry."""
+        names = list(PARAM_PARTS)
+        before = names[: names.index(part)]
+        return sum(PARAM_PARTS[name] for name in before) * self.cols
 
     @property
     def param_bytes(self) -> int:

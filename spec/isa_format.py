@@ -70,10 +70,6 @@ class Group:
     def bits(self) -> int:
         return self.count * sum(f.bits for f in self.fields)
 
-    def field(self, name: str) -> Field:
-        """The field `name` of every element."""
-        return next(f for f in self.fields if f.name == name)
-
 
 @dataclass(frozen=True)
 class Format:
@@ -94,14 +90,18 @@ class Format:
         return -(-self.bits // GRANULE_BITS)
 
     def field(self, name: str) -> Field:
-        """The field `name`; a field of a group's elements is `group.field`, as in `loop.count`."""
-        group, dot, inner = name.partition(".")
-        if dot:
-            return self.group(group).field(inner)
-        return next(i for i in self.items if isinstance(i, Field) and i.name == name)
+        """The field `name`; a field of a group's elements is `group.field`, as in `loop.count`.
 
-    def group(self, name: str) -> Group:
-        return next(i for i in self.items if isinstance(i, Group) and i.name == name)
+        `KeyError` names a field that the opcode does not have.
+        """
+        outer, dot, inner = name.partition(".")
+        for item in self.items:
+            if item.name == outer and isinstance(item, Group) is bool(dot):
+                fields = item.fields if isinstance(item, Group) else (item,)
+                for field in fields:
+                    if field.name == (inner or outer):
+                        return field
+        raise KeyError(f"{self.opcode.name} has no field {name}")
 
     @cached_property
     def loops(self) -> int:

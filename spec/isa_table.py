@@ -25,6 +25,8 @@ KERNEL_ROWS = 8
 SYNC_SLOTS = 6
 REGIONS = 8
 
+INDEX_BYTES = 4
+"""Size of an index that LOAD or STORE adds to an address: a signed integer."""
 CHIP_BITS = 24
 """Width of a byte address in an on-chip memory, of its strides, and of the length of a run."""
 MEM_BITS = 40

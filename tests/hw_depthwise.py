@@ -66,13 +66,13 @@ class DepthwiseBench:
         return self.rng.random() >= self.refuse
 
     async def _main(self, ctx) -> None:
-        port = self.memory
+        port = self.memory.vector
         for addr in range(self.config.acc_vectors):
-            ctx.set(port.w_valid, 1)
-            ctx.set(port.w_addr, addr)
-            ctx.set(port.w_data, self._packed(addr))
-            await ctx.tick().until(port.w_ready)
-        ctx.set(port.w_valid, 0)
+            ctx.set(port.write.w_valid, 1)
+            ctx.set(port.write.w_addr, addr)
+            ctx.set(port.write.w_data, self._packed(addr))
+            await ctx.tick().until(port.write.w_ready)
+        ctx.set(port.write.w_valid, 0)
         self.phase = "run"
         stream, status = self.engine.i, self.engine.status
         for index, instruction in enumerate(self.body):
@@ -90,9 +90,9 @@ class DepthwiseBench:
         self.phase = "read"
         await ctx.tick().repeat(2)
         for addr in range(self.config.acc_vectors + 2):
-            ctx.set(port.r.valid, addr < self.config.acc_vectors)
-            ctx.set(port.r.payload, addr)
-            valid, data = await sample(ctx, port.r_data_valid, port.r_data)
+            ctx.set(port.request.valid, addr < self.config.acc_vectors)
+            ctx.set(port.request.payload, addr)
+            valid, data = await sample(ctx, port.words.valid, port.words.data)
             assert valid == (addr >= 2)
             if valid:
                 self.acc.append(self._lanes(data))
@@ -127,8 +127,8 @@ class DepthwiseBench:
             hog = self.phase == "run" and bool(others) and not self._free()
             addr, overwrite = self.rng.choice(others) if hog else 0, self.rng.randrange(2)
             tag = {"valid": hog, "addr": addr, "overwrite": overwrite, "fires": 0}
-            ctx.set(self.memory.tag, tag)
-            ctx.set(self.memory.sums, before)
+            ctx.set(self.memory.matrix.tag, tag)
+            ctx.set(self.memory.matrix.sums, before)
             before = self._packed(addr) if overwrite else 0
             await ctx.tick()
 

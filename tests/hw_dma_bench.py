@@ -99,7 +99,7 @@ class DmaBench:
     async def _feed(self, ctx):
         dut = self.dut
         for region, base in enumerate(self.bases):
-            ctx.set(dut.bases[region], base)
+            ctx.set(dut.bases.base[region], base)
         for index, instruction in enumerate(self.program):
             ctx.set(dut.i.payload, queued_bits(instruction, index))
             ctx.set(dut.i.valid, 1)

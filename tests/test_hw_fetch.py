@@ -129,17 +129,17 @@ class FetchBench:
 
     async def _watch(self, ctx):
         dut = self.dut
-        ctx.set(dut.address, self.address)
-        ctx.set(dut.bytes, self.size)
+        ctx.set(dut.program.address, self.address)
+        ctx.set(dut.program.bytes, self.size)
         ctx.set(dut.engines_idle, 1)
         for _ in range(self.again + 1):
-            ctx.set(dut.start, 1)
+            ctx.set(dut.program.start, 1)
             await ctx.tick()
-            ctx.set(dut.start, 0)
+            ctx.set(dut.program.start, 0)
             self.done = False
             while not self.done and not self.fault:
                 stall, done, fault, cause, index = await sample(
-                    ctx, dut.status.stall, dut.done, dut.status.fault, dut.status.cause,
+                    ctx, dut.status.stall, dut.program.done, dut.status.fault, dut.status.cause,
                     dut.status.fault_index,
                 )  # fmt: skip
                 self.stalls.append(stall)
@@ -227,18 +227,18 @@ def test_waits_for_engines_before_done():
     async def engines(ctx):
         ctx.set(bench.dut.engines_idle, 0)
         for _ in range(200):
-            (done,) = await sample(ctx, bench.dut.done)
+            (done,) = await sample(ctx, bench.dut.program.done)
             cycles.append(done)
         ctx.set(bench.dut.engines_idle, 1)
-        (done,) = await sample(ctx, bench.dut.done)
+        (done,) = await sample(ctx, bench.dut.program.done)
         cycles.append(done)
 
     async def start(ctx):
-        ctx.set(bench.dut.address, bench.address)
-        ctx.set(bench.dut.bytes, bench.size)
-        ctx.set(bench.dut.start, 1)
+        ctx.set(bench.dut.program.address, bench.address)
+        ctx.set(bench.dut.program.bytes, bench.size)
+        ctx.set(bench.dut.program.start, 1)
         await ctx.tick()
-        ctx.set(bench.dut.start, 0)
+        ctx.set(bench.dut.program.start, 0)
 
     run_benches(bench.dut, [engines, start], [on(bench.memory.reads, bench.dut.axi)])
     assert cycles == [0] * 200 + [1]

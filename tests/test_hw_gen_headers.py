@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from hw_gen.__main__ import main
-from hw_gen.generate import generate
-from hw_gen.headers import c_header, sv_package
+from hw_gen.headers import LICENSE, c_header, sv_package
 from spec.config import NpuConfig, preset
 from spec.isa import FORMATS, ISA_DIGEST, Alu, DType, Engine, Group, Opcode
 from spec.memmap import OFFSETS, Fault, Stall
 
+RTL = Path(__file__).resolve().parent.parent / "rtl"
 PRESET_NAMES = ["tiny", "default", "odd"]
 
 
@@ -102,6 +102,20 @@ def test_package_passes_the_linter_and_agrees_with_the_header(tmp_path, name):
     assert f"OPCODE_MATRIX = 6'd{int(Opcode.MATRIX)}" in path.read_text()
 
 
+def test_every_enumeration_of_a_field_is_in_both_texts():
+    kinds = {
+        field.kind
+        for fmt in FORMATS.values()
+        for item in fmt.items
+        for field in (item.fields if isinstance(item, Group) else (item,))
+        if field.kind is not None
+    }
+    assert len(kinds) == 8
+    for kind in kinds:
+        assert f"enum systola_{kind.__name__.lower()} {{" in c_header(preset("tiny"))
+        assert f"}} {kind.__name__.lower()}_e;" in sv_package(preset("tiny"))
+
+
 @pytest.mark.parametrize("make", [c_header, sv_package])
 def test_names_are_unique_and_text_depends_on_the_digest_only(make):
     config = preset("small")
@@ -113,15 +127,6 @@ def test_names_are_unique_and_text_depends_on_the_digest_only(make):
     renamed = NpuConfig(**{**config.to_dict(), "name": "another"})
     assert make(renamed) == text
     assert make(preset("tiny")) != text
-
-
-def test_every_file_for_the_integrator_names_its_license_in_the_first_lines(tmp_path):
-    root = Path(__file__).resolve().parent.parent / "rtl"
-    paths = [p for p in root.iterdir() if p.suffix in (".sv", ".cpp", ".h", ".vlt")]
-    assert len(paths) > 10
-    paths += generate(preset("tiny"), tmp_path)
-    for path in paths:
-        assert "SPDX-License-Identifier: Apache-2.0" in "".join(path.open().readlines()[:2]), path
 
 
 def run_generator(*arguments, **variables):
@@ -192,6 +197,10 @@ def test_generator_names_every_file_that_it_wrote(tmp_path):
     listed = re.findall(r"^  (\S+)  [0-9,]+ bytes$", done.stdout, re.M)
     assert sorted(listed) == sorted(str(p) for p in (tmp_path / "out").iterdir())
     assert re.search(r"module systola_npu\(", (tmp_path / "out" / "systola_npu.v").read_text())
+    by_hand = [p for p in RTL.iterdir() if p.suffix in (".sv", ".cpp", ".h", ".vlt")]
+    assert len(by_hand) > 10
+    for path in (*by_hand, *map(Path, listed)):
+        assert LICENSE in "".join(path.read_text().splitlines()[:2]), path
 
 
 def test_default_folder_follows_from_preset_and_settings(tmp_path, monkeypatch):

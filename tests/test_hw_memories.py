@@ -11,6 +11,7 @@ from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.semaphores import Semaphores
 from spec import NpuConfig, preset
+from spec.isa import Engine
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd", "default"])
@@ -278,33 +279,33 @@ def test_accumulator_accumulates_back_to_back_and_reads_the_other_half():
             if n < 4:
                 addr = n
             values = np.array([rng.randint(-(1 << 20), 1 << 20) for _ in range(config.cols)])
-            ctx.set(dut.tag, {"valid": 1, "addr": addr, "overwrite": overwrite, "fires": 0})
-            ctx.set(dut.sums, sums)
+            ctx.set(dut.matrix.tag, {"valid": 1, "addr": addr, "overwrite": overwrite, "fires": 0})
+            ctx.set(dut.matrix.sums, sums)
             await ctx.tick()
             sums = pack(values)
             model[addr] = values + (0 if overwrite else model[addr])
-        ctx.set(dut.tag, {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0})
-        ctx.set(dut.sums, sums)
+        ctx.set(dut.matrix.tag, {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0})
+        ctx.set(dut.matrix.sums, sums)
         await ctx.tick()
         done.append(1)
 
     done, results, refused = [], {}, []
 
     async def drain(ctx):
-        ctx.set(dut.r.valid, 1)
-        ctx.set(dut.r.payload, half)
+        ctx.set(dut.vector.request.valid, 1)
+        ctx.set(dut.vector.request.payload, half)
         while not done:
-            (ready,) = await sample(ctx, dut.r.ready)
+            (ready,) = await sample(ctx, dut.vector.request.ready)
             refused.append(not ready)
-        ctx.set(dut.r.valid, 0)
+        ctx.set(dut.vector.request.valid, 0)
         await ctx.tick().repeat(3)
         for addr in range(4):
-            ctx.set(dut.r.payload, addr)
-            ctx.set(dut.r.valid, 1)
-            await ctx.tick().until(dut.r.ready)
-            ctx.set(dut.r.valid, 0)
-            data_valid, data = await sample(ctx, dut.r_data_valid, dut.r_data)
-            data_valid, data = await sample(ctx, dut.r_data_valid, dut.r_data)
+            ctx.set(dut.vector.request.payload, addr)
+            ctx.set(dut.vector.request.valid, 1)
+            await ctx.tick().until(dut.vector.request.ready)
+            ctx.set(dut.vector.request.valid, 0)
+            data_valid, data = await sample(ctx, dut.vector.words.valid, dut.vector.words.data)
+            data_valid, data = await sample(ctx, dut.vector.words.valid, dut.vector.words.data)
             assert data_valid
             results[addr] = data
 
@@ -333,30 +334,31 @@ def test_each_accumulator_bank_serves_matrix_then_depthwise_then_vector():
 
     async def run(ctx):
         port = dut.depthwise
+        request, write = dut.vector.request, dut.vector.write
         tag = {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0}
         old, answers, refused = None, [None, None], [0, 0]
         for _ in range(1500):
             now, sums = tag, rng.getrandbits(32 * config.cols)
             tag = {"valid": int(rng.random() < 0.5), "addr": choose(0), "overwrite": 0, "fires": 0}
             tag["overwrite"] = int(rng.random() < 0.3)
-            ctx.set(dut.tag, tag)
-            ctx.set(dut.sums, sums)
+            ctx.set(dut.matrix.tag, tag)
+            ctx.set(dut.matrix.sums, sums)
             asks = {}
             for name, client, (valid, ready, addr) in (
                 ("dr", 1, (port.r_valid, port.r_ready, port.r_addr)),
                 ("dw", 1, (port.w_valid, port.w_ready, port.w_addr)),
-                ("vr", 2, (dut.r.valid, dut.r.ready, dut.r.payload)),
-                ("vw", 2, (dut.w_valid, dut.w_ready, dut.w_addr)),
+                ("vr", 2, (request.valid, request.ready, request.payload)),
+                ("vw", 2, (write.w_valid, write.w_ready, write.w_addr)),
             ):
                 asks[name] = (rng.random() < 0.6, choose(client), ready)
                 ctx.set(valid, asks[name][0])
                 ctx.set(addr, asks[name][1])
             data = {"dw": rng.getrandbits(32 * config.cols), "vw": rng.getrandbits(40)}
             ctx.set(port.w_data, data["dw"])
-            ctx.set(dut.w_data, data["vw"])
+            ctx.set(write.w_data, data["vw"])
             readies = [asks[name][2] for name in asks]
             *got, r_data, valid, v_data = await sample(
-                ctx, *readies, port.r_data, dut.r_data_valid, dut.r_data
+                ctx, *readies, port.r_data, dut.vector.words.valid, dut.vector.words.data
             )
             got = dict(zip(asks, got))
             # The answers to this cycle's reads come after those to earlier ones.
@@ -392,7 +394,7 @@ def test_each_accumulator_bank_serves_matrix_then_depthwise_then_vector():
 
 def test_semaphores_count_and_never_grant_too_much():
     config = NpuConfig()
-    dut = Semaphores(config, waiters=2, posters=2)
+    dut = Semaphores(config, waiters=2, posters=[Engine.LOAD, Engine.STORE])
     rng = random.Random(2)
     count = [0] * config.semaphores
 
@@ -420,7 +422,7 @@ def test_semaphores_count_and_never_grant_too_much():
                 grants += 1
             for p in posted:
                 count[ctx.get(p.payload.sem)] += ctx.get(p.payload.amount)
-            assert not ctx.get(dut.overflow)
+            assert not ctx.get(dut.overflow.strobe)
             await ctx.tick()
         assert grants > 200
 
@@ -428,15 +430,15 @@ def test_semaphores_count_and_never_grant_too_much():
 
 
 def test_semaphore_overflow_is_reported():
-    dut = Semaphores(NpuConfig(), waiters=1, posters=2)
+    dut = Semaphores(NpuConfig(), waiters=1, posters=[Engine.LOAD, Engine.STORE])
 
     async def run(ctx):
         ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100, "index": 9})
         ctx.set(dut.post[1].valid, 1)
-        flags = []
+        flags, out = [], dut.overflow
         for _ in range(3):
-            flags.append(await sample(ctx, dut.overflow, dut.overflow_poster, dut.overflow_index))
-        assert flags == [(0, 1, 9), (0, 1, 9), (1, 1, 9)]
+            flags.append(await sample(ctx, out.strobe, out.engine, out.index))
+        assert flags == [(strobe, Engine.STORE, 9) for strobe in (0, 0, 1)]
 
     simulate(dut, run)
 

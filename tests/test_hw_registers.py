@@ -126,7 +126,7 @@ def test_read_write_registers_hold_bytes_by_strobe():
         assert await host.read("PROGRAM_BYTES") == old & 0xFF00_00FF | 0x00BB_CC00
         low, high = (names.index(f"BASE3_{half}") + 1 for half in ("LO", "HI"))
         address = (0x0101_0101 * high << 32 | 0x0101_0101 * low) & ((1 << 40) - 1)
-        assert ctx.get(host.dut.bases[3]) == address
+        assert ctx.get(host.dut.bases.base[3]) == address
 
     run(test)
 
@@ -146,7 +146,7 @@ def test_counters_sum_to_the_cycles_of_the_run():
         ctx.set(dut.vector, 0)
         ctx.set(dut.read_beat, 0)
         ctx.set(dut.write_bytes, 0)
-        await host.pulse(dut.done)
+        await host.pulse(dut.program.done)
         assert await host.read("STATUS") == Status.DONE
         cycles = await host.wide("CYCLES")
         assert 200 < cycles < 220
@@ -170,7 +170,7 @@ def test_start_is_one_pulse_and_ignored_while_running():
 
         async def count(cycles):
             for _ in range(cycles):
-                (start,) = await sample(ctx, host.dut.start)
+                (start,) = await sample(ctx, host.dut.program.start)
                 pulses.append(start)
 
         axil = host.axil
@@ -194,7 +194,7 @@ def test_interrupt():
     async def test(host, ctx):
         dut = host.dut
         await host.write("CONTROL", Control.START)
-        await host.pulse(dut.done)
+        await host.pulse(dut.program.done)
         assert not ctx.get(dut.irq)  # not enabled
         assert await host.read("IRQ_STATUS") == 1
         await host.write("IRQ_ENABLE", 1)
@@ -244,10 +244,10 @@ def test_first_fault_wins_and_lower_engines_go_first():
 def test_semaphore_overflow():
     async def test(host, ctx):
         await host.write("CONTROL", Control.START)
-        ctx.set(host.dut.overflow_engine, Engine.MATRIX)
-        ctx.set(host.dut.overflow_index, 20)
+        ctx.set(host.dut.overflow.engine, Engine.MATRIX)
+        ctx.set(host.dut.overflow.index, 20)
         ctx.set(host.dut.engines[Engine.MATRIX].index, 21)
-        await host.pulse(host.dut.overflow)
+        await host.pulse(host.dut.overflow.strobe)
         assert await host.read("FAULT_CAUSE") == Fault.SEMAPHORE_OVERFLOW
         assert await host.read("FAULT_ENGINE") == Engine.MATRIX
         assert await host.read("FAULT_INSTRUCTION") == 20

@@ -61,7 +61,7 @@ def queued_bits(instruction, index):
 def test_steps_equal_nested_loops(seed):
     rng = random.Random(seed)
     program = [random_load(rng) for _ in range(6)]
-    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)})
+    dut = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
     seen = []
 
     async def feed(ctx):
@@ -98,7 +98,7 @@ def test_steps_equal_nested_loops(seed):
 
 def test_no_bubble_between_steps_and_instructions():
     program = [random_load(random.Random(n)) for n in range(4)]
-    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)})
+    dut = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
     total = sum(len(loop_steps(p["loop"])) for p in program)
     valid_cycles = []
 
@@ -134,7 +134,7 @@ def test_waits_and_posts_follow_their_levels():
             "post": [Sync(sem=4, level=1), Sync(sem=5, level=3, amount=2)],
         },
     )
-    dut = Sequencer(Opcode.LOAD, {"mem": ("mem_base", 40)})
+    dut = Sequencer(Opcode.LOAD, {"mem": "mem_base"})
     log = []
 
     async def run(ctx):
@@ -183,7 +183,7 @@ def test_weight_sequencer_walks_folds_only():
     )
     dut = Sequencer(
         Opcode.MATRIX,
-        {"wgt": ("wgt_base", 24)},
+        {"wgt": "wgt_base"},
         wait_points=(Point.WEIGHTS,),
         post_points=(Point.WEIGHTS,),
         folds=True,

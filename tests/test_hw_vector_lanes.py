@@ -198,26 +198,26 @@ def test_lanes_equal_the_specification(seed):
         for context, steps in program:
             for n, step in enumerate(steps):
                 while rng.random() < 0.2:
-                    ctx.set(dut.valid, 0)
+                    ctx.set(dut.i.valid, 0)
                     await tick(ctx)
                 flags = ("inside", "red_first", "red_last", "param", "lanes")
-                ctx.set(dut.tag, {"first": n == 0, **{k: step[k] for k in flags}})
-                ctx.set(dut.context, context if n == 0 else random_context(rng))
-                ctx.set(dut.a, pack(step["a"]))
-                ctx.set(dut.b, pack(step["b"]))
-                ctx.set(dut.valid, 1)
+                ctx.set(dut.i.tag, {"first": n == 0, **{k: step[k] for k in flags}})
+                ctx.set(dut.i.context, context if n == 0 else random_context(rng))
+                ctx.set(dut.i.a, pack(step["a"]))
+                ctx.set(dut.i.b, pack(step["b"]))
+                ctx.set(dut.i.valid, 1)
                 await tick(ctx)
-        ctx.set(dut.valid, 0)
+        ctx.set(dut.i.valid, 0)
         for _ in range(VectorLanes.LATENCY + 1):
             await tick(ctx)
 
     async def tick(ctx):
-        if ctx.get(dut.o_valid):
-            plain = ctx.get(dut.o_context.reduce) == Reduce.NONE
-            if plain or ctx.get(dut.o_tag.red_last):
-                word = ctx.get(dut.o)
+        if ctx.get(dut.o.valid):
+            plain = ctx.get(dut.o.context.reduce) == Reduce.NONE
+            if plain or ctx.get(dut.o.tag.red_last):
+                word = ctx.get(dut.o.value)
                 lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(LANES)]
-                lanes = lanes[:1] if ctx.get(dut.o_context.reduce_lanes) else lanes
+                lanes = lanes[:1] if ctx.get(dut.o.context.reduce_lanes) else lanes
                 got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
         await ctx.tick()
 

@@ -67,9 +67,9 @@ class Bench:
                 dut.wgt.ready,
                 dut.wgt.addr,
                 dut.wgt.size,
-                dut.valid,
-                dut.across,
-                dut.weights,
+                dut.o.valid,
+                dut.o.across,
+                dut.o.data,
             )
             late.append(int(start))
             flight.append(None)

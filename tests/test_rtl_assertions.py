@@ -119,7 +119,7 @@ def test_vector_gather_refuses_words_beyond_its_fifo():
     dut = VectorGather(TINY)
 
     async def run(ctx):
-        ctx.set(dut.b_valid, 1)
+        ctx.set(dut.b.valid, 1)
         for _ in range(20):
             await ctx.tick()
 

@@ -5,7 +5,13 @@ import importlib.util
 import sys
 
 import pytest
+from amaranth.lib import data
 
+from golden_model.state import State
+from hw_gen.blocks.dma_runs import RunStage
+from hw_gen.blocks.vector_table import VectorTable
+from hw_gen.top import Npu
+from spec import preset
 from spec.exhaustive import MissingMemberError, exhaustive, handles
 from spec.isa import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
 
@@ -24,6 +30,26 @@ BLOCKS = [
     ("golden_model.clocks", Point, "golden_model.clocks"),
     ("golden_model.machine", Engine, "golden_model.machine"),
     ("golden_model.machine", Opcode, "golden_model.machine"),
+    ("hw_gen.blocks.decode", Opcode, "hw_gen.blocks.decode"),
+    ("hw_gen.blocks.dispatch", Opcode, "hw_gen.blocks.dispatch"),
+    ("hw_gen.blocks.load_writer", Space, "hw_gen.blocks.load_writer"),
+    ("hw_gen.blocks.vector_alu", Alu, "hw_gen.blocks.vector_alu"),
+    ("hw_gen.blocks.vector_alu", Reduce, "hw_gen.blocks.vector_alu"),
+    ("hw_gen.blocks.vector_issue", Scale, "hw_gen.blocks.vector_issue"),
+    ("hw_gen.blocks.vector_issue", Space, "hw_gen.blocks.vector_issue"),
+    ("hw_gen.blocks.vector_lanes", Scale, "hw_gen.blocks.vector_lanes"),
+    ("hw_gen.blocks.vector_write", Space, "hw_gen.blocks.vector_write"),
+]
+TINY = preset("tiny")
+ELABORATED = [
+    (lambda: Npu(TINY), Engine, "hw_gen.top"),
+    (lambda: State(TINY), Space, "golden_model.state"),
+    (lambda: VectorTable(TINY), Table, "hw_gen.blocks.vector_table"),
+    (
+        lambda: RunStage(TINY, Opcode.LOAD, data.StructLayout({"chip": 24, "mem": 40, "fires": 1})),
+        Space,
+        "hw_gen.blocks.dma_runs",
+    ),
 ]
 
 
@@ -64,6 +90,13 @@ def test_a_new_member_is_an_error_that_names_block_and_member(extend, module, ki
         match=rf"^{block} does not handle {kind.__name__}\.EXTRA; add it to the table there$",
     ):
         import_again(module)
+
+
+@pytest.mark.parametrize(("make", "kind", "block"), ELABORATED, ids=str)
+def test_a_new_member_is_an_error_where_a_block_is_made(extend, make, kind, block) -> None:
+    extend(kind)
+    with pytest.raises(MissingMemberError, match=rf"^{block} does not handle .*\.EXTRA; add it to"):
+        make().elaborate(None)
 
 
 def test_a_table_may_leave_members_to_others() -> None:

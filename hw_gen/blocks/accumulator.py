@@ -3,39 +3,15 @@
 from collections.abc import Callable
 
 from amaranth.hdl import *
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 
 from hw_gen.blocks.sram import Sram
+from hw_gen.interfaces import acc_access, acc_sums, acc_update
 from spec.config import NpuConfig
 
 BANKS = 4
 _BANK_BITS = 2
-
-
-def acc_tag_layout(config: NpuConfig) -> data.StructLayout:
-    """What travels with a vector through the array."""
-    return data.StructLayout({"valid": 1, "addr": config.acc_addr_bits, "overwrite": 1, "fires": 1})
-
-
-def acc_update(config: NpuConfig) -> wiring.Signature:
-    """A read and a write of the accumulator, seen by a client that adds to what it read.
-
-    Addresses are accepted with valid & ready. `r_data` comes one cycle after the read was, for
-    that cycle only; a read in the cycle of a write to the same vector gives the old contents.
-    """
-    return wiring.Signature(
-        {
-            "r_valid": Out(1),
-            "r_ready": In(1),
-            "r_addr": Out(config.acc_addr_bits),
-            "r_data": In(32 * config.cols),
-            "w_valid": Out(1),
-            "w_ready": In(1),
-            "w_addr": Out(config.acc_addr_bits),
-            "w_data": Out(32 * config.cols),
-        }
-    )
 
 
 class Accumulator(wiring.Component):
@@ -46,33 +22,19 @@ class Accumulator(wiring.Component):
 
     Members
     -------
-    tag : what the array delivers in the *next* cycle; `sums` : the vector itself, a cycle later.
-        The matrix engine is never refused.
-    done : a vector whose tag has ``fires`` has been written.
-    depthwise : ``In(acc_update(config))``, where the configuration has that engine.
-    r : vector engine's read: address accepted with valid & ready, data two cycles later
-        (``r_data_valid``, ``r_data``).
-    w_valid, w_ready, w_addr, w_data : vector engine's write.
+    matrix : ``In(acc_sums(config))``. depthwise : ``In(acc_update(config))``, where the
+        configuration has that engine. vector : ``In(acc_access(config))``.
 
     Back-to-back accumulation to one address is exact: the sum on its way is forwarded.
     """
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        width = 32 * config.cols
         super().__init__(
             {
-                "tag": In(acc_tag_layout(config)),
-                "sums": In(width),
-                "done": Out(1),
+                "matrix": In(acc_sums(config)),
                 **({"depthwise": In(acc_update(config))} if config.depthwise else {}),
-                "r": In(stream.Signature(config.acc_addr_bits)),
-                "r_data_valid": Out(1),
-                "r_data": Out(width),
-                "w_valid": In(1),
-                "w_ready": Out(1),
-                "w_addr": In(config.acc_addr_bits),
-                "w_data": In(width),
+                "vector": In(acc_access(config)),
             }
         )
 
@@ -85,12 +47,13 @@ class Accumulator(wiring.Component):
             bank = Sram(depth=max(2, cfg.acc_bank), width=32 * cfg.cols)
             m.submodules[f"bank_{b}"] = bank
             banks.append(bank)
-        now = Signal(self.tag.shape())
-        m.d.sync += now.eq(self.tag)
+        tag = self.matrix.tag
+        now = Signal(tag.shape())
+        m.d.sync += now.eq(tag)
         total = self._accumulate(m, now, banks)
-        m.d.comb += self.done.eq(now.valid & now.fires)
+        m.d.comb += self.matrix.done.eq(now.valid & now.fires)
 
-        reads = [(self.tag.valid & ~self.tag.overwrite, None, self.tag.addr)]
+        reads = [(tag.valid & ~tag.overwrite, None, tag.addr)]
         writes = [(now.valid, None, now.addr, total)]
         if cfg.depthwise:
             port = self.depthwise
@@ -100,8 +63,11 @@ class Accumulator(wiring.Component):
             with m.If(port.r_valid & port.r_ready):
                 m.d.sync += bank.eq(self._bank(port.r_addr))
             m.d.comb += port.r_data.eq(self._pick(m, "depthwise_old", bank, banks))
-        reads.append((self.r.valid, self.r.ready, self.r.payload))
-        writes.append((self.w_valid, self.w_ready, self.w_addr, self.w_data))
+        request, write_port = self.vector.request, self.vector.write
+        reads.append((request.valid, request.ready, request.payload))
+        writes.append(
+            (write_port.w_valid, write_port.w_ready, write_port.w_addr, write_port.w_data)
+        )
 
         def read(bank: Sram, addr: Value) -> list:
             return [bank.r_en.eq(1), bank.r_addr.eq(addr)]
@@ -142,7 +108,7 @@ class Accumulator(wiring.Component):
 
     def _accumulate(self, m: Module, now: Signal, banks: list[Sram]) -> Signal:
         """Add to what was read, or to the sum written a cycle ago when it has the same address."""
-        width = len(self.sums)
+        width = len(self.matrix.sums)
         total, previous, old = (Signal(width, name=n) for n in ("total", "previous", "old"))
         last_addr, last_valid = Signal.like(now.addr, name="last_addr"), Signal()
         m.d.sync += [last_valid.eq(now.valid), last_addr.eq(now.addr)]
@@ -153,14 +119,15 @@ class Accumulator(wiring.Component):
             m.d.comb += old.eq(Mux(last_valid & (last_addr == now.addr), previous, before))
         for c in range(self._config.cols):
             lane = slice(32 * c, 32 * c + 32)
-            m.d.comb += total[lane].eq(old[lane] + self.sums[lane])
+            m.d.comb += total[lane].eq(old[lane] + self.matrix.sums[lane])
         return total
 
     def _answer(self, m: Module, banks: list[Sram]) -> None:
         valid, bank = Signal(), Signal(_BANK_BITS)
-        m.d.sync += [valid.eq(self.r.valid & self.r.ready), self.r_data_valid.eq(valid)]
-        with m.If(self.r.valid & self.r.ready):
-            m.d.sync += bank.eq(self._bank(self.r.payload))
+        request, words = self.vector.request, self.vector.words
+        m.d.sync += [valid.eq(request.valid & request.ready), words.valid.eq(valid)]
+        with m.If(request.valid & request.ready):
+            m.d.sync += bank.eq(self._bank(request.payload))
         value = self._pick(m, "answer", bank, banks)
         with m.If(valid):
-            m.d.sync += self.r_data.eq(value)
+            m.d.sync += words.data.eq(value)

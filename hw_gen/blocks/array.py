@@ -4,8 +4,17 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.accumulator import acc_tag_layout
+from hw_gen.blocks.operands import OPERAND
+from hw_gen.layouts import acc_tag_layout
 from spec.config import NpuConfig
+
+
+def weight_vectors(config: NpuConfig) -> wiring.Signature:
+    """Weights on their way into the array: while ``valid``, a row in lanes 0…cols-1 of `data` or,
+    ``across``, a column in lanes 0…rows-1. The other lanes are not looked at.
+    """
+    lanes = max(config.rows, config.cols)
+    return wiring.Signature({"valid": Out(1), "across": Out(1), "data": Out(OPERAND.width * lanes)})
 
 
 class SystolicArray(wiring.Component):
@@ -14,9 +23,8 @@ class SystolicArray(wiring.Component):
     Members
     -------
     clear : reset (an instance is not reached by `ResetInserter`).
-    act : `rows` operands of 9 bits; swap, tag : beside them.
-    wgt_valid, wgt_across, wgt : a row of weights of 9 bits in lanes 0…cols-1 or, across, a column
-        in lanes 0…rows-1; the other lanes are not looked at.
+    act : `rows` operands; swap, tag : beside them.
+    weights : ``In(weight_vectors(config))``.
     sums : `cols` int32; tag_o : their tag, a cycle earlier.
     """
 
@@ -24,13 +32,11 @@ class SystolicArray(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "act": In(9 * config.rows),
+                "act": In(OPERAND.width * config.rows),
                 "swap": In(1),
                 "clear": In(1),
                 "tag": In(acc_tag_layout(config)),
-                "wgt_valid": In(1),
-                "wgt_across": In(1),
-                "wgt": In(9 * max(config.rows, config.cols)),
+                "weights": In(weight_vectors(config)),
                 "sums": Out(32 * config.cols),
                 "tag_o": Out(acc_tag_layout(config)),
             }
@@ -50,9 +56,9 @@ class SystolicArray(wiring.Component):
             i_act=self.act,
             i_swap=self.swap,
             i_tag_i=self.tag.as_value(),
-            i_wgt_valid=self.wgt_valid,
-            i_wgt_across=self.wgt_across,
-            i_wgt=self.wgt,
+            i_wgt_valid=self.weights.valid,
+            i_wgt_across=self.weights.across,
+            i_wgt=self.weights.data,
             o_sums=self.sums,
             o_tag_o=tag_o,
         )

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.interfaces import STALL
 from spec.config import NpuConfig
 from spec.isa import Engine
 from spec.memmap import Stall
@@ -29,7 +30,7 @@ class Counters(wiring.Component):
             {
                 "run": In(1),
                 "clear": In(1),
-                "stall": In(3).array(len(Engine)),
+                "stall": In(STALL).array(len(Engine)),
                 "vector": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),

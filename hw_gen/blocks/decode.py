@@ -8,11 +8,24 @@ from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
 from hw_gen.layouts import INDEX_BITS, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import FORMATS, GRANULE_BITS, ISA_DIGEST, Opcode
+from spec.exhaustive import exhaustive
+from spec.isa import FORMATS, GRANULE_BITS, ISA_DIGEST, Engine, Opcode
+from spec.logic import among
 from spec.memmap import Fault
 
 MAX_GRANULES = max(f.granules for f in FORMATS.values())
-_OPCODE_BITS = 8
+_BEGIN = FORMATS[Opcode.BEGIN]
+_OPCODE_BITS = _BEGIN.field("opcode").bits
+_LENGTH_BITS = _BEGIN.field("granules").bits
+_DIGEST_MASK = _BEGIN.field("isa_digest").maximum
+FETCHED = (Opcode.BEGIN, Opcode.END)
+"""What fetch executes itself; engines execute everything else."""
+exhaustive(
+    "hw_gen.blocks.decode",
+    Opcode,
+    dict.fromkeys(FETCHED),
+    without=[opcode for opcode, fmt in FORMATS.items() if fmt.engine is not Engine.FETCH],
+)
 
 
 def decoded_layout() -> data.StructLayout:
@@ -107,9 +120,10 @@ class Decoder(wiring.Component):
 
     def _assemble(self, m: Module, word: Signal, count: Signal, first: Signal) -> None:
         granule = self.i.payload
-        opcode, length = granule.data[:8], granule.data[8:16]
-        total, known = Signal(8), Signal()
-        expected = Signal(8)
+        # Every instruction begins with its opcode and its length in granules.
+        opcode, length = granule.data[:_OPCODE_BITS], granule.data[_OPCODE_BITS:][:_LENGTH_BITS]
+        total, known = Signal(_LENGTH_BITS), Signal()
+        expected = Signal(_LENGTH_BITS)
         with m.Switch(opcode):
             for fmt in FORMATS.values():
                 with m.Case(fmt.opcode):
@@ -119,7 +133,7 @@ class Decoder(wiring.Component):
         unknown = ~known | (length != expected) | misplaced
         m.d.comb += [
             self.i.ready.eq(~self.halt),
-            total.eq(Mux(head, expected, word[8:16])),
+            total.eq(Mux(head, expected, word[_OPCODE_BITS:][:_LENGTH_BITS])),
             self.cause.eq(Fault.ILLEGAL_INSTRUCTION),
         ]
         with m.If(self.i.valid & self.i.ready):
@@ -137,7 +151,7 @@ class Decoder(wiring.Component):
             m.d.comb += self.fault.eq(1)
 
     def _dispatch(self, m: Module, opcode: Value, illegal: Value, foreign: Value) -> None:
-        to_engine = (opcode != Opcode.BEGIN) & (opcode != Opcode.END)
+        to_engine = ~among(opcode, *FETCHED)
         with m.If(self.halt):
             pass
         with m.Elif(illegal | foreign):
@@ -163,7 +177,7 @@ class Decoder(wiring.Component):
 
     def _foreign(self, opcode: Value, word: Signal) -> Value:
         begin = instruction_layout(Opcode.BEGIN)(word[: FORMATS[Opcode.BEGIN].bits])
-        ours = (begin.isa_digest == (ISA_DIGEST & 0xFFFF_FFFF)) & (
+        ours = (begin.isa_digest == (ISA_DIGEST & _DIGEST_MASK)) & (
             begin.config_digest == self._config.digest()
         )
         return (opcode == Opcode.BEGIN) & ~ours

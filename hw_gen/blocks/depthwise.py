@@ -4,16 +4,15 @@ from amaranth.hdl import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.accumulator import acc_update
 from hw_gen.blocks.depthwise_lanes import DepthwiseLanes
 from hw_gen.blocks.depthwise_scan import DepthwiseScan
 from hw_gen.blocks.depthwise_weights import DepthwiseWeights
 from hw_gen.blocks.depthwise_write import DepthwiseWriter
-from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.checks import check
-from hw_gen.interfaces import EngineStatus, spad_read
+from hw_gen.interfaces import EngineStatus, acc_update, spad_read
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
@@ -59,11 +58,11 @@ class DepthwiseEngine(wiring.Component):
         m.submodules.seq = seq = Sequencer(
             Opcode.DEPTHWISE,
             {
-                "act": ("act_base", 24),
-                "wgt": ("wgt_base", 24),
-                "acc": ("acc_base", 16),
-                "dy": ("y0", 16),
-                "dx": ("x0", 16),
+                "act": "act_base",
+                "wgt": "wgt_base",
+                "acc": "acc_base",
+                "dy": "y0",
+                "dx": "x0",
             },
             post_points=(Point.DONE, Point.READ),
         )
@@ -75,6 +74,7 @@ class DepthwiseEngine(wiring.Component):
             (flipped(self.i), seq.i),
             (seq.wait, flipped(self.wait)),
             (seq.o, scan.step),
+            (lanes.o, writer.i),
             (writer.acc, flipped(self.acc)),
         ):
             connect(m, source, sink)
@@ -96,15 +96,17 @@ class DepthwiseEngine(wiring.Component):
             weights.take.eq(seq.o.valid & seq.o.ready),
             weights.halt.eq(self.halt),
             writer.claim.eq(scan.o.valid & scan.o.emit),
-            writer.valid.eq(lanes.o_valid),
-            writer.value.eq(lanes.o_value),
-            writer.addr.eq(lanes.o_addr),
-            writer.accumulate.eq(lanes.o_accumulate),
-            writer.fires.eq(lanes.o_fires),
         ]
         self._port(m, scan, weights, lanes)
-        queues = self._posts(m, seq, writer.done, scan.read)
-        self._status(m, seq, scan, weights, writer, queues)
+        no_posts = post_queues(
+            m,
+            POST_DEPTH,
+            {
+                "done": (seq.post[0], writer.done, self.post_done),
+                "read": (seq.post[1], scan.read, self.post_read),
+            },
+        )
+        self._status(m, seq, scan, weights, writer, no_posts)
         both = scan.o.valid & scan.o.inside & weights.o.valid
         check(m, platform, ~both, "depthwise: the scan and the weights read at once")
         return m
@@ -125,20 +127,7 @@ class DepthwiseEngine(wiring.Component):
             lanes.weight.eq(weights.o),
         ]
 
-    def _posts(self, m: Module, seq: Sequencer, done: Value, read: Value) -> list[PostQueue]:
-        queues = []
-        for name, source, fire, out in (
-            ("done", seq.post[0], done, self.post_done),
-            ("read", seq.post[1], read, self.post_read),
-        ):
-            m.submodules[f"posts_{name}"] = queue = PostQueue(POST_DEPTH)
-            connect(m, source, queue.i)
-            connect(m, queue.o, flipped(out))
-            m.d.comb += queue.fire.eq(fire)
-            queues.append(queue)
-        return queues
-
-    def _status(self, m: Module, seq, scan, weights, writer, queues: list[PostQueue]) -> None:
+    def _status(self, m: Module, seq, scan, weights, writer, no_posts: Value) -> None:
         st = self.status
         working = seq.active | self.i.valid | scan.active
         with m.If(scan.o.valid):
@@ -156,7 +145,7 @@ class DepthwiseEngine(wiring.Component):
         index = Mux(scan.active, scan.row_index, seq.index)
         m.d.comb += [
             st.index.eq(index),
-            st.idle.eq(~working & ~writer.busy & Cat(q.empty for q in queues).all()),
+            st.idle.eq(~working & ~writer.busy & no_posts),
             st.fault.eq(bad & ~self.halt),
             st.cause.eq(Fault.CHIP_ADDRESS),
             st.fault_index.eq(index),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
-from hw_gen.blocks.operands import operands
+from hw_gen.blocks.operands import OPERAND, operands
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import READ_LATENCY
 from spec.config import NpuConfig
@@ -16,6 +16,19 @@ from spec.isa import KERNEL_ROWS
 
 SETS = 2
 """Weights of the fold under way, and of the next one."""
+
+
+def depthwise_output(config: NpuConfig) -> wiring.Signature:
+    """A vector of outputs for accumulator vector `addr`; `fires`: its row then posts DONE."""
+    return wiring.Signature(
+        {
+            "valid": Out(1),
+            "value": Out(32 * config.cols),
+            "addr": Out(config.acc_addr_bits),
+            "accumulate": Out(1),
+            "fires": Out(1),
+        }
+    )
 
 
 class DepthwiseLanes(wiring.Component):
@@ -29,7 +42,7 @@ class DepthwiseLanes(wiring.Component):
     -------
     access, weight : what was issued in this cycle; at most one of them reads. data : what the
         scratchpad answers, READ_LATENCY cycles later.
-    o_valid, o_value, o_addr, o_accumulate, o_fires : an output.
+    o : ``Out(depthwise_output(config))``.
 
     Timing: an access a cycle; outputs LATENCY cycles after the access that completes them.
     """
@@ -43,11 +56,7 @@ class DepthwiseLanes(wiring.Component):
                 "access": In(access_layout(config)),
                 "weight": In(weight_layout(config)),
                 "data": In(8 * config.word_bytes),
-                "o_valid": Out(1),
-                "o_value": Out(32 * config.cols),
-                "o_addr": Out(config.acc_addr_bits),
-                "o_accumulate": Out(1),
-                "o_fires": Out(1),
+                "o": Out(depthwise_output(config)),
             }
         )
 
@@ -55,15 +64,15 @@ class DepthwiseLanes(wiring.Component):
         m = Module()
         cfg = self._config
         access, weight, operand = self._late(m)
-        keep, vector = Signal(cfg.cols), Signal(9 * cfg.cols)
+        keep, vector = Signal(cfg.cols), Signal(OPERAND.width * cfg.cols)
         m.d.comb += [
             keep.eq((1 << operand.lanes) - 1),
             vector.eq(operands(self.data, operand["unsigned"], operand.zp, keep, cfg.cols)),
         ]
         m.submodules.weights = weights = Sram(
             depth=SETS * KERNEL_ROWS,
-            width=9 * cfg.cols * cfg.taps,
-            granularity=9 * cfg.cols,
+            width=OPERAND.width * cfg.cols * cfg.taps,
+            granularity=OPERAND.width * cfg.cols,
         )
         m.d.comb += [
             weights.w_en.eq(Mux(weight.valid, 1 << weight.tap, 0)),
@@ -72,15 +81,15 @@ class DepthwiseLanes(wiring.Component):
             weights.r_en.eq(access.valid),
             weights.r_addr.eq(Cat(access.k, access.set)),
         ]
-        now, value = Signal(access.shape()), Signal(9 * cfg.cols)
+        now, value = Signal(access.shape()), Signal(OPERAND.width * cfg.cols)
         m.d.sync += now.valid.eq(access.valid)
         with m.If(access.valid):
             m.d.sync += [now.eq(access), value.eq(Mux(access.inside, vector, 0))]
         m.d.comb += [
-            self.o_valid.eq(now.valid & now.emit),
-            self.o_addr.eq(now.addr),
-            self.o_accumulate.eq(now.accumulate),
-            self.o_fires.eq(now.fires),
+            self.o.valid.eq(now.valid & now.emit),
+            self.o.addr.eq(now.addr),
+            self.o.accumulate.eq(now.accumulate),
+            self.o.fires.eq(now.fires),
         ]
         self._chain(m, now, value, weights.r_data)
         return m
@@ -100,16 +109,16 @@ class DepthwiseLanes(wiring.Component):
         return out[0], out[1], out[2]
 
     def _chain(self, m: Module, now: Signal, vector: Signal, weights: Value) -> None:
-        cols, taps = self._config.cols, self._config.taps
+        cols, taps, bits = self._config.cols, self._config.taps, OPERAND.width
         sums = [[Signal(signed(32), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)]
         for c in range(cols):
-            value = vector[9 * c : 9 * c + 9].as_signed()
+            value = vector.word_select(c, bits).as_signed()
             held: list[Signal] = []
             for t in range(taps):
-                at = 9 * (cols * t + c)
+                weight = weights.word_select(cols * t + c, bits).as_signed()
                 partial = Signal(signed(32), name=f"partial_{t}_{c}")
                 held.append(partial)
-                m.d.comb += sums[t][c].eq(partial + value * weights[at : at + 9].as_signed())
+                m.d.comb += sums[t][c].eq(partial + value * weight)
             with m.If(now.valid & now.shift):
                 m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held[1:])]
                 m.d.sync += held[0].eq(0)
@@ -118,4 +127,4 @@ class DepthwiseLanes(wiring.Component):
         with m.Switch(now.tap):
             for t in range(taps):
                 with m.Case(t):
-                    m.d.comb += self.o_value.eq(Cat(sums[t]))
+                    m.d.comb += self.o.value.eq(Cat(sums[t]))

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.operands import last_or
 from hw_gen.interfaces import size_bits
-from hw_gen.layouts import INDEX_BITS, instruction_layout
+from hw_gen.layouts import INDEX_BITS, LANES, field_shape, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import KERNEL_ROWS, Opcode
+from spec.isa import CHIP_BITS, KERNEL_ROWS, POSITION_BITS, VECTOR_BITS, Opcode
 
 _KEPT = (
     "act_row",
@@ -30,7 +30,9 @@ def request_layout(config: NpuConfig) -> data.StructLayout:
     return data.StructLayout({"addr": config.spad_addr_bits, "size": size_bits(config)})
 
 
-operand_layout = data.StructLayout({"lanes": 8, "zp": signed(10), "unsigned": 1})
+operand_layout = data.StructLayout(
+    {"lanes": LANES, "zp": field_shape(Opcode.DEPTHWISE, "act_zp"), "unsigned": 1}
+)
 """How bytes read become operands."""
 
 
@@ -106,7 +108,7 @@ class DepthwiseScan(wiring.Component):
             data.StructLayout(
                 {
                     **{name: field.shape for name, field in kept.items()},
-                    "lanes": 8,
+                    "lanes": LANES,
                     "first_k": range(KERNEL_ROWS),
                     "last_k": range(KERNEL_ROWS),
                     "any_k": 1,
@@ -117,8 +119,10 @@ class DepthwiseScan(wiring.Component):
         )
         # Where the scan is: kernel row, columns to the next output, outputs to come, and the
         # addresses of this read, of this column's first one, and of the next output.
-        k, phase, left = Signal(range(KERNEL_ROWS)), Signal(4), Signal(16)
-        addr, column, acc, x = Signal(24), Signal(24), Signal(16), Signal(signed(16))
+        k, x = Signal(range(KERNEL_ROWS)), Signal(signed(POSITION_BITS))
+        phase = Signal(field_shape(Opcode.DEPTHWISE, "stride"))
+        left = Signal(field_shape(Opcode.DEPTHWISE, "outputs"))
+        addr, column, acc = Signal(CHIP_BITS), Signal(CHIP_BITS), Signal(VECTOR_BITS)
         inside, last_k, emit, may, go, finish = (
             Signal(name=n) for n in ("inside", "last_k", "emit", "may", "go", "finish")
         )
@@ -158,7 +162,7 @@ class DepthwiseScan(wiring.Component):
 
         take, first_k = self._take(m, row, kept, finish)
         step, instr = self.step.payload, self.instr
-        start = Signal(24)
+        start = Signal(CHIP_BITS)
         m.d.comb += start.eq(step.act + instr.act_row * first_k)
         with m.If(take):
             m.d.sync += [
@@ -184,7 +188,7 @@ class DepthwiseScan(wiring.Component):
         # Rows of the input are consecutive on a circle of 2^16, and so are the kernel's rows on
         # far less than half of it: those in both are consecutive too.
         for k in range(KERNEL_ROWS):
-            y = Signal(signed(16), name=f"y_{k}")
+            y = Signal(signed(POSITION_BITS), name=f"y_{k}")
             m.d.comb += [
                 y.eq(step.dy + instr.row_step * k),
                 rows[k].eq((k < instr.kernel_rows) & (y >= 0) & (y < instr.height)),

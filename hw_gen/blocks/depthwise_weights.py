@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import operand_layout, request_layout
 from hw_gen.blocks.operands import last_or
-from hw_gen.layouts import instruction_layout
+from hw_gen.layouts import LANES, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import KERNEL_ROWS, Opcode
+from spec.isa import CHIP_BITS, KERNEL_ROWS, Opcode
 
 
 def weight_layout(config: NpuConfig) -> data.StructLayout:
@@ -64,8 +64,8 @@ class DepthwiseWeights(wiring.Component):
         m = Module()
         cfg, step, instr = self._config, self.step, self.instr
         k, tap = Signal(range(KERNEL_ROWS)), Signal(range(max(2, cfg.taps)))
-        row, offset, addr = Signal(24), Signal(24), Signal(24)
-        lanes = Signal(8)
+        row, offset, addr = Signal(CHIP_BITS), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        lanes = Signal(LANES)
         full, wanted, last_tap, last, issue = (
             Signal(name=n) for n in ("full", "wanted", "last_tap", "last", "issue")
         )

@@ -4,8 +4,9 @@ from amaranth.hdl import *
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.accumulator import acc_update
+from hw_gen.blocks.depthwise_lanes import depthwise_output
 from hw_gen.checks import check
+from hw_gen.interfaces import acc_update
 from spec.config import NpuConfig
 
 DEPTH = 8
@@ -18,7 +19,7 @@ class DepthwiseWriter(wiring.Component):
     Members
     -------
     room : an output may be begun; claim : one was.
-    valid, value, addr, accumulate, fires : an output leaves the lanes.
+    i : ``In(depthwise_output(config))``, from the lanes.
     acc : port of the `Accumulator`.
     done : an output with ``fires`` has been written. busy : something is claimed or held.
     refused : the bank was not free.
@@ -33,11 +34,7 @@ class DepthwiseWriter(wiring.Component):
             {
                 "room": Out(1),
                 "claim": In(1),
-                "valid": In(1),
-                "value": In(32 * config.cols),
-                "addr": In(config.acc_addr_bits),
-                "accumulate": In(1),
-                "fires": In(1),
+                "i": In(depthwise_output(config)),
                 "acc": Out(acc_update(config)),
                 "done": Out(1),
                 "busy": Out(1),
@@ -62,8 +59,8 @@ class DepthwiseWriter(wiring.Component):
         claimed = Signal(range(DEPTH + 1))
         acc = self.acc
         m.d.comb += [
-            *(entry[name].eq(getattr(self, name)) for name, _ in layout),
-            queue.w_en.eq(self.valid),
+            *(entry[name].eq(getattr(self.i, name)) for name, _ in layout),
+            queue.w_en.eq(self.i.valid),
             queue.w_data.eq(entry),
             head.eq(queue.r_data),
             self.room.eq(claimed != DEPTH),

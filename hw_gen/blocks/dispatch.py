@@ -4,21 +4,34 @@ from amaranth.hdl import *
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.decode import decoded_layout
+from hw_gen.blocks.decode import FETCHED, decoded_layout
 from hw_gen.layouts import instruction_layout, queued_layout
 from spec.config import NpuConfig
+from spec.exhaustive import exhaustive
 from spec.isa import Opcode
+
+QUEUES: dict[Opcode, tuple[str, ...]] = exhaustive(
+    "hw_gen.blocks.dispatch",
+    Opcode,
+    {
+        Opcode.LOAD: ("load",),
+        Opcode.STORE: ("store",),
+        Opcode.MATRIX: ("matrix", "weights"),
+        Opcode.VECTOR: ("vector",),
+        Opcode.DEPTHWISE: ("depthwise",),
+    },
+    without=FETCHED,
+)
+"""The queues that get each instruction. The weight sequencer reads its own copy of every MATRIX."""
 
 
 def queues(config: NpuConfig) -> dict[str, Opcode]:
-    """Outputs: ``o_<name>``. The weight sequencer reads its own copy of every MATRIX."""
+    """The queues of a configuration and what is in them. Outputs: ``o_<name>``."""
     return {
-        "load": Opcode.LOAD,
-        "store": Opcode.STORE,
-        "matrix": Opcode.MATRIX,
-        "weights": Opcode.MATRIX,
-        "vector": Opcode.VECTOR,
-        **({"depthwise": Opcode.DEPTHWISE} if config.depthwise else {}),
+        name: opcode
+        for opcode, names in QUEUES.items()
+        if config.depthwise or opcode is not Opcode.DEPTHWISE
+        for name in names
     }
 
 

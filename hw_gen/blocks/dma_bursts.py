@@ -6,9 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from spec.config import NpuConfig
-
-CHIP_BITS = 24
-"""Width of an on-chip byte address in an instruction."""
+from spec.isa import CHIP_BITS
 
 
 def lane_bits(config: NpuConfig) -> int:

@@ -4,12 +4,12 @@ from amaranth.hdl import *
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, run_layout
+from hw_gen.blocks.dma_bursts import run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from hw_gen.interfaces import spad_read
 from spec.config import NpuConfig
+from spec.isa import CHIP_BITS, INDEX_BYTES
 
-INDEX_BYTES = 4
 DEPTH = 4
 """Runs that wait for their index; more than the latency of a read, so that none is lost."""
 

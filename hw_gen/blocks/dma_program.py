@@ -7,12 +7,10 @@ from amaranth.utils import exact_log2
 
 from hw_gen.blocks.axi_read_mux import FETCH_ID
 from hw_gen.blocks.dma_bursts import BurstSplitter, lane_bits
-from hw_gen.interfaces import axi_read
+from hw_gen.interfaces import PROGRAM_BITS, axi_read
 from spec.config import NpuConfig
 from spec.isa import GRANULE_BITS, GRANULE_BYTES
 
-PROGRAM_BITS = 32
-"""Width of the register with the program's size in bytes."""
 _AHEAD = 4
 _MOST = 128
 

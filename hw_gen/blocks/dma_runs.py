@@ -3,14 +3,19 @@
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits, run_layout
-from hw_gen.layouts import INDEX_BITS, instruction_layout
+from hw_gen.blocks.dma_bursts import lane_bits, run_layout
+from hw_gen.interfaces import region_bases
+from hw_gen.layouts import INDEX_BITS, field_shape, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import REGIONS, Opcode, Space
+from spec.exhaustive import exhaustive
+from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, REGIONS, Opcode, Space
 
-RUN_BITS = 24
+RUN_BITS = FORMATS[Opcode.LOAD].field("run").bits
 """Width of a run's length in an instruction."""
+
+FILL = field_shape(Opcode.LOAD, "fill_value")
 
 
 def tag_layout(fires: int) -> data.StructLayout:
@@ -18,7 +23,7 @@ def tag_layout(fires: int) -> data.StructLayout:
     whether a wait or a new instruction lies before it, so that memory may have changed (`apart`).
     """
     return data.StructLayout(
-        {"fires": fires, "index": INDEX_BITS, "space": Space, "fill": 1, "value": 8, "apart": 1}
+        {"fires": fires, "index": INDEX_BITS, "space": Space, "fill": 1, "value": FILL, "apart": 1}
     )
 
 
@@ -33,7 +38,7 @@ class RunStage(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of steps of the instruction ``instr`` with index ``index``.
-    bases : the base registers.
+    bases : ``In(region_bases(config))``.
     o : ``Out(stream)`` of `run_layout` with `tag_layout`. Fills have their chip address as `addr`.
     indexed, fresh, at : the run's address lacks an index; the run is the first of its iteration of
         loop 0; where the index of that iteration is in the scratchpad.
@@ -51,7 +56,7 @@ class RunStage(wiring.Component):
                 "i": In(stream.Signature(step)),
                 "instr": In(instruction_layout(opcode)),
                 "index": In(INDEX_BITS),
-                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "bases": In(region_bases(config)),
                 "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),
                 "indexed": Out(1),
                 "fresh": Out(1),
@@ -70,10 +75,13 @@ class RunStage(wiring.Component):
         with m.Switch(instr.region):
             for region in range(REGIONS):
                 with m.Case(region):
-                    m.d.comb += base.eq(self.bases[region])
+                    m.d.comb += base.eq(self.bases.base[region])
         m.d.comb += [
             self.i.ready.eq(~valid | (self.o.valid & self.o.ready)),
-            bad.eq(self._bad(m, run) | (self.indexed & (self.at > self._config.spad_bytes - 4))),
+            bad.eq(
+                self._bad(m, run)
+                | (self.indexed & (self.at > self._config.spad_bytes - INDEX_BYTES))
+            ),
             self.o.valid.eq(valid & ~bad),
             self.o.payload.eq(run),
             self.fault.eq(valid & bad),
@@ -88,7 +96,13 @@ class RunStage(wiring.Component):
                     fresh = step.at_first[1:].all()
                     m.d.sync += [
                         self.fresh.eq(fresh),
-                        self.at.eq(Mux(step.first, instr.index_base, self.at + (fresh << 2))),
+                        self.at.eq(
+                            Mux(
+                                step.first,
+                                instr.index_base,
+                                self.at + (fresh << exact_log2(INDEX_BYTES)),
+                            )
+                        ),
                     ]
                 m.d.sync += [
                     run.addr.eq(base + step.mem),
@@ -111,11 +125,16 @@ class RunStage(wiring.Component):
 
     def _bad(self, m: Module, run) -> Value:
         config = self._config
-        sizes = {
-            Space.SPAD: config.spad_bytes,
-            Space.PARAM: config.param_bytes,
-            Space.TABLE: config.table_bytes,
-        }
+        sizes = exhaustive(
+            "hw_gen.blocks.dma_runs",
+            Space,
+            {
+                Space.SPAD: config.spad_bytes,
+                Space.PARAM: config.param_bytes,
+                Space.TABLE: config.table_bytes,
+            },
+            without=[Space.ACC],
+        )
         if self._opcode is Opcode.STORE:
             return run.chip + run.bytes > config.spad_bytes
         limit = Signal(CHIP_BITS + 1)

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.interfaces import EngineStatus
+from hw_gen.interfaces import CAUSE, ENGINE, EngineStatus, Overflow
 from hw_gen.layouts import INDEX_BITS
 from spec.isa import Engine
 from spec.memmap import Fault, Stall
@@ -19,8 +19,7 @@ class FaultUnit(wiring.Component):
     Members
     -------
     run : a program runs. clear : forget the fault.
-    engines[e] : ``In(EngineStatus)``. overflow, overflow_engine, overflow_index : a
-        post of that engine's instruction passed the maximum.
+    engines[e] : ``In(EngineStatus)``. overflow : ``In(Overflow)``.
     limit : cycles without any BUSY engine before WATCHDOG; 0: never.
     fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
     """
@@ -28,19 +27,17 @@ class FaultUnit(wiring.Component):
     run: In(1)
     clear: In(1)
     engines: In(EngineStatus).array(len(Engine))
-    overflow: In(1)
-    overflow_engine: In(3)
-    overflow_index: In(INDEX_BITS)
+    overflow: In(Overflow)
     limit: In(32)
     fault: Out(1)
     strobe: Out(1)
-    cause: Out(3)
-    engine: Out(3)
+    cause: Out(CAUSE)
+    engine: Out(ENGINE)
     index: Out(INDEX_BITS)
 
     def elaborate(self, platform):
         m = Module()
-        cause, engine, index = Signal(3), Signal(3), Signal(INDEX_BITS)
+        cause, engine, index = Signal(CAUSE), Signal(ENGINE), Signal(INDEX_BITS)
         expired = self._watchdog(m)
         with m.If(expired):
             # Name the engine to look at: the first that waits for a semaphore, else for memory,
@@ -51,11 +48,11 @@ class FaultUnit(wiring.Component):
                     here = Cat(self.engines[e].stall == reason for reason in reasons).any()
                     with m.If(here):
                         m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
-        with m.If(self.overflow):
+        with m.If(self.overflow.strobe):
             m.d.comb += [
                 cause.eq(Fault.SEMAPHORE_OVERFLOW),
-                engine.eq(self.overflow_engine),
-                index.eq(self.overflow_index),
+                engine.eq(self.overflow.engine),
+                index.eq(self.overflow.index),
             ]
         for e in reversed(Engine):
             status = self.engines[e]

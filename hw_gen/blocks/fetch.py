@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import Decoder, State
 from hw_gen.blocks.dispatch import InstructionQueues, queues
-from hw_gen.blocks.dma_program import PROGRAM_BITS, ProgramReader
-from hw_gen.interfaces import EngineStatus, axi_read
+from hw_gen.blocks.dma_program import ProgramReader
+from hw_gen.interfaces import EngineStatus, axi_read, program_start
 from hw_gen.layouts import queued_layout
 from spec.config import NpuConfig
 from spec.memmap import Stall
@@ -18,11 +18,11 @@ class Fetch(wiring.Component):
 
     Members
     -------
-    start, address, bytes : begin the program of `bytes` bytes at `address`.
+    program : ``In(program_start(config))``. done : END was reached, the queues are empty and the
+        engines idle; for one cycle.
     axi : AR and R channels, id 0.
     o_<name> : ``Out(stream)`` of `queued_layout`, for each of `dispatch.queues`.
     engines_idle : every other engine reports idle.
-    done : END was reached, the queues are empty and the engines idle; for one cycle.
     halt : a fault happened somewhere: request, take and hand out nothing more. Left by reset only.
     status : `EngineStatus`; idle outside a program.
     """
@@ -31,16 +31,13 @@ class Fetch(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "start": In(1),
-                "address": In(config.axi_addr_bits),
-                "bytes": In(PROGRAM_BITS),
+                "program": In(program_start(config)),
                 "axi": Out(axi_read(config)),
                 **{
                     f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
                     for name, opcode in queues(config).items()
                 },
                 "engines_idle": In(1),
-                "done": Out(1),
                 "halt": In(1),
                 "status": Out(EngineStatus),
             }
@@ -56,18 +53,18 @@ class Fetch(wiring.Component):
         connect(m, decoder.o, waiting.i)
         for name in queues(self._config):
             connect(m, getattr(waiting, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
-        status = self.status
+        status, program = self.status, self.program
         m.d.comb += [
-            reader.start.eq(self.start),
-            reader.address.eq(self.address),
-            reader.bytes.eq(self.bytes),
+            reader.start.eq(program.start),
+            reader.address.eq(program.address),
+            reader.bytes.eq(program.bytes),
             reader.halt.eq(self.halt | (decoder.state == State.FAULT)),
             reader.flush.eq(decoder.ended),
-            decoder.start.eq(self.start),
+            decoder.start.eq(program.start),
             decoder.exhausted.eq(reader.exhausted),
             decoder.halt.eq(self.halt),
-            decoder.finish.eq(self.done),
-            self.done.eq(
+            decoder.finish.eq(program.done),
+            program.done.eq(
                 decoder.ended & reader.idle & waiting.empty & self.engines_idle & ~self.halt
             ),
             status.index.eq(decoder.index),

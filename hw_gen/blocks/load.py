@@ -12,14 +12,18 @@ from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.interfaces import EngineStatus, axi_read, spad_posted, spad_read, table_write
+from hw_gen.interfaces import (
+    EngineStatus,
+    axi_read,
+    region_bases,
+    spad_posted,
+    spad_read,
+    table_write,
+)
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
-from spec.isa import REGIONS, Opcode
+from spec.isa import Opcode
 from spec.memmap import Fault, Stall
-
-TABLE_ADDR_BITS = 24
-"""Width of a byte address of the parameter memory or TABLE."""
 
 READ_ID = 1
 
@@ -29,7 +33,7 @@ class LoadEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. bases : the base registers.
+    i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
     axi : AR and R channels, id 1.
     spad, param, table : where the bytes go. index : reads of indices.
     wait, post : semaphores.
@@ -49,11 +53,11 @@ class LoadEngine(wiring.Component):
             {
                 "i": In(stream.Signature(queued_layout(Opcode.LOAD))),
                 "axi": Out(axi_read(config)),
-                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "bases": In(region_bases(config)),
                 "spad": Out(spad_posted(config)),
                 "index": Out(spad_read(config)),
-                "param": Out(table_write(config, TABLE_ADDR_BITS)),
-                "table": Out(table_write(config, TABLE_ADDR_BITS)),
+                "param": Out(table_write(config)),
+                "table": Out(table_write(config)),
                 "wait": Out(WaitPort),
                 "post": Out(PostStream),
                 "halt": In(1),
@@ -64,9 +68,7 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.seq = seq = Sequencer(
-            Opcode.LOAD, {"mem": ("mem_base", 40), "chip": ("chip_base", 24)}
-        )
+        m.submodules.seq = seq = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
         m.submodules.indices = indices = IndexStage(config, runs.tag)
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
@@ -74,6 +76,7 @@ class LoadEngine(wiring.Component):
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
+        connect(m, flipped(self.bases), runs.bases)
         connect(m, runs.o, indices.i)
         connect(m, indices.o, requests.i)
         connect(m, indices.spad, flipped(self.index))
@@ -85,7 +88,6 @@ class LoadEngine(wiring.Component):
         m.d.comb += [
             runs.instr.eq(seq.instr),
             runs.index.eq(seq.index),
-            *(a.eq(b) for a, b in zip(runs.bases, self.bases, strict=True)),
             posts.fire.eq(writer.fire),
         ]
         halted = self._faults(m, runs, writer)

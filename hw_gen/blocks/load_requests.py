@@ -4,9 +4,10 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits, run_layout
+from hw_gen.blocks.dma_bursts import lane_bits, run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from spec.config import NpuConfig
+from spec.isa import CHIP_BITS
 
 WINDOW = 4
 """Bus words that the writer keeps: a run may begin up to WINDOW - 1 words before the newest."""

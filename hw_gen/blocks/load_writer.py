@@ -4,12 +4,15 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.dma_bursts import CHIP_BITS, lane_bits
+from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.load_requests import WINDOW, copy_layout
 from hw_gen.interfaces import size_bits, spad_posted, table_write
 from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
-from spec.isa import Space
+from spec.exhaustive import handles
+from spec.isa import CHIP_BITS, Space
+
+handles("hw_gen.blocks.load_writer", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
 
 class LoadWriter(wiring.Component):
@@ -42,8 +45,8 @@ class LoadWriter(wiring.Component):
                 "i": In(stream.Signature(self._copy)),
                 "beat": In(stream.Signature(beat)),
                 "spad": Out(spad_posted(config)),
-                "param": Out(table_write(config, CHIP_BITS)),
-                "table": Out(table_write(config, CHIP_BITS)),
+                "param": Out(table_write(config)),
+                "table": Out(table_write(config)),
                 "halt": In(1),
                 "fire": Out(1),
                 "wrote": Out(1),

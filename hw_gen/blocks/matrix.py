@@ -6,15 +6,14 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.accumulator import acc_tag_layout
 from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.matrix_weights import WeightFeed
 from hw_gen.blocks.operands import last_or, operands
-from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.interfaces import READ_LATENCY, EngineStatus, spad_read
-from hw_gen.layouts import PostStream, queued_layout
+from hw_gen.interfaces import READ_LATENCY, EngineStatus, acc_sums, spad_read
+from hw_gen.layouts import LANES, PostStream, acc_tag_layout, field_shape, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -29,7 +28,7 @@ class MatrixEngine(wiring.Component):
     -------
     i, i_weights : ``In(stream)`` of queued MATRIX instructions; both get every instruction.
     act, wgt : scratchpad read ports.
-    tag, sums : to the `Accumulator`; done : from it.
+    acc : ``Out(acc_sums(config))``, to the `Accumulator`.
     wait, wait_weights : ports to the semaphores.
     post_done, post_read, post_weights : semaphore updates.
     vector : strobe, an activation vector was issued (for the counters).
@@ -50,9 +49,7 @@ class MatrixEngine(wiring.Component):
                 "i_weights": In(queued),
                 "act": Out(spad_read(config)),
                 "wgt": Out(spad_read(config)),
-                "tag": Out(acc_tag_layout(config)),
-                "sums": Out(32 * config.cols),
-                "done": In(1),
+                "acc": Out(acc_sums(config)),
                 "wait": Out(WaitPort),
                 "wait_weights": Out(WaitPort),
                 "post_done": Out(PostStream),
@@ -70,40 +67,38 @@ class MatrixEngine(wiring.Component):
         cfg = self._config
         m.submodules.main = main = Sequencer(
             Opcode.MATRIX,
-            {"act": ("act_base", 24), "acc": ("acc_base", 16), "dy": ("y0", 16), "dx": ("x0", 16)},
+            {"act": "act_base", "acc": "acc_base", "dy": "y0", "dx": "x0"},
             post_points=(Point.DONE, Point.READ),
         )
         m.submodules.weights = weights = Sequencer(
             Opcode.MATRIX,
-            {"wgt": ("wgt_base", 24)},
+            {"wgt": "wgt_base"},
             wait_points=(Point.WEIGHTS,),
             post_points=(Point.WEIGHTS,),
             folds=True,
         )
         m.submodules.array = array = SystolicArray(cfg)
-        connect(m, main.i, flipped(self.i))
-        connect(m, weights.i, flipped(self.i_weights))
-        connect(m, main.wait, flipped(self.wait))
-        connect(m, weights.wait, flipped(self.wait_weights))
-        m.d.comb += [
-            self.tag.eq(array.tag_o),
-            self.sums.eq(array.sums),
-            array.clear.eq(self.clear),
-        ]
-
         m.submodules.feed = feed = WeightFeed(cfg, weights.step_layout)
-        connect(m, weights.o, feed.step)
-        connect(m, feed.wgt, flipped(self.wgt))
+        for source, sink in (
+            (flipped(self.i), main.i),
+            (flipped(self.i_weights), weights.i),
+            (main.wait, flipped(self.wait)),
+            (weights.wait, flipped(self.wait_weights)),
+            (weights.o, feed.step),
+            (feed.wgt, flipped(self.wgt)),
+            (feed.o, array.weights),
+        ):
+            connect(m, source, sink)
         m.d.comb += [
+            self.acc.tag.eq(array.tag_o),
+            self.acc.sums.eq(array.sums),
+            array.clear.eq(self.clear),
             feed.instr.eq(weights.instr),
             feed.halt.eq(self.halt),
-            array.wgt_valid.eq(feed.valid),
-            array.wgt_across.eq(feed.across),
-            array.wgt.eq(feed.weights),
         ]
         bad = self._activations(m, main, array, feed)
-        queues = self._posts(m, main, weights)
-        self._status(m, main, weights, feed, queues)
+        no_posts = self._posts(m, main, weights)
+        self._status(m, main, weights, feed, no_posts)
         m.d.comb += [
             self.status.fault.eq((bad | feed.bad) & ~self.halt),
             self.status.cause.eq(Fault.CHIP_ADDRESS),
@@ -117,7 +112,7 @@ class MatrixEngine(wiring.Component):
         """Issue one activation vector a cycle; returns: the step has an illegal address."""
         cfg = self._config
         step, instr = seq.o.payload, seq.instr
-        rows = Signal(8)
+        rows = Signal(LANES)
         inside, starts_fold, ready, bad = (
             Signal(name=n) for n in ("inside", "starts_fold", "weights_ready", "bad_step")
         )
@@ -144,8 +139,8 @@ class MatrixEngine(wiring.Component):
             {
                 "tag": acc_tag_layout(cfg),
                 "swap": 1,
-                "rows": 8,
-                "zp": signed(10),
+                "rows": LANES,
+                "zp": field_shape(Opcode.MATRIX, "act_zp"),
                 "unsigned": 1,
             }
         )
@@ -172,26 +167,19 @@ class MatrixEngine(wiring.Component):
         ]
         return seq.o.valid & ready & bad
 
-    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> list[PostQueue]:
-        accepted = main.o.valid & main.o.ready
-        queues = []
-        for name, source, fire, out in (
-            ("done", main.post[0], self.done, self.post_done),
-            ("read", main.post[1], accepted & main.o.payload.fires[1], self.post_read),
-            (
-                "weights",
-                weights.post[0],
-                weights.o.valid & weights.o.ready & weights.o.payload.fires[0],
-                self.post_weights,
-            ),
-        ):
-            queue = PostQueue(POST_DEPTH)
-            m.submodules[f"posts_{name}"] = queue
-            connect(m, source, queue.i)
-            connect(m, queue.o, flipped(out))
-            m.d.comb += queue.fire.eq(fire)
-            queues.append(queue)
-        return queues
+    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> Value:
+        """Post what has been done, read, and loaded into the array; returns: nothing is left."""
+        read = main.o.valid & main.o.ready & main.o.payload.fires[1]
+        loaded = weights.o.valid & weights.o.ready & weights.o.payload.fires[0]
+        return post_queues(
+            m,
+            POST_DEPTH,
+            {
+                "done": (main.post[0], self.acc.done, self.post_done),
+                "read": (main.post[1], read, self.post_read),
+                "weights": (weights.post[0], loaded, self.post_weights),
+            },
+        )
 
     def _status(
         self,
@@ -199,11 +187,11 @@ class MatrixEngine(wiring.Component):
         main: Sequencer,
         weights: Sequencer,
         feed: WeightFeed,
-        queues: list[PostQueue],
+        no_posts: Value,
     ) -> None:
         flying = Signal(range(4 * (self._config.rows + self._config.cols)))
         landed = Signal()
-        m.d.sync += landed.eq(self.tag.valid)
+        m.d.sync += landed.eq(self.acc.tag.valid)
         m.d.sync += flying.eq(flying + self.vector - landed)
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
         st = self.status
@@ -217,8 +205,7 @@ class MatrixEngine(wiring.Component):
             m.d.comb += st.stall.eq(Stall.PIPELINE)
         with m.Else():
             m.d.comb += st.stall.eq(Stall.IDLE)
-        quiet = Cat(q.empty for q in queues).all()
         m.d.comb += [
             st.index.eq(main.index),
-            st.idle.eq(~working & (flying == 0) & quiet),
+            st.idle.eq(~working & (flying == 0) & no_posts),
         ]

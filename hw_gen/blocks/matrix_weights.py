@@ -6,12 +6,13 @@ from amaranth.hdl import *
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.operands import last_or, operands
+from hw_gen.blocks.array import weight_vectors
+from hw_gen.blocks.operands import OPERAND, last_or, operands
 from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, spad_read
-from hw_gen.layouts import instruction_layout
+from hw_gen.layouts import LANES, field_shape, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import Opcode
+from spec.isa import CHIP_BITS, Opcode
 
 AHEAD = 2 * READ_LATENCY
 """Vectors that may be read and not yet be in the array: enough for one a cycle without a gap."""
@@ -34,7 +35,7 @@ class WeightFeed(wiring.Component):
     swap : the first vector of a fold is issued; entering : READ_LATENCY cycles later, when its swap
         flag goes to the array.
     ready : the next fold may begin; have : its vectors were all requested.
-    valid, across, weights : a row for the array, or, across, a column.
+    o : ``Out(weight_vectors(config))``, to the array.
     halt : read nothing more. bad : the next vector does not lie in the scratchpad.
 
     Timing: a vector a cycle. A fold that streams one vector takes R cycles, transposed C.
@@ -51,9 +52,7 @@ class WeightFeed(wiring.Component):
                 "entering": In(1),
                 "ready": Out(1),
                 "have": Out(1),
-                "valid": Out(1),
-                "across": Out(1),
-                "weights": Out(9 * max(config.rows, config.cols)),
+                "o": Out(weight_vectors(config)),
                 "halt": In(1),
                 "bad": Out(1),
             }
@@ -79,8 +78,10 @@ class WeightFeed(wiring.Component):
         """Ask for the vectors; returns: what belongs to the one that now comes."""
         cfg = self._config
         step, instr = self.step.payload, self.instr
-        vector, addr, offset = Signal(8), Signal(24), Signal(24)
-        rows, cols, vectors, size = (Signal(8, name=n) for n in ("rows", "cols", "vectors", "size"))
+        vector, addr, offset = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        rows, cols, vectors, size = (
+            Signal(LANES, name=n) for n in ("rows", "cols", "vectors", "size")
+        )
         across = instr.transposed if cfg.transposed_weights else Const(0, 1)
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
@@ -101,7 +102,13 @@ class WeightFeed(wiring.Component):
             with m.If(final):
                 m.d.sync += [vector.eq(0), offset.eq(0)]
         meta = data.StructLayout(
-            {"size": 8, "zp": signed(10), "unsigned": 1, "across": 1, "last": 1}
+            {
+                "size": LANES,
+                "zp": field_shape(Opcode.MATRIX, "wgt_zp"),
+                "unsigned": 1,
+                "across": 1,
+                "last": 1,
+            }
         )
         stages = [Signal(meta, name=f"meta_{i}") for i in range(READ_LATENCY)]
         m.d.sync += [
@@ -117,7 +124,7 @@ class WeightFeed(wiring.Component):
     def _feed(self, m: Module, platform, late, pop: Signal) -> None:
         """Vectors go to the array in order, past the FIFO where it is empty."""
         lanes = max(self._config.rows, self._config.cols)
-        layout = data.StructLayout({"weights": 9 * lanes, "across": 1, "last": 1})
+        layout = data.StructLayout({"weights": OPERAND.width * lanes, "across": 1, "last": 1})
         came, head, keep = Signal(layout), Signal(layout), Signal(lanes)
         loaded = Signal()
         m.submodules.line = line = fifo.SyncFIFO(width=layout.size, depth=AHEAD)
@@ -133,9 +140,9 @@ class WeightFeed(wiring.Component):
             line.w_en.eq(self.wgt.data_valid & (line.r_rdy | ~pop)),
             line.w_data.eq(came),
         ]
-        m.d.sync += self.valid.eq(pop)
+        m.d.sync += self.o.valid.eq(pop)
         with m.If(pop):
-            m.d.sync += [self.weights.eq(head.weights), self.across.eq(head.across)]
+            m.d.sync += [self.o.data.eq(head.weights), self.o.across.eq(head.across)]
         # The shadow weights are complete, and no swap has taken them.
         with m.If(pop & head.last):
             m.d.sync += loaded.eq(1)

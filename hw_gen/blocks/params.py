@@ -25,7 +25,7 @@ class ParamMemory(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "write": In(table_write(config, 24)),
+                "write": In(table_write(config)),
                 "en": In(1).array(2),
                 "addr": In(config.param_addr_bits).array(2),
                 "data": Out(8 * config.param_entry_bytes).array(2),

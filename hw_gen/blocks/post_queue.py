@@ -1,12 +1,26 @@
 """Semaphore updates on their way: pushed when a step issues, fired when it completes."""
 
+from collections.abc import Mapping
+
 from amaranth.hdl import *
 from amaranth.lib import fifo, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.checks import check, checking
 from hw_gen.layouts import PostEntryStream, PostStream, post_entry_layout
 from spec.isa import SYNC_SLOTS
+
+
+def post_queues(m: Module, depth: int, posts: Mapping[str, tuple]) -> Value:
+    """A queue for each name: (entries, fire, the engine's port); returns: all are empty."""
+    queues = []
+    for name, (entries, fire, port) in posts.items():
+        m.submodules[f"posts_{name}"] = queue = PostQueue(depth)
+        connect(m, entries, queue.i)
+        connect(m, queue.o, flipped(port))
+        m.d.comb += queue.fire.eq(fire)
+        queues.append(queue)
+    return Cat(queue.empty for queue in queues).all()
 
 
 class PostQueue(wiring.Component):

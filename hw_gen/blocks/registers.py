@@ -2,14 +2,13 @@
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.counters import TOTALS, Counters
 from hw_gen.blocks.faults import FaultUnit
-from hw_gen.interfaces import EngineStatus, axi_lite
-from hw_gen.layouts import INDEX_BITS
+from hw_gen.interfaces import EngineStatus, Overflow, axi_lite, program_start, region_bases
 from spec.config import NpuConfig
-from spec.isa import ISA_DIGEST, ISA_VERSION, REGIONS, Engine
+from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
 from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Stall
 
 _OKAY, _SLVERR = 0, 2
@@ -26,9 +25,9 @@ class Registers(wiring.Component):
     Members
     -------
     axil : ``In(axi_lite)``; an address that holds no register answers SLVERR.
-    irq : interrupt. start : begin a program. bases, program_address, program_bytes : its arguments.
-    running : between START and DONE or fault. done : the program ended (from fetch).
-    engines, overflow, overflow_engine, overflow_index : see `FaultUnit`.
+    irq : interrupt. program : ``Out(program_start(config))``, START and what to run. bases :
+        ``Out(region_bases(config))``. running : between START and DONE or fault.
+    engines, overflow : see `FaultUnit`.
     vector, read_beat, write_bytes : see `Counters`.
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
@@ -43,16 +42,11 @@ class Registers(wiring.Component):
             {
                 "axil": In(axi_lite),
                 "irq": Out(1),
-                "start": Out(1),
-                "bases": Out(config.axi_addr_bits).array(REGIONS),
-                "program_address": Out(config.axi_addr_bits),
-                "program_bytes": Out(32),
+                "program": Out(program_start(config)),
+                "bases": Out(region_bases(config)),
                 "running": Out(1),
-                "done": In(1),
                 "engines": In(EngineStatus).array(len(Engine)),
-                "overflow": In(1),
-                "overflow_engine": In(3),
-                "overflow_index": In(INDEX_BITS),
+                "overflow": In(Overflow),
                 "vector": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
@@ -71,27 +65,25 @@ class Registers(wiring.Component):
         done = Signal()
         control = written["CONTROL"]
         reset_asked = self._reset(m, control)
+        start = self.program.start
+        connect(m, flipped(self.overflow), faults.overflow)
         m.d.comb += [
-            self.start.eq(control[0] & ~control[1] & ~self.running & ~faults.fault & ~reset_asked),
+            start.eq(control[0] & ~control[1] & ~self.running & ~faults.fault & ~reset_asked),
             self.halt.eq(faults.fault | reset_asked),
             faults.run.eq(self.running & ~reset_asked),
             faults.clear.eq(self.soft_reset),
-            faults.overflow.eq(self.overflow),
-            faults.overflow_engine.eq(self.overflow_engine),
-            faults.overflow_index.eq(self.overflow_index),
             faults.limit.eq(storage["WATCHDOG"]),
             counters.run.eq(self.running),
-            counters.clear.eq(self.start | self.soft_reset),
+            counters.clear.eq(start | self.soft_reset),
             counters.vector.eq(self.vector),
             counters.read_beat.eq(self.read_beat),
             counters.write_bytes.eq(self.write_bytes),
         ]
         for e in Engine:
             m.d.comb += counters.stall[e].eq(self.engines[e].stall)
-            for name in EngineStatus.members:
-                m.d.comb += getattr(faults.engines[e], name).eq(getattr(self.engines[e], name))
-        ended = self.running & (self.done | faults.strobe)
-        with m.If(self.start):
+            connect(m, flipped(self.engines[e]), faults.engines[e])
+        ended = self.running & (self.program.done | faults.strobe)
+        with m.If(start):
             m.d.sync += [self.running.eq(1), done.eq(0)]
         with m.Elif(self.soft_reset):
             m.d.sync += [self.running.eq(0), done.eq(0)]
@@ -149,11 +141,11 @@ class Registers(wiring.Component):
                 m.d.sync += held.eq((held & ~value[32:]) | value[:32])
         bits = self._config.axi_addr_bits
         m.d.comb += [
-            self.program_address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])[:bits]),
-            self.program_bytes.eq(storage["PROGRAM_BYTES"]),
+            self.program.address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])[:bits]),
+            self.program.bytes.eq(storage["PROGRAM_BYTES"]),
             *(
                 base.eq(Cat(storage[f"BASE{i}_LO"], storage[f"BASE{i}_HI"])[:bits])
-                for i, base in enumerate(self.bases)
+                for i, base in enumerate(self.bases.base)
             ),
         ]
         return storage
@@ -178,7 +170,7 @@ class Registers(wiring.Component):
 
     def _interrupt(self, m: Module, ended: Value, written, storage) -> Value:
         pending = Signal()
-        with m.If(self.soft_reset | self.start | written["IRQ_STATUS"][0]):
+        with m.If(self.soft_reset | self.program.start | written["IRQ_STATUS"][0]):
             m.d.sync += pending.eq(0)
         with m.If(ended & ~self.soft_reset):
             m.d.sync += pending.eq(1)

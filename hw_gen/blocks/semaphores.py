@@ -1,14 +1,20 @@
 """Counting semaphores: one take and one post a cycle, arbitrated."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.checks import check
-from hw_gen.layouts import INDEX_BITS, PostStream, post_layout
+from hw_gen.interfaces import Overflow
+from hw_gen.layouts import AMOUNT, SEMAPHORE, PostStream, post_layout
 from spec.config import NpuConfig
+from spec.isa import Engine
 
-WaitPort = wiring.Signature({"valid": Out(1), "sem": Out(6), "amount": Out(7), "grant": In(1)})
+WaitPort = wiring.Signature(
+    {"valid": Out(1), "sem": Out(SEMAPHORE), "amount": Out(AMOUNT), "grant": In(1)}
+)
 """A sequencer asks for `amount`; `grant` in the same cycle means that it was taken."""
 
 
@@ -17,28 +23,26 @@ class Semaphores(wiring.Component):
 
     Parameters
     ----------
-    waiters, posters : number of ports. Lower waiters win when several could take in one cycle;
-        posters are served in turn, one a cycle.
+    waiters : number of ports; lower ones win when several could take in one cycle.
+    posters : the engine of each port that posts; they are served in turn, one a cycle.
 
     Members
     -------
     wait[i] : ``In(WaitPort)``; grant is combinational.
     post[j] : ``In(PostStream)``.
-    overflow : a post passed the maximum; ``overflow_poster`` is the port that sent it,
-        ``overflow_index`` its instruction.
+    overflow : ``Out(Overflow)``.
 
     Timing: a post is visible to waiters in the next cycle.
     """
 
-    def __init__(self, config: NpuConfig, *, waiters: int, posters: int):
+    def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
         self._config = config
+        self._posters = posters
         super().__init__(
             {
                 "wait": In(WaitPort).array(waiters),
-                "post": In(PostStream).array(posters),
-                "overflow": Out(1),
-                "overflow_poster": Out(range(posters)),
-                "overflow_index": Out(INDEX_BITS),
+                "post": In(PostStream).array(len(posters)),
+                "overflow": Out(Overflow),
             }
         )
 
@@ -49,7 +53,7 @@ class Semaphores(wiring.Component):
         )
         bits = self._config.sem_addr_bits
 
-        take_sem, take_amount = Signal(bits), Signal(7)
+        take_sem, take_amount = Signal(bits), Signal(AMOUNT)
         taken = Const(0, 1)
         for i, port in enumerate(self.wait):
             ok = Signal(name=f"ok_{i}")
@@ -67,8 +71,8 @@ class Semaphores(wiring.Component):
         m.d.comb += [
             same.eq(taken & (take_sem == post.sem[:bits])),
             total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
-            self.overflow.eq(posted & total[-1]),
-            self.overflow_index.eq(post.index),
+            self.overflow.strobe.eq(posted & total[-1]),
+            self.overflow.index.eq(post.index),
         ]
         grants = sum(port.grant for port in self.wait)
         check(m, platform, grants <= 1, "semaphores: two grants in a cycle")
@@ -94,11 +98,15 @@ class Semaphores(wiring.Component):
                         with m.If(valid[(t + k) % n]):
                             m.d.comb += chosen.eq((t + k) % n)
         post, posted = Signal(post_layout), Signal()
-        m.d.comb += [posted.eq(valid.any()), self.overflow_poster.eq(chosen)]
+        m.d.comb += posted.eq(valid.any())
         with m.Switch(chosen):
-            for i, port in enumerate(self.post):
+            for i, (port, engine) in enumerate(zip(self.post, self._posters, strict=True)):
                 with m.Case(i):
-                    m.d.comb += [post.eq(port.payload), port.ready.eq(1)]
+                    m.d.comb += [
+                        post.eq(port.payload),
+                        port.ready.eq(1),
+                        self.overflow.engine.eq(engine),
+                    ]
         with m.If(posted):
             m.d.sync += turn.eq(chosen)
         return post, posted

@@ -5,13 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.semaphores import WaitPort
-from hw_gen.layouts import PostEntryStream, instruction_layout, queued_layout
-from spec.isa import FORMATS, SYNC_SLOTS, Group, Opcode, Point
-
-
-def loop_count(opcode: Opcode) -> int:
-    """Loops of an instruction."""
-    return next(i.count for i in FORMATS[opcode].items if isinstance(i, Group) and i.name == "loop")
+from hw_gen.layouts import PostEntryStream, field_shape, instruction_layout, queued_layout
+from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
 
 
 class Sequencer(wiring.Component):
@@ -19,8 +14,8 @@ class Sequencer(wiring.Component):
 
     Parameters
     ----------
-    streams : name of a loop field -> (name of its base field, width). Each becomes a running
-        value ``o.payload.<name>`` = base + sum of index x stride.
+    streams : name of a loop field -> name of its base field. Each becomes a running value
+        ``o.payload.<name>`` = base + sum of index x stride, as wide as the base, without a sign.
     wait_points : points whose wait slots this sequencer obeys.
     post_points : points for which it pushes post entries, in the order of ``post``.
     folds : walk only loops 0…fold_loops-1 (the weight sequencer).
@@ -43,7 +38,7 @@ class Sequencer(wiring.Component):
     def __init__(
         self,
         opcode: Opcode,
-        streams: dict[str, tuple[str, int]],
+        streams: dict[str, str],
         *,
         wait_points: tuple[Point, ...] = (Point.DONE, Point.READ),
         post_points: tuple[Point, ...] = (Point.DONE,),
@@ -53,11 +48,15 @@ class Sequencer(wiring.Component):
         self._wait_points = wait_points
         self._post_points = post_points
         self._folds = folds
-        self._loops = loop_count(opcode)
+        self._loops = FORMATS[opcode].loops
+        self._index = field_shape(opcode, "loop.count")
+        self._widths = {
+            name: FORMATS[opcode].field(base).bits for name, base in self._streams.items()
+        }
         queued = queued_layout(opcode)
         self.step_layout = data.StructLayout(
             {
-                **{name: width for name, (_, width) in streams.items()},
+                **self._widths,
                 "at_first": self._loops,
                 "at_last": self._loops,
                 "first": 1,
@@ -112,7 +111,7 @@ class Sequencer(wiring.Component):
     def _counters(self, m: Module, accept: Value, load: Value):
         """Loop indices; returns bit vectors: bit k: all loops >= k in their first / last step."""
         n, step = self._loops, self.o.payload
-        index = [Signal(16, name=f"idx_{level}") for level in range(n)]
+        index = [Signal(self._index, name=f"idx_{level}") for level in range(n)]
         for level in range(n):
             loop = self.instr.loop[level]
             limit = loop["count"]
@@ -141,7 +140,8 @@ class Sequencer(wiring.Component):
     def _addresses(self, m: Module, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
         n = self._loops
-        for name, (base, width) in self._streams.items():
+        for name, base in self._streams.items():
+            width = self._widths[name]
             start = [Signal(width, name=f"{name}_{level}") for level in range(n)]
             value = Signal(width, name=f"{name}_next")
             m.d.comb += getattr(self.o.payload, name).eq(start[n - 1])
@@ -150,7 +150,7 @@ class Sequencer(wiring.Component):
                     moved = start[level] + self.instr.loop[level][name]
                     with m.If(~self.o.payload.at_last[level]):
                         m.d.comb += value.eq(moved)
-            first = getattr(self.i.payload.instr, base) if base else 0
+            first = self.i.payload.instr[base]
             for level in range(n):
                 with m.If(load):
                     m.d.sync += start[level].eq(first)

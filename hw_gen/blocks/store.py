@@ -11,10 +11,10 @@ from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.store_reader import StoreReader
-from hw_gen.interfaces import EngineStatus, axi_write, spad_read
+from hw_gen.interfaces import EngineStatus, axi_write, region_bases, spad_read
 from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
 from spec.config import NpuConfig
-from spec.isa import REGIONS, Opcode, Point
+from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
 
 POINTS = (Point.DONE, Point.READ)
@@ -26,7 +26,7 @@ class StoreEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. bases : the base registers.
+    i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
     axi : AW, W and B channels, id 0. spad, index : reads of data and of indices.
     wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
         scratchpad has been read.
@@ -45,7 +45,7 @@ class StoreEngine(wiring.Component):
             {
                 "i": In(stream.Signature(queued_layout(Opcode.STORE))),
                 "axi": Out(axi_write(config)),
-                "bases": In(config.axi_addr_bits).array(REGIONS),
+                "bases": In(region_bases(config)),
                 "spad": Out(spad_read(config)),
                 "index": Out(spad_read(config)),
                 "wait": Out(WaitPort),
@@ -62,7 +62,7 @@ class StoreEngine(wiring.Component):
         config = self._config
         m.submodules.seq = seq = Sequencer(
             Opcode.STORE,
-            {"mem": ("mem_base", 40), "chip": ("chip_base", 24)},
+            {"mem": "mem_base", "chip": "chip_base"},
             post_points=POINTS,
         )
         m.submodules.runs = runs = RunStage(config, Opcode.STORE, seq.step_layout)
@@ -73,6 +73,7 @@ class StoreEngine(wiring.Component):
         m.submodules.read = read = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
+        connect(m, flipped(self.bases), runs.bases)
         connect(m, runs.o, indices.i)
         connect(m, indices.o, split.i)
         connect(m, indices.spad, flipped(self.index))
@@ -85,7 +86,6 @@ class StoreEngine(wiring.Component):
         m.d.comb += [
             runs.instr.eq(seq.instr),
             runs.index.eq(seq.index),
-            *(a.eq(b) for a, b in zip(runs.bases, self.bases, strict=True)),
             read.fire.eq(reader.fire),
         ]
         halted = Signal()

@@ -5,14 +5,14 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.matrix import POST_DEPTH
-from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.vector_gather import VectorGather
 from hw_gen.blocks.vector_issue import VectorIssue
 from hw_gen.blocks.vector_lanes import VectorLanes
 from hw_gen.blocks.vector_write import VectorWriter
-from hw_gen.interfaces import EngineStatus, spad_read, spad_write, table_write
+from hw_gen.interfaces import EngineStatus, acc_access, spad_read, spad_write, table_write
 from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
@@ -26,7 +26,7 @@ class VectorEngine(wiring.Component):
     -------
     i : ``In(stream)`` of queued VECTOR instructions.
     a, b, out : scratchpad ports.
-    acc_r, acc_data_valid, acc_data, acc_w_* : accumulator ports (see `Accumulator`).
+    acc : ``Out(acc_access(config))``, to the `Accumulator`.
     param_write, table_write : from the load engine.
     wait, post_done, post_read, halt, status : as in the other engines.
 
@@ -36,22 +36,15 @@ class VectorEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        word = 32 * config.cols
         super().__init__(
             {
                 "i": In(stream.Signature(queued_layout(Opcode.VECTOR))),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "out": Out(spad_write(config)),
-                "acc_r": Out(stream.Signature(config.acc_addr_bits)),
-                "acc_data_valid": In(1),
-                "acc_data": In(word),
-                "acc_w_valid": Out(1),
-                "acc_w_ready": In(1),
-                "acc_w_addr": Out(config.acc_addr_bits),
-                "acc_w_data": Out(word),
-                "param_write": In(table_write(config, 24)),
-                "table_write": In(table_write(config, 24)),
+                "acc": Out(acc_access(config)),
+                "param_write": In(table_write(config)),
+                "table_write": In(table_write(config)),
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),
                 "post_read": Out(PostStream),
@@ -66,12 +59,12 @@ class VectorEngine(wiring.Component):
         m.submodules.seq = seq = Sequencer(
             Opcode.VECTOR,
             {
-                "a": ("a_base", 24),
-                "b": ("b_base", 24),
-                "o": ("o_base", 24),
-                "param": ("param_base", 16),
-                "dy": ("y0", 16),
-                "dx": ("x0", 16),
+                "a": "a_base",
+                "b": "b_base",
+                "o": "o_base",
+                "param": "param_base",
+                "dy": "y0",
+                "dx": "x0",
             },
             post_points=(Point.DONE, Point.READ),
         )
@@ -85,59 +78,43 @@ class VectorEngine(wiring.Component):
             (seq.o, issue.step),
             (issue.a, flipped(self.a)),
             (issue.b, flipped(self.b)),
-            (issue.acc_r, flipped(self.acc_r)),
+            (issue.acc, flipped(self.acc.request)),
+            (flipped(self.acc.words), gather.acc),
             (issue.pending, gather.pending),
             (issue.context, gather.context),
+            (gather.o, lanes.i),
+            (lanes.o, writer.i),
             (flipped(self.param_write), lanes.param_write),
             (flipped(self.table_write), lanes.table_write),
             (writer.out, flipped(self.out)),
+            (writer.acc, flipped(self.acc.write)),
         ):
             connect(m, source, sink)
+        for port, words in ((self.a, gather.a), (self.b, gather.b)):
+            m.d.comb += [words.valid.eq(port.data_valid), words.data.eq(port.data)]
         m.d.comb += [
             issue.instr.eq(seq.instr),
             issue.halt.eq(self.halt),
-            *(a.eq(b) for a, b in zip(issue.consumed, gather.consumed, strict=True)),
-            gather.a_valid.eq(self.a.data_valid),
-            gather.a_data.eq(self.a.data),
-            gather.b_valid.eq(self.b.data_valid),
-            gather.b_data.eq(self.b.data),
-            gather.acc_valid.eq(self.acc_data_valid),
-            gather.acc_data.eq(self.acc_data),
+            issue.consumed.eq(gather.consumed),
             gather.room.eq(writer.room),
-            writer.claim.eq(gather.o_valid),
-            lanes.valid.eq(gather.o_valid),
-            lanes.tag.eq(gather.o_tag),
-            lanes.context.eq(gather.o_context),
-            lanes.a.eq(gather.o_a),
-            lanes.b.eq(gather.o_b),
-            writer.valid.eq(lanes.o_valid),
-            writer.tag.eq(lanes.o_tag),
-            writer.context.eq(lanes.o_context),
-            writer.value.eq(lanes.o),
-            self.acc_w_valid.eq(writer.acc_w_valid),
-            writer.acc_w_ready.eq(self.acc_w_ready),
-            self.acc_w_addr.eq(writer.acc_w_addr),
-            self.acc_w_data.eq(writer.acc_w_data),
+            writer.claim.eq(gather.o.valid),
         ]
-        queues = self._posts(m, seq, writer.done)
-        self._status(m, seq, issue, gather.busy | writer.busy, queues)
+        no_posts = post_queues(
+            m,
+            POST_DEPTH,
+            {
+                "done": (seq.post[0], writer.done, self.post_done),
+                "read": (
+                    seq.post[1],
+                    seq.o.valid & seq.o.ready & seq.o.payload.fires[1],
+                    self.post_read,
+                ),
+            },
+        )
+        self._status(m, seq, issue, gather.busy | writer.busy, no_posts)
         return m
 
-    def _posts(self, m: Module, seq: Sequencer, done: Value) -> list[PostQueue]:
-        read = seq.o.valid & seq.o.ready & seq.o.payload.fires[1]
-        queues = []
-        for name, source, fire, out in (
-            ("done", seq.post[0], done, self.post_done),
-            ("read", seq.post[1], read, self.post_read),
-        ):
-            m.submodules[f"posts_{name}"] = queue = PostQueue(POST_DEPTH)
-            connect(m, source, queue.i)
-            connect(m, queue.o, flipped(out))
-            m.d.comb += queue.fire.eq(fire)
-            queues.append(queue)
-        return queues
-
-    def _status(self, m: Module, seq, issue, busy: Value, queues: list[PostQueue]) -> None:
+    def _status(self, m: Module, seq, issue, busy: Value, no_posts: Value) -> None:
         st = self.status
         with m.If(issue.reading):
             m.d.comb += st.stall.eq(Stall.BUSY)
@@ -149,10 +126,9 @@ class VectorEngine(wiring.Component):
             m.d.comb += st.stall.eq(Stall.PIPELINE)
         with m.Else():
             m.d.comb += st.stall.eq(Stall.IDLE)
-        quiet = Cat(q.empty for q in queues).all()
         m.d.comb += [
             st.index.eq(seq.index),
-            st.idle.eq(~seq.active & ~self.i.valid & ~busy & quiet),
+            st.idle.eq(~seq.active & ~self.i.valid & ~busy & no_posts),
             st.fault.eq(seq.o.valid & issue.bad & ~self.halt),
             st.cause.eq(Fault.CHIP_ADDRESS),
             st.fault_index.eq(seq.index),

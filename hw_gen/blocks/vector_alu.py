@@ -1,11 +1,57 @@
 """What a vector lane computes from its two operands, and how results are combined."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from amaranth.hdl import *
 
-from spec.isa import Alu, Reduce
+from spec.exhaustive import exhaustive
+from spec.isa import Alu, DType, Reduce
 
-IDENTITY = {Reduce.SUM: 0, Reduce.MAX: -(1 << 31), Reduce.MIN: (1 << 31) - 1}
+_HERE = "hw_gen.blocks.vector_alu"
+IDENTITY = exhaustive(
+    _HERE,
+    Reduce,
+    {Reduce.SUM: 0, Reduce.MAX: DType.I32.low, Reduce.MIN: DType.I32.high},
+    without=[Reduce.NONE],
+)
 """What a reduction begins with."""
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """int32 operands A and B. right: A shifted right by the low bits of B, from one bit below."""
+
+    a: Value
+    b: Value
+    by: Value
+    right: Value
+
+
+FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
+    _HERE,
+    Alu,
+    {
+        Alu.PASS: lambda x: x.a,
+        Alu.ADD: lambda x: x.a + x.b,
+        Alu.SUB: lambda x: x.a - x.b,
+        Alu.MIN: lambda x: Mux(x.a < x.b, x.a, x.b),
+        Alu.MAX: lambda x: Mux(x.a > x.b, x.a, x.b),
+        Alu.ASR: lambda x: x.right[1:33],
+        Alu.ASR_ROUND: lambda x: x.right[1:33] + x.right[0],
+        Alu.LSL: lambda x: (x.a << x.by)[:32],
+        Alu.LSR: lambda x: x.right[1:33],
+        Alu.AND: lambda x: x.a & x.b,
+        Alu.OR: lambda x: x.a | x.b,
+        Alu.XOR: lambda x: x.a ^ x.b,
+        Alu.EQ: lambda x: x.a == x.b,
+        Alu.GT: lambda x: x.a > x.b,
+        Alu.GE: lambda x: x.a >= x.b,
+        Alu.CLZ: lambda x: _leading_zeros(x.a[:32]),
+        Alu.ABS: lambda x: Mux(x.a < 0, -x.a, x.a),
+    },
+)
+"""v of the operands; its low 32 bits count."""
 
 
 def alu(m: Module, name: str, kind: Value, a: Value, b: Value) -> Signal:
@@ -16,39 +62,11 @@ def alu(m: Module, name: str, kind: Value, a: Value, b: Value) -> Signal:
     right = Signal(signed(34), name=f"right_{name}")
     sign = a[31] & (kind != Alu.LSR)
     m.d.comb += right.eq(Cat(Const(0, 1), a[:32], sign).as_signed() >> by)
+    operands = _Operands(a, b, by, right)
     with m.Switch(kind):
-        with m.Case(Alu.ADD):
-            m.d.comb += v.eq(a + b)
-        with m.Case(Alu.SUB):
-            m.d.comb += v.eq(a - b)
-        with m.Case(Alu.MIN):
-            m.d.comb += v.eq(Mux(a < b, a, b))
-        with m.Case(Alu.MAX):
-            m.d.comb += v.eq(Mux(a > b, a, b))
-        with m.Case(Alu.ASR, Alu.LSR):
-            m.d.comb += v.eq(right[1:33])
-        with m.Case(Alu.ASR_ROUND):
-            m.d.comb += v.eq(right[1:33] + right[0])
-        with m.Case(Alu.LSL):
-            m.d.comb += v.eq((a << by)[:32])
-        with m.Case(Alu.AND):
-            m.d.comb += v.eq(a & b)
-        with m.Case(Alu.OR):
-            m.d.comb += v.eq(a | b)
-        with m.Case(Alu.XOR):
-            m.d.comb += v.eq(a ^ b)
-        with m.Case(Alu.EQ):
-            m.d.comb += v.eq(a == b)
-        with m.Case(Alu.GT):
-            m.d.comb += v.eq(a > b)
-        with m.Case(Alu.GE):
-            m.d.comb += v.eq(a >= b)
-        with m.Case(Alu.CLZ):
-            m.d.comb += v.eq(_leading_zeros(a[:32]))
-        with m.Case(Alu.ABS):
-            m.d.comb += v.eq(Mux(a < 0, -a, a))
-        with m.Default():
-            m.d.comb += v.eq(a)
+        for member, function in FUNCTIONS.items():
+            with m.Case(member):
+                m.d.comb += v.eq(function(operands))
     return v
 
 

@@ -4,14 +4,14 @@ from amaranth.hdl import *
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
-from hw_gen.blocks.vector_lanes import context_layout, tag_layout
-from hw_gen.blocks.vector_write import element_bits
+from hw_gen.blocks.vector_lanes import context_layout, lane_step
 from hw_gen.checks import check
+from hw_gen.interfaces import memory_words
 from spec.config import NpuConfig
 from spec.isa import DType, Space
 
-_SIGNED = (DType.I8, DType.I16, DType.I32)
 _WORDS = 4
 """Most words of an operand: `cols` int32 in words of at least `cols` bytes."""
 
@@ -22,10 +22,10 @@ class VectorGather(wiring.Component):
     Members
     -------
     pending, context : ``In(stream)`` from `VectorIssue`.
-    a_valid, a_data, b_valid, b_data, acc_valid, acc_data : words as the memories deliver them.
+    a, b, acc : ``In(memory_words)``, operands A and B and vectors of the accumulator.
     consumed : see `VectorIssue`.
     room : the lanes may take a step.
-    o_valid, o_tag, o_context, o_a, o_b : the step, operands as `cols` int32 lanes.
+    o : ``Out(lane_step(config))``.
     busy : a step is waiting here.
 
     Timing: one word of each operand a cycle; the last one goes on to the lanes in its own cycle.
@@ -38,19 +38,12 @@ class VectorGather(wiring.Component):
             {
                 "pending": In(stream.Signature(pending_layout(config))),
                 "context": In(stream.Signature(context_layout())),
-                "a_valid": In(1),
-                "a_data": In(word),
-                "b_valid": In(1),
-                "b_data": In(word),
-                "acc_valid": In(1),
-                "acc_data": In(lanes),
-                "consumed": Out(1).array(2),
+                "a": In(memory_words(word)),
+                "b": In(memory_words(word)),
+                "acc": In(memory_words(lanes)),
+                "consumed": Out(2),
                 "room": In(1),
-                "o_valid": Out(1),
-                "o_tag": Out(tag_layout(config)),
-                "o_context": Out(context_layout()),
-                "o_a": Out(lanes),
-                "o_b": Out(lanes),
+                "o": Out(lane_step(config)),
                 "busy": Out(1),
             }
         )
@@ -64,10 +57,10 @@ class VectorGather(wiring.Component):
         m.submodules.words_a = words_a = fifo.SyncFIFO(width=max(word, lanes), depth=READS_AHEAD)
         m.submodules.words_b = words_b = fifo.SyncFIFO(width=word, depth=READS_AHEAD)
         m.d.comb += [
-            words_a.w_en.eq(self.a_valid | self.acc_valid),
-            words_a.w_data.eq(Mux(self.acc_valid, self.acc_data, self.a_data)),
-            words_b.w_en.eq(self.b_valid),
-            words_b.w_data.eq(self.b_data),
+            words_a.w_en.eq(self.a.valid | self.acc.valid),
+            words_a.w_data.eq(Mux(self.acc.valid, self.acc.data, self.a.data)),
+            words_b.w_en.eq(self.b.valid),
+            words_b.w_data.eq(self.b.data),
         ]
         for name, words in (("A", words_a), ("B", words_b)):
             check(
@@ -76,10 +69,10 @@ class VectorGather(wiring.Component):
                 ~words.w_en | words.w_rdy,
                 f"vector gather: word of {name} comes when its FIFO is full",
             )
-        check(m, platform, ~(self.a_valid & self.acc_valid), "vector gather: two words of A")
+        check(m, platform, ~(self.a.valid & self.acc.valid), "vector gather: two words of A")
         head, context = Signal(pending_layout(cfg)), Signal(context_layout())
         held = Signal(context_layout())
-        go = self.o_valid
+        go = self.o.valid
         m.d.comb += [
             head.eq(pending.r_data),
             context.eq(Mux(head.step.first, contexts.r_data, held)),
@@ -92,16 +85,16 @@ class VectorGather(wiring.Component):
             go.eq(pending.r_rdy & enough_a & enough_b & self.room),
             pending.r_en.eq(go),
             contexts.r_en.eq(go & head.step.first),
-            self.o_tag.eq(head.step),
-            self.o_context.eq(context),
-            self.o_a.eq(
+            self.o.tag.eq(head.step),
+            self.o.context.eq(context),
+            self.o.a.eq(
                 Mux(
                     context.a_space == Space.ACC,
                     words_a.r_data[:lanes],
                     self._widen(m, "a", wide_a, context.a_type),
                 )
             ),
-            self.o_b.eq(self._widen(m, "b", wide_b, context.b_type)),
+            self.o.b.eq(self._widen(m, "b", wide_b, context.b_type)),
             self.busy.eq(pending.r_rdy),
         ]
         return m
@@ -151,7 +144,7 @@ class VectorGather(wiring.Component):
                 bits = element_bits(kind)
                 with m.Case(kind):
                     lanes = [words[bits * c : bits * c + bits] for c in range(cols)]
-                    if kind in _SIGNED:
+                    if kind.signed:
                         m.d.comb += out.eq(Cat(_extend(lane) for lane in lanes))
                     else:
                         m.d.comb += out.eq(Cat(Cat(v, Const(0, 32 - bits)) for v in lanes))

@@ -4,29 +4,28 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.elements import log2_bytes
 from hw_gen.blocks.operands import last_or
 from hw_gen.blocks.vector_lanes import CONTEXT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
-from hw_gen.layouts import instruction_layout
+from hw_gen.layouts import LANES, instruction_layout
 from spec.config import NpuConfig
-from spec.isa import Alu, DType, Opcode, Reduce, Scale, Space
+from spec.exhaustive import handles
+from spec.isa import Opcode, Reduce, Scale, Space, reads_b
 
 READS_AHEAD = 8
 """Words that may be read and not yet consumed, per operand; covers the read latency twice."""
 
-BYTES_BITS = 11
-"""Width of the bytes of a vector: 128 lanes of 4 bytes, and one more bit."""
+BYTES_BITS = LANES.width + 3
+"""Width of the bytes of a vector: lanes of 4 bytes, and one more bit."""
+handles("hw_gen.blocks.vector_issue", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
+handles("hw_gen.blocks.vector_issue", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
 
 def pending_layout(config: NpuConfig) -> data.StructLayout:
     """A step whose words are on their way: its tag, and how many words each operand has."""
     return data.StructLayout({"step": tag_layout(config), "beats_a": 3, "beats_b": 3})
-
-
-def type_shift(dtype: Value) -> Value:
-    """log2 of the bytes of an element."""
-    return Mux(dtype == DType.I32, 2, Mux((dtype == DType.I16) | (dtype == DType.U16), 1, 0))
 
 
 class VectorIssue(wiring.Component):
@@ -35,9 +34,9 @@ class VectorIssue(wiring.Component):
     Members
     -------
     step, instr : the sequencer's steps and their instruction.
-    a, b : scratchpad ports; acc_r : accumulator read.
+    a, b : scratchpad ports; acc : accumulator reads.
     pending : ``Out(stream)`` of `pending_layout`, one per step; context : one per instruction.
-    consumed[0], consumed[1] : a word of A, of B has left its FIFO (gives a credit back).
+    consumed : bits 0, 1: a word of A, of B has left its FIFO (gives a credit back).
     halt : read nothing more.
     reading : something of a step was read completely; refused : a memory was not free.
     bad : the step touches something that does not exist.
@@ -53,10 +52,10 @@ class VectorIssue(wiring.Component):
                 "instr": In(instruction_layout(Opcode.VECTOR)),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
-                "acc_r": Out(stream.Signature(config.acc_addr_bits)),
+                "acc": Out(stream.Signature(config.acc_addr_bits)),
                 "pending": Out(stream.Signature(pending_layout(config))),
                 "context": Out(stream.Signature(context_layout())),
-                "consumed": In(1).array(2),
+                "consumed": In(2),
                 "halt": In(1),
                 "reading": Out(1),
                 "refused": Out(1),
@@ -87,7 +86,7 @@ class VectorIssue(wiring.Component):
         wants, served = self._requests(m, platform, go, needs, complete)
         self._ports(m, wants, from_acc, beat, totals)
         m.d.comb += [
-            served[0].eq((self.a.valid & self.a.ready) | (self.acc_r.valid & self.acc_r.ready)),
+            served[0].eq((self.a.valid & self.a.ready) | (self.acc.valid & self.acc.ready)),
             served[1].eq(self.b.valid & self.b.ready),
             self.refused.eq(Cat(w & ~s for w, s in zip(wants, served, strict=True)).any()),
         ]
@@ -107,13 +106,11 @@ class VectorIssue(wiring.Component):
         n, from_acc = Signal(BYTES_BITS, name="n"), Signal(name="from_acc")
         inside, use_b = Signal(name="inside"), Signal(name="use_b")
         y, x = step.dy.as_signed(), step.dx.as_signed()
-        binary = Cat(instr.alu == kind for kind in Alu if not kind.unary).any()
-        uses_b = binary | (instr.a_scale == Scale.OPERAND)
         m.d.comb += [
             n.eq(last_or(step.at_last, instr.lane_loop, instr.lanes_last, instr.lanes)),
             from_acc.eq(instr.a_space == Space.ACC),
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
-            use_b.eq(inside & uses_b & ~instr.b_none),
+            use_b.eq(inside & reads_b(instr)),
         ]
         return n, from_acc, inside, use_b
 
@@ -127,7 +124,7 @@ class VectorIssue(wiring.Component):
             (instr.a_one, instr.b_one, instr.reduce_lanes),
             strict=True,
         ):
-            m.d.comb += total.eq(Mux(one, 1, n) << type_shift(dtype))
+            m.d.comb += total.eq(Mux(one, 1, n) << log2_bytes(dtype))
         a_bytes, b_bytes, o_bytes = totals
         uses_param = (
             instr.bias | (instr.a_scale == Scale.CHANNEL) | (instr.o_scale == Scale.CHANNEL)
@@ -181,8 +178,8 @@ class VectorIssue(wiring.Component):
         offset = Signal(BYTES_BITS, name="offset")
         m.d.comb += [
             offset.eq(beat << (cfg.word_bytes - 1).bit_length()),
-            self.acc_r.valid.eq(wants[0] & from_acc),
-            self.acc_r.payload.eq(step.a),
+            self.acc.valid.eq(wants[0] & from_acc),
+            self.acc.payload.eq(step.a),
         ]
         for port, want, base, total in (
             (self.a, wants[0] & ~from_acc, step.a, totals[0]),

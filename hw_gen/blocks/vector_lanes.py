@@ -8,8 +8,13 @@ from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, across, alu, combine
 from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.interfaces import table_write
-from spec.config import NpuConfig
-from spec.isa import FORMATS, Field, Opcode, Reduce, Scale
+from hw_gen.layouts import LANES, field_shape
+from spec.config import PARAM_PARTS, NpuConfig
+from spec.exhaustive import handles
+from spec.isa import CHIP_BITS, Opcode, Reduce, Scale
+
+SHIFT = field_shape(Opcode.VECTOR, "a_shift")
+handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
 
 CONTEXT = [
     "a_one",
@@ -48,10 +53,7 @@ CONTEXT = [
 
 
 def context_layout() -> data.StructLayout:
-    fields = {f.name: f for f in FORMATS[Opcode.VECTOR].items if isinstance(f, Field)}
-    return data.StructLayout(
-        {n: (signed if fields[n].signed else unsigned)(fields[n].bits) for n in CONTEXT}
-    )
+    return data.StructLayout({name: field_shape(Opcode.VECTOR, name) for name in CONTEXT})
 
 
 def tag_layout(config: NpuConfig) -> data.StructLayout:
@@ -63,16 +65,45 @@ def tag_layout(config: NpuConfig) -> data.StructLayout:
             "red_first": 1,
             "red_last": 1,
             "param": config.param_addr_bits,
-            "lanes": 8,
-            "o": 24,
+            "lanes": LANES,
+            "o": CHIP_BITS,
             "fires": 1,
+        }
+    )
+
+
+def lane_step(config: NpuConfig) -> wiring.Signature:
+    """A step on its way into the lanes; `context` is used where ``tag.first``. a, b: raw operands,
+    sign- or zero-extended to 32 bits, `cols` lanes.
+    """
+    return wiring.Signature(
+        {
+            "valid": Out(1),
+            "tag": Out(tag_layout(config)),
+            "context": Out(context_layout()),
+            "a": Out(32 * config.cols),
+            "b": Out(32 * config.cols),
+        }
+    )
+
+
+def lane_result(config: NpuConfig) -> wiring.Signature:
+    """A step that has passed the lanes. With a reduction only its last step carries a result
+    (``tag.red_last``).
+    """
+    return wiring.Signature(
+        {
+            "valid": Out(1),
+            "tag": Out(tag_layout(config)),
+            "context": Out(context_layout()),
+            "value": Out(32 * config.cols),
         }
     )
 
 
 def round_shift(product: Value, shift: Value) -> Value:
     """(product + 2^(shift-1)) >> shift, low 32 bits, as ((product >> shift-1) + 1) >> 1."""
-    halves = product >> (shift - 1)[:6]
+    halves = product >> (shift - 1)[: SHIFT.width]
     return ((halves + 1) >> 1)[:32].as_signed()
 
 
@@ -87,10 +118,7 @@ class VectorLanes(wiring.Component):
 
     Members
     -------
-    valid, tag, context, a, b : a step; `context` is used where ``tag.first``. a, b: raw operands,
-        sign- or zero-extended to 32 bits, `cols` lanes.
-    o_valid, o_tag, o_context, o : the step `LATENCY` cycles later; with a reduction only its last
-        step carries a result (``o_tag.red_last``).
+    i : ``In(lane_step(config))``. o : ``Out(lane_result(config))``, `LATENCY` cycles later.
     param_write, table_write : from the load engine.
     """
 
@@ -98,33 +126,19 @@ class VectorLanes(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        word = 32 * config.cols
-        tag, context = tag_layout(config), context_layout()
         super().__init__(
             {
-                "valid": In(1),
-                "tag": In(tag),
-                "context": In(context),
-                "a": In(word),
-                "b": In(word),
-                "o_valid": Out(1),
-                "o_tag": Out(tag),
-                "o_context": Out(context),
-                "o": Out(word),
-                "param_write": In(table_write(config, 24)),
-                "table_write": In(table_write(config, 24)),
+                "i": In(lane_step(config)),
+                "o": Out(lane_result(config)),
+                "param_write": In(table_write(config)),
+                "table_write": In(table_write(config)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.params = params = ParamMemory(self._config)
-        m.d.comb += [
-            params.write.valid.eq(self.param_write.valid),
-            params.write.addr.eq(self.param_write.addr),
-            params.write.data.eq(self.param_write.data),
-            params.write.strobe.eq(self.param_write.strobe),
-        ]
+        connect(m, flipped(self.param_write), params.write)
         valid, tag, ctx = self._stages(m)
         m.d.comb += [
             params.en[0].eq(valid[0]),
@@ -144,24 +158,24 @@ class VectorLanes(wiring.Component):
             table.valid.eq(valid[9]),
             table.kind.eq(ctx[9].table),
             table.value.eq(Cat(*results)),
-            self.o.eq(table.o),
-            self.o_valid.eq(valid[self.LATENCY]),
-            self.o_tag.eq(tag[self.LATENCY]),
-            self.o_context.eq(ctx[self.LATENCY]),
+            self.o.value.eq(table.o),
+            self.o.valid.eq(valid[self.LATENCY]),
+            self.o.tag.eq(tag[self.LATENCY]),
+            self.o.context.eq(ctx[self.LATENCY]),
         ]
         return m
 
     def _stages(self, m: Module):
         """valid, tag and context in front of (0) and behind (LATENCY) every stage."""
         n = self.LATENCY + 1
-        valid = [self.valid, *(Signal(name=f"valid_{s}") for s in range(1, n))]
-        tag = [self.tag, *(Signal(self.tag.shape(), name=f"tag_{s}") for s in range(1, n))]
-        held = Signal(self.context.shape(), name="context_0")
-        now = Signal(self.context.shape(), name="context_now")
-        m.d.comb += now.eq(Mux(self.tag.first, self.context, held))
-        with m.If(self.valid & self.tag.first):
-            m.d.sync += held.eq(self.context)
-        ctx = [now, *(Signal(self.context.shape(), name=f"context_{s}") for s in range(1, n))]
+        first, layout = self.i.tag.first, self.i.context.shape()
+        valid = [self.i.valid, *(Signal(name=f"valid_{s}") for s in range(1, n))]
+        tag = [self.i.tag, *(Signal(self.i.tag.shape(), name=f"tag_{s}") for s in range(1, n))]
+        held, now = Signal(layout, name="context_0"), Signal(layout, name="context_now")
+        m.d.comb += now.eq(Mux(first, self.i.context, held))
+        with m.If(self.i.valid & first):
+            m.d.sync += held.eq(self.i.context)
+        ctx = [now, *(Signal(layout, name=f"context_{s}") for s in range(1, n))]
         for s in range(1, n):
             m.d.sync += valid[s].eq(valid[s - 1])
             with m.If(valid[s - 1]):
@@ -172,11 +186,13 @@ class VectorLanes(wiring.Component):
 
     def _param(self, memory: Value, c: int) -> tuple[Value, Value, Value]:
         """Bias, multiplier, shift of lane `c` in a parameter entry."""
-        cols = self._config.cols
-        bias = memory[32 * c : 32 * c + 32].as_signed()
-        mult = memory[32 * (cols + c) : 32 * (cols + c) + 32].as_signed()
-        shift = memory[64 * cols + 8 * c : 64 * cols + 8 * c + 6]
-        return bias, mult, shift
+
+        def part(name: str) -> Value:
+            bits = 8 * PARAM_PARTS[name]
+            return memory[8 * self._config.param_offset(name) :].word_select(c, bits)
+
+        bias, mult = part("bias").as_signed(), part("multiplier").as_signed()
+        return bias, mult, part("shift")[: SHIFT.width]
 
     def _operate(self, m: Module, c: int, valid, tag, ctx, params: ParamMemory) -> Signal:
         """One lane up to the reduction over loops (stages 1…6)."""
@@ -191,9 +207,9 @@ class VectorLanes(wiring.Component):
         a1, b1, a2, b2, a3, b3 = (reg(n) for n in ("a1", "b1", "a2", "b2", "a3", "b3"))
         a4, b4, a5, b5 = (reg(n) for n in ("a4", "b4", "a5", "b5"))
         pa, pb, m2 = reg("pa", 64), reg("pb", 64), reg("m2")
-        s2, s3 = Signal(6, name=f"s2_{c}"), Signal(6, name=f"s3_{c}")
-        raw_a = Mux(ctx[0].a_one, self.a[:32], self.a[32 * c : 32 * c + 32]).as_signed()
-        raw_b = Mux(ctx[0].b_one, self.b[:32], self.b[32 * c : 32 * c + 32]).as_signed()
+        s2, s3 = Signal(SHIFT, name=f"s2_{c}"), Signal(SHIFT, name=f"s3_{c}")
+        raw_a = Mux(ctx[0].a_one, self.i.a[:32], self.i.a[32 * c : 32 * c + 32]).as_signed()
+        raw_b = Mux(ctx[0].b_one, self.i.b[:32], self.i.b[32 * c : 32 * c + 32]).as_signed()
         raw_b = Mux(ctx[0].b_none, 0, raw_b)
         at(
             0,
@@ -264,8 +280,8 @@ class VectorLanes(wiring.Component):
         """One lane from the result's RESCALE to the clamp (stages 8 and 9)."""
         po, v8 = Signal(signed(64), name=f"po_{c}"), Signal(signed(32), name=f"v8_{c}")
         moved, v9 = Signal(signed(32), name=f"moved_{c}"), Signal(signed(32), name=f"v9_{c}")
-        m7, s7 = Signal(signed(32), name=f"m7_{c}"), Signal(6, name=f"s7_{c}")
-        s8 = Signal(6, name=f"s8_{c}")
+        m7, s7 = Signal(signed(32), name=f"m7_{c}"), Signal(SHIFT, name=f"s7_{c}")
+        s8 = Signal(SHIFT, name=f"s8_{c}")
         _, mult, shift = self._param(params.data[1], c)
         channel = ctx[7].o_scale == Scale.CHANNEL
         m.d.comb += [

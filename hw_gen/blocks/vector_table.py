@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
+from spec.exhaustive import exhaustive
 from spec.isa import Table
 
 _ENTRY = 16
@@ -35,7 +36,7 @@ class VectorTable(wiring.Component):
                 "kind": In(Table),
                 "value": In(word),
                 "o": Out(word),
-                "write": In(table_write(config, 24)),
+                "write": In(table_write(config)),
             }
         )
 
@@ -86,14 +87,20 @@ class VectorTable(wiring.Component):
             base.eq(Mux(odd, found[1], found[0])),
             following.eq(Mux(odd, found[0], found[1])),
         ]
+        step = following.as_signed() - base.as_signed()
+        results = exhaustive(
+            "hw_gen.blocks.vector_table",
+            Table,
+            {
+                Table.OFF: passed,
+                Table.I8: base.word_select(high, _BYTE).as_signed(),
+                Table.I16: (base.as_signed() << _FRACTION) + step * fraction,
+            },
+        )
         with m.Switch(late_kind):
-            with m.Case(Table.I8):
-                m.d.comb += out.eq(base.word_select(high, _BYTE).as_signed())
-            with m.Case(Table.I16):
-                step = following.as_signed() - base.as_signed()
-                m.d.comb += out.eq((base.as_signed() << _FRACTION) + step * fraction)
-            with m.Default():
-                m.d.comb += out.eq(passed)
+            for kind, result in results.items():
+                with m.Case(kind):
+                    m.d.comb += out.eq(result)
         return out
 
     def _ram(self, m: Module, odd: int) -> Sram:

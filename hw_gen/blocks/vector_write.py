@@ -4,18 +4,20 @@ from amaranth.hdl import *
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_lanes import VectorLanes, context_layout, tag_layout
+from hw_gen.blocks.elements import element_bits, log2_bytes
+from hw_gen.blocks.vector_issue import BYTES_BITS
+from hw_gen.blocks.vector_lanes import VectorLanes, lane_result
 from hw_gen.checks import check
-from hw_gen.interfaces import spad_write
+from hw_gen.interfaces import acc_write, spad_write
+from hw_gen.layouts import LANES
 from spec.config import NpuConfig
-from spec.isa import DType, Reduce, Space
+from spec.exhaustive import handles
+from spec.isa import CHIP_BITS, DType, Reduce, Space
+
+handles("hw_gen.blocks.vector_write", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
 DEPTH = 16
-
-
-def element_bits(dtype: DType) -> int:
-    """Bits of an element in the scratchpad."""
-    return 8 * dtype.bytes
+"""More results than are ever in the lanes."""
 
 
 class VectorWriter(wiring.Component):
@@ -24,27 +26,20 @@ class VectorWriter(wiring.Component):
     Members
     -------
     room : a step may enter the lanes; claim : one did.
-    valid, tag, context, value : what leaves the lanes.
-    out, acc_w_* : the memories. done : a step with ``fires`` has been written.
+    i : ``In(lane_result(config))``, from the lanes.
+    out, acc : the memories. done : a step with ``fires`` has been written.
     busy : something is claimed or held.
     """
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        word = 32 * config.cols
         super().__init__(
             {
                 "room": Out(1),
                 "claim": In(1),
-                "valid": In(1),
-                "tag": In(tag_layout(config)),
-                "context": In(context_layout()),
-                "value": In(word),
+                "i": In(lane_result(config)),
                 "out": Out(spad_write(config)),
-                "acc_w_valid": Out(1),
-                "acc_w_ready": In(1),
-                "acc_w_addr": Out(config.acc_addr_bits),
-                "acc_w_data": Out(word),
+                "acc": Out(acc_write(config)),
                 "done": Out(1),
                 "busy": Out(1),
             }
@@ -58,9 +53,9 @@ class VectorWriter(wiring.Component):
         layout = data.StructLayout(
             {
                 "value": word,
-                "o": 24,
-                "bytes": 11,
-                "lanes": 8,
+                "o": CHIP_BITS,
+                "bytes": BYTES_BITS,
+                "lanes": LANES,
                 "fires": 1,
                 "write": 1,
                 "to_acc": 1,
@@ -68,30 +63,26 @@ class VectorWriter(wiring.Component):
         )
         m.submodules.queue = queue = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
         entry, head = Signal(layout), Signal(layout)
-        size = Mux(
-            self.context.o_type == DType.I32,
-            2,
-            (self.context.o_type == DType.I16) | (self.context.o_type == DType.U16),
-        )
-        writes = (self.context.reduce == Reduce.NONE) | self.tag.red_last
-        needed = writes | self.tag.fires
-        lanes = Mux(self.context.reduce_lanes, 1, self.tag.lanes)
+        tag, context = self.i.tag, self.i.context
+        writes = (context.reduce == Reduce.NONE) | tag.red_last
+        needed = writes | tag.fires
+        lanes = Mux(context.reduce_lanes, 1, tag.lanes)
         pop, claimed = Signal(), Signal(range(DEPTH + 1))
         m.d.comb += [
             entry.value.eq(self._packed(m)),
-            entry.o.eq(self.tag.o),
+            entry.o.eq(tag.o),
             entry.lanes.eq(lanes),
-            entry.bytes.eq(lanes << size),
-            entry.fires.eq(self.tag.fires),
+            entry.bytes.eq(lanes << log2_bytes(context.o_type)),
+            entry.fires.eq(tag.fires),
             entry.write.eq(writes),
-            entry.to_acc.eq(self.context.o_space == Space.ACC),
-            queue.w_en.eq(self.valid & needed),
+            entry.to_acc.eq(context.o_space == Space.ACC),
+            queue.w_en.eq(self.i.valid & needed),
             queue.w_data.eq(entry),
             head.eq(queue.r_data),
             self.room.eq(claimed != DEPTH),
             self.busy.eq(claimed != 0),
         ]
-        m.d.sync += claimed.eq(claimed + self.claim - pop - (self.valid & ~needed))
+        m.d.sync += claimed.eq(claimed + self.claim - pop - (self.i.valid & ~needed))
         self._write(m, queue, head, pop)
         check(m, platform, self.room | ~self.claim, "vector write: claimed without room")
         check(m, platform, claimed <= DEPTH, "vector write: more claimed than the queue holds")
@@ -103,11 +94,13 @@ class VectorWriter(wiring.Component):
         """Lanes at the element size of the result, contiguous from byte 0."""
         cols = self._config.cols
         out = Signal(32 * cols, name="packed")
-        with m.Switch(self.context.o_type):
+        with m.Switch(self.i.context.o_type):
             for kind in DType:
                 bits = element_bits(kind)
                 with m.Case(kind):
-                    m.d.comb += out.eq(Cat(self.value[32 * c : 32 * c + bits] for c in range(cols)))
+                    m.d.comb += out.eq(
+                        Cat(self.i.value[32 * c : 32 * c + bits] for c in range(cols))
+                    )
         return out
 
     def _write(self, m: Module, queue, head, pop: Signal) -> None:
@@ -116,7 +109,7 @@ class VectorWriter(wiring.Component):
         words = -(-32 * cfg.cols // word)
         beat = Signal(range(max(2, words)))
         offset = beat << (cfg.word_bytes - 1).bit_length()
-        left = Signal(11)
+        left = Signal(BYTES_BITS)
         to_spad = queue.r_rdy & head.write & ~head.to_acc
         last = Signal()
         m.d.comb += [
@@ -126,9 +119,9 @@ class VectorWriter(wiring.Component):
             self.out.addr.eq(head.o + offset),
             self.out.size.eq(Mux(last, left, cfg.word_bytes)),
             self.out.data.eq(head.value.word_select(beat, word) if words > 1 else head.value),
-            self.acc_w_valid.eq(queue.r_rdy & head.write & head.to_acc),
-            self.acc_w_addr.eq(head.o),
-            self.acc_w_data.eq(
+            self.acc.w_valid.eq(queue.r_rdy & head.write & head.to_acc),
+            self.acc.w_addr.eq(head.o),
+            self.acc.w_data.eq(
                 Cat(
                     Mux(c < head.lanes, head.value[32 * c : 32 * c + 32], 0)
                     for c in range(cfg.cols)
@@ -142,7 +135,7 @@ class VectorWriter(wiring.Component):
                 queue.r_rdy
                 & Mux(
                     head.write,
-                    Mux(head.to_acc, self.acc_w_ready, self.out.ready & last),
+                    Mux(head.to_acc, self.acc.w_ready, self.out.ready & last),
                     1,
                 )
             ),

@@ -1,7 +1,7 @@
-"""What instructions share that differ only in where they begin and in which semaphores they name.
+"""What instructions share that differ only in base addresses and semaphores.
 
-A network has thousands of instructions and some hundred forms: loop nests are enumerated, and
-everything that follows from them is worked out, once per form.
+A network has thousands of instructions and some hundred shapes. Loop nests are enumerated once per
+shape, and everything that follows from them is computed once per shape.
 """
 
 from typing import Any
@@ -11,15 +11,15 @@ from spec.codec import ROWS, Bits
 from spec.isa import Instruction, Opcode, Point, Sync
 
 _BASES = ("mem_base", "chip_base", "act_base", "wgt_base", "acc_base", "a_base", "b_base", "o_base")
-_PLACES = frozenset((*_BASES, "param_base", "region", "fill_value", "index_base", "y0", "x0"))
+_NOT_SHAPE = frozenset((*_BASES, "param_base", "region", "fill_value", "index_base", "y0", "x0"))
 
 
 def _mask(opcode: Opcode) -> int:
-    """The bits of an instruction that make its form."""
+    """The bits of an instruction that belong to its shape."""
     places = 0
     for item in ROWS[opcode].items:
         if isinstance(item, Bits):
-            places |= item.mask << item.shift if item.name in _PLACES else 0
+            places |= item.mask << item.shift if item.name in _NOT_SHAPE else 0
         elif item.name in ("wait", "post"):
             sem = item.fields[0]
             for i in range(item.count):
@@ -30,12 +30,13 @@ def _mask(opcode: Opcode) -> int:
 _MASKS = {opcode: _mask(opcode) for opcode in Opcode}
 
 
-class Form:
-    """An instruction without its places, to be executed in chunks; `v`: those of the first one.
+class InstructionShape:
+    """An instruction without base addresses and semaphores, to be executed in chunks.
 
-    level: between two iterations of loops 0 ... level-1 an engine looks at semaphores. Deeper
-    post slots fire when their chunk has been executed, as often as they would have in between.
-    cache: what operators work out; nothing in it may depend on places.
+    v: the fields of the first instruction of this shape. level: an engine looks at semaphores
+    between two iterations of loops 0 ... level-1. Deeper post slots fire when their chunk has been
+    executed, as often as they would have within it. cache: what operators have computed; nothing
+    in it may depend on base addresses or semaphores.
     """
 
     def __init__(self, instruction: Instruction, level: int) -> None:
@@ -83,8 +84,8 @@ class Form:
         return Nest(self.loops, self.level, slot.level).steps(outer_last).size
 
 
-class Forms:
-    """The forms of one program.
+class InstructionShapes:
+    """The shapes of one program.
 
     strict: chunks end wherever a slot acts. Otherwise only where one waits, or where the weight
     sequencer posts: there other engines may have to go on before this one can.
@@ -92,10 +93,10 @@ class Forms:
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
-        self._known: dict[tuple[Opcode, int], list[Form]] = {}
+        self._known: dict[tuple[Opcode, int], list[InstructionShape]] = {}
 
-    def of(self, instruction: Instruction, word: int) -> list[Form]:
-        """The instruction's form, then the same in larger chunks, the largest first.
+    def of(self, instruction: Instruction, word: int) -> list[InstructionShape]:
+        """The instruction's shape, then the same in larger chunks, the largest first.
 
         word: the encoded instruction.
         """
@@ -103,7 +104,7 @@ class Forms:
         found = self._known.get(key)
         if found is None:
             levels = self._levels(instruction)
-            found = self._known[key] = [Form(instruction, level) for level in levels]
+            found = self._known[key] = [InstructionShape(instruction, level) for level in levels]
         return found
 
     def _levels(self, instruction: Instruction) -> list[int]:

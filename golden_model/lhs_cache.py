@@ -1,4 +1,8 @@
-"""Activations that MATRIX has gathered: products of the same ones with other weights follow."""
+"""Cache of the left-hand sides of products.
+
+MATRIX often multiplies the same activations with several blocks of weights. Gathering them from
+the scratchpad and converting them takes longer than the product.
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +16,7 @@ _ENTRIES = 4
 
 @dataclass(slots=True)
 class _Entry:
-    """What was gathered from scratchpad bytes `start` ... `end`-1; key None: no longer valid."""
+    """Activations from scratchpad bytes `start` ... `end`-1. key None: no longer valid."""
 
     key: object
     start: int
@@ -21,7 +25,7 @@ class _Entry:
     room: NDArray[np.float32]
 
 
-class Lefts:
+class LhsCache:
     """The last few gathered activations, until the scratchpad bytes they come from are written."""
 
     def __init__(self) -> None:
