@@ -23,9 +23,14 @@ def event_wires(m: Module, running: Value, read: Value, engines, posts: Sequence
     """
     assert len(Engine) <= _ENGINES and len(posts) <= _SLOTS
     assert max(STALL.width, ENGINE.width) <= _NUMBER
-    event_run, event_read, event_post = Signal(), Signal(), Signal(_SLOTS)
-    event_stall, event_index = Signal(_NUMBER * _ENGINES), Signal(_INDEX * _ENGINES)
-    event_post_engine, event_post_index = Signal(_NUMBER * _SLOTS), Signal(_INDEX * _SLOTS)
+    # One statement each: Amaranth takes the name from it.
+    event_run = Signal()
+    event_read = Signal()
+    event_stall = Signal(_NUMBER * _ENGINES)
+    event_index = Signal(_INDEX * _ENGINES)
+    event_post = Signal(_SLOTS)
+    event_post_engine = Signal(_NUMBER * _SLOTS)
+    event_post_index = Signal(_INDEX * _SLOTS)
     m.d.comb += [event_run.eq(running), event_read.eq(read)]
     for e in Engine:
         m.d.comb += [
