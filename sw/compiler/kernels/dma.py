@@ -76,6 +76,7 @@ def copies(box: Box, run: int) -> Iterator[Copy]:
     while dims and dims[-1][1] == dims[-1][2] == run and dims[-1][0] * run <= _MAX_RUN:
         run *= dims.pop()[0]
     if any(count > _MAX_COUNT for count, _, _ in dims):
+        # A loop that cannot count so far is cut, and each piece copied by itself.
         for parts in itertools.product(*map(_counted, dims)):
             start = [at for at, _ in parts]
             inner = [(n, mem, chip) for (_, n), (_, mem, chip) in zip(parts, dims, strict=True)]
@@ -88,6 +89,7 @@ def copies(box: Box, run: int) -> Iterator[Copy]:
                     loops=part.loops,
                 )
         return
+    # The shortest dimensions become instructions of their own: fewest of them.
     by_size = sorted(range(len(dims)), key=lambda i: dims[i][0])
     apart = sorted(by_size[: max(0, len(dims) - DMA_LOOPS)])
     loops = [DmaLoop(count=c, mem=m, chip=k) for i, (c, m, k) in enumerate(dims) if i not in apart]

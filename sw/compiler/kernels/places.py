@@ -32,8 +32,10 @@ class Places:
             return halves
         pitch = 1 << (vectors - 1).bit_length()
         tiny = Places(1, config.acc_vectors, config.acc_vectors // pitch, pitch)
+        # So few vectors that loading weights takes longer: VECTOR finds time in any bank.
         if vectors < config.rows and tiny.count >= max(2, needed):
             return tiny
+        # Four banks in turn: MATRIX fills one, VECTOR empties another.
         banks = Places(4, config.acc_bank, config.acc_bank // vectors, vectors)
         if banks.count >= max(4, needed):
             return banks

@@ -29,6 +29,7 @@ class Planner:
         size = budget.buffer_bytes
         known = self._known[_signature(layer), budget.shares_acc, budget.row_order, held]
         for searched, found in known:
+            # A plan does not know its budget: what was best with more room is best with less.
             if size == searched or (size < searched and _serves(found, size)):
                 break
         else:

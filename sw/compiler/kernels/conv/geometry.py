@@ -179,10 +179,12 @@ def packings(layer: ConvLayer, rows: int) -> list[Packing]:
     (kh, kw), c = layer.kernel, layer.input.shape[3]
     plain = kh * kw * -(-c // rows)
     out = [Packing.NONE]
+    # Taps must be neighbours in memory, and weights can only be rearranged beforehand.
     if layer.dilation[1] > 1 or layer.weights is None:
         return out
     if kh * -(-kw * c // rows) < plain:
         out.append(Packing.ROWS)
+    # Windows that leave pixels out read less than rows do.
     skips = layer.stride[0] > kh or layer.stride[1] > kw
     # A window row is one run in memory: its pixels must lie next to each other.
     dense = layer.input.strides[2] == c * layer.input.item
@@ -200,6 +202,7 @@ def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
     _, oh, ow, oc = out.shape
     dense = view.is_dense and out.is_dense and (added is None or added.is_dense)
     if layer.is_pointwise and dense:
+        # One tall column tiles in any number of pixels, whatever the image's width.
         images = n if layer.weights_by_image else 1
         pixels = n * h * w // images
         view = _column(view, images, pixels)

@@ -128,6 +128,7 @@ class ConvLoads(EpilogueEmitter):
         """`piece` of some column blocks; a narrower last block separately."""
         full = [b for b in blocks if self.width(b) == self.config.cols]
         narrow = [b for b in blocks if self.width(b) < self.config.cols]
+        # Slices are posted one by one: more than MAX_SLICES would fill a semaphore's counter.
         for run in (full[:MAX_SLICES], full[MAX_SLICES:], narrow):
             if run:
                 self._load_weight_run(step, slot, piece, run)
@@ -323,6 +324,7 @@ class ConvLoads(EpilogueEmitter):
         start = (piece.c0 - step.k_tile.c0) * pixels
         size = pixels * self.geo.stored(piece)
         fresh = (id(slot), piece.c0) in self.fresh
+        # Only the first reader follows the load slice by slice; for others all of it is there.
         self.fresh.discard((id(slot), piece.c0))
         blocks = piece.channels // self.config.rows
         if not (sliced and self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
@@ -355,6 +357,7 @@ class ConvLoads(EpilogueEmitter):
         box = Box(batch=tile.batch, y0=y0, y1=y1, x0=x0, x1=x1, c0=piece.c0, c1=piece.c1)
         if not sliced:
             return [touch(buffer, view, box, write=False)]
+        # Blocks of the writer's columns and of the array's rows meet at the same channels.
         cuts = [(c, min(c + rows, piece.c1)) for c in range(piece.c0, piece.c1, rows)]
         return [
             touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=2, iteration=i)

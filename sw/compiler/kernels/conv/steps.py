@@ -85,6 +85,7 @@ def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[ConvStep
     ]
     if plan.prologue:
         out[0] = replace(out[0], pieces=_pieces(out[0].k_tile, plan.prologue, config.rows))
+    # The second step's loads are under way while the first is computed: slices still pay.
     out[:2] = [replace(step, starts=True) for step in out[:2]]
     out[-1] = replace(out[-1], ends=True)
     return out
@@ -143,6 +144,7 @@ class Accumulators:
     def units(self, step: ConvStep) -> Iterator[Unit]:
         """The MATRIX instructions of a step, in order."""
         if step.opens:
+            # A tile keeps its places over all K tiles; the next one takes the places behind them.
             self.start, self.next = self.next, self.next + len(step.blocks)
         for piece in step.pieces:
             for block, count in self._cuts(step):

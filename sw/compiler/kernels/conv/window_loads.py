@@ -65,6 +65,7 @@ def window_moves(geo: ConvGeometry, tile: Tile) -> Iterator[WindowMove]:
             for a, b in ((0, k0), (k1, width)):
                 if a < b:
                     yield WindowMove(chip=at + a * item, mem=None, run=(b - a) * item, box=box)
+            # What lies in the input is copied, left and right of it is the zero point.
             if k0 < k1:
                 mem = rows.mem * row + (x0 * stride - pad + k0) * pixel
                 yield WindowMove(chip=at + k0 * item, mem=mem, run=(k1 - k0) * item, box=box)
@@ -82,6 +83,7 @@ def window_rows(geo: ConvGeometry, tile: Tile) -> Iterator[WindowRows]:
     layer, kernel = geo.layer, geo.layer.kernel[0]
     (stride, _), dilation, pad = layer.stride, layer.dilation[0], layer.pad[0]
     if geo.shares_rows:
+        # One stretch of input rows, with padding above and below it.
         start = tile.y0 * stride - pad
         stop = start + geo.window_rows(tile.rows)
         a = min(max(start, 0), stop)

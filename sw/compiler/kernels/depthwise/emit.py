@@ -92,6 +92,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
     # Loads ------------------------------------------------------------------------------------
 
     def _load(self, box: Box) -> None:
+        # Weights and parameters serve every tile of their channels.
         wgt, fresh = self.wgt.get(box.c0, None)
         assert wgt is not None
         if fresh:

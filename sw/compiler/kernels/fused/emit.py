@@ -67,6 +67,7 @@ class _Rotation:
         if key in self.held:
             return self.held[key], False
         if not self.free:
+            # Buffers are as many as tiles ahead need, so one of the others is held.
             old = next(k for k in self.held if k not in needed)
             self.free.append(self.held.pop(old))
         self.held[key] = self.free.pop(0)
@@ -123,6 +124,7 @@ class _FusedEmitter(LayerEmitter):
     def run(self) -> None:
         """Emit the whole layer."""
         tiles = list(fused_tiles(self.layer, self.plan))
+        # Loads run ahead by as many tiles as results rotate.
         ahead = self.plan.slots[self.layer.results[0].register]
         for i in range(min(ahead, len(tiles))):
             self._load(tiles[i], tiles[: i + 1])
@@ -181,6 +183,7 @@ class _FusedEmitter(LayerEmitter):
         if self.product is not None:
             self.product.matrix(tile, places[self.product.product.register].at)
         for step in self.layer.steps:
+            # There is one TABLE: it is loaded again where the step before used another.
             if step.lookup not in (-1, self.lookup):
                 self.lookup = step.lookup
                 self.load_table_bytes(self.layer.tables[step.lookup].tobytes())

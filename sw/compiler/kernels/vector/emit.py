@@ -140,6 +140,7 @@ class VectorEmitter(EpilogueEmitter):
         if len(operands) > 1:
             bases["b_base"] = operands[1].buffer
         elif record.alu is not Alu.PASS:
+            # Rows in pairs: B is the same tensor, some rows below A.
             bases["b_base"] = operands[0].buffer
         if self.params is not None:
             held = self.params.get(box.c0, None)[0]
