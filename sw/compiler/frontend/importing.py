@@ -31,6 +31,7 @@ from sw.compiler.frontend.quantization.samples import (
     split_calls,
 )
 from sw.compiler.frontend.quantization.smoothing import Rows
+from sw.compiler.frontend.quantization.unrolled import join_steps
 from sw.compiler.frontend.threads import one_thread, quiet
 
 if TYPE_CHECKING:
@@ -138,8 +139,9 @@ def import_calibrated(
     outputs: Sequence[PortFormat] = (),
 ) -> Imported:
     """The TOSA graph of a graph whose ranges are known."""
-    formats = Formats(Planner(graph, ranges.constants), ranges, rows)
-    return Importer(graph, name, ranges, formats).run(RULES, limits, outputs)
+    planner = Planner(graph, ranges.constants)
+    ranges = join_steps(planner, ranges)
+    return Importer(graph, name, ranges, Formats(planner, ranges, rows)).run(RULES, limits, outputs)
 
 
 def _import_quantized(

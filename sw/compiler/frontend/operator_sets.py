@@ -12,6 +12,9 @@ aten = torch.ops.aten
 REFUSED = "refused"
 """Key of a node's meta data: why it stays as it is (`rewrites/rewrite.py`)."""
 
+UNROLLED = "unrolled"
+"""Key of a node's meta data: the recurrent network of which it is a step."""
+
 SAME = (
     aten.clone.default,
     aten.alias.default,

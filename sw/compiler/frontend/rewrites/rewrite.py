@@ -10,10 +10,10 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.operator_sets import REFUSED
+from sw.compiler.frontend.operator_sets import REFUSED, UNROLLED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
-from sw.compiler.frontend.rewrites.table import FUNCTIONS
+from sw.compiler.frontend.rewrites.table import FUNCTIONS, RECURRENT
 from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
 from sw.compiler.frontend.support import reasons, shapes
 
@@ -30,12 +30,17 @@ def rewrite(module: GraphModule, depth: int = _DEPTH) -> None:
             continue
         body = _body(node, fixed, depth)
         if body is not None:
-            inline(module, node, body)
+            inline(module, node, body, _tag(node))
             changed = True
     if changed:
         module.graph.eliminate_dead_code()
         module.graph.lint()
         module.recompile()
+
+
+def _tag(node: Node) -> dict[str, str]:
+    """What all nodes that `node` becomes have in their meta data."""
+    return {UNROLLED: node.name} if FUNCTIONS.get(str(node.target)) in RECURRENT else {}
 
 
 def _foreign(node: Node, fixed: Collection[Node]) -> bool:

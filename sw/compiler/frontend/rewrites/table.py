@@ -134,3 +134,6 @@ FUNCTIONS: Mapping[str, Function] = {
     **_spellings(shapes.indexed, "index.Tensor"),
     **_spellings(shapes.diff, "diff"),
 }  # fmt: skip
+
+RECURRENT = (recurrent.lstm, recurrent.gru, recurrent.rnn_tanh, recurrent.rnn_relu)
+"""Functions that repeat the same steps."""

@@ -72,10 +72,13 @@ def missing(node: Node, body: GraphModule) -> str:
     return ""
 
 
-def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
-    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains."""
+def inline(module: GraphModule, node: Node, body: GraphModule, tag: Mapping[str, Any]) -> None:
+    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains.
+
+    tag: what the new nodes have in their meta data besides.
+    """
     with module.graph.inserting_before(node):
-        results = _copied(module, body, node)
+        results = _copied(module, body, node, tag)
     if isinstance(results, Node):
         node.replace_all_uses_with(results)
     else:
@@ -86,7 +89,7 @@ def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
     module.graph.erase_node(node)
 
 
-def _copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
+def _copied(module: GraphModule, body: GraphModule, node: Node, tag: Mapping[str, Any]) -> Any:
     """The results of `body`, its nodes copied into `module`."""
     operands, known = leaves_of(node), dict[Node, Node]()
     for position, step in enumerate(body.graph.nodes):
@@ -100,7 +103,7 @@ def _copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
             new = _constant(module, f"{node.name}_{step.target}", value)
         else:
             new = module.graph.node_copy(step, lambda leaf: known[leaf])
-        new.meta = {**_origin(node.meta), "val": step.meta["val"]}
+        new.meta = {**_origin(node.meta), **tag, "val": step.meta["val"]}
         known[step] = new
     raise AssertionError("a traced graph has an output")
 
