@@ -68,7 +68,7 @@ def run(command: str, folder: Path) -> list[str]:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PYTHONHASHSEED": "0",
-        "COLUMNS": "100",
+        "COLUMNS": "120",
         "TERM": "dumb",
     }
     done = subprocess.run(
