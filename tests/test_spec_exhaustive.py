@@ -92,7 +92,11 @@ def test_a_new_member_is_an_error_that_names_block_and_member(extend, module, ki
         import_again(module)
 
 
-@pytest.mark.parametrize(("make", "kind", "block"), ELABORATED, ids=str)
+@pytest.mark.parametrize(
+    ("make", "kind", "block"),
+    ELABORATED,
+    ids=lambda value: getattr(value, "__name__", str(value)).strip("<>"),
+)
 def test_a_new_member_is_an_error_where_a_block_is_made(extend, make, kind, block) -> None:
     extend(kind)
     with pytest.raises(MissingMemberError, match=rf"^{block} does not handle .*\.EXTRA; add it to"):
