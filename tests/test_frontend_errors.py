@@ -89,6 +89,9 @@ FLOATS: dict[str, Callable[[], nn.Module]] = {
     "softmax": lambda: Apply(lambda c, x: c(x).softmax(-1), nn.Conv2d(4, 6, 1)),
     "silu_between": lambda: Apply(lambda a, b, x: b(F.silu(a(x))), *(nn.Conv2d(4, 4, 1),) * 2),
     "norm": lambda: Apply(lambda n, x: F.relu(n(x)), nn.LayerNorm(8)),
+    "reflected": lambda: nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReflectionPad2d(1)),
+    "transposed": lambda: nn.ConvTranspose2d(4, 6, 2, 2),
+    "gated": lambda: nn.GLU(1),
 }
 
 

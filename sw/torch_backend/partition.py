@@ -4,6 +4,8 @@ Every node has a stage: even ones run on the CPU, odd ones on the NPU, and a nod
 stage that its operands allow. The NPU nodes of a stage are one part: nothing between two of them
 needs the CPU, and there are as many parts as the longest alternation along any path, no fewer of
 which are possible.
+
+Why a node cannot run on the NPU comes from `sw/compiler/frontend/support.py`.
 """
 
 import operator

@@ -1,4 +1,4 @@
-"""Stage `tiling`: a plan for every layer."""
+"""Stage `tiling`: a plan for every layer. Each family searches its own in its `plan.py`."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence

@@ -11,6 +11,9 @@ from sw.compiler.errors import CompileError
 
 Call = tuple[torch.Tensor, ...]
 
+_BLOCK = 1 << 20
+"""Values that are looked at together: weights of gigabytes need no mask of their size."""
+
 
 def split_calls(
     calls: Iterable[Sequence[torch.Tensor]], example: Sequence[torch.Tensor]
@@ -82,8 +85,9 @@ def require_finite_inputs(calls: Iterable[Call], infinite: bool) -> None:
 def _require_finite(tensor: torch.Tensor, what: str, infinite: bool) -> None:
     if not tensor.is_floating_point():
         return
-    wrong = tensor.isnan() if infinite else ~torch.isfinite(tensor)
-    bad = int(wrong.sum())
+    bad = 0
+    for part in tensor.detach().reshape(-1).split(_BLOCK):
+        bad += int((part.isnan() if infinite else ~torch.isfinite(part)).sum())
     if bad:
         kind = "NaN" if infinite else "NaN or infinite"
         raise CompileError(

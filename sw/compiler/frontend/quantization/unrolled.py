@@ -5,6 +5,7 @@ alike, the steps also have one matrix of integers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +20,11 @@ def join_steps(planner: Planner, ranges: Ranges) -> Ranges:
     """`ranges` with those of corresponding nodes joined."""
     joined = replace(
         ranges,
-        largest=dict(ranges.largest),
-        least=dict(ranges.least),
-        most=dict(ranges.most),
-        channels=dict(ranges.channels),
-        rows=dict(ranges.rows),
+        largest=copy(ranges.largest),
+        least=copy(ranges.least),
+        most=copy(ranges.most),
+        channels=copy(ranges.channels),
+        rows=copy(ranges.rows),
     )
     for nodes in _connected(_twins(planner)):
         _join(joined, nodes)

@@ -1,4 +1,4 @@
-"""Tile search for convolutions and matrix products on the model of `conv_cost`.
+"""Tile search for convolutions and matrix products on the cost model in `cost.py`.
 
 Plans within 1% of the fastest are ranked by bytes moved.
 """
