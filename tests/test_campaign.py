@@ -144,7 +144,10 @@ entries:
         ("entries: [{workloads: [add]}]", "mine.yaml: entries[0]: configs is missing"),
         ("entries: [{configs: [huge], workloads: [add]}]", "config 'huge': no such preset"),
         ("entries: [{configs: [tiny+rows=99], workloads: [add]}]", "acc_kib=4: must hold"),
-        ("entries: [{configs: [tiny], workloads: [sub]}]", "workload 'sub': no such kernel or"),
+        (
+            "entries: [{configs: [tiny], workloads: [sub]}]",
+            "workload 'sub': no such kernel, network",
+        ),
         ("entries: [{configs: [tiny], workloads: ['add:c=0']}]", "dimension c=0 is illegal"),
         ("entries: [{configs: [tiny], networks: [alexnet]}]", "workload 'alexnet': no such"),
         ("entries: [{configs: [tiny], workloads: ['digits:8']}]", "digits has its own shape"),

@@ -19,7 +19,7 @@ from spec.errors import SystolaError
 
 _OPERATOR = re.compile(
     r"torch\.ops\.(aten|prims|quantized_decomposed|torchao|torchvision|higher_order)"
-    r"(\.(?!__)\w+){1,2}"
+    r"(\.(?!__)\w+|\.__(?:and|or|xor|lshift|rshift)__(?=\.)){1,2}"
     r"|torch\.sym_\w+"
     r"|math\.[a-z]\w*"
     r"|_operator\.(getitem|add|sub|mul|truediv|floordiv|mod|pow|neg|pos|abs|eq|ne|lt|le|gt|ge|and_"
@@ -27,7 +27,8 @@ _OPERATOR = re.compile(
 )
 _FORBIDDEN = ("torch.ops.aten.from_file",)
 """Operators that reach outside of the program."""
-_NAME = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
+_NAME = re.compile(r"\w[\w.]*", re.ASCII)
+"""Parameters of `nn.Sequential` have names such as `0.weight`."""
 _EXPRESSION = re.compile(
     r"(?:Symbol\('[a-z]++[0-9]++'(?:, [a-z]++=(?:True|False))*+\)|[A-Z]\w*+(?=\()|True|False|oo"
     r"|[a-z]++[0-9]++(?![\w(])|[0-9]++(?:\.[0-9]++)?|[-+*/%(),<>=~&|! ])*+",
