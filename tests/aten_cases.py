@@ -1,4 +1,4 @@
-"""One call of each ATen operator that the float importer takes, with small inputs."""
+"""One call of each ATen operator that the importer takes, with small inputs."""
 
 import operator
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""One call of each ATen operator that the float importer rewrites before it imports it."""
+"""One call of each ATen operator that the importer rewrites before it imports it."""
 
 import torch
 from aten_cases import Case, X, case, each, fixed

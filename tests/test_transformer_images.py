@@ -1,4 +1,4 @@
-"""Networks of convolutions through the float importer: ResNet, MobileNetV2, DETR."""
+"""Networks of convolutions through the importer: ResNet, MobileNetV2, DETR."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -99,19 +99,6 @@ def _item(values: Sequence[Any], index: int) -> Any:
     return values[index]
 
 
-def constant_values(module: GraphModule, fixed: Collection[Node]) -> dict[Node, torch.Tensor]:
-    """The tensors that no input reaches."""
-    interpreter = Interpreter(module)
-    found: dict[Node, torch.Tensor] = {}
-    with torch.no_grad():
-        for node in module.graph.nodes:
-            if node in fixed:
-                value = interpreter.env[node] = interpreter.run_node(node)
-                if isinstance(value, torch.Tensor):
-                    found[node] = value.detach()
-    return found
-
-
 class _Seen(Interpreter):
     """Runs a graph without its writes and keeps the values of some nodes."""
 

@@ -10,14 +10,13 @@ from torch.fx import GraphModule, Node
 from spec.errors import SystolaError
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.operator_sets import aten
-from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.calibrate import constant_values, fixed_nodes
 from sw.compiler.frontend.quantization.policy import choose
 from sw.compiler.frontend.sources import line_of, line_or_module, module_of
 from sw.compiler.frontend.support import dtypes, reasons
 from sw.torch_backend.extract import (
     Extract,
     assemble,
-    constant_values,
     extract,
     values_of,
 )

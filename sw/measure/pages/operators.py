@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from sw.compiler.frontend.operator_row import Operator
 
 _INTRO = """
-What the float importer, and with it `torch.compile(model, backend="systola")`, runs on the device:
-{core} operators of core ATen and {others} other spellings. Everything else stays on the CPU, with
-the reason in the report.
+What the importer takes, whatever door a model comes through, and the device runs:
+{core} operators of core ATen and {others} other spellings. Everything else is an error that names
+the operator, or stays on the CPU where that is allowed (`--fallback`, `torch.compile`), with the
+reason in the report.
 
 Types: `float` is float32, computed as int8, int16 or int32 with a scale; `int` is any integer type,
 computed as int32, exactly within its range; `bool` is TOSA's. Shapes are static, of at most 6
@@ -26,7 +27,7 @@ step is the result's scale; PCC is the correlation, for products whose operands 
 
 
 def operators_page() -> str:
-    """Every ATen operator of the float importer: types, limits, how it is tested."""
+    """Every ATen operator of the importer: types, limits, how it is tested."""
     from sw.compiler.frontend.operator_sets import FILLED
     from sw.compiler.frontend.operators import ROWS
 
