@@ -52,6 +52,8 @@ class NpuConfig:
     part of `digest()`.
     """
 
+    # A new field needs: its range in `_RANGES` below or a rule in `__post_init__`, its sentence in
+    # `MEANING` (sw/measure/pages/configuration.py), rows in tests/test_spec_config.py, `make docs`.
     name: str = "custom"
     rows: int = 16
     cols: int = 16

@@ -1,9 +1,11 @@
 """The instruction table: the one place where opcodes, fields and their bits are written.
 
-An instruction is a whole number of 16-byte granules. Fields are packed from bit 0 upwards in
-the order of the table, groups element by element; bits above the last field are zero. Encoder,
-decoder, disassembler, hardware layouts, the C header and the ISA page all derive from `TABLE`.
-`docs/contract.md` gives the semantics, `docs/isa.md` (generated) lists the fields.
+An instruction is a whole number of 16-byte granules. Fields are packed from bit 0 upwards in the
+order of the table, a group's elements one after the other. Bits above the last field are zero.
+Encoder and decoder, disassembler, hardware layouts, the C header and the page of instructions all
+derive from `TABLE`. `docs/contract.md` says what instructions do, `docs/isa.md` (generated) lists
+their fields. Numbers of opcodes and other enumerations are in `isa_enums.py`, the classes of a row
+in `isa_format.py`. Legality rules of more than one field are in `legality.py`.
 """
 
 import enum
@@ -90,7 +92,11 @@ _MEMORY = (
 )
 _INDEX = (
     Field("indexed", 1, "add a signed int32 from the scratchpad to the memory address"),
-    Field("index_base", CHIP_BITS, "byte address of loop 0's first index; 4 bytes each"),
+    Field(
+        "index_base",
+        CHIP_BITS,
+        "byte address of the index for loop 0's first iteration; 4 bytes each",
+    ),
 )
 
 TABLE: tuple[Format, ...] = (

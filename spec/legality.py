@@ -1,7 +1,7 @@
-"""Rules of legality of one instruction on one configuration, each written once.
+"""Which instructions are legal on a configuration (legal configurations: spec/config.py).
 
-Widths, minima, maxima and reserved fields follow from the instruction table (`Field.broken`); here
-is what depends on the configuration or on several fields. Addresses are checked at access.
+Each rule is written once. Bounds of a single field are in the instruction table (`Field.broken`);
+here is what depends on the configuration or on several fields. Addresses are checked at access.
 
 A rule is a condition under which an instruction is illegal, and a message. The conditions are
 written for integers and hardware values alike (`spec.logic`): `problems` checks a decoded

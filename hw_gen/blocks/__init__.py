@@ -1,0 +1,16 @@
+"""The blocks of the NPU, one component a file; `hw_gen/top.py` connects them.
+
+fetch.py       dma_program.py reads the program, decode.py and decode_rules.py check it,
+               dispatch.py queues instructions for each engine
+sequencer.py   the loop nest in front of every engine; semaphores.py, post_queue.py: synchronisation
+load.py        dma_runs.py and dma_index.py (addresses), load_requests.py (AXI bursts),
+               load_writer.py (bus words to the scratchpad)
+store.py       dma_runs.py, dma_index.py, dma_bursts.py (AXI bursts), store_reader.py
+matrix.py      matrix_weights.py, array.py (rtl/systola_array.sv), operands.py
+depthwise.py   depthwise_scan.py, depthwise_weights.py, depthwise_lanes.py, depthwise_write.py
+vector.py      vector_issue.py, vector_gather.py, vector_lanes.py (the pipeline), vector_alu.py,
+               vector_table.py, vector_write.py, elements.py
+scratchpad.py  banks and who is granted one; spad_share.py: one port for several clients
+accumulator.py, params.py  the other memories; sram.py: the one class that holds any memory
+registers.py   counters.py, faults.py; axi_read_mux.py, axi_tracker.py: the AXI port
+"""

@@ -1,4 +1,4 @@
-"""Contiguous runs of bytes become AXI bursts, one a cycle."""
+"""Bursts of STORE and fetch: runs of bytes, split into AXI bursts (LOAD: load_requests.py)."""
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
@@ -43,7 +43,7 @@ def burst_layout(config: NpuConfig, tag) -> data.StructLayout:
 
 
 class BurstSplitter(wiring.Component):
-    """Splits runs at the multiples of the longest burst.
+    """Splits runs at the multiples of the longest burst, for store.py and dma_program.py.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def tag_layout(fires: int) -> data.StructLayout:
 
 
 class RunStage(wiring.Component):
-    """One register between sequencer and `BurstSplitter`.
+    """One register between sequencer and what makes bursts (LoadRequests, BurstSplitter).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which bus words a LOAD fetches: runs that share words, or follow each other, fetch once."""
+"""AXI bursts of LOAD: runs that share bus words, or follow each other, fetch each word once."""
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
@@ -35,7 +35,7 @@ def copy_layout(config: NpuConfig, tag) -> data.StructLayout:
 
 
 class LoadRequests(wiring.Component):
-    """Turns runs into bursts of words, each word once while the writer still has it.
+    """Splits runs into bursts of bus words, each word once while the writer still has it.
 
     Parameters
     ----------
