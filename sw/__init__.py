@@ -1,0 +1,1 @@
+"""The software: compiler, devices, models, measurements, command line (docs/map.md)."""

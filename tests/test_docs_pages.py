@@ -14,6 +14,14 @@ EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml"}
 """Names of a reader's own files."""
 
 
+FORMULAS = {
+    "MATRIX": "R C W[r][c] y x v[r] p[c] a acc[a][c]",
+    "DEPTHWISE": "w[k][t][c] y x v(k,q)[c] p[j][c] a acc[a][c]",
+    "VECTOR": "inside a b a a a a b v v v v v v v write",
+}
+"""What the contract's formulas define, in their order."""
+
+
 def tracked():
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -94,6 +102,14 @@ def test_every_decision_record_is_in_the_index_with_its_status():
         assert status, f"{record.name} has no line **Status:**"
         row = f"| [{title}]({record.name}) | {' '.join(status[1].split())} |"
         assert row in index, f"{record.name}: the index lacks {row}"
+
+
+@pytest.mark.parametrize("opcode", FORMULAS)
+def test_every_formula_of_the_contract_is_a_line_of_its_own(opcode):
+    page = (ROOT / "docs" / "contract.md").read_text()
+    section = page.split(f"\n## {opcode}\n")[1].split("\n## ")[0]
+    begins = re.findall(r"^ {4}(\S+) (?=\s*= |v as)", section, re.M)
+    assert begins == FORMULAS[opcode].split()
 
 
 def test_the_checks_see_what_is_wrong():

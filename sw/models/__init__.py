@@ -1,4 +1,9 @@
-"""The built-in networks: their data, their weights, and the cache of their quantized forms.
+"""Models and kernels by name: their data, their weights, and the cache of their quantized forms.
 
-`table.py` lists them and needs no PyTorch; `vision.py` and `tiny.py` build them.
+catalog.py      a model by name; table.py, transformer_table.py: the built-in ones, without PyTorch
+vision.py, tiny.py, digits.py, transformers.py, detectors.py, gpt2.py   the modules
+photographs.py, sounds.py, sentences.py   data; weights.py: random weights fitted to data
+build.py        a module becomes a quantized model: prepared.py; store.py: kept; versions.py
+user.py         a user's own model: saved_programs.py, sources.py, samples.py, supplied.py
+kernels.py      kernels of `systola sim`; random_kernels.py
 """

@@ -1,1 +1,1 @@
-"""The machine as the compiler's cost model sees it."""
+"""The machine as the compiler's cost model sees it: costs.py has every cycle constant."""

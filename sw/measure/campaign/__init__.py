@@ -1,6 +1,9 @@
 """Campaigns: many runs in parallel processes, results in one database, resumable.
 
-`systola regress` and `systola sweep` are both campaigns: a list of tasks (plan, space), worker
-processes that carry them out (runner, pool, worker, measure), rows in a database (store), and what
-is shown of them (progress, summary, table, picture).
+plan.py      suites of `systola regress` (suites/*.yaml); space.py: spaces of `systola sweep`;
+             mutants.py: mutations; yamlfile.py: reading such files
+task.py      what a run is; workloads.py: what it computes; measure.py: how it is carried out
+runner.py    hands tasks to processes: pool.py, worker.py
+store.py     the database; schema.py: its tables
+progress.py, summary.py, points.py (table, CSV), picture.py   what is shown
 """

@@ -1,0 +1,6 @@
+"""Maxima and averages over windows, by the vector engine alone; see also vector/.
+
+layer.py     what is computed; windows.py: outputs that are computed alike
+plan.py      the search for tiles; cost.py: cycles of a plan
+emit.py      instructions
+"""
