@@ -25,6 +25,8 @@ class Overlap(enum.Enum):
 
         ROWS: a writer, a reader that writes, and its reader.
         """
+        # Allocation lays the buffers of successive layers into a ring: where each takes at most
+        # such a part, those of layers that run together lie apart, and none waits for another's.
         return {Overlap.NONE: 1, Overlap.ROWS: 3, Overlap.CONCURRENT: 2}[self]
 
 
@@ -66,4 +68,6 @@ class MemoryBudget:
         """
         n, h, w, _ = view.shape
         kept = view.tensor in self.held and view.tensor in self.channelwise
+        # With fewer pixels than array rows all column blocks are one instruction, and there is no
+        # first channel to follow. More than a bank holds, the two engines cannot take in turns.
         return kept and config.rows <= n * h * w <= config.acc_bank

@@ -53,6 +53,7 @@ class Planner:
             # No family: a fault of the compiler, not a budget that is too small.
             raise
         except CompileError as error:
+            # Kept like a plan: what does not fit in so many bytes does not fit in fewer either.
             return error
         return plan
 

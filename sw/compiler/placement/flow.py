@@ -44,6 +44,7 @@ def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Resi
 
 def _can_follow(writer: Layer, reader: Layer) -> bool:
     """Whether the layers use different engines, and the reader needs nothing but the next rows."""
+    # A tensor of one row is complete when its first row is: there is nothing to follow.
     same = writer.output == reader.inputs[0] and writer.output.shape[1] > 1
     return same and reader.follows_rows and (writer.engine, reader.engine) in STREAMS
 

@@ -31,6 +31,7 @@ def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgr
     layers = list(program.layers)
     for fused in [x for x in layers if _is_long(x, config)]:
         i = layers.index(fused)
+        # A product that can run beside it comes next already.
         if _pairs(layers[i : i + 2], config):
             continue
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
@@ -84,6 +85,7 @@ def _independent(layer: Layer, others: Sequence[Layer]) -> bool:
     """Whether `layer` may as well run after `others`, or while they do."""
     mine = {view.tensor for view in (*layer.inputs, *layer.outputs)}
     writes = {view.tensor for view in layer.outputs}
+    # There is one TABLE: layers that load it in turn would wait for each other.
     tables = layer.uses_table and any(other.uses_table for other in others)
     return not tables and not any(
         writes & {view.tensor for view in other.inputs}

@@ -52,6 +52,7 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     budgets = [replace(whole, shares_acc=b) for b in _shares_acc(program)]
     address: dict[str, int] = {}
     placed: list[tuple[_Life, int]] = []
+    # Greedy: what was placed is never given up for a tensor that is born later.
     for life in _lives(program, config):
         at = _place(life, placed, config)
         # Below that the rotating buffers of the layers would have too little.
@@ -96,6 +97,7 @@ def _shares_acc(program: LayerProgram) -> list[bool]:
         before = writers.get(layer.inputs[0].tensor)
         if before is None:
             continue
+        # Both accumulate: on banks of their own neither holds the other up.
         if {layer.engine, program.layers[before].engine} == {Engine.MATRIX, Engine.DEPTHWISE}:
             out[i] = out[before] = True
     return out
@@ -124,6 +126,8 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
         born.setdefault(root, i)
         for view in layer.inputs:
             dies[view.tensor] = i
+    # Inputs and outputs are ports, which the host reads and writes in memory. What fills the
+    # scratchpad leaves no room for the buffers of its own layers.
     storage = program.storage
     return [
         _Life(root, storage.nbytes[root], first, dies[root])

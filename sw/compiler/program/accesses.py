@@ -47,6 +47,7 @@ class _Known:
 
     def between(self, start: int, stop: int) -> tuple[int, int]:
         """Bounds of the only accesses that can overlap `start`…`stop`."""
+        # None is longer than the longest: what begins so far before `start` has ended there.
         low = bisect_right(self.starts, start - self.longest)
         return low, bisect_left(self.starts, stop, low)
 
@@ -107,6 +108,7 @@ class AccessTracker:
         """Whether `reader` has read just these bytes since they were last written."""
         if access.write or access.level:
             return False
+        # Reads conflict with writes only: without a new one everything has been waited for.
         version = sum(known.writes for known in self._lists(access.buffer))
         key = (reader, id(access.buffer), access.start, access.stop, access.lanes)
         last, self.read[key] = self.read.get(key), version
@@ -128,6 +130,8 @@ class AccessTracker:
             for known in others:
                 yield from _meeting(access, *_span(access), known)
             return
+        # Block after block of channels covers the same pixels. Another buffer below them conflicts
+        # with all of the pixels' bytes, so that it is looked at once for all blocks.
         base = access.buffer.address
         start, stop = access.start - access.lanes[0], access.stop - access.lanes[1] + access.pitch
         for known in others:

@@ -51,6 +51,8 @@ def allocate_on_chip(
                 layers.setdefault(buffer.layer, []).append(buffer)
         for layer, buffers in layers.items():
             spad = place is Place.SPAD
+            # Tensors on chip lie above the budgets of the layers of their life. Nothing stays in
+            # the parameter memory from layer to layer.
             capacity = residency.budgets[layer].spad_bytes if spad else whole
             cursor = _place_ring(buffers, min(cursor, capacity), capacity, step)
             peak = max(peak, sum(b.size for b in buffers) + whole - capacity)
@@ -122,6 +124,7 @@ def allocate_dram(
         for view in layer.outputs:
             born.setdefault(view.tensor, i)
         for view in (*layer.inputs, *layer.outputs):
+            # Without sharing every tensor lives to the end, where somebody wants to look at it.
             dies[view.tensor] = i + follow[i] if share else len(program.layers)
     temps = [
         r

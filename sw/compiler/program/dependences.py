@@ -57,10 +57,12 @@ class Dependences:
 
 def _point(seen: Seen, consumer: VirtualInstruction) -> Point:
     """The point of the earlier access that the later one must wait for."""
+    # What was written must have arrived. LOAD has no point but DONE.
     if seen.access.write or seen.instruction.opcode is Opcode.LOAD:
         return Point.DONE
     if seen.access.weights:
         return Point.WEIGHTS
+    # READ covers operands A and B; parameters and TABLE are read later in the pipeline.
     if seen.access.buffer.place in (Place.PARAM, Place.TABLE):
         return Point.DONE
     # DONE follows READ closely in VECTOR, and one channel to LOAD instead of two saves a slot.
@@ -111,6 +113,7 @@ def _needs_of(
             if old is not None and old.index > seen.index:
                 continue
             level, iteration = seen.access.level, float(seen.access.iteration)
+            # The last slice is over with the whole, for which a single post is enough.
             if level == 0 or iteration == iterations(seen.instruction.record.loop, level) - 1:
                 level, iteration = 0, END
             if old is None or (old.index, old.producer_iteration) < (seen.index, iteration):
@@ -152,6 +155,7 @@ def _reduce(
     if instruction.engine is Engine.MATRIX:
         weights = state.clocks["WEIGHTS"]
         state.weights[id(instruction)] = dict(weights)
+        # Products need their weights: what those had waited for is over as well.
         for source, value in weights.items():
             end[source] = max(end.get(source, NEVER), value)
     state.end[id(instruction)] = end

@@ -129,6 +129,7 @@ class _Assignment:
             count = iterations(need.producer.record.loop, level)
             done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
             totals[need.level, need.iteration] = base + done
+        # Waits at READ and at DONE are the same: both hold back the main sequencer.
         point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
         for level, amount in _amounts(totals, self.taken[channel], instruction).items():
             self.waits[instruction] += _wait(self.semaphores[channel], point, level, amount)
@@ -206,6 +207,7 @@ def _levels(found: Dependences) -> dict[Channel, dict[int, int]]:
         for channel, wanted in needs.items():
             for need in wanted:
                 old = levels[channel].get(id(need.producer), 0)
+                # One slot posts for all consumers of a channel: at the finest level that one needs.
                 levels[channel][id(need.producer)] = max(old, need.producer_level)
     return levels
 
@@ -255,6 +257,7 @@ def _merged(instruction: VirtualInstruction, waits: Sequence[Sync]) -> list[Sync
 
 
 def _number(levels: dict[Channel, dict[int, int]], config: NpuConfig) -> dict[Channel, int]:
+    # Not by which need came first: a channel keeps its number when other needs change.
     channels = sorted(levels, key=lambda c: (c[0], c[1], c[2]))
     if len(channels) > config.semaphores:
         raise LegalityError(

@@ -42,6 +42,7 @@ class _Run:
 def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
     runs: dict[int, _Run] = {}
+    # No engine has anything to do before fetch has read the first instructions.
     free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))
     charged = [0.0] * layers
     done = fetched = 0.0
@@ -96,5 +97,6 @@ def _time(need: Need, runs: Mapping[int, _Run]) -> float:
     run = runs[id(need.producer)]
     if need.producer_iteration == END:
         return run.stop
+    # Slices of an instruction are taken to last equally long.
     steps = iterations(need.producer.record.loop, need.producer_level)
     return run.at((need.producer_iteration + 1) / steps)

@@ -153,7 +153,8 @@ class ConvCost:
         out = 0 if self.held_out else pixels * geo.oc * geo.output.item
         added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
         units = tiles * many * n_tiles * -(-cut.tile_n // cut.unroll)
-        # The program is read through the port that loads data.
+        # The program is read through the port that loads data. Of `many` tiles of a reduction only
+        # the last has an epilogue.
         fetch = units * MATRIX_BYTES + units // many * FINISH_BYTES
         fetch += tiles * n_tiles * many * STEP_LOAD_BYTES
         runs = SPLIT_RUN * self._output_runs(xs, n_tiles)
@@ -162,6 +163,8 @@ class ConvCost:
         passes = len(geo.layer.epilogue.passes)
         busy = max(fold * folds * self.blocks, store, pixels * self.blocks * passes)
         last = ys.counts[-1][0] * xs.counts[-1][0]
+        # A reader on chip begins with the first blocks: only the last one's epilogue is left over.
+        # In memory the whole last tile must be finished and stored after the array has ended.
         tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * MEMORY_LATENCY
         around = tail + INSTRUCTION_CYCLES[Opcode.MATRIX] * units
         return CutCost(
@@ -223,6 +226,7 @@ class ConvCost:
         geo, bus, word = self.geo, self.config.bus_bytes, self.config.word_bytes
         rows, edges = geo.n * ys.inside[0], geo.layer.pad[1] > 0
         span = min((geo.ow - 1) * geo.layer.stride[1] + geo.layer.kernel[1], geo.w)
+        # A run need not begin at a bus word: one word more for each tile of columns.
         words = rows * (-(-span * geo.input.shape[3] // bus) + xs.tiles)
         writes = rows * xs.total[0] * -(-geo.pixel // bus)
         outside = geo.n * (ys.total[0] - ys.inside[0]) * xs.total[0]
@@ -237,6 +241,7 @@ class ConvCost:
         rows = geo.n * sum(ys.inside)
         if len(k_tiles) > 1 or view.strides[2] != geo.pixel:
             return rows * xs.inside[0]
+        # Rows of a dense tensor that are read whole follow each other: a tile is one run.
         dense = view.strides[1] == geo.w * geo.pixel and geo.packing is Packing.NONE
         return geo.n * ys.tiles if dense and xs.tiles == 1 else rows * xs.tiles
 

@@ -120,6 +120,8 @@ class _Search:
         """Candidates with as few tiles of the reduction as fit at all, and with some more where
         those load something twice.
         """
+        # One half of the accumulator is emptied while the other is filled. Beside a depthwise
+        # layer, which has every other bank, one bank is filled and one emptied.
         most = self.config.acc_bank if self.shared else self.config.acc_half
         widths = _steps(self.geo.ow, most)
         if self.whole:
@@ -149,6 +151,7 @@ class _Search:
                 yield k_tiles
             # Rounding to whole blocks gives some counts twice.
             tried = len(k_tiles)
+            # Counts grow by a quarter: long reductions would make the search long for little.
             pieces = max(pieces + 1, int(pieces * 1.25))
 
     def _prologues(

@@ -48,6 +48,7 @@ class DepthwiseCost:
         images = n * groups
         full = list(heights(oh, plan.th, 0, False, False))
         with_edges = list(heights(oh, plan.th, plan.edge_rows, True, True))
+        # Low tiles begin and end the layer, not each of its images.
         tiles = (images * len(full) + len(with_edges) - len(full)) * len(widths)
         row = sum(self._row_cycles(x, min(x + plan.tw, ow)) for x in range(0, ow, plan.tw))
         in_cols = sum(self._extent(1, w) for w in widths)
@@ -74,6 +75,7 @@ class DepthwiseCost:
         store = out / bus
         if out:
             store += self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
+        # The epilogue empties the accumulator a vector a cycle, whatever the kernel.
         vector = n * oh * ow * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + MEMORY_LATENCY

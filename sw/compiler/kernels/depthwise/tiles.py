@@ -71,6 +71,7 @@ def boxes(layer: DepthwiseLayer, plan: DepthwisePlan) -> list[Box]:
         box
         for c0 in groups
         for batch in range(n)
+        # Only the layer's own first and last tiles are low: in between, loads run ahead anyway.
         for y0, y1 in _rows(h, plan, c0 == batch == 0, batch == n - 1 and c0 + plan.tc >= c)
         for box in _row_of_boxes(w, c, plan, (batch, y0, y1, c0))
     ]
@@ -94,6 +95,8 @@ def _rows(h: int, plan: DepthwisePlan, first: bool, last: bool) -> Iterator[tupl
 
 def heights(size: int, th: int, edge_rows: int, first: bool, last: bool) -> Iterator[int]:
     """Rows of the tiles of an image; `first`, `last`: the layer begins or ends with it."""
+    # What is stored after the engine has ended delays the layer's end: the last tile is low too,
+    # unless the image is no higher than that.
     tail = edge_rows if last and edge_rows and size > edge_rows else 0
     rest, step = size - tail, edge_rows if first and edge_rows else th
     while rest:

@@ -19,6 +19,8 @@ from sw.compiler.kernels.views import View, dense
 def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
     """The layer as the vector engine's tile search sees it."""
     per_channel = layer.epilogue.scale is Scale.CHANNEL
+    # Values per channel tie lanes to channels. Without them any elements may share a vector, and
+    # one flat row fills every lane, also where channels are few.
     flat = not per_channel and all(v.is_dense for v in (*layer.inputs, layer.output))
     if flat:
         ins, out = tuple(_flatten(v) for v in layer.inputs), _flatten(layer.output)

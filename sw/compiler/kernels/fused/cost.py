@@ -26,6 +26,7 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
         compute = max(compute, product_cycles(layer.product, plan.tile, config))
         load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
     cycles = max(tiles * compute, load / bus, store / bus)
+    # Nothing hides the first tile's loads and the last one's stores.
     cycles += (load + store) / tiles / bus + 3 * MEMORY_LATENCY + HANDOVER
     return math.ceil(cycles), load + store
 

@@ -59,6 +59,8 @@ def _sized(
     if product is not None:
         moved.add(product.register)
         operands = sum(2 * -(-n // word) * word for n in product.nbytes(tile))
+    # In the accumulator a row of few elements takes a whole vector, and a step of its own; in the
+    # scratchpad such rows follow each other and are computed as one.
     wide = tile[-1] >= config.cols or product is not None
     held = [acc and r.acc and wide for r in layer.registers]
     pairs = list(zip(layer.registers, held, strict=True))
@@ -92,6 +94,7 @@ def _largest(
 ) -> FusedPlan | None:
     """A tile that grows from the innermost dimension outwards until the budget is used up."""
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
+    # Each step waits for the one before: tiles of fewer vectors would mostly wait.
     target = max(math.prod(layer.shape) // pieces, 64 * config.cols)
 
     def fits(d: int, n: int) -> bool:

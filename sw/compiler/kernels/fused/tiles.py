@@ -40,6 +40,8 @@ class FusedPlan:
 
 def fused_tiles(layer: FusedLayer, plan: FusedPlan) -> Iterator[Ranges]:
     """Ranges (start, stop) of every dimension, row-major."""
+    # The innermost dimension changes fastest: a source that does not span it is then the same for
+    # neighbouring tiles, and is loaded once for all of them.
     cuts = [
         [(at, min(at + step, size)) for at in range(0, size, step)]
         for size, step in zip(layer.shape, plan.tile, strict=True)

@@ -13,6 +13,7 @@ from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.gather.cost import gather_cycles
 from sw.compiler.kernels.gather.layer import GatherLayer
 
+# LOAD and STORE read an index when an iteration of loop 0 begins: every row is one of those.
 MAX_ROWS = field_of(Opcode.LOAD, "loop.count").maximum
 OFFSET_BYTES = 4
 
@@ -39,6 +40,8 @@ class GatherPlan:
 def plan_gather(layer: GatherLayer, config: NpuConfig, budget: MemoryBudget) -> GatherPlan:
     """The most rows that fit twice; parts of rows where not even one does."""
     word = config.word_bytes
+    # Half of the room, so that a tile is loaded while the one before it is stored. Rounding rows
+    # and offsets up to whole words can take a word each.
     limit = budget.buffer_bytes // 2 - 2 * word
     part = min(layer.row_bytes, limit - OFFSET_BYTES)
     if part < 1:

@@ -6,4 +6,5 @@ from sw.compiler.machine.costs import MEMORY_LATENCY
 
 def move_cycles(nbytes: int, config: NpuConfig) -> int:
     """Cycles of moving so many bytes: the first tile's load and the last one's store are bare."""
+    # AXI reads and writes on channels of their own: neither waits for the other.
     return nbytes // config.bus_bytes + 3 * MEMORY_LATENCY

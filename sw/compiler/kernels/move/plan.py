@@ -44,12 +44,15 @@ def plan_move(layer: MoveLayer, config: NpuConfig, budget: MemoryBudget) -> Move
     _, shape, _ = layer.target
     size = math.prod(shape) * layer.output.item
     cycles = move_cycles(size, config)
+    # From the outermost dimension on: the first that fits leaves the longest runs.
     for axis, length in enumerate(shape):
         inner = layer.output.item
         for s in shape[axis + 1 :]:
             inner *= s
         if inner <= limit - word:
             step = min(length, (limit - word) // inner)
+            # All of it fits; in pieces the store of one overlaps the load of the next. For a few
+            # bytes the latency of every piece would cost more than that gains.
             if step == length and axis == 0 and inner * length > 4096:
                 step = max(1, -(-length // 4))
             nbytes = -(-step * inner // word) * word

@@ -34,6 +34,8 @@ def plan_pool(layer: PoolLayer, config: NpuConfig, budget: MemoryBudget) -> Vect
     first = fitting(work, config, budget)
     if first is None:
         raise no_tile_fits(layer, budget)
+    # The first that fits does not count what windows of neighbouring tiles read twice: the cost
+    # of others with higher or lower tiles may be less.
     plans = [first, *_whole_rows(work, config, budget)]
     costs = [vector_cost(work, config, budget, plan) for plan in plans]
     (cycles, traffic), plan = min(zip(costs, plans, strict=True), key=lambda pair: pair[0])

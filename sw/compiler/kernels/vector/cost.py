@@ -24,6 +24,7 @@ def vector_cost(
     steps = n * h * vectors * work.steps + VECTOR_TILE_CYCLES * tiles
     load = sum(
         tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item
+        # Each tile loads all that its windows reach, also what its neighbours load.
         if work.overlapping
         else math.prod(v.shape) * v.item
         for v in work.ins

@@ -50,6 +50,7 @@ def boxes(work: VectorWork, plan: VectorPlan) -> Iterator[Box]:
     """Output boxes as computed: row by row, or channels outermost, so that parameters stay."""
     n, h, w, c = work.out.shape
     corners = itertools.product(range(0, c, plan.tc), range(n), range(0, h, plan.th))
+    # Behind a writer that makes row after row, all channels of a row come before the next.
     for c0, b, y0 in sorted(corners, key=_rows_first) if plan.row_order else corners:
         for x0 in range(0, w, plan.tw):
             yield Box(
@@ -71,11 +72,14 @@ def _rows_first(corner: tuple[int, int, int]) -> tuple[int, int]:
 def fitting(work: VectorWork, config: NpuConfig, budget: MemoryBudget) -> VectorPlan | None:
     """The largest tiles that fit twice, yet several per layer; None if none fits even once."""
     _, h, w, c = work.out.shape
+    # Of a tile of fewer vectors the fixed cycles of an instruction would be too large a part.
     target = max(h * w * c // OVERLAP, 64 * config.cols)
     # Whole rows of all channels first; then narrower, which makes shorter runs on the bus.
     fallback: VectorPlan | None = None
+    # With one buffer nothing overlaps: it is for layers that would not fit otherwise.
     for slots in (2, 1):
         for tc in halvings(c, config.cols) if c > 1 else [1]:
+            # Entries of the next channels, if there are any, are loaded while these are in use.
             if work.per_channel and -(-tc // config.cols) > config.param_entries // (
                 1 if tc == c else 2
             ):
