@@ -1,6 +1,6 @@
 """Every operator of the table through every door: one policy gives one TOSA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,12 +69,30 @@ DOORS: dict[str, Door] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("aten."))
-def test_every_operator_of_a_saved_program_gives_the_same_graph(case: Case, tmp_path: Path) -> None:
+class Rows(nn.Module):
+    """Rows of the table side by side, each with results that the NPU computes as float."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        super().__init__()
+        self.rows = nn.ModuleList([case.graph() for case in cases])
+        self.counts = [len(case.inputs) for case in cases]
+
+    def forward(self, *inputs: torch.Tensor) -> Samples:
+        results = []
+        for row, count in zip(self.rows, self.counts, strict=True):
+            results.append(torch.tanh(row(*inputs[:count]).to(torch.float32)))
+            inputs = inputs[count:]
+        return tuple(results)
+
+
+@pytest.mark.parametrize("first", range(0, len(CASES), 20))
+def test_every_operator_gives_the_same_graph_at_every_door(first: int, tmp_path: Path) -> None:
+    cases = CASES[first : first + 20]
     torch.manual_seed(1)
-    sample = tuple(x.make() for x in case.inputs)
-    want = graph_digest(import_model(case.graph(), sample, policy="wide").graph)
-    assert _saved(case.graph(), sample, "wide", tmp_path) == want
+    module = Rows(cases).eval()
+    sample = tuple(x.make() for case in cases for x in case.inputs)
+    found = {key: door(module, sample, "wide", tmp_path) for key, door in DOORS.items()}
+    assert found == dict.fromkeys(DOORS, found["compile"]), [case.name for case in cases]
 
 
 MODULES: dict[str, tuple[nn.Module, Samples]] = {

@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import Graph, GraphModule
-from torch_backend_helpers import compiled, report
+from torch_backend_helpers import compiled, pcc, report
 
+from sw.compiler.errors import CompileError
+from sw.compiler.frontend.importing import import_model
 from sw.torch_backend.extract import assemble, extract
 from sw.torch_backend.partition import partition
 
@@ -104,3 +106,60 @@ def test_constants_that_take_their_shape_from_a_value_of_the_npu(name):
         assert torch.equal(a, b) and a.dtype == b.dtype and a.stride() == b.stride()
     totals = report(fast)["totals"]
     assert (totals["eager_calls"], totals["npu_nodes"], totals["cpu_nodes"]) == (0, 2, 0)
+
+
+class Hashed(torch.nn.Module):
+    """Rows of a table at the numbers that remain of products beyond 32 bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.Embedding(50, 8)
+
+    def forward(self, ids):
+        large = ids * 100_003 * 100_019
+        return self.rows(torch.div(large, 100_003 * 100_019, rounding_mode="floor")).tanh()
+
+
+@torch.no_grad()
+def test_integers_that_calibration_saw_beyond_32_bits_stay_on_the_cpu():
+    torch.manual_seed(0)
+    model, ids = Hashed(), torch.arange(44, 50)[None]
+    with pytest.raises(CompileError, match=r"mul_1: integers reach 4.901e\+11 in calibration"):
+        import_model(model, (ids,))
+    fast = compiled(model)
+    assert pcc(fast(ids), model(ids)) >= 0.999
+    totals = report(fast)["totals"]
+    assert (totals["eager_calls"], totals["npu_nodes"]) == (0, 2)
+
+
+class Moved(torch.nn.Module):
+    """Moves before and behind what computes."""
+
+    def __init__(self, results):
+        super().__init__()
+        self.layer, self.results = torch.nn.Linear(8, 8), results
+
+    def forward(self, x):
+        return self.results(x, self.layer(x.transpose(0, 1).flip(0)).relu())
+
+
+RESULTS = {
+    "one memory each": (lambda x, y: (y.reshape(4, 16), y[:, None] + 1), 0),
+    "a view of an input": (lambda x, y: (y, x.view(-1)), 3),
+    "two views of one result": (lambda x, y: (y[0], y[1]), 2),
+    "integers": (lambda x, y: (y, (y > 0).sum(1)), 2),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@torch.no_grad()
+def test_a_graph_is_one_program_unless_its_results_forbid_it(name):
+    results, on_cpu = RESULTS[name]
+    torch.manual_seed(0)
+    model, x = Moved(results), torch.randn(8, 8)
+    fast = compiled(model)
+    for got, exact in zip(fast(x), model(x)):
+        assert got.shape == exact.shape and got.stride() == exact.stride()
+        assert pcc(got, exact) >= 0.99
+    totals = report(fast)["totals"]
+    assert (totals["eager_calls"], totals["cpu_nodes"]) == (0, on_cpu)

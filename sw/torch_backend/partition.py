@@ -1,9 +1,9 @@
 """Which nodes run on the NPU, in as few programs as can be.
 
-Every node has a stage: even ones run on the CPU, odd ones on the NPU, and a node is in the first
-stage that its operands allow. The NPU nodes of a stage are one part: nothing between two of them
-needs the CPU, and there are as many parts as the longest alternation along any path, no fewer of
-which are possible.
+A graph that the NPU takes whole is one part (`whole`). Any other is split by stages: even ones run
+on the CPU, odd ones on the NPU, and a node is in the first stage that its operands allow. The NPU
+nodes of a stage are one part: nothing between two of them needs the CPU, and there are as many
+parts as the longest alternation along any path, no fewer of which are possible.
 
 Why a node cannot run on the NPU comes from `sw/compiler/frontend/support.py`.
 """
@@ -50,6 +50,43 @@ def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node,
             why[node] = "a part that only moves values"
         if not idle:
             return Partition(parts=parts, why=why, order=_order(nodes, stages, why, parts))
+
+
+def whole(
+    nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node, str]
+) -> Partition | None:
+    """All of a graph as one part, where the NPU takes every operator; else None.
+
+    It is then the program that every other door makes of the model. A graph is split all the same
+    where it returns integers, which have 64 bits in PyTorch, or two names of one memory.
+    """
+    operators = [n for n in nodes if n.op not in ("placeholder", "output") and n not in fixed]
+    (output,) = (n for n in nodes if n.op == "output")
+    results = output.all_input_nodes
+    memories = {_memory(n) for n in results}
+    taken = all(not reasons.get(n, "") for n in operators) and any(map(computes, operators))
+    own = len(memories) == len(results) and all(
+        n.op != "placeholder" and n not in fixed for n in memories
+    )
+    values = [n.meta.get("val") for n in results]
+    floats = all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+    if not (taken and own and floats):
+        return None
+    return Partition(parts=[operators], why=dict.fromkeys(operators, ""), order=[0])
+
+
+def _memory(node: Node) -> Node:
+    """The node in whose memory `node` lies: its own, or what it is a view of."""
+    while (source := _viewed(node)) is not None:
+        node = source
+    return node
+
+
+def _viewed(node: Node) -> Node | None:
+    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
+    if node.target is operator.getitem or any(r.alias_info is not None for r in returns):
+        return node.all_input_nodes[0]
+    return None
 
 
 def computes(node: Node) -> bool:

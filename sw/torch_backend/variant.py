@@ -23,6 +23,7 @@ from sw.torch_backend.extract import (
 from sw.torch_backend.options import Options
 from sw.torch_backend.part import Part, PartError
 from sw.torch_backend.partition import Partition, computes, partition
+from sw.torch_backend.partition import whole as all_of
 
 Inputs = Sequence[torch.Tensor]
 
@@ -84,13 +85,18 @@ class Variant:
         why.update({n: "an empty tensor" for n in why if _is_empty(n)})
         why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
         patience = _PATIENCE
+        nodes = list(whole.graph.nodes)
+        attempt = all_of(nodes, fixed, why)
         while True:
-            split = partition(list(whole.graph.nodes), fixed, why)
+            split = attempt or partition(nodes, fixed, why)
             extracts = [extract(whole, nodes, fixed) for nodes in split.parts]
             try:
                 self.parts = self._build(extracts, samples)
                 break
             except PartError as error:
+                if attempt is not None:  # not as a whole: without what only moves values
+                    attempt = None
+                    continue
                 patience -= 1
                 guilty = error.nodes
                 if patience < 0:

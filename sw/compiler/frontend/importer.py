@@ -16,7 +16,7 @@ from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan, is_float
+from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan, is_float, kind
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort
 from sw.compiler.frontend.quantization.calibrate import HUGE, Ranges, RangesNeededError
@@ -354,6 +354,7 @@ class Importer:
                     )
                 reason = check(plan.source)
                 self.require(not reason, node, reason)
+                self._require_int32(node)
                 try:
                     self.env[node] = rule(self, node, plan)
                 except (SystolaError, RangesNeededError):
@@ -365,6 +366,16 @@ class Importer:
         self.graph.verify()
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
         return Imported(graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive)
+
+    def _require_int32(self, node: Node) -> None:
+        """`CompileError` where calibration saw integers that the NPU's would wrap around."""
+        if kind(node) == "int" and self.ranges.largest.get(node, 0.0) >= 2.0**31:
+            raise self.error(
+                node,
+                f"integers reach {self.ranges.largest[node]:.4g} in calibration, the NPU's end at "
+                f"{2**31 - 1:,} (int32)",
+                "keep them smaller, or run this operator on the CPU (--fallback)",
+            )
 
     def _note(self, node: Node) -> None:
         """Remember which tensor holds a value of the model, for comparisons by layer.

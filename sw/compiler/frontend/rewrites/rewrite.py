@@ -10,6 +10,7 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch.fx import GraphModule, Node
 
+from sw.compiler.frontend.filled import without_shape_operands
 from sw.compiler.frontend.operator_sets import REFUSED, UNROLLED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
@@ -65,6 +66,7 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
             break
         try:
             body = traced(node, function, fixed, whole)
+            without_shape_operands(body)
             rewrite(body, depth - 1)
         except Exception as error:  # whoever meets the operator must know why it stayed
             node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
