@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = 100
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sv|cpp|h|yaml|vlt|core))(?:::[^`]*)?`")
+COMMAND = re.compile(r"(?:`|^(?: {4}|\$ )?)systola ((?:config |cache )?[a-z]+)([^`\n#]*)", re.M)
+IMPORT = re.compile(r"^from ((?:sw|spec|systola|golden_model|hw_gen)[\w.]*) import (\w+)", re.M)
 EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml"}
 """Names of a reader's own files."""
 
@@ -112,9 +114,63 @@ def test_every_formula_of_the_contract_is_a_line_of_its_own(opcode):
     assert begins == FORMULAS[opcode].split()
 
 
+def status_of(record):
+    return re.search(r"^\*\*Status:\*\* (.*?)\.$", record.read_text(), re.M | re.S)[1]
+
+
+def test_statuses_of_decisions_name_each_other():
+    """A record that another one extends or supersedes says so, and the other way round."""
+    folder = ROOT / "docs" / "decisions"
+    named = {r.name: set(LINK.findall(status_of(r))) for r in folder.glob("[0-9]*.md")}
+    one_way = [
+        f"{name} names {other}, which does not name it"
+        for name, others in sorted(named.items())
+        for other in sorted(others)
+        if name not in named[other]
+    ]
+    assert one_way == []
+
+
+def unknown_in(text, options):
+    """Commands in `text` that do not exist, and options that they do not have."""
+    for command, rest in COMMAND.findall(text):
+        if command not in options:
+            yield f"systola {command}"
+            continue
+        for option in re.findall(r"(?<!\S)(--?[a-z][\w-]*)", rest):
+            if option not in options[command]:
+                yield f"systola {command} {option}"
+
+
+def options_of_commands():
+    """By command, the options that the page of commands lists."""
+    sections = (ROOT / "docs" / "commands.md").read_text().split("\n## systola ")[1:]
+    split = (section.partition("\n") for section in sections)
+    return {name: set(re.findall(r"`(--?[\w-]+)`", body)) for name, _, body in split}
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"docs/commands.md"}))
+def test_commands_that_are_named_exist_with_their_options(name):
+    assert list(unknown_in((ROOT / name).read_text(), options_of_commands())) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_imports_in_examples_exist(name):
+    wrong = []
+    for module, imported in IMPORT.findall((ROOT / name).read_text()):
+        path = ROOT / module.replace(".", "/")
+        file = next((f for f in (path.with_suffix(".py"), path / "__init__.py") if f.is_file()), "")
+        if not file or not re.search(rf"\b{imported}\b", file.read_text()):
+            wrong.append(f"from {module} import {imported}")
+    assert wrong == []
+
+
 def test_the_checks_see_what_is_wrong():
     assert [n for n, _ in prose("a\n```\nb\n```\n| c |\n    d\ne")] == [1, 7]
     assert slug("Which GPT-2 program") == "which-gpt-2-program"
+    known = {"run": {"--input"}, "cache show": set()}
+    text = "`systola models` and `systola cache show`\n    systola run m --input x --speed 2\n"
+    assert list(unknown_in(text, known)) == ["systola models", "systola run --speed"]
     assert NAMED.findall("`sw/x.py` and `tests/a.py::test_b` and `c.sv`, not `d.txt`") == [
         *("sw/x.py", "tests/a.py", "c.sv"),
     ]
