@@ -42,7 +42,7 @@ def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node,
     why = {n: reasons.get(n, "") for n in operators}
     _keep_tuples_whole(operators, why)
     while True:
-        _trim(operators, fixed, why)
+        _trim(operators, why)
         stages = _stages(nodes, fixed, why)
         parts = _parts(operators, stages, why)
         idle = [p for p in parts if not any(computes(n) for n in p)]
@@ -110,26 +110,38 @@ def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
                 why[node] = "its results are read as one"
 
 
-def _trim(operators: list[Node], fixed: Collection[Node], why: dict[Node, str]) -> None:
+def _trim(operators: list[Node], why: dict[Node, str]) -> None:
     """Moves at the edge of a part cost nothing on the CPU, where views stay views."""
     for node in operators:
-        moves = _is_integers(node) or (not computes(node) and node.target not in _GROW)
-        if not why[node] and moves and not isinstance(node.meta.get("val"), list | tuple):
-            sources = [n for n in node.all_input_nodes if n not in fixed]
-            if all(why.get(n, "input") for n in sources):
-                why[node] = EDGE
-        elif not why[node] and moves and all(why.get(n, "input") for n in node.all_input_nodes):
-            why[node] = EDGE
-            why.update(dict.fromkeys(node.users, EDGE))
+        if not why[node] and _moves(node):
+            _trim_source(node, why)
     for node in reversed(operators):
-        if why[node] or computes(node) or isinstance(node.meta.get("val"), list | tuple):
-            continue
-        if node.target is operator.getitem or any(not why.get(u, "output") for u in node.users):
-            continue
-        (source, *_) = node.all_input_nodes
-        read = any(why.get(u, "output") for u in source.users if u is not node)
-        if node.target in VIEWS or node.target in SAME or read:
+        if not why[node] and _moves_result(node, why):
             why[node] = "a move of a result"
+
+
+def _moves(node: Node) -> bool:
+    """Whether the CPU does `node` for nothing: a move that adds no copies, or integers only."""
+    return _is_integers(node) or (not computes(node) and node.target not in _GROW)
+
+
+def _trim_source(node: Node, why: dict[Node, str]) -> None:
+    """Leave `node` to the CPU where all that it reads is there, its elements if it has several."""
+    if all(why.get(n, "input") for n in node.all_input_nodes):
+        why[node] = EDGE
+        if isinstance(node.meta.get("val"), list | tuple):
+            why.update(dict.fromkeys(node.users, EDGE))
+
+
+def _moves_result(node: Node, why: Mapping[Node, str]) -> bool:
+    """Whether `node` only moves a value of the NPU that the CPU reads, or reads as well."""
+    if computes(node) or isinstance(node.meta.get("val"), list | tuple):
+        return False
+    if node.target is operator.getitem or any(not why.get(u, "output") for u in node.users):
+        return False
+    (source, *_) = node.all_input_nodes
+    read = any(why.get(u, "output") for u in source.users if u is not node)
+    return node.target in VIEWS or node.target in SAME or read
 
 
 def _is_integers(node: Node) -> bool:
