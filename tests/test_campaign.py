@@ -404,9 +404,10 @@ def test_the_verdict_counts_everything(tmp_path: Path) -> None:
 
 
 def test_the_command_that_repeats_a_run_is_one_that_works() -> None:
-    command = repeat_command(task(2, workload="add:c=3", config=preset("tiny")))
-    code, text = systola(*command.split()[1:])
-    assert code == 0 and "PASS  golden model = TOSA reference model" in text
+    for workload in ("add:c=3", "add"):
+        command = repeat_command(task(2, workload=workload, config=preset("tiny")))
+        code, text = systola(*command.split()[1:])
+        assert code == 0 and "PASS  golden model = TOSA reference model" in text
     big = preset("default").with_settings({"bus_bytes": "32"})
     rtl = task(1, device="rtl", config=big, latency=5, stall=0.25, workload="digits")
     assert repeat_command(rtl) == (

@@ -8,6 +8,7 @@ from typing import Any
 from sw.measure.campaign.store import Run
 from sw.measure.campaign.task import Kind, Status, Task
 from sw.measure.campaign.workloads import file_name
+from sw.models.kernels import kernel_names
 from sw.runtime.session import DeviceOptions
 from sw.runtime.tables import FittedTable, left, right
 
@@ -79,8 +80,8 @@ def repeat_command(task: Task) -> str:
         return ""
     name, _, shape = task.workload.partition(":")
     command = ["systola"]
-    if shape:
-        command += ["sim", name, "--shape", shape, "--seed", str(task.seed)]
+    if name in kernel_names():
+        command += ["sim", name, *(["--shape", shape] if shape else []), "--seed", str(task.seed)]
     else:
         command += ["run", file_name(name) or name, "--limit", str(task.seed + 1)]
     command += [*task.config.options.split(), "--device", task.device]
