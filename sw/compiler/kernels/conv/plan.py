@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.buffers import Buffers
 from sw.compiler.kernels.conv.cost import ConvCost, Cut, CutCost, Reuse
 from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing, geometry, packings
 from sw.compiler.kernels.conv.layer import ConvLayer
@@ -39,15 +40,14 @@ PROLOGUES = ((1,), (1, 4), (1, 2, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvPlan:
+class ConvPlan(Buffers):
     """How a layer is cut. Output tiles of th x tw (the tile's M); `tile_n` column blocks share
     loaded weights, up to `unroll` of them are one instruction.
 
     `k_tiles` cut the reduction; `prologue` the first step, in channel blocks, so that computing
-    starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile. Slots
-    are buffers in rotation; sizes in bytes. `blocked`: activations lie in blocks of `rows`
-    channels. `packing`: see `geometry`. `joint`: the results of `tile_n` blocks are stored
-    together, in full pixels.
+    starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile.
+    `blocked`: activations lie in blocks of `rows` channels. `packing`: see `geometry`. `joint`: the
+    results of `tile_n` blocks are stored together, in full pixels.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     """
@@ -65,22 +65,8 @@ class ConvPlan:
     held_in: bool
     held_out: bool
     shared: bool
-    act_slots: int
-    wgt_slots: int
-    out_slots: int
-    res_slots: int
-    act_bytes: int
-    wgt_bytes: int
-    out_bytes: int
-    res_bytes: int
     cycles: int = 0
     traffic: int = 0
-
-    @property
-    def spad_bytes(self) -> int:
-        """Scratchpad bytes of all buffers."""
-        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
-        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
 
     def __str__(self) -> str:
         return (
@@ -92,10 +78,7 @@ class ConvPlan:
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
             f"{' shared' if self.shared else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
-            f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
-            f"out {self.out_slots}x{self.out_bytes}"
-            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
-            f"{self.cycles} cycles {self.traffic} bytes"
+            f"{self.buffers_text}; {self.cycles} cycles {self.traffic} bytes"
         )
 
 

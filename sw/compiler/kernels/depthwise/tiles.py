@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sw.compiler.kernels.boxes import Box
+from sw.compiler.kernels.buffers import Buffers
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthwisePlan:
+class DepthwisePlan(Buffers):
     """Tiles of th x tw outputs and tc channels, `edge_rows` rows in the first and last one (0: th).
 
-    Slots are buffers in rotation; sizes in bytes. What `ahead` tiles need is loaded ahead.
+    What `ahead` tiles need is loaded ahead.
     `held_in`, `held_out`: the input lies, or the result stays, on chip. `shared`: a product runs
     beside.
     """
@@ -24,33 +25,16 @@ class DepthwisePlan:
     held_out: bool
     shared: bool
     row_order: bool
-    act_slots: int
-    wgt_slots: int
-    out_slots: int
-    act_bytes: int
-    wgt_bytes: int
-    out_bytes: int
-    res_slots: int
-    res_bytes: int
     edge_rows: int = 0
     cycles: int = 0
     traffic: int = 0
-
-    @property
-    def spad_bytes(self) -> int:
-        """Scratchpad bytes of all buffers."""
-        used = self.act_slots * self.act_bytes + self.wgt_slots * self.wgt_bytes
-        return used + self.out_slots * self.out_bytes + self.res_slots * self.res_bytes
 
     def __str__(self) -> str:
         return (
             f"tile {self.th}x{self.tw}x{self.tc} edge rows {self.edge_rows}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}"
             f"{' rowwise' if self.row_order else ''}; "
-            f"act {self.act_slots}x{self.act_bytes} wgt {self.wgt_slots}x{self.wgt_bytes} "
-            f"out {self.out_slots}x{self.out_bytes}"
-            f"{f' residual {self.res_slots}x{self.res_bytes}' if self.res_slots else ''}; "
-            f"{self.cycles} cycles {self.traffic} bytes"
+            f"{self.buffers_text}; {self.cycles} cycles {self.traffic} bytes"
         )
 
 
