@@ -282,6 +282,23 @@ def test_operands_of_a_sum_may_be_views_of_another_rank() -> None:
     check(Flattened(), lambda: (torch.randn(2, 3, 8),), 0.999)
 
 
+class Windows(nn.Module):
+    """A linear layer over windows of an image, as Swin has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.roll(torch.sin(x), (-1, -1), (1, 2))
+        return self.layer(x.view(1, 2, 4, 2, 4, 8).transpose(2, 3).reshape(4, 16, 8))
+
+
+def test_a_linear_layer_reads_windows_whose_channels_have_scales_of_their_own() -> None:
+    imported = check(Windows(), lambda: (3 * torch.rand(1, 8, 8, 8),), 0.999)
+    assert "REDUCE_MAX" not in kinds(imported)  # one scale a channel, for all rows
+
+
 def test_an_unknown_operator_is_named_with_its_line() -> None:
     class Odd(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -210,7 +210,7 @@ class Importer:
         shape = [value.shape[a] for a in axes]
         tensor = value.tensor
         if not value.layout.is_ordered(axes):
-            assert not value.channelwise
+            assert not value.channelwise or axes[-1] == value.axis % len(value.shape)
             memory, perms = value.layout.transposition(axes)
             old = self.graph.tensors[tensor]
             if old.data is not None:

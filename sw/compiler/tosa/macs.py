@@ -6,8 +6,9 @@ from sw.compiler.tosa.graph import Graph, Op
 
 
 def graph_macs(graph: Graph) -> int:
-    """Output elements x reduction: CONV2D (kh·kw·Cin), DEPTHWISE_CONV2D (kh·kw), MATMUL (K).
+    """Output elements x reduction: CONV2D, CONV3D (taps·Cin), DEPTHWISE_CONV2D (taps), MATMUL (K).
 
+    TRANSPOSE_CONV2D: input elements x what each adds to (taps·Cout).
     Taps that fall on padding count, channels that only fill up a block do not.
     """
     return sum(op_macs(graph, op) for op in graph.ops)
@@ -16,8 +17,11 @@ def graph_macs(graph: Graph) -> int:
 def op_macs(graph: Graph, op: Op) -> int:
     """The same of one operator; 0 for every other kind."""
     size = graph.tensors[op.outputs[0]].size
-    if op.kind == "CONV2D":
+    if op.kind in ("CONV2D", "CONV3D"):
         return size * math.prod(graph.tensors[op.inputs[1]].shape[1:])
+    if op.kind == "TRANSPOSE_CONV2D":
+        source, weights = (graph.tensors[name] for name in op.inputs[:2])
+        return source.size * math.prod(weights.shape[:3])
     if op.kind == "DEPTHWISE_CONV2D":
         return size * math.prod(graph.tensors[op.inputs[1]].shape[:2])
     if op.kind == "MATMUL":
