@@ -52,7 +52,7 @@ simspeed: venv ## Measure the simulator: cycles per second of systola against ba
 	@$(SYSTOLA) simspeed --config $(CONFIG)
 
 .PHONY: bench
-bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers CONFIG= ONLY=name,… JSON=
+bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers|modules CONFIG= ONLY=name,… JSON=
 	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(JSON),--json '$(JSON)')
 

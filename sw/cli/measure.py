@@ -21,7 +21,9 @@ from sw.cli.output import console, progress
 
 
 def bench(
-    suite: Annotated[str, typer.Option("--suite", help="micro, nets or transformers")] = "micro",
+    suite: Annotated[
+        str, typer.Option("--suite", help="micro, nets, transformers or modules")
+    ] = "micro",
     hardware: Configuration = CONFIGURATION,
     only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
     latency: LatencyOption = 100,
@@ -32,9 +34,10 @@ def bench(
     ] = None,
 ) -> None:
     """Measure a suite of kernels or networks on the RTL."""
-    from sw.measure.bench import entries, problems, run_suite
+    from sw.measure.bench import MODULES, entries, problems, run_suite
     from sw.measure.bench_store import Store
-    from sw.measure.pages.bench import result_table
+    from sw.measure.pages import bench as figures
+    from sw.measure.pages import modules
     from sw.runtime.report import check_json
     from sw.runtime.session import DeviceOptions
 
@@ -47,7 +50,7 @@ def bench(
     store = Store(path, npu, conditions, fresh=fresh)
     with progress() as say:
         rows = run_suite(chosen, npu, options, store, say)
-    console().print(result_table(rows))
+    console().print((modules if suite == MODULES else figures).result_table(rows))
     failed = [str(row["name"]) for row in rows if problems(row)]
     typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())
     if failed:

@@ -6,14 +6,16 @@ against the TOSA reference model on the compiler's graph), both taken in the run
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.names import did_you_mean
 from sw.measure.bench_store import Row, Store
+from sw.measure.modules import find_modules, module_problems, run_module
 from sw.models.transformer_table import TRANSFORMERS
+from sw.models.user import is_module
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, OptionError, run_program
 
@@ -27,11 +29,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One figure to take: `target` is a kernel with `shape`, a network or a transformer."""
+    """One figure to take: `target` is a kernel with `shape`, a network, a transformer or a module.
+
+    marks: facts of the row that tell whether a stored one is still of this entry.
+    """
 
     name: str
     target: str
     shape: str | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 _WINDOW = "k=3,s=2,p=1"
@@ -66,19 +72,38 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
 }
 
 
+MODULES = "modules"
+"""The suite of the modules in examples/modules/."""
+
+
+def _suite(suite: str) -> Sequence[Entry]:
+    if suite in SUITES:
+        return SUITES[suite]
+    if suite != MODULES:
+        known = (*SUITES, MODULES)
+        near = did_you_mean(suite, known)
+        raise OptionError(f"--suite {suite}: must be one of {', '.join(known)}{near}")
+    return [
+        Entry(
+            name=found.name,
+            target=found.target,
+            marks={"special": found.special, "file_digest": found.digest},
+        )
+        for found in find_modules()
+    ]
+
+
 def entries(suite: str, only: Sequence[str] = ()) -> list[Entry]:
     """The entries of a suite, or those of them called `only`; `OptionError` lists the names."""
-    if suite not in SUITES:
-        near = did_you_mean(suite, SUITES)
-        raise OptionError(f"--suite {suite}: must be one of {', '.join(SUITES)}{near}")
-    names = [entry.name for entry in SUITES[suite]]
+    known = _suite(suite)
+    names = [entry.name for entry in known]
     unknown = [name for name in only if name not in names]
     if unknown:
         raise OptionError(
             f"--only {','.join(unknown)}: not in suite {suite}, which has {', '.join(names)}"
             f"{did_you_mean(unknown[0], names)}"
         )
-    return [entry for entry in SUITES[suite] if not only or entry.name in only]
+    return [entry for entry in known if not only or entry.name in only]
 
 
 def run_suite(
@@ -96,7 +121,7 @@ def run_suite(
     for number, entry in enumerate(chosen, 1):
         row = store.find(entry.name)
         how = "stored"
-        if row is None:
+        if row is None or any(row.get(key) != mark for key, mark in entry.marks.items()):
             say(f"[{number}/{len(chosen)}] {entry.name} on {config.name}…")
             start = time.monotonic()
             row = store.add(entry.name, measured(entry, config, options))
@@ -111,6 +136,8 @@ def measured(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[st
     try:
         if entry.shape is not None:
             return run_micro(entry, config, options)
+        if is_module(entry.target):
+            return _run_module(entry, config, options)
         run = run_transformer if entry.target in TRANSFORMERS else run_net
         return run(entry, config, options)
     except SystolaError as error:
@@ -177,6 +204,13 @@ def run_transformer(entry: Entry, config: NpuConfig, options: DeviceOptions) -> 
     return _facts(entry, report)
 
 
+def _run_module(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
+    """A module of examples/modules/ through `compile`, `run` and `profile`."""
+    facts = {"config": config.name, "config_digest": config.digest_hex}
+    facts |= run_module(entry.target, config, options)
+    return {**facts, "name": entry.name, "target": entry.target, **entry.marks}
+
+
 def _facts(entry: Entry, report: Report) -> dict[str, Any]:
     elements = 0 if report.comparison is None else report.comparison.elements
     facts = {"name": entry.name, "target": entry.target, "elements": elements}
@@ -189,7 +223,7 @@ def problems(row: Mapping[str, Any]) -> list[str]:
         return [str(row["error"])]
     found = [
         f"{claim} is {row.get(claim)}"
-        for claim in ("bit_exact", "reference_exact")
+        for claim in ("bit_exact", _reference(row))
         if row.get(claim) is not True
     ]
     activations = row.get("activations", {})
@@ -199,7 +233,14 @@ def problems(row: Mapping[str, Any]) -> list[str]:
             f"two different inputs give outputs with a PCC of {row['pcc_between_images']:.4f}: "
             "the network says nothing"
         )
-    return found
+    return found + module_problems(row) if "cpu" in row else found
+
+
+def _reference(row: Mapping[str, Any]) -> str:
+    """What golden's results are compared with. The TOSA reference model runs whole programs only,
+    the parts of a module are compared with our own interpreter.
+    """
+    return "interpreter_exact" if row.get("cpu") else "reference_exact"
 
 
 def summary(row: Mapping[str, Any]) -> str:
@@ -207,7 +248,12 @@ def summary(row: Mapping[str, Any]) -> str:
     wrong = problems(row)
     if row.get("error"):
         return f"{row['name']}: NOT MEASURED: {row['error']}"
-    text = f"{row['name']}: {row['cycles']:,} cycles, {row['utilization']:.1%}"
+    text = f"{row['name']}: {row['cycles']:,} cycles"
+    if row.get("utilization") is not None:
+        text += f", {row['utilization']:.1%}"
     if row.get("pcc") is not None:
-        text += f", PCC {row['pcc']:.5f} (between inputs {row['pcc_between_images']:.3f})"
-    return f"{text}, {'bit_exact, reference_exact' if not wrong else 'FAIL: ' + '; '.join(wrong)}"
+        text += f", PCC {row['pcc']:.5f}"
+    if row.get("pcc_between_images") is not None:
+        text += f" (between inputs {row['pcc_between_images']:.3f})"
+    exact = f"bit_exact, {_reference(row)}"
+    return f"{text}, {exact if not wrong else 'FAIL: ' + '; '.join(wrong)}"
