@@ -15,10 +15,12 @@ from spec.errors import SystolaError
 from sw.cli.main import main
 from sw.compiler.errors import CompileError
 from sw.measure.model_runs import run_model
+from sw.measure.partitioned_run import run_partitioned, save_partitioned
 from sw.models.catalog import ModelError, get_model
 from sw.models.samples import SampleError
 from sw.models.supplied import Supplied
 from sw.runtime.golden import GoldenDevice
+from sw.runtime.session import DeviceOptions
 
 PAGE = (ROOT / "docs" / "models.md").read_text()
 
@@ -143,6 +145,11 @@ FILES = {
         "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
         "        return x.sort(-1)[0]\ndef make():\n    return Net()\n"
     ),
+    "rows.py": (
+        "import torch\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n"
+        "        return super().forward(x)[x[:, 0] > 0]\n"
+        "def make():\n    return Net(4, 2), torch.randn(6, 4)\n"
+    ),
     "garbage.pt2": "no zip file",
 }
 REFUSED = {
@@ -210,6 +217,26 @@ def test_an_unsupported_operator_names_the_line_of_the_users_file(
         get_model("sort.py:make", Supplied(inputs=(Path("x.npy"),)))
     assert "operator aten.sort.default is not supported" in str(caught.value)
     assert "sort.py:4: return x.sort(-1)[0]" in str(caught.value)
+
+
+def test_a_shape_that_depends_on_values_is_refused_or_left_to_the_cpu(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(CompileError) as caught:
+        get_model("rows.py:make")
+    assert str(caught.value).startswith("index: indices of bool: the result's size depends on them")
+    assert "--fallback, or systola.partition, runs this operator on the CPU" in str(caught.value)
+    x = np.array([[1, 2, 0, -1], [-5, 1, 1, 1]], np.float32)
+    np.save("rows.npy", np.stack([x[[0, 0, 0, 0, 1, 1]], x[[0, 1, 1, 1, 1, 1]]]).reshape(12, 4))
+    given, golden = Supplied(inputs=(Path("rows.npy"),)), DeviceOptions(device="golden")
+    found = run_partitioned("rows.py:make", given, preset("tiny"), golden, None)
+    index = next(n for n in found.module.data["nodes"] if n["name"] == "index")
+    assert (index["where"], index["reason"]) == ("cpu", "dynamic shape [u0, 2]")
+    assert [run[0].shape for run in found.outputs] == [(4, 2), (1, 2)]
+    assert found.figures["pcc_fp32"][0] >= 0.999
+    save_partitioned(found, folder / "saved")
+    assert np.load(folder / "saved" / "output_0_1.npy").shape == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,8 @@ class PartitionedRun:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for note in self.module.captured.notes:
             console.print(f"note: {note}", highlight=False, markup=False)
-        shown = ", ".join(f"{value:.5f}" for value in self.figures["pcc_fp32"])
+        found = self.figures["pcc_fp32"]
+        shown = ", ".join("none (other sizes)" if v is None else f"{v:.5f}" for v in found)
         console.print(f"PCC with float {shown} over {len(self.outputs)} runs")
         verified = sum(part["verified"] for part in self.module.data["parts"])
         device = self.module.options.device
@@ -100,17 +101,34 @@ def run_partitioned(
 def _figures(
     outputs: Sequence[Sequence[NDArray[Any]]], floats: Sequence[Sequence[NDArray[Any]]]
 ) -> dict[str, Any]:
-    ours = [np.stack(column).reshape(len(outputs), -1) for column in zip(*outputs, strict=True)]
-    exact = [np.stack(column).reshape(len(floats), -1) for column in zip(*floats, strict=True)]
+    ours, exact = list(zip(*outputs, strict=True)), list(zip(*floats, strict=True))
     return {
-        "pcc_fp32": [pcc(a, b) for a, b in zip(ours, exact, strict=True)],
-        "pcc_between": [pcc_between(b) for b in exact],
+        "pcc_fp32": [_pcc(a, b) for a, b in zip(ours, exact, strict=True)],
+        "pcc_between": [
+            pcc_between(np.stack(b).reshape(len(b), -1)) if _alike(b) else None for b in exact
+        ],
     }
 
 
+def _pcc(ours: Sequence[NDArray[Any]], exact: Sequence[NDArray[Any]]) -> float | None:
+    """PCC of an output over all runs; None where sizes depend on values and came out otherwise."""
+    if any(a.shape != b.shape for a, b in zip(ours, exact, strict=True)):
+        return None
+    return pcc(*(np.concatenate([run.ravel() for run in runs]) for runs in (ours, exact)))
+
+
+def _alike(runs: Sequence[NDArray[Any]]) -> bool:
+    return len({run.shape for run in runs}) == 1
+
+
 def save_partitioned(run: PartitionedRun, folder: Path) -> None:
-    """Each output over all runs as `folder`/output_N.npy."""
+    """Each output over all runs as `folder`/output_N.npy; output_N_RUN.npy where sizes differ."""
     from sw.runtime.session import save_outputs
 
-    columns = zip(*run.outputs, strict=True)
-    save_outputs({f"output_{i}": np.stack(column) for i, column in enumerate(columns)}, folder)
+    arrays: dict[str, NDArray[Any]] = {}
+    for i, runs in enumerate(zip(*run.outputs, strict=True)):
+        if _alike(runs):
+            arrays[f"output_{i}"] = np.stack(runs)
+        else:
+            arrays.update({f"output_{i}_{at}": array for at, array in enumerate(runs)})
+    save_outputs(arrays, folder)

@@ -102,8 +102,9 @@ class UserModel:
     def batch(self) -> int:
         """Samples of a run: the first dimension, where inputs and outputs agree; else 1."""
         shapes = [array.shape for array in self.tests[0]] + self.captured.output_shapes
-        (size, *others) = {shape[0] if shape else 0 for shape in shapes}
-        return size if size and not others else 1
+        first = [shape[0] if shape else 0 for shape in shapes]
+        sizes = {size if isinstance(size, int) else 0 for size in first}
+        return sizes.pop() or 1 if len(sizes) == 1 else 1
 
 
 def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:

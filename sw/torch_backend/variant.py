@@ -169,7 +169,8 @@ def _name(node: Node) -> str:
 
 def _is_empty(node: Node) -> bool:
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
-    return any(isinstance(v, torch.Tensor) and v.numel() == 0 for v in values)
+    sizes = [s for v in values if isinstance(v, torch.Tensor) for s in v.shape]
+    return any(isinstance(s, int) and s == 0 for s in sizes)
 
 
 def _complex(node: Node) -> str:

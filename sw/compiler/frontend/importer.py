@@ -350,10 +350,10 @@ class Importer:
                     raise self.error(
                         node,
                         f"operator {node.target} is not supported here" + f": {why}" * bool(why),
-                        "docs/operators.md lists the operators that are",
+                        f"docs/operators.md lists the operators that are; {_ON_CPU}",
                     )
                 reason = check(plan.source)
-                self.require(not reason, node, reason)
+                self.require(not reason, node, reason, _ON_CPU)
                 self._require_int32(node)
                 try:
                     self.env[node] = rule(self, node, plan)
@@ -374,7 +374,7 @@ class Importer:
                 node,
                 f"integers reach {self.ranges.largest[node]:.4g} in calibration, the NPU's end at "
                 f"{2**31 - 1:,} (int32)",
-                "keep them smaller, or run this operator on the CPU (--fallback)",
+                f"keep them smaller; {_ON_CPU}",
             )
 
     def _note(self, node: Node) -> None:
@@ -470,6 +470,8 @@ class Importer:
             node, Format(dtype=port.dtype, scale=port.scale, zero_point=port.zero_point)
         )
 
+
+_ON_CPU = "--fallback, or systola.partition, runs this operator on the CPU"
 
 _BEFORE_IMAGES = ("quantize", "same", "aten.constant_pad_nd.default", "bounded", "scale")
 """Rules that keep an image an image, so that a model input in front of them is stored as one."""
