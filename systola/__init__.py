@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sw.compiler.frontend.quantization.values import Policy
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.rtl import RtlDevice as RtlDevice
-    from sw.torch_backend.partitioned import PartitionedModule
+    from sw.torch_backend.fallback import PartitionedModule
     from sw.torch_backend.report import CompileReport as CompileReport
 
 _LAZY = {
@@ -96,7 +96,7 @@ def partition(
     """
     from sw.compiler.frontend.capture import capture
     from sw.runtime.session import DeviceOptions
-    from sw.torch_backend.partitioned import partition_model
+    from sw.torch_backend.fallback import partition_model
 
     captured = capture(model, example_inputs, example_keywords)
     return partition_model(

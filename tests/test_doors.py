@@ -15,7 +15,7 @@ from sw.compiler.frontend.importing import import_model
 from sw.compiler.tosa.digest import graph_digest
 from sw.models.supplied import Supplied
 from sw.models.user import build_user_model
-from sw.torch_backend.partitioned import partition_model
+from sw.torch_backend.fallback import partition_model
 
 TINY = preset("tiny")
 Samples = tuple[torch.Tensor, ...]

@@ -16,7 +16,7 @@ from sw.models.catalog import pcc, pcc_between
 from sw.models.supplied import Supplied
 from sw.models.user import calls, is_module, user_model
 from sw.runtime.session import DeviceOptions
-from sw.torch_backend.partitioned import PartitionedModule, partition_model
+from sw.torch_backend.fallback import PartitionedModule, partition_model
 
 
 class FallbackError(SystolaError, ValueError):

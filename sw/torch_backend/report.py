@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sw.torch_backend.compiled_part import Figures, Part
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
-from sw.torch_backend.part import Figures, Part
 from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant
 

@@ -14,6 +14,7 @@ from sw.compiler.frontend.quantization.calibrate import constant_values, fixed_n
 from sw.compiler.frontend.quantization.policy import choose
 from sw.compiler.frontend.sources import line_of, line_or_module, module_of
 from sw.compiler.frontend.support import dtypes, reasons
+from sw.torch_backend.compiled_part import Part, PartError
 from sw.torch_backend.extract import (
     Extract,
     assemble,
@@ -21,7 +22,6 @@ from sw.torch_backend.extract import (
     values_of,
 )
 from sw.torch_backend.options import Options
-from sw.torch_backend.part import Part, PartError
 from sw.torch_backend.partition import Partition, computes, partition
 from sw.torch_backend.partition import whole as all_of
 

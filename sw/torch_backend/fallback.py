@@ -1,4 +1,4 @@
-"""A captured model partitioned between NPU and CPU, without Dynamo: the door `fallback`.
+"""A captured model in parts on NPU and CPU, without Dynamo: `systola run --fallback`.
 
 The graph is split, quantized and run exactly as `torch.compile` does it.
 """
