@@ -13,14 +13,14 @@ from sw.runtime.report import ReportError, read_json
 Row = Mapping[str, Any]
 
 _INTRO = """
-Integers beside the float32 network on inputs that calibrated nothing. *PCC between*: of one
-sample's float output with the next one's, which is what a wrong result would score. How values
-become integers is in [transformers.md](transformers.md).
+This page compares networks in integers with the same networks in float32, on inputs that did not
+calibrate them. *PCC between* is the PCC of one sample's float output with the next sample's: what a
+wrong result would score. [Transformers](transformers.md) says how values become integers.
 """
 _STEPS = """
-*Margin*: by how much the float network's first logit exceeds its second: where that is small,
-rounding decides. *Share*: the cycles that weights, keys and values need at the width of the bus, of
-those measured.
+*Margin* is the difference between the float network's largest logit and the next one; where it is
+small, rounding decides. *Share* is the part of the measured cycles that weights, keys and values
+need at the width of the bus.
 """
 
 

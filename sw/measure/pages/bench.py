@@ -28,17 +28,17 @@ one token behind 16 others, whose keys and values come in as tensors. The progra
 generate` are others: [which GPT-2 program](transformers.md#which-gpt-2-program).
 """
 _INTRO = """
-Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt,
-memory to memory: inputs, weights and program start in DRAM, results end there, every operator
-counts; networks at batch 1. The memory answers after 100 cycles and moves one bus word a cycle and
-direction. *Utilization* is MACs / (rows × columns × cycles); taps on padding count, channels that
-only fill up a block do not.
+Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt.
+Inputs, weights and program begin in DRAM, and results end there; every operator counts. Networks
+run at batch 1. The memory answers after 100 cycles and moves one bus word a cycle and direction.
+*Utilization* is MACs / (rows × columns × cycles). Taps on padding count as MACs, channels that only
+fill up a block do not.
 
 Every figure of ours in these tables was taken in a run that was `bit_exact` (RTL = golden model,
 all elements of the result) and `reference_exact` (golden model = TOSA reference model on the
 compiler's graph). The peers' figures are **not** measurements of ours;
-[below](#the-peers) is where each comes from. A factor behind a peer's figure is its cycles over
-ours.
+[below](#the-peers) is where each comes from. A factor behind a peer's figure is its cycles divided
+by ours.
 """
 
 

@@ -10,14 +10,16 @@ from sw.runtime.report import ReportError, read_json
 
 Record = Mapping[str, Any]
 _INTRO = """
-The official PRO-INT tests of TOSA 1.0.2 (`tosa_verif_conformance_generator` of tosa-tools),
-judged by the official runner (`tosa_verif_run_tests`), which compares each result with the
-reference model bit for bit. The system under test is the NPU: constant folding is off, constant
-operands are written to memory like run-time inputs (what TOSA wants at compile time stays: zero
-points, multipliers, shifts, tables, shapes, padding values; and constant weights and biases,
-which programs carry in memory), no operator runs on the host, each result is read from device
-memory after a run that executed compute or move instructions. A positive test passes if every
-element is equal; a negative one (ERROR_IF) if the importer refuses the graph.
+This page has the verdicts of the official PRO-INT tests of TOSA 1.0.2
+(`tosa_verif_conformance_generator` of tosa-tools). The official runner (`tosa_verif_run_tests`)
+judges: it compares each result with the reference model bit for bit. A positive test passes if
+every element is equal, a negative one (ERROR_IF) if the importer refuses the graph.
+
+The system under test is the NPU. No operator runs on the host, and constant folding is off. Each
+result is read from device memory after a run that executed compute or move instructions. Constant
+operands are written to memory like run-time inputs. Only what TOSA wants at compile time stays
+constant (zero points, multipliers, shifts, tables, shapes, padding values), and constant weights
+and biases, which programs carry in memory.
 """
 _COMMANDS = """
 make conformance DEVICE=golden
@@ -26,7 +28,7 @@ make conformance OPS="clamp table" NEGATIVE=1
 make conformance RANDOM=100 SEED=11 OPS="matmul rescale" DEVICE=rtl
 """
 _RUNS = """
-A run that is interrupted goes on where it was; verdicts count only for the sources, the
+The same command goes on after an interruption. Verdicts count only for the sources, the
 configuration and the device that they were measured with. The exit code is 1 unless every test
 passes. An operator's seconds are those of compiling and running its tests, without generating and
 judging them.

@@ -13,24 +13,25 @@ _INTRO = """
 bit for bit) is still the network that PyTorch's PT2E quantized.
 """
 _WHOLE = f"""
-Free-running over different samples. *PCC* is Pearson's correlation of all outputs of all samples:
-of the NPU with PyTorch's int8 graph (at least {MIN_PCC}), of both with the float module. *Between
-samples* is what a wrong result would score: PyTorch's outputs with those of the next sample. A PCC
-says something only where that is lower, at most {MAX_PCC_BETWEEN}. *Top-1* counts the samples with
-the same class; *classes* is how many different ones PyTorch's int8 graph gives.
+The network runs as a whole, on different samples. *PCC* is Pearson's correlation of all outputs of
+all samples: of the NPU with PyTorch's int8 graph (at least {MIN_PCC}), and of both with the float
+module. *Between samples* is the PCC of PyTorch's outputs with those of the next sample: what a
+wrong result would score. The other PCCs say something only where this one is lower, at most
+{MAX_PCC_BETWEEN}. *Top-1* counts the samples with the same class. *Classes* is the number of
+different classes that PyTorch's int8 graph gives.
 """
 _LEVELS = """
 Only `digits` was trained: elsewhere top-1 counts close decisions between random scores, not right
 answers.
 """
 _MARGINS = """
-By how much PyTorch's int8 graph preferred its own class, in steps of the int8 output: classes that
-are equal or a few steps apart are for rounding to decide.
+The margin is by how much PyTorch's int8 graph preferred its own class, in steps of the int8 output.
+Where classes are equal or a few steps apart, rounding decides.
 """
 _OPERATORS = """
 Each layer is fed PyTorch's own integers of one sample, so that every difference is its own. At most
-1 LSB in at most 0.1% of a layer's elements; one element always may differ, and 5% after an average
-pool, whose halves TOSA rounds up and PyTorch to even.
+0.1% of a layer's elements may differ, by at most 1 LSB. One element may always differ, and 5% may
+after an average pool, because TOSA rounds halves up and PyTorch rounds them to even.
 """
 _REFERENCE = """
 The golden model's outputs against those of `tosa_reference_model` on the compiler's graph.
