@@ -47,8 +47,10 @@ class _ConvEmitter(EpilogueEmitter):
         units = [list(self.accumulators.units(step)) for step in todo]
         pending: Unit | None = None
         for i, step in enumerate(todo):
+            # What could not be loaded ahead: its slot still held what the step before reads.
             self.loads.load(step, pinned=None, sliced=i == 0)
             if i == 0 and self.added is not None:
+                # Behind the first loads: the array does not wait for residuals, the epilogue does.
                 self.added.start([u for some in units for u in some if u.closes])
             ahead = todo[i + 1] if i + 1 < len(todo) else None
             for unit in units[i]:
@@ -83,11 +85,14 @@ class _ConvEmitter(EpilogueEmitter):
             acc_base=unit.acc,
             y0=self._origin(unit)[0] if on_y else 0,
             x0=self._origin(unit)[1] if on_x else 0,
+            # Coordinates that need no check stay at 0, in an input of one pixel: those of a long
+            # column of pixels would not fit in 16 bits.
             height=geo.h if on_y else 1,
             width=geo.w if on_x else 1,
             act_zp=layer.input_zp,
             wgt_zp=layer.weight_zp,
             fold_loops=4,
+            # Loop 0 is the column blocks; loops 1 to 3 sum over the kernel and the channels.
             k_loops=0b1110,
             accumulate=int(not unit.opens),
             row_loop=row_loop,
@@ -244,6 +249,7 @@ class _ConvEmitter(EpilogueEmitter):
             for i in range(slices)
         ]
         self._vector(unit, Spot(out, at, tile.cols * pixel, pixel), slices, writes)
+        # Joint results are stored when the last block has written its channels: whole pixels.
         if not joint or unit.block + unit.count == step.stop:
             self._store(unit, out, (step.first if joint else unit.block) * cols, channels, slices)
 
@@ -320,6 +326,7 @@ class _ConvEmitter(EpilogueEmitter):
         if params is None or not epilogue.uses_params:
             return 0, 0
         step = len(passes)
+        # A column block's entries lie side by side, one for each pass that reads any.
         entry = unit.in_tile * step + [p is epilogue for p in passes].index(True)
         bases["param_base"] = params
         stop = entry + (unit.count - 1) * step + 1
@@ -348,4 +355,5 @@ class _ConvEmitter(EpilogueEmitter):
 
 def _slices(rows: int) -> int:
     """Into how many equal slices of rows the last store is cut."""
+    # Equal ones, as iterations of one loop are.
     return next(n for n in (4, 3, 2, 1) if rows % n == 0)

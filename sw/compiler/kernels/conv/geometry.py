@@ -81,6 +81,7 @@ class ConvGeometry:
     @property
     def bounds(self) -> tuple[bool, bool]:
         """Whether MATRIX must check rows, and columns, against the input's size."""
+        # Packed tiles hold padding as filled bytes: ROWS at the sides, WINDOWS on all sides.
         checked = not self.layer.is_pointwise and self.packing is not Packing.WINDOWS
         return checked, checked and self.packing is Packing.NONE
 
@@ -203,6 +204,7 @@ def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
     dense = view.is_dense and out.is_dense and (added is None or added.is_dense)
     if layer.is_pointwise and dense:
         # One tall column tiles in any number of pixels, whatever the image's width.
+        # Images with weights of their own stay apart.
         images = n if layer.weights_by_image else 1
         pixels = n * h * w // images
         view = _column(view, images, pixels)

@@ -138,6 +138,7 @@ class Accumulators:
             config,
             plan.shared,
         )
+        # The last column block, if it is narrower: blocks of one instruction have one width.
         self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
         self.start = self.next = 0
 
@@ -169,6 +170,8 @@ class Accumulators:
         unroll = min(self.plan.unroll, self.places.unroll)
         while block < step.stop:
             most = min(unroll, self.places.room(self.start + block - step.first))
+            # One lane means that tiles are tiny, and that loading weights bounds the layer: slices
+            # of a block would gain nothing there.
             if step.starts and block == step.first and lanes > 1:
                 most = 1
             stop = step.stop

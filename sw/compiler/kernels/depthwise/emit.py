@@ -69,6 +69,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
                 if pending is not None:
                     self._finish(pending)
                 pending = unit
+            # Into the slot that this box has used: as many boxes are ahead as there are slots.
             if i + ahead < len(todo):
                 self._load(todo[i + ahead])
         if pending is not None:
@@ -121,6 +122,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
         slot, fresh = self.act.get(box, None)
         assert slot is not None and fresh
         reads = inputs_of(self.layer, box)
+        # A box over padding alone reads nothing.
         if reads.elements > 0:
             self.load_box(self.layer.input, reads, slot, f"act y{box.y0} x{box.x0} c{box.c0}")
 
@@ -182,6 +184,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
         )
         acc, size = self.context.acc, blocks * piece.vectors
         reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
+        # A loaded box arrives as a whole. On chip, a piece can begin before the others are written.
         taken = inputs_of(layer, box if self.held_in is None else piece)
         if taken.elements and self.held_in is None:
             reads.append(Access(buffer=act, start=0, stop=taken.elements, write=False))
@@ -209,6 +212,7 @@ class _DepthwiseEmitter(EpilogueEmitter):
 
     def _finish(self, unit: _Unit) -> None:
         self._vector(unit)
+        # The box as a whole: all its channels of a pixel are one run of bytes.
         if unit.last and self.held_out is None:
             self._store(unit.box)
 
