@@ -3,5 +3,6 @@
 registry.py       every page: its function and its records in docs/data/
 markdown.py       what pages are made of
 reference.py      isa.md, registers.md; configuration.py; operators.py
-bench.py          benchmarks.md; accuracy.py; validation.py; conformance.py; mutations.py; modules.py
+bench.py          benchmarks.md; modules.py; accuracy.py; validation.py; conformance.py;
+                  mutations.py
 """

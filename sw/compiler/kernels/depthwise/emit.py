@@ -122,7 +122,6 @@ class _DepthwiseEmitter(EpilogueEmitter):
         slot, fresh = self.act.get(box, None)
         assert slot is not None and fresh
         reads = inputs_of(self.layer, box)
-        # A box over padding alone reads nothing.
         if reads.elements > 0:
             self.load_box(self.layer.input, reads, slot, f"act y{box.y0} x{box.x0} c{box.c0}")
 
@@ -212,7 +211,6 @@ class _DepthwiseEmitter(EpilogueEmitter):
 
     def _finish(self, unit: _Unit) -> None:
         self._vector(unit)
-        # The box as a whole: all its channels of a pixel are one run of bytes.
         if unit.last and self.held_out is None:
             self._store(unit.box)
 
