@@ -23,6 +23,7 @@ from sw.measure.diff import (
     fed_graph,
     first_beyond,
     run_free,
+    usual_tolerance,
 )
 from sw.measure.diff_run import diff_rows, pt2e_tensors
 from sw.models import catalog as models
@@ -81,6 +82,18 @@ def test_a_sound_network_is_within_the_tolerance_layer_by_layer(built, fed):
     assert ("max_pool2d", "pool") in names
     assert [row.elements for row in rows][-1] == 5
     assert all(row.pcc > 0.99 for row in rows)
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_under_policy_wide_layers_are_beside_the_float_graph(fed):
+    """The input has no quantize node there: its integers come from the sample."""
+    torch.manual_seed(5)
+    calls = [(torch.randn(1, 3, 8, 8),) for _ in range(4)]
+    captured = capture(Net().eval(), calls[0])
+    wide = build(captured, calls[:1], calls, facts={"name": "net"}, policy="wide")
+    rows = diff_rows(wide, TINY, GOLDEN, fed=fed)
+    assert rows and all(row.pcc > 0.999 for row in rows)
+    assert first_beyond(rows, usual_tolerance("wide", fed)) is None
 
 
 @pytest.mark.parametrize("layer", ["conv2d", "linear"])

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spec.config import NpuConfig
-from sw.compiler.frontend.ports import quantize_input
+from sw.compiler.frontend.ports import pack_inputs, quantize_input
 from sw.measure.diff import (
     Array,
     LayerDiff,
@@ -149,7 +149,10 @@ def diff_rows(
 
 
 def pt2e_tensors(built: "Built") -> dict[str, Array]:
-    """PyTorch's values of the first run as integers, by TOSA tensor, in its order in memory."""
+    """PyTorch's values of the first run as integers, by TOSA tensor, in its order in memory.
+
+    The inputs are among them, whatever the policy.
+    """
     from sw.measure.diff_pt2e import node_values
 
     imported = built.model.imported
@@ -160,7 +163,7 @@ def pt2e_tensors(built: "Built") -> dict[str, Array]:
     }
     values = node_values(built.quantized, built.tests[0], known)
     shapes = {name: tensor.shape for name, tensor in imported.graph.tensors.items()}
-    return {
+    return pack_inputs(imported, built.tests[0]) | {
         port.name: _in_memory(port, values[node]).reshape(shapes[port.name])
         for node, port in known.items()
     }
