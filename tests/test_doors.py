@@ -10,6 +10,7 @@ from torch import nn
 
 import systola
 from spec import preset
+from sw.cli.main import main
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_model
 from sw.compiler.tosa.digest import graph_digest
@@ -119,3 +120,53 @@ def test_a_policy_means_the_same_at_every_door(name: str, policy: str, tmp_path:
         assert imported.policy == ("pt2e" if name == "convolutions" else "wide")
     found = {key: door(module, sample, policy, tmp_path) for key, door in DOORS.items()}
     assert found == dict.fromkeys(DOORS, graph_digest(imported.graph))
+
+
+FILE = '''
+import torch
+from torch import nn
+
+
+class Pair(nn.Module):
+    """An image and rows, in a dictionary; two results, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.image, self.rows = nn.Conv2d(3, 4, 3), nn.Linear(6, 4)
+
+    def forward(self, given):
+        seen = torch.relu(self.image(given["image"])).mean((2, 3))
+        return {"both": seen + self.rows(given["rows"]), "seen": seen}
+
+
+def make():
+    torch.manual_seed(3)
+    return Pair(), ({"image": torch.randn(2, 3, 8, 8), "rows": torch.randn(2, 6)},)
+'''
+
+COMMANDS = {
+    "run": ["-c", "tiny", "--verify"],
+    "run with the CPU": ["-c", "tiny", "--fallback"],
+    "compile": ["-c", "tiny", "--out", "pair.systola"],
+    "verify": ["-c", "tiny"],
+    "validate": ["-c", "tiny"],
+    "diff": ["-c", "tiny"],
+    "diff of layers": ["-c", "tiny", "--fed"],
+    "accuracy": ["-c", "tiny", "--device", "golden", "--layers"],
+    "quantize": ["--out", "pair.safetensors"],
+    "profile": ["-c", "tiny"],
+}
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("policy", ["pt2e", "wide"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_take_a_users_model_under_every_policy(
+    name: str, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pair.py").write_text(FILE)
+    command = [name.split()[0], "pair.py:make", "--policy", policy, *COMMANDS[name]]
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert not ended.value.code

@@ -4,19 +4,23 @@ from typing import Annotated, Any
 
 import typer
 
-from sw.cli.options import CONFIGURATION, Configuration, JsonOption, PolicyOption
+from sw.cli.options import CONFIGURATION, NO_DATA, Configuration, JsonOption, ModelData
 from sw.cli.output import progress
 
 
 def accuracy(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="[MODEL]…", help="default: every transformer")
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]…",
+            help="transformers, path.py:function, programs .pt2 (every transformer)",
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="samples")] = None,
     rows: Annotated[
         str, typer.Option("--rows", help="scales by row: auto, never or always")
     ] = "auto",
-    policy: PolicyOption = "wide",
+    data: ModelData = NO_DATA,
     layers: Annotated[bool, typer.Option("--layers", help="PCC of every value")] = False,
     device: Annotated[
         str, typer.Option("--device", "-d", help="none, golden, or rtl: the first sample")
@@ -24,9 +28,10 @@ def accuracy(
     hardware: Configuration = CONFIGURATION,
     json_file: JsonOption = None,
 ) -> None:
-    """Compare the integers of transformers with their float modules: PCC, cosine, by layer."""
+    """Compare the integers of models with their float modules: PCC, cosine, by layer."""
     from spec.names import did_you_mean
     from sw.models.transformer_table import TRANSFORMERS
+    from sw.models.user import is_module
     from sw.runtime.report import write_json
     from sw.runtime.session import DEVICES, DeviceOptions, OptionError
 
@@ -36,13 +41,12 @@ def accuracy(
         raise OptionError(f"--device {device}: must be none, golden or rtl")
     names = models or [n for n, spec in TRANSFORMERS.items() if spec.weights == "random"]
     for name in names:
-        if name not in TRANSFORMERS:
+        if name not in TRANSFORMERS and not is_module(name):
             raise OptionError(
                 f"model {name!r}: no such transformer{did_you_mean(name, TRANSFORMERS)}; "
                 f"transformers are {', '.join(TRANSFORMERS)}"
             )
     from sw.measure.accuracy import measure
-    from sw.models.supplied import policy_named
 
     npu = None if device == "none" else hardware.npu()
     options = None if device == "none" else DeviceOptions(device=device)
@@ -52,7 +56,7 @@ def accuracy(
             row = measure(
                 name,
                 limit=limit,
-                policy=policy_named(policy),
+                supplied=data.supplied(),
                 rows=rows,  # type: ignore[arg-type]  # checked above
                 config=npu,
                 options=options,

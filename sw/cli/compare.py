@@ -130,7 +130,7 @@ def diff(
     machine: Machine = ON_GOLDEN,
     json_file: JsonOption = None,
 ) -> None:
-    """Compare a model with PyTorch's int8 graph, layer by layer; name the first that differs."""
+    """Compare a model with PyTorch's graph, layer by layer; name the first that differs."""
     from sw.measure.diff import Tolerance
     from sw.measure.diff_run import diff_model
     from sw.runtime.report import write_json
@@ -146,7 +146,7 @@ def diff(
         tolerance=None if given == Tolerance() else given,
         supplied=data.supplied(),
     )
-    found.print(console(160))
+    found.print(console())
     if json_file is not None:
         write_json(found.to_json(), json_file)
     if found.first is not None:

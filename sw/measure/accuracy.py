@@ -1,10 +1,11 @@
-"""How far the integers of a transformer are from its float module: PCC and cosine, also by layer.
+"""How far the integers of a model are from its float module: PCC and cosine, also by layer.
 
 The integers are those of the TOSA graph in the reference interpreter; with a device, what the
 device computes is compared with them bit for bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,16 +15,17 @@ from numpy.typing import NDArray
 from torch.fx import Interpreter, Node
 
 from spec.config import NpuConfig
-from sw.compiler.frontend.capture import capture
-from sw.compiler.frontend.importing import import_model
+from sw.compiler.frontend.capture import Captured, capture
+from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
-from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.catalog import pcc
 from sw.models.sentences import STYLES
-from sw.models.transformers import Inputs, Transformer, build_transformer, pooled
+from sw.models.supplied import NOTHING, Supplied
+from sw.models.transformers import Inputs, build_transformer, pooled
+from sw.models.user import calls, is_module, user_model
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import DeviceOptions, OptionError, open_device, run_image
@@ -39,51 +41,96 @@ def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float(x @ y) / norm if norm else 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A model with the calls to calibrate and to test it on; `run` is its float form.
+
+    limit: of the samples, so many are tested unless asked otherwise.
+    """
+
+    run: Callable[..., Any]
+    captured: Captured
+    calibration: Sequence[Inputs]
+    samples: Sequence[Inputs]
+    weights: str
+    limit: int
+
+
+def measured(name: str, supplied: Supplied = NOTHING) -> Measured:
+    """The built-in transformer or the user's model called `name`."""
+    if is_module(name):
+        data = user_model(name, supplied)
+        samples = calls(data.tests)
+        return Measured(
+            run=data.captured.graph,
+            captured=data.captured,
+            calibration=calls(data.calibration),
+            samples=samples,
+            weights="the user's",
+            limit=len(samples),
+        )
+    network = build_transformer(name)
+    count = len(network.samples) if name == "minilm" else max(network.spec.samples, 1)
+    with one_thread():
+        captured = capture(network.module, network.calibration[0])
+    return Measured(
+        run=network.module,
+        captured=captured,
+        calibration=network.calibration,
+        samples=network.samples,
+        weights=network.spec.weights,
+        limit=count,
+    )
+
+
 def measure(
     name: str,
     *,
     limit: int | None = None,
-    policy: Policy = "wide",
+    supplied: Supplied = NOTHING,
     rows: Rows = "auto",
     config: NpuConfig | None = None,
     options: DeviceOptions | None = None,
     layers: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Row:
-    """Accuracy of the built-in transformer `name` over its samples.
+    """Accuracy of a built-in transformer, or of the user's model `name`, over its samples.
 
     pcc, cosine: of each output, the mean over samples; pcc_least: the lowest; pcc_between: of one
     sample's float output with the next one's. MiniLM only: embedding_cosine, mean and least, by
     style too, and between neighbours in floats. With `config`, samples run on the device of
     `options` (default: golden) too: see `on_device`. `OptionError` for more samples than there are.
     """
-    network = build_transformer(name)
-    count = limit or (len(network.samples) if name == "minilm" else max(network.spec.samples, 1))
+    network = measured(name, supplied)
+    count = limit or network.limit
     if count > len(network.samples):
         raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
     samples = network.samples[:count]
     say(f"{name}: calibrating and importing…")
-    imported = import_model(
-        network.module,
-        network.calibration[0],
-        calibration=network.calibration,
-        policy=policy,
-        rows=rows,
-        name=name,
-    )
-    pairs = [(floats(network.module, s), integers(imported, s)) for s in samples]
+    with one_thread():
+        imported = import_graph(
+            network.captured.graph,
+            network.calibration,
+            policy=supplied.policy,
+            rows=rows,
+            name=name,
+        )
+    pairs = [(floats(network.run, s), integers(imported, s)) for s in samples]
     row: Row = {
         "model": name,
-        "weights": network.spec.weights,
+        "weights": network.weights,
         "samples": len(samples),
         "operators": len(imported.graph.ops),
         "policy": imported.policy,
+        "reason": imported.reason,
         **_figures(pairs),
     }
     if name == "minilm":
         row |= _embeddings(pairs, samples)
-    if layers:
-        row["layers"] = by_layer(network, imported, samples[0])
+    if layers and imported.policy == "pt2e":
+        say(f"{name}: `systola diff` has the layers of policy pt2e")
+    elif layers:
+        row["layers"] = by_layer(network.captured, imported, samples[0])
     if config is not None:
         options = options or DeviceOptions(device="golden")
         say(f"{name}: compiling, running on {options.device}…")
@@ -91,7 +138,7 @@ def measure(
     return row
 
 
-def floats(module: torch.nn.Module, inputs: Inputs) -> list[Float]:
+def floats(module: Callable[..., Any], inputs: Inputs) -> list[Float]:
     """The float module's outputs."""
     with torch.no_grad(), one_thread():
         result = module(*inputs)
@@ -119,7 +166,7 @@ def _figures(pairs: list[tuple[list[Float], list[Float]]]) -> Row:
     }
 
 
-def _embeddings(pairs: list[tuple[list[Float], list[Float]]], samples: list[Inputs]) -> Row:
+def _embeddings(pairs: list[tuple[list[Float], list[Float]]], samples: Sequence[Inputs]) -> Row:
     floats, ours = (
         [pooled(pair[side][0], s) for pair, s in zip(pairs, samples, strict=True)]
         for side in (0, 1)
@@ -148,10 +195,10 @@ class _Values(Interpreter):
         return result
 
 
-def by_layer(network: Transformer, imported: Imported, inputs: Inputs) -> list[Row]:
+def by_layer(captured: Captured, imported: Imported, inputs: Inputs) -> list[Row]:
     """PCC of every value that exists in both graphs, in order, with its format."""
     with torch.no_grad(), one_thread():
-        values = _Values(capture(network.module, inputs).graph)
+        values = _Values(captured.graph)
         values.run(*inputs)
     tensors = run_graph(imported.graph, pack_inputs(imported, inputs), keep=True)
     return [_layer(name, port, values.seen, tensors) for name, port in imported.quantized.items()
@@ -162,7 +209,8 @@ def _layer(
     name: str, port: Any, exact: Mapping[str, Float], tensors: Mapping[str, NDArray[Any]]
 ) -> Row:
     got = dequantize_output(port, tensors[port.name])
-    return {"node": name, "dtype": port.dtype, "pcc": pcc(got, exact[name])}
+    same = np.array_equal(got, exact[name])  # constants have no correlation
+    return {"node": name, "dtype": port.dtype, "pcc": 1.0 if same else pcc(got, exact[name])}
 
 
 def on_device(

@@ -5,7 +5,7 @@ Fed, every layer gets PyTorch's integers as its inputs, so that each difference 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from sw.runtime.device import Device
 
 if TYPE_CHECKING:
     from sw.compiler.frontend.ports import ModelPort
+    from sw.compiler.kernels.base import Layer
     from sw.compiler.pipeline import Compilation
 
 Array = NDArray[Any]
@@ -154,15 +155,25 @@ def run_free(
 def kept_tensors(compilation: "Compilation", device: MemoryDevice) -> dict[str, Array]:
     """The tensors that layers wrote, read from memory after a run of a `keep_all` program."""
     found = {}
-    for layer in compilation.layers.layers:
-        name = layer.output.tensor
+    for layer, name in _written(compilation):
         tensor = compilation.graph.tensors.get(name)
         if tensor is None:
             continue
-        buffer = compilation.tensors[name]
+        buffer = compilation.tensors[layer.output.tensor]
         data = device.memory(buffer.region)[buffer.address : buffer.address + buffer.size]
         found[name] = data.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
     return found
+
+
+def _written(compilation: "Compilation") -> "Iterator[tuple[Layer, str]]":
+    """Each layer with the tensor of the graph that it writes.
+
+    That is an output of the graph where the layer writes its bytes under another name.
+    """
+    stored = compilation.layers.storage.outputs
+    outputs = {stored.get(name, name): name for name in compilation.graph.outputs}
+    for layer in compilation.layers.layers:
+        yield layer, outputs.get(layer.output.tensor, layer.output.tensor)
 
 
 def compare_layers(
@@ -174,10 +185,8 @@ def compare_layers(
 ) -> list[LayerDiff]:
     """A row per tensor that both sides have, in execution order."""
     nodes = {port.name: node for node, port in reversed(list(known.items()))}
-    roots = {compilation.layers.storage.outputs.get(n, n): n for n in compilation.graph.outputs}
     rows: dict[str, LayerDiff] = {}
-    for layer in compilation.layers.layers:
-        name = roots.get(layer.output.tensor, layer.output.tensor)
+    for layer, name in _written(compilation):
         if name in got and name in nodes:
             zero_point = compilation.graph.tensors[name].zero_point
             rows[name] = _row(

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
-from rich.table import Table
 
 from spec.config import NpuConfig
 from sw.compiler.frontend.ports import pack_inputs, quantize_input
@@ -22,6 +21,7 @@ from sw.measure.diff import (
 )
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.session import DeviceOptions, open_device
+from sw.runtime.tables import FittedTable, left, right
 
 if TYPE_CHECKING:
     from sw.compiler.frontend.ports import ModelPort
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffReport:
-    """Rows in execution order, and the first that differs by more than the tolerance."""
+    """Rows in execution order, and the first that differs by more than the tolerance.
+
+    policy: that the program was quantized by, and that says which graph of PyTorch's it is beside.
+    """
 
     name: str
+    policy: str
     config: NpuConfig
     device: str
     fed: bool
@@ -56,6 +60,7 @@ class DiffReport:
             "config": self.config.name,
             "config_digest": self.config.digest_hex,
             "device": self.device,
+            "policy": self.policy,
             "fed": self.fed,
             "tolerance": asdict(self.tolerance),
             "first_beyond": None if self.first is None else self.first.layer,
@@ -66,12 +71,9 @@ class DiffReport:
         """The table, and what it means."""
         how = "each layer fed PyTorch's integers" if self.fed else "free-running"
         title = f"{self.name} on {self.config.name} ({self.device}), {how}"
-        table = Table(title=title, title_justify="left")
-        table.add_column("layer", overflow="fold")
-        table.add_column("module", overflow="fold")
-        for name in ("elements", "max LSB", "differ", "PCC", "SQNR dB"):
-            table.add_column(name, justify="right")
-        table.add_column("")
+        numbers = [right("elements", 2), right("max LSB"), right("differ"), right("PCC", 1)]
+        columns = [left("layer", fold=16), left("module", 3, fold=12), *numbers]
+        table = FittedTable([*columns, right("SQNR dB"), left("")], title)
         for row in self.rows:
             table.add_row(
                 row.layer,
@@ -86,17 +88,24 @@ class DiffReport:
         console.print(table)
         console.print(self.verdict(), soft_wrap=True)
 
+    @property
+    def reference(self) -> str:
+        """What the NPU is compared with."""
+        return (
+            "PyTorch's int8 graph" if self.policy == "pt2e" else "PyTorch's float graph, rounded,"
+        )
+
     def verdict(self) -> str:
         """One line: PASS, or the first layer beyond the tolerance."""
         limits = ", ".join(f"{k} {v:g}" for k, v in asdict(self.tolerance).items() if v is not None)
         first = self.first
         if first is None:
-            return f"PASS  NPU = PyTorch's int8 graph within {limits}: {len(self.rows)} layers"
+            return f"PASS  NPU = {self.reference} within {limits}: {len(self.rows)} layers"
         where = f"layer {first.layer}"
         where += f" (module {first.module})" if first.module else ""
         where += f", {first.source}" if first.source else ""
         return (
-            f"FAIL  NPU = PyTorch's int8 graph: beyond {limits} first in {where}: "
+            f"FAIL  NPU = {self.reference}: beyond {limits} first in {where}: "
             f"{first.differing:,} of {first.elements:,} elements differ by up to {first.max_lsb} "
             f"from node {first.node}"
         )
@@ -120,9 +129,15 @@ def diff_model(
 
     built = build_model(name, supplied)
     rows = diff_rows(built, config, options, fed=fed)
-    tolerance = tolerance or usual_tolerance(built.model.imported.policy, fed)
+    policy = built.model.imported.policy
     return DiffReport(
-        name=name, config=config, device=options.device, fed=fed, tolerance=tolerance, rows=rows
+        name=name,
+        policy=policy,
+        config=config,
+        device=options.device,
+        fed=fed,
+        tolerance=tolerance or usual_tolerance(policy, fed),
+        rows=rows,
     )
 
 
