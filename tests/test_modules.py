@@ -9,11 +9,15 @@ from spec import preset
 from sw.cli.main import main
 from sw.measure import bench
 from sw.measure.bench import Entry, entries, problems, run_suite
-from sw.measure.bench_store import Store
+from sw.measure.bench_store import Store, read_rows
 from sw.measure.modules import agreement, find_modules
+from sw.measure.pages.modules import page
+from sw.measure.pages.registry import DOCS
 from sw.measure.revision import ROOT
+from sw.runtime.report import ReportError
 from sw.runtime.session import DeviceOptions, OptionError
 
+ROWS = read_rows(DOCS / "data" / "modules.json")
 FOUND = {found.name: found for found in find_modules()}
 TINY = preset("tiny")
 
@@ -84,6 +88,47 @@ def test_agreement_is_that_of_the_worst_result():
         [good, bad, np.array([1, 2])], [good, good, np.array([1, 3])], [good, -good, np.ones(2)]
     )
     assert found == {"pcc": pytest.approx(0.8), "pcc_other": 1.0, "same_integers": 0.5}
+
+
+GOOD = next(row for row in ROWS if not row["cpu"])
+PARTLY = next(row for row in ROWS if row["cpu"])
+
+
+@pytest.mark.parametrize(
+    ("row", "changes", "problem"),
+    [
+        (GOOD, {"bit_exact": None}, "bit_exact is None"),
+        (GOOD, {"reference_exact": False}, "reference_exact is False"),
+        (GOOD, {"pcc": 0.98}, "the result has a PCC of 0.9800 to PyTorch's float result"),
+        (GOOD, {"profiled_cycles": 1}, "the profile has 1 cycles, the run "),
+        (GOOD, {"refused": "x"}, "refused, though every operator can run on the NPU: x"),
+        (PARTLY, {"interpreter_exact": False}, "interpreter_exact is False"),
+        (
+            PARTLY,
+            {"cpu": [{"operator": "sort", "reason": ""}]},
+            "an operator on the CPU without a reason",
+        ),
+    ],
+)
+def test_the_page_takes_no_row_with_a_problem(row, changes, problem):
+    assert problems(row) == []
+    with pytest.raises(ReportError) as caught:
+        page([{**row, **changes}])
+    assert problem in str(caught.value)
+
+
+def test_the_page_has_a_row_for_every_module_as_it_is_today():
+    assert {row["name"]: (row["target"], row["special"], row["file_digest"]) for row in ROWS} == {
+        name: (found.target, found.special, found.digest) for name, found in FOUND.items()
+    }
+    text = page(ROWS)
+    shown = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert [cells[0] for cells in shown] != [] and len(shown) == len(ROWS) >= 30
+    for cells in shown:
+        assert cells[4] == "none" or ": " in cells[4]
+        assert cells[-1].startswith("yes, ")
+    assert {row["device"] for row in ROWS} == {"rtl"}
+    assert sum(row["target"].startswith("examples/modules/transformers") for row in ROWS) >= 12
 
 
 def test_every_module_says_what_is_special_and_has_a_name_of_its_own():

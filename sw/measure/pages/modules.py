@@ -1,5 +1,6 @@
 """`docs/modules.md` from measured rows: what modules of users become on the NPU."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ calibration](models.md#policies)).
 """
 _COLUMNS = f"""
 - *Policy*: how values became integers.
-- *Operators*: those of the captured graph that depend on its inputs, by where they ran.
+- *On the NPU*, *on the CPU*: operators of the captured graph that depend on its inputs.
 - *Cycles*: counted by the RTL, memory to memory, as on the page of [benchmarks](benchmarks.md).
 - *Array*: MACs / (rows × columns × cycles), and what bounds most of the cycles: an engine, or
   `latency` where engines wait for memory and for each other. Such small networks leave most of the
@@ -110,15 +111,15 @@ def _cells(row: Row) -> list[str]:
 
 
 def _on_cpu(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """Each operator once, with how often it occurs, and the reason."""
-    found: dict[tuple[str, str], int] = {}
+    """For each reason, the operators that it keeps on the CPU and how often."""
+    found: dict[str, Counter[str]] = {}
     for node in nodes:
         name = str(node["operator"]).removeprefix("aten.").removesuffix(".default")
-        found[name, node["reason"]] = found.get((name, node["reason"]), 0) + 1
-    parts = [
-        f"`{name}`{f' ({count}×)' if count > 1 else ''}: {reason}"
-        for (name, reason), count in found.items()
-    ]
+        found.setdefault(node["reason"], Counter())[f"`{name}`"] += 1
+    parts = []
+    for reason, names in found.items():
+        shown = [name if count == 1 else f"{name} ({count}×)" for name, count in names.items()]
+        parts.append(f"{', '.join(shown)}: {reason}")
     return "; ".join(parts)
 
 

@@ -80,6 +80,11 @@ PAGES: dict[str, Page] = {
         ),
         Page(name="configuration", renderer="sw.measure.pages.configuration:render"),
         Page(name="isa", renderer="sw.measure.pages.reference:isa_page"),
+        Page(
+            name="modules",
+            renderer="sw.measure.pages.modules:render",
+            data=("modules.json",),
+        ),
         Page(name="operators", renderer="sw.measure.pages.operators:operators_page"),
         Page(name="registers", renderer="sw.measure.pages.reference:registers_page"),
         Page(
