@@ -24,10 +24,6 @@ def normalize(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.target is aten.cat.default:
             _without_empty(node)
-        elif node.target is aten.pad.default:
-            _constant_pad(module, node)
-        elif node.target is aten.baddbmm.default and node.args[0] not in fixed:
-            _taken_apart(module, node)
         elif node.target is _ATTENTION:
             mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
             if isinstance(mask, Node) and mask not in fixed and _dtype(mask) is torch.bool:
@@ -52,27 +48,6 @@ def _without_empty(node: Node) -> None:
             node.kwargs = {"memory_format": torch.contiguous_format}
         else:
             node.args = (full, *node.args[1:])
-
-
-def _constant_pad(module: GraphModule, node: Node) -> None:
-    mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", "constant")
-    value = node.args[3] if len(node.args) > 3 else node.kwargs.get("value")
-    if mode == "constant":
-        node.target = aten.constant_pad_nd.default
-        node.args, node.kwargs = (*node.args[:2], value or 0.0), {}
-
-
-def _taken_apart(module: GraphModule, node: Node) -> None:
-    """β·input + α·(a @ b) with an input that is no constant."""
-    first, a, b = node.args[:3]
-    beta, alpha = node.kwargs.get("beta", 1), node.kwargs.get("alpha", 1)
-    with module.graph.inserting_before(node):
-        product = module.graph.call_function(aten.bmm.default, (a, b))
-        scaled = module.graph.call_function(aten.mul.Tensor, (product, float(alpha)))
-        added = module.graph.call_function(aten.mul.Tensor, (first, float(beta)))
-    product.meta = scaled.meta = dict(node.meta)
-    added.meta = {**node.meta, "val": first.meta["val"]}
-    node.target, node.args, node.kwargs = aten.add.Tensor, (scaled, added), {}
 
 
 def _added(module: GraphModule, mask: Node, known: dict[Node, Node]) -> Node:

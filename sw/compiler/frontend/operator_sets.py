@@ -12,8 +12,8 @@ aten = torch.ops.aten
 REFUSED = "refused"
 """Key of a node's meta data: why it stays as it is (`rewrites/rewrite.py`)."""
 
-UNROLLED = "unrolled"
-"""Key of a node's meta data: the recurrent network of which it is a step."""
+PART_OF = "part of"
+"""Key of a node's meta data: the operator that was rewritten as it and others."""
 
 SAME = (
     aten.clone.default,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from torch.fx import Node
 
-from sw.compiler.frontend.operator_sets import UNROLLED
+from sw.compiler.frontend.operator_sets import PART_OF
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.quantization.calibrate import ROWS, Ranges
 
@@ -45,8 +45,8 @@ def _twins(planner: Planner) -> Iterator[list[Node]]:
     """Nodes of different steps that compute the same: behind products with the same weights."""
     layers: dict[tuple[str, Node], list[Node]] = {}
     for node, plan in planner.plans.items():
-        if plan.rule == "linear" and UNROLLED in node.meta:
-            layers.setdefault((node.meta[UNROLLED], plan.data["weight"]), []).append(node)
+        if plan.rule == "linear" and PART_OF in node.meta:
+            layers.setdefault((node.meta[PART_OF], plan.data["weight"]), []).append(node)
     seen: set[Node] = set()
     waiting = [nodes for nodes in layers.values() if len(nodes) > 1]
     for nodes in list(waiting):
@@ -65,7 +65,7 @@ def _users(nodes: Sequence[Node]) -> list[list[Node]]:
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in nodes:
         for user in node.users:
-            if user.meta.get(UNROLLED) == node.meta.get(UNROLLED):
+            if user.meta.get(PART_OF) == node.meta.get(PART_OF):
                 places = [i for i, a in enumerate(user.args) if a is node]
                 numbers = [a for a in user.args if isinstance(a, int)]
                 groups.setdefault((user.target, *places, None, *numbers), []).append(user)

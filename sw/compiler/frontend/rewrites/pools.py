@@ -1,7 +1,8 @@
 """Pools of any number of dimensions and sizes, and the norms of images."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -17,18 +18,11 @@ def _list(value: Any, count: int) -> list[int]:
     return items * count if len(items) == 1 else items
 
 
-def _as_image(x: Tensor) -> Tensor:
-    """[C, L], [N, C, L] or [C, H, W] as an image."""
-    return x.unsqueeze(0) if x.dim() == 3 else x
-
-
 def max_pool1d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    rows = [[1, *_list(v, 1)] for v in (kernel, stride or kernel)]
-    return functional.max_pool2d(
-        x.unsqueeze(-2), rows[0], rows[1], [0, *_list(padding, 1)], [1, *_list(dilation, 1)],
-        ceil_mode,
-    ).squeeze(-2)  # fmt: skip
+    given = zip((1, 1, 0, 1), (kernel, stride or kernel, padding, dilation), strict=True)
+    k, s, p, d = ([row, *_list(v, 1)] for row, v in given)
+    return functional.max_pool2d(x.unsqueeze(-2), k, s, p, d, ceil_mode).squeeze(-2)
 
 
 def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
@@ -40,64 +34,61 @@ def max_pool2d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilat
     k, s, p, d = (_list(v, 2) for v in (kernel, stride or kernel, padding, dilation))
     if ceil_mode or d == [1, 1]:
         raise ValueError("max pool with dilation and ceil_mode")
-    low = torch.finfo(torch.float32).min if any(p) else 0.0
-    x = torch.constant_pad_nd(x, [p[1], p[1], p[0], p[0]], low) if any(p) else x
-    out = [(x.shape[2 + i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i in range(2)]
     if any(p):
         raise ValueError("max pool with dilation and padding")
-    found: Tensor | None = None
-    for i in range(k[0]):
-        rows = x[:, :, i * d[0] :: s[0]][:, :, : out[0]]
-        for j in range(k[1]):
-            part = rows[:, :, :, j * d[1] :: s[1]][:, :, :, : out[1]]
-            found = part if found is None else torch.maximum(found, part)
-    assert found is not None
-    return found
+    return reduce(torch.maximum, _shifted(x, k, d, s))
 
 
-def max_pool2d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, None]:
-    """Values without indices."""
-    found = max_pool2d(x, *args)
-    return found, None
+def im2col(x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+           stride: Sequence[int]) -> Tensor:  # fmt: skip
+    """The values under each place of a kernel, kernel positions as channels."""
+    x = torch.constant_pad_nd(x, [padding[1], padding[1], padding[0], padding[0]], 0.0)
+    made = torch.stack(_shifted(x, kernel, dilation, stride), 2)
+    return made.flatten(3).flatten(1, 2)
+
+
+def _shifted(
+    x: Tensor, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
+) -> list[Tensor]:
+    """For each place of a kernel what lies under it, as images of the result's size."""
+    given = zip(x.shape[2:], kernel, dilation, stride, strict=True)
+    out = [(size - d * (k - 1) - 1) // s + 1 for size, k, d, s in given]
+    parts = []
+    for i in range(kernel[0]):
+        rows = x[:, :, i * dilation[0] :: stride[0]][:, :, : out[0]]
+        for j in range(kernel[1]):
+            parts.append(rows[:, :, :, j * dilation[1] :: stride[1]][:, :, :, : out[1]])
+    return parts
 
 
 def max_pool3d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
                ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """Rows and columns first, then depth."""
-    k, s, p, d = (_list(v, 3) for v in (kernel, stride or kernel, padding, dilation))
-
-    def pool(image: Tensor, part: slice) -> Tensor:
-        one = [1] * (2 - len(k[part]))
-        return functional.max_pool2d(
-            image, [*k[part], *one], [*s[part], *one], [*p[part], *(0 for _ in one)],
-            [*d[part], *one], ceil_mode,
-        )  # fmt: skip
-
-    return _by_plane(x, pool)
+    windows = (_list(v, 3) for v in (kernel, stride or kernel, padding, dilation))
+    return _by_plane(x, partial(functional.max_pool2d, ceil_mode=ceil_mode), *windows)
 
 
-def max_pool3d_with_indices(x: Tensor, *args: Any) -> tuple[Tensor, None]:
-    found = max_pool3d(x, *args)
-    return found, None
+def _without_places(pool: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, None]]:
+    """A pool that would also say where its values come from."""
+    return lambda *given: (pool(*given), None)
 
 
-def _by_plane(x: Tensor, pool: Any) -> Tensor:
-    """A pool that is one of rows and columns, then one of depth."""
+max_pool2d_with_indices = _without_places(max_pool2d)
+max_pool3d_with_indices = _without_places(max_pool3d)
+
+
+def _by_plane(x: Tensor, pool: Callable[..., Tensor], *windows: Sequence[int]) -> Tensor:
+    """A pool of volumes: one of rows and columns, then one of depth.
+
+    windows: kernel, stride, padding and dilation, as far as `pool` takes them.
+    """
     whole = x if x.dim() == 5 else x.unsqueeze(0)
     n, c, depth, height, width = whole.shape
-    image = pool(whole.reshape(n, c * depth, height, width), slice(1, 3))
+    image = pool(whole.reshape(n, c * depth, height, width), *(v[1:] for v in windows))
     h, w = image.shape[2:]
-    rows = pool(image.reshape(n, c, depth, h * w), slice(0, 1))
+    of_depth = ([v[0], none] for v, none in zip(windows, (1, 1, 0, 1), strict=False))
+    rows = pool(image.reshape(n, c, depth, h * w), *of_depth)
     made = rows.reshape(n, c, rows.shape[2], h, w)
     return made if x.dim() == 5 else made[0]
-
-
-def avg_pool1d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0,
-               ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:  # fmt: skip
-    return functional.avg_pool2d(
-        x.unsqueeze(-2), [1, *_list(kernel, 1)], [1, *_list(stride or kernel, 1)],
-        [0, *_list(padding, 1)], ceil_mode, count_include_pad,
-    ).squeeze(-2)  # fmt: skip
 
 
 def avg_pool2d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
@@ -125,80 +116,59 @@ def avg_pool2d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, ceil_
 
 def avg_pool3d(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
                count_include_pad: bool = True, divisor: int | None = None) -> Tensor:  # fmt: skip
-    """Rows and columns first, then depth."""
-    k, s, p = (_list(v, 3) for v in (kernel, stride or kernel, padding))
-
-    def pool(image: Tensor, part: slice) -> Tensor:
-        one = [1] * (2 - len(k[part]))
-        return functional.avg_pool2d(
-            image, [*k[part], *one], [*s[part], *one], [*p[part], *(0 for _ in one)], ceil_mode,
-            count_include_pad,
-        )  # fmt: skip
-
-    made = _by_plane(x, pool)
-    return made if divisor is None else made * (math.prod(k) / divisor)
+    windows = [_list(v, 3) for v in (kernel, stride or kernel, padding)]
+    pool = partial(functional.avg_pool2d, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    made = _by_plane(x, pool, *windows)
+    return made if divisor is None else made * (math.prod(windows[0]) / divisor)
 
 
 # Adaptive pools -----------------------------------------------------------------------------------
 
 
-def _adaptive(x: Tensor, sizes: Sequence[int | None], largest: bool) -> Tensor:
+def _adaptive(x: Tensor, sizes: Any, largest: bool) -> Tensor:
     """Pools of the last dimensions to `sizes`: a reduction for each output, dimension by dimension.
 
-    Where every window has the same size, it is an ordinary pool of the next two dimensions.
+    Images in which every window has the same size take an ordinary pool.
     """
+    sizes = [sizes] if isinstance(sizes, int) else sizes
     first = x.dim() - len(sizes)
     target = [x.shape[first + i] if s is None else s for i, s in enumerate(sizes)]
+    if len(target) == 2 and all(a % b == 0 for a, b in zip(x.shape[-2:], target, strict=True)):
+        pool = functional.max_pool2d if largest else functional.avg_pool2d
+        kernel = [a // b for a, b in zip(x.shape[-2:], target, strict=True)]
+        image = x.unsqueeze(0) if x.dim() == 3 else x
+        return pool(image, kernel).reshape(*x.shape[:-2], *target)
     for axis, out in enumerate(target, first):
         size = x.shape[axis]
-        if out == size:
-            continue
-        if out > _MOST:
+        if out > _MOST and out != size:
             raise ValueError(f"adaptive pool from {size} to {out}: at most {_MOST}")
-        spans = [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
-        x = _of_spans(x, axis, spans, largest)
+        if out != size:
+            x = _of_spans(x, axis, out, largest)
     return x
 
 
-def _of_spans(
-    x: Tensor, axis: int, spans: Sequence[tuple[int, int]], largest: bool
-) -> Tensor:  # fmt: skip
-    parts = []
-    for start, stop in spans:
-        index = [slice(None)] * x.dim()
-        index[axis] = slice(start, stop)
-        part = x[tuple(index)]
+def _of_spans(x: Tensor, axis: int, count: int, largest: bool) -> Tensor:
+    """The mean or the largest of each of `count` spans of a dimension, which may overlap."""
+    size, parts = x.shape[axis], []
+    for i in range(count):
+        start, stop = i * size // count, -(-(i + 1) * size // count)
+        part = x.narrow(axis, start, stop - start)
         if stop - start > 1:
             part = part.amax(axis, keepdim=True) if largest else part.mean(axis, keepdim=True)
         parts.append(part)
     return torch.cat(parts, axis) if len(parts) > 1 else parts[0]
 
 
-def _even(x: Tensor, sizes: Sequence[int | None]) -> list[int] | None:
-    """The kernel where the last two dimensions divide evenly."""
-    pairs = list(zip(x.shape[-len(sizes) :], sizes, strict=True))
-    if len(sizes) == 2 and all(s is not None and size % s == 0 for size, s in pairs):
-        return [size // s for size, s in pairs if s is not None]
-    return None
-
-
-def adaptive_avg_pool(x: Tensor, sizes: Any) -> Tensor:
-    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
-    kernel = _even(x, sizes)
-    if kernel is not None:
-        return functional.avg_pool2d(_as_image(x), kernel).reshape(*x.shape[:-2], *sizes)
+def adaptive_avg_pool2d(x: Tensor, sizes: Any) -> Tensor:
     return _adaptive(x, sizes, largest=False)
 
 
-def adaptive_max_pool(x: Tensor, sizes: Any) -> tuple[Tensor, None]:
-    """Values without indices."""
-    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
-    kernel = _even(x, sizes)
-    if kernel is not None:
-        found = functional.max_pool2d(_as_image(x), kernel).reshape(*x.shape[:-2], *sizes)
-    else:
-        found = _adaptive(x, sizes, largest=True)
-    return found, None
+def adaptive_max_pool2d(x: Tensor, sizes: Any) -> tuple[Tensor, None]:
+    return _adaptive(x, sizes, largest=True), None
+
+
+adaptive_avg_pool3d = adaptive_avg_pool2d
+adaptive_max_pool1d = adaptive_max_pool3d = adaptive_max_pool2d
 
 
 # Norms --------------------------------------------------------------------------------------------
@@ -214,14 +184,8 @@ def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: T
     return functional.group_norm(x, x.shape[1], weight, bias, eps)
 
 
-def layer_norm(
-    x: Tensor,
-    shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    cudnn: bool = True,
-) -> Tensor:
+def layer_norm(x: Tensor, shape: Sequence[int], weight: Any = None, bias: Any = None,
+               eps: float = 1e-5, cudnn: bool = True) -> Tensor:  # fmt: skip
     """Several trailing dimensions as one."""
     count = math.prod(shape)
     if len(shape) < 2:
@@ -231,11 +195,9 @@ def layer_norm(
     return functional.layer_norm(flat, [count], weight, bias, eps).reshape(x.shape)
 
 
-def native_layer_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
-                      eps: float) -> tuple[Tensor, None, None]:  # fmt: skip
+def native_layer_norm(x: Tensor, *given: Any) -> tuple[Tensor, None, None]:
     """The normalized value without its statistics."""
-    found = layer_norm(x, shape, weight, bias, eps)
-    return found, None, None
+    return layer_norm(x, *given), None, None
 
 
 def softmax(x: Tensor, dim: int, *_: Any, **__: Any) -> Tensor:

@@ -1,7 +1,6 @@
 """Products that broadcast, attention of other ranks, transposed convolutions of volumes."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,45 +8,12 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Vectors as matrices; leading dimensions that broadcast are expanded."""
-    if a.dim() == 1 and b.dim() == 1:
-        return (a.unsqueeze(0) @ b.unsqueeze(1)).reshape(())
-    if a.dim() == 1:
-        return (a.unsqueeze(0) @ b).squeeze(-2)
-    if b.dim() == 1:
-        return (a @ b.unsqueeze(1)).squeeze(-1)
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    if a.dim() == 2 and b.dim() > 2 and math.prod(lead) > 1:
-        # One matrix by many: their columns side by side.
-        count, k, n = math.prod(lead), b.shape[-2], b.shape[-1]
-        wide = b.reshape(count, k, n).transpose(0, 1).reshape(k, count * n)
-        made = (a @ wide).reshape(a.shape[0], count, n).transpose(0, 1)
-        return made.reshape(*lead, a.shape[0], n)
-    if a.shape[:-2] == b.shape[:-2]:
-        raise ValueError("a product that needs no other words")
-    return a.expand(*lead, *a.shape[-2:]) @ b.expand(*lead, *b.shape[-2:])
-
-
 def mv(a: Tensor, b: Tensor) -> Tensor:
     return (a @ b.unsqueeze(1)).squeeze(1)
 
 
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a.unsqueeze(0) @ b.unsqueeze(1)).reshape(())
-
-
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    product = a @ b
-    return (x if beta == 1 else x * beta) + (product if alpha == 1 else product * alpha)
-
-
-def addmv(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    return addmm(x.unsqueeze(1), a, b.unsqueeze(1), beta=beta, alpha=alpha).squeeze(1)
-
-
-def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    return addmm(x, a, b, beta=beta, alpha=alpha)
+    return (x if beta == 1 else x * beta) + (a @ b if alpha == 1 else a @ b * alpha)
 
 
 def bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -69,47 +35,50 @@ def cdist(a: Tensor, b: Tensor, p: float = 2, compute_mode: int | None = None) -
     return torch.sqrt((difference * difference).sum(-1))
 
 
+cdist_forward = cdist
+
+
 def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """a·b / √(max(a·a, ε²) · max(b·b, ε²)), a root each: their product has no common range."""
     norms = [torch.sqrt((x * x).sum(dim)).clamp_min(eps) for x in (a, b)]
     return (a * b).sum(dim) / norms[0] / norms[1]
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0,
-              causal: bool = False, *, scale: float | None = None,
-              enable_gqa: bool = False) -> Tensor:  # fmt: skip
+def scaled_dot_product_attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0,
+    causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
     """Attention of another rank, as one of four dimensions."""
     if dropout or q.dim() == 4:
         raise ValueError("attention with dropout, or of four dimensions")
-    *lead, rows, size = q.shape
-    count = math.prod(lead)
+    lead, rows, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
+
+    def heads(x: Tensor) -> Tensor:
+        return x.reshape(1, math.prod(lead), *x.shape[-2:])
+
+    if mask is not None and mask.dim() > 2:
+        mask = heads(mask.expand(*lead, rows, keys))
     made = functional.scaled_dot_product_attention(
-        q.reshape(1, count, rows, size), k.reshape(1, count, *k.shape[-2:]),
-        v.reshape(1, count, *v.shape[-2:]), _wide_mask(mask, lead, (rows, k.shape[-2])), 0.0,
-        causal, scale=scale,
-    )  # fmt: skip
+        heads(q), heads(k), heads(v), mask, 0.0, causal, scale=scale
+    )
     return made.reshape(*lead, rows, v.shape[-1])
-
-
-def _wide_mask(mask: Tensor | None, lead: Sequence[int], size: tuple[int, int]) -> Tensor | None:
-    if mask is None or mask.dim() <= 2:
-        return mask
-    return mask.expand(*lead, *size).reshape(1, math.prod(lead), *size)
 
 
 # Transposed convolutions --------------------------------------------------------------------------
 
 
-def conv_transpose3d(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
-                     padding: Any = 0, output_padding: Any = 0, groups: int = 1,
-                     dilation: Any = 1) -> Tensor:  # fmt: skip
-    """Planes that belong to one phase of the depth as channels of a transposed convolution in 2-D.
+def convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """A transposed one of volumes: planes of one phase of the depth as channels of one in 2-D.
 
     Output plane q·s + r is the sum over j of input plane q − j times kernel plane r + j·s.
     """
+    if not transposed or x.dim() != 5:
+        raise ValueError("a convolution that needs no other words")
     s, p, extra, d = (
-        [v] * 3 if isinstance(v, int) else (list(v) * 3 if len(v) == 1 else list(v))
-        for v in (stride, padding, output_padding, dilation)
+        list(v) * 3 if len(v) == 1 else list(v) for v in (stride, padding, output_padding, dilation)
     )
     n, channels, depth = x.shape[:3]
     planes = _stuffed(weight, d[0])
@@ -145,20 +114,3 @@ def _stuffed(weight: Tensor, by: int) -> Tensor:
     shape = list(weight.shape)
     wide = torch.constant_pad_nd(weight.unsqueeze(3), [0, 0, 0, 0, 0, by - 1], 0.0)
     return wide.reshape(*shape[:2], shape[2] * by, *shape[3:])[:, :, : (shape[2] - 1) * by + 1]
-
-
-def convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-) -> Tensor:
-    """The transposed one of volumes."""
-    if not transposed or x.dim() != 5:
-        raise ValueError("a convolution that needs no other words")
-    return conv_transpose3d(x, weight, bias, stride, padding, output_padding, groups, dilation)

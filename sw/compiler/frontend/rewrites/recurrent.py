@@ -19,40 +19,35 @@ _STEPS = 512
 """Steps that are unrolled at most: each is a layer of its own."""
 
 
-def lstm(x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], biased: bool, layers: int,
-         dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
-    """aten.lstm.input: (outputs, last hidden states, last cell states)."""
-    return _layers(_lstm_step, x, list(state), weights, biased, layers, train and dropout, both,
-                   batch_first)  # fmt: skip
+def lstm(*given: Any) -> State:
+    """(outputs, last hidden states, last cell states)."""
+    return _layers(_lstm_step, *given)
 
 
-def gru(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
-        dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
-    return _layers(_gru_step, x, [state], weights, biased, layers, train and dropout, both,
-                   batch_first)  # fmt: skip
+def gru(*given: Any) -> State:
+    return _layers(_gru_step, *given)
 
 
-def rnn_tanh(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
-             dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
-    return _layers(_tanh_step, x, [state], weights, biased, layers, train and dropout, both,
-                   batch_first)  # fmt: skip
+def rnn_tanh(*given: Any) -> State:
+    return _layers(_tanh_step, *given)
 
 
-def rnn_relu(x: Tensor, state: Tensor, weights: Sequence[Tensor], biased: bool, layers: int,
-             dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
-    return _layers(_relu_step, x, [state], weights, biased, layers, train and dropout, both,
-                   batch_first)  # fmt: skip
+def rnn_relu(*given: Any) -> State:
+    return _layers(_relu_step, *given)
 
 
-def packed(*_: Any) -> Any:
-    """lstm.data and its like."""
+def lstm_data(*_: Any) -> Any:
     raise ValueError("packed sequences have steps of different sizes; pad them instead")
 
 
-def _layers(step: Step, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor], biased: bool,
-            layers: int, dropout: Any, both: bool, batch_first: bool) -> State:  # fmt: skip
-    if dropout:
+gru_data = rnn_tanh_data = rnn_relu_data = lstm_data
+
+
+def _layers(step: Step, x: Tensor, state: Any, weights: Sequence[Tensor], biased: bool, layers: int,
+            dropout: float, train: bool, both: bool, batch_first: bool) -> State:  # fmt: skip
+    if train and dropout:
         raise ValueError("dropout between the layers in training mode is random")
+    state = [state] if isinstance(state, Tensor) else list(state)
     axis = 1 if batch_first else 0
     if x.shape[axis] > _STEPS:
         raise ValueError(f"{x.shape[axis]} steps: at most {_STEPS} are unrolled")
@@ -117,21 +112,23 @@ def _relu_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
 # Cells --------------------------------------------------------------------------------------------
 
 
-def lstm_cell(x: Tensor, state: Sequence[Tensor], w: Tensor, v: Tensor, b: Tensor | None = None,
-              c: Tensor | None = None) -> State:  # fmt: skip
+def lstm_cell(x: Tensor, state: Any, w: Tensor, v: Tensor, b: Any = None, c: Any = None) -> State:
     return _lstm_step(linear(x, w, b), tuple(state), [v, c])
 
 
-def gru_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
-             c: Tensor | None = None) -> Tensor:  # fmt: skip
+def gru_cell(
+    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
+) -> Tensor:
     return _gru_step(linear(x, w, b), (state,), [v, c])[0]
 
 
-def rnn_tanh_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
-                  c: Tensor | None = None) -> Tensor:  # fmt: skip
+def rnn_tanh_cell(
+    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
+) -> Tensor:
     return _tanh_step(linear(x, w, b), (state,), [v, c])[0]
 
 
-def rnn_relu_cell(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor | None = None,
-                  c: Tensor | None = None) -> Tensor:  # fmt: skip
+def rnn_relu_cell(
+    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
+) -> Tensor:
     return _relu_step(linear(x, w, b), (state,), [v, c])[0]

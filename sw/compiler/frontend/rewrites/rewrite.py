@@ -7,14 +7,14 @@ of: only where the importer takes all of that. It stays as it is otherwise, with
 from collections.abc import Collection, Iterator
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import decomposition_table
 from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.filled import without_shape_operands
-from sw.compiler.frontend.operator_sets import REFUSED, UNROLLED
+from sw.compiler.frontend.operator_sets import REFUSED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
-from sw.compiler.frontend.rewrites.table import FUNCTIONS, RECURRENT
+from sw.compiler.frontend.rewrites.table import function_of
 from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
 from sw.compiler.frontend.support import reasons, shapes
 
@@ -31,7 +31,7 @@ def rewrite(module: GraphModule, depth: int = _DEPTH) -> None:
             continue
         body = _body(node, fixed, depth)
         if body is not None:
-            inline(module, node, body, _tag(node))
+            inline(module, node, body)
             changed = True
     if changed:
         module.graph.eliminate_dead_code()
@@ -39,17 +39,12 @@ def rewrite(module: GraphModule, depth: int = _DEPTH) -> None:
         module.recompile()
 
 
-def _tag(node: Node) -> dict[str, str]:
-    """What all nodes that `node` becomes have in their meta data."""
-    return {UNROLLED: node.name} if FUNCTIONS.get(str(node.target)) in RECURRENT else {}
-
-
 def _foreign(node: Node, fixed: Collection[Node]) -> bool:
     """Whether the importer has no rule for `node`, or one with limits that it lies beyond."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or shapes(node):
         return False
-    if varies(node) and str(node.target) not in FUNCTIONS:
+    if varies(node) and function_of(target) is None:
         return False
     row = row_of(node.target)
     if row is None or row.rule is None:
@@ -85,10 +80,10 @@ def _functions(node: Node) -> Iterator[tuple[Function, bool]]:
     """
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
-    own = FUNCTIONS.get(str(target))
+    own = function_of(target)
     if own is not None:
         yield own, True
     elif target._can_decompose():
         yield target.decompose, False
-    elif target in core_aten_decompositions():
-        yield core_aten_decompositions()[target], False
+    elif target in decomposition_table:
+        yield decomposition_table[target], False

@@ -14,6 +14,11 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from sw.compiler.frontend.operator_sets import PART_OF
+
+_OPERAND = "operand"
+"""Key of an input's meta data: which operand it stands for."""
+
 Function = Callable[..., Any]
 """PyTorch code with the operator's own arguments: a tensor, or a tuple where it has several.
 
@@ -32,7 +37,7 @@ def traced(
 ) -> GraphModule:
     """The graph of `function(*node.args, **node.kwargs)`: an input for each of `leaves_of(node)`.
 
-    Operands in `fixed` are attributes (without values) instead: no input reaches them. whole:
+    Operands in `fixed` are attributes (fake ones) instead: no input reaches them. whole:
     composite operators stay whole.
     """
     leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
@@ -48,9 +53,11 @@ def traced(
         fakes = [_fake(operand.meta["val"]) for operand in operands]
         graph = make_fx(run, pre_dispatch=whole, tracing_mode="fake")(*fakes)
     inputs = [n for n in graph.graph.nodes if n.op == "placeholder"]
-    for at, operand in zip(inputs, operands, strict=True):
+    for i, (at, operand) in enumerate(zip(inputs, operands, strict=True)):
+        at.meta[_OPERAND] = i
         if operand in fixed:
             at.op = "get_attr"
+            graph.register_buffer(str(at.target), at.meta["val"])
     return graph
 
 
@@ -72,13 +79,10 @@ def missing(node: Node, body: GraphModule) -> str:
     return ""
 
 
-def inline(module: GraphModule, node: Node, body: GraphModule, tag: Mapping[str, Any]) -> None:
-    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains.
-
-    tag: what the new nodes have in their meta data besides.
-    """
+def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
+    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains."""
     with module.graph.inserting_before(node):
-        results = _copied(module, body, node, tag)
+        results = _copied(module, body, node)
     if isinstance(results, Node):
         node.replace_all_uses_with(results)
     else:
@@ -89,12 +93,12 @@ def inline(module: GraphModule, node: Node, body: GraphModule, tag: Mapping[str,
     module.graph.erase_node(node)
 
 
-def _copied(module: GraphModule, body: GraphModule, node: Node, tag: Mapping[str, Any]) -> Any:
+def _copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
     """The results of `body`, its nodes copied into `module`."""
     operands, known = leaves_of(node), dict[Node, Node]()
-    for position, step in enumerate(body.graph.nodes):
-        if position < len(operands):
-            known[step] = operands[position]
+    for step in body.graph.nodes:
+        if _OPERAND in step.meta:
+            known[step] = operands[step.meta[_OPERAND]]
             continue
         if step.op == "output":
             return pytree.tree_map(lambda leaf: known.get(leaf, leaf), step.args[0])
@@ -103,7 +107,7 @@ def _copied(module: GraphModule, body: GraphModule, node: Node, tag: Mapping[str
             new = _constant(module, f"{node.name}_{step.target}", value)
         else:
             new = module.graph.node_copy(step, lambda leaf: known[leaf])
-        new.meta = {**_origin(node.meta), **tag, "val": step.meta["val"]}
+        new.meta = {**_origin(node.meta), PART_OF: node.name, "val": step.meta["val"]}
         known[step] = new
     raise AssertionError("a traced graph has an output")
 
