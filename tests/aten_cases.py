@@ -158,6 +158,7 @@ _SEEN = torch.eye(5, dtype=torch.bool) | (
 CASES: list[Case] = [
     # Products
     case("linear", _ROWS, fixed(5, 8), fixed(5)),
+    case("linear", _ROWS, X((5, 8)), fixed(5)),
     case("mm", X((6, 8)), fixed(8, 5)),
     case("mm", X((6, 8)), X((8, 5))),
     case("addmm", fixed(5), X((6, 8)), fixed(8, 5)),
@@ -242,6 +243,7 @@ CASES: list[Case] = [
     case("native_group_norm", _IMAGE, None, fixed(4), 1, 4, 36, 2, 1e-5),
     case("rms_norm", X((2, 3, 8), -4, 5), [8], fixed(8), 1e-6),
     *each("relu relu6", X((2, 3, 8), -5, 9)),
+    *each("relu relu6", X((2, 3, 8), -5, 9, torch.int64)),
     case("hardtanh", X((2, 3, 8), -5, 9), -1.5, 4.0),
     case("clamp", X((2, 3, 8), -5, 9), None, 3.0),
     case("clamp", _INTS, -3, 4),

@@ -15,6 +15,8 @@ from sw.compiler.frontend.operator_row import Pcc, Steps
 from sw.compiler.frontend.operators import ROWS, TABLE
 from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
 from sw.compiler.frontend.rewrites.rewrite import rewrite
+from sw.compiler.frontend.rewrites.table import FUNCTIONS
+from sw.compiler.frontend.rules.table import RULES
 from sw.compiler.frontend.support import reasons
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.golden import GoldenDevice
@@ -88,6 +90,13 @@ def test_operator(case: Case) -> None:
         assert np.abs(result.astype(np.float64) - exact.astype(np.float64)).max() <= bound
     if isinstance(tested, Pcc) and results[0].size > 1:
         assert _pcc(results[0], exacts[1]) < 0.9
+
+
+def test_rules_and_rewrites_are_those_that_the_table_names() -> None:
+    assert {row.rule for row in ROWS} - {""} <= set(RULES)
+    names = {(name, name.rpartition("_")[0]) for name in FUNCTIONS}
+    aten = torch.ops.aten
+    assert all(any(hasattr(aten, n) or hasattr(aten, f"_{n}") for n in pair) for pair in names)
 
 
 def test_every_row_has_a_case() -> None:

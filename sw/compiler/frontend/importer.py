@@ -1,6 +1,5 @@
 """The walk over a float graph: each planned node by its rule, in integers of its format."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -16,7 +15,8 @@ from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan, is_float, kind
+from sw.compiler.frontend.nodes import is_float, kind
+from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort
 from sw.compiler.frontend.quantization.calibrate import HUGE, Ranges, RangesNeededError
@@ -52,6 +52,12 @@ class Value:
     @property
     def channelwise(self) -> bool:
         return isinstance(self.scale, np.ndarray)
+
+    @property
+    def step(self) -> float:
+        """The scale of a value that has only one."""
+        assert isinstance(self.scale, float)
+        return self.scale
 
 
 class Importer:
@@ -191,6 +197,20 @@ class Importer:
             module=module_path(node),
         )
 
+    def int32(self, node: Node, tensor: str) -> str:
+        """`tensor` with 32 bits."""
+        if self.graph.tensors[tensor].dtype == "int32":
+            return tensor
+        return self.op(node, "CAST", [tensor], name=f"{node.name}_cast", out_dtype="int32")
+
+    def slice(
+        self, node: Node, tensor: str, start: Sequence[int], size: Sequence[int], name: str = ""
+    ) -> str:
+        """SLICE of `size` from `start`, in memory order."""
+        first = self.graph.add_constant(f"{node.name}_start", list(start), "shape")
+        extent = self.graph.add_constant(f"{node.name}_size", list(size), "shape")
+        return self.op(node, "SLICE", [tensor, first, extent], name=name)
+
     def reshaped(self, tensor: str, shape: Sequence[int]) -> str:
         """`tensor` under another shape of the same element order."""
         old = self.graph.tensors[tensor]
@@ -302,9 +322,7 @@ class Importer:
         factors = value.layout.suffix(axis % len(value.shape))
         return factors is not None and bool(shape) and shape[-1] == channels
 
-    def finish(
-        self, node: Node, value: Value, into: Sequence[str] = ("aten.add.Tensor", "bounded")
-    ) -> Value:
+    def finish(self, node: Node, value: Value, into: Sequence[str] = ("add", "bounded")) -> Value:
         """An accumulator as `node`'s format; kept as it is where one reader of rule `into` is all
         that it has.
         """
@@ -392,11 +410,10 @@ class Importer:
                 tensor.scale, tensor.zero_point = float(value.scale), value.zero_point
 
     def _port(self, value: Value, name: str = "", exact: bool = False) -> ModelPort:
-        assert isinstance(value.scale, float)
         return ModelPort(
             name=name or value.tensor,
             layout=value.layout,
-            scale=0.0 if exact else value.scale,
+            scale=0.0 if exact else value.step,
             zero_point=value.zero_point,
             dtype=self.dtype(value),
         )
@@ -457,9 +474,8 @@ class Importer:
             tensor = value.tensor
             if tensor in self.graph.outputs or tensor in self.graph.inputs:
                 tensor = self.op(None, "IDENTITY", [tensor], name="output")
-            assert isinstance(value.scale, float)
             info = self.graph.tensors[tensor]
-            info.scale, info.zero_point = value.scale, value.zero_point
+            info.scale, info.zero_point = value.step, value.zero_point
             self.graph.outputs.append(tensor)
             ports.append(self._port(value, tensor, exact=not is_float(operand)))
         return tuple(ports)
@@ -473,7 +489,7 @@ class Importer:
 
 _ON_CPU = "--fallback, or systola.partition, runs this operator on the CPU"
 
-_BEFORE_IMAGES = ("quantize", "same", "aten.constant_pad_nd.default", "bounded", "scale")
+_BEFORE_IMAGES = ("quantize", "same", "constant_pad", "bounded", "scale")
 """Rules that keep an image an image, so that a model input in front of them is stored as one."""
 
 
@@ -489,7 +505,3 @@ def _innermost(layout: Layout, axis: int) -> tuple[int, ...]:
 def equal_ranks(value_shape: Sequence[int], rank: int) -> tuple[int, ...]:
     """`value_shape` with ones in front."""
     return (*(1,) * (rank - len(value_shape)), *value_shape)
-
-
-def element_count(shape: Sequence[int]) -> int:
-    return math.prod(shape)

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importer import Importer, PortFormat
-from sw.compiler.frontend.operators import RULES, limits
+from sw.compiler.frontend.operators import limits
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported
 from sw.compiler.frontend.quantization.calibrate import (
@@ -32,6 +32,7 @@ from sw.compiler.frontend.quantization.samples import (
 )
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.quantization.unrolled import join_steps
+from sw.compiler.frontend.rules.table import RULES
 from sw.compiler.frontend.threads import one_thread, quiet
 
 if TYPE_CHECKING:

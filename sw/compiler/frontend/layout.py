@@ -77,16 +77,17 @@ class Layout:
         return axes if self.is_ordered(axes) else None
 
     @property
-    def own_axes(self) -> tuple[int, ...] | None:
-        """As `axes`, but dimensions of size 1 stay where they are: an image of one channel remains
-        NHWC.
-        """
-        single = all(count == 1 for count in self.groups)
-        return self.order if single else self.axes
+    def some_axes(self) -> tuple[int, ...]:
+        """An order of the dimensions to bring memory into: the present one if there is one."""
+        return self.axes or tuple(range(len(self.groups)))
 
     @property
-    def is_row_major(self) -> bool:
-        return self.is_ordered(range(len(self.groups)))
+    def own_axes(self) -> tuple[int, ...]:
+        """As `some_axes`, but dimensions of size 1 stay where they are: an image of one channel
+        remains NHWC.
+        """
+        single = all(count == 1 for count in self.groups)
+        return self.order if single else self.some_axes
 
     def transposition(self, axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(memory shape, perms) of the TRANSPOSE that brings the dimensions into order `axes`.

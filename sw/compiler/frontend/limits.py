@@ -8,22 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from sw.compiler.frontend.operator_sets import aten
-
-
-def argument(node: Node, index: int, name: str = "", default: Any = None) -> Any:
-    """An argument by position or name."""
-    if len(node.args) > index:
-        return node.args[index]
-    return node.kwargs.get(name, default)
-
-
-def shape(node: Any) -> tuple[int, ...]:
-    """The shape of a node's (first) result; () for a number."""
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    if isinstance(value, tuple | list):
-        value = value[0]
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+from sw.compiler.frontend.nodes import arguments, is_float, kind, shape
 
 
 def nothing(_: Node) -> str:
@@ -31,13 +16,12 @@ def nothing(_: Node) -> str:
 
 
 def alpha(node: Node) -> str:
-    by = node.kwargs.get("alpha", 1)
+    by = arguments(node).get("alpha", 1)
     return "" if by == 1 else f"alpha={by}: only 1; multiply the operand first"
 
 
 def integer_division(node: Node) -> str:
-    found = [a.meta["val"] for a in node.args[:2] if isinstance(a, Node)]
-    if any(v.is_floating_point() for v in found) or isinstance(node.args[1], float):
+    if any(is_float(a) or isinstance(a, float) for a in node.args[:2]):
         return "rounded division of float values by a tensor"
     return "" if node.kwargs.get("rounding_mode") == "trunc" else "integer division, rounded down"
 
@@ -49,7 +33,7 @@ def one_variable(node: Node) -> str:
 
 
 def addmm(node: Node) -> str:
-    factors = [node.kwargs.get(name, 1) for name in ("alpha", "beta")]
+    factors = [arguments(node).get(name, 1) for name in ("alpha", "beta")]
     return "" if factors == [1, 1] else f"alpha, beta = {factors}: only 1"
 
 
@@ -76,13 +60,13 @@ def convolution(node: Node) -> str:
     rank = len(shape(node))
     if rank not in (3, 4, 5):
         return f"convolution of {rank} dimensions: only [N, C, W], [N, C, H, W] and [N, C, D, H, W]"
-    if node.target is aten.convolution.default and node.args[6] and rank == 5:
+    if rank == 5 and arguments(node).get("transposed"):
         return "transposed convolution of three spatial dimensions as aten.convolution"
     return ""
 
 
 def inference(node: Node) -> str:
-    training = node.target is aten.batch_norm.default and bool(node.args[5])
+    training = arguments(node).get("training", False)
     return "batch norm in training mode" if training else ""
 
 
@@ -91,23 +75,25 @@ def _images(node: Node) -> str:
     return "" if rank == 4 else f"{rank} dimensions: only [N, C, H, W]"
 
 
-def _pair(value: Any) -> tuple[int, int]:
+def pair(value: Any) -> tuple[int, int]:
+    """An attribute of rows and of columns."""
     items = [value] if isinstance(value, int) else list(value)
     return int(items[0]), int(items[-1])
 
 
 def max_pool(node: Node) -> str:
-    dilation = argument(node, 4, "dilation", 1)
-    if _pair(dilation) != (1, 1):
+    dilation = arguments(node)["dilation"]
+    if pair(dilation) != (1, 1):
         return f"max pool with dilation {dilation}: only 1"
     return _images(node)
 
 
 def avg_pool(node: Node) -> str:
-    if argument(node, 4, "ceil_mode", False):
+    given = arguments(node)
+    if given["ceil_mode"]:
         return "average pool with ceil_mode=True: pad the input instead"
-    divisor = argument(node, 6, "divisor_override")
-    if divisor not in (None, math.prod(_pair(node.args[1]))):
+    divisor = given["divisor_override"]
+    if divisor not in (None, math.prod(pair(given["kernel_size"]))):
         return f"average pool with divisor_override={divisor}"
     return _images(node)
 
@@ -149,12 +135,10 @@ class ResizeStep:
 
 def resize_steps(node: Node) -> list[ResizeStep]:
     """The steps of each spatial dimension of a resize, PyTorch's spelling of it."""
-    name = str(node.target)
+    name, given = str(node.target), arguments(node)
     nearest = "nearest" in name
     before, after = shape(node.args[0])[2:], shape(node)[2:]
-    aligned = not nearest and bool(node.args[2])
-    at = 2 if nearest else 3
-    scales: Any = node.args[at] if len(node.args) > at else None
+    aligned, scales = given.get("align_corners", False), given["scale_factors"]
     found = []
     for i, (size, out) in enumerate(zip(before, after, strict=True)):
         if aligned:
@@ -192,7 +176,7 @@ def layer_norm(node: Node) -> str:
 
 
 def dropout(node: Node) -> str:
-    training = node.target is aten.dropout.default and bool(node.args[2])
+    training = arguments(node).get("train", False)
     return "dropout in training mode" if training else ""
 
 
@@ -211,5 +195,5 @@ def one_index(node: Node) -> str:
     given = [i for i in indices if isinstance(i, Node)]
     if len(given) != 1:
         return f"{len(given)} index tensors: only one"
-    mask = given[0].meta["val"].dtype is torch.bool
+    mask = kind(given[0]) == "bool"
     return "indices of bool: the result's size depends on them" if mask else ""

@@ -3,8 +3,7 @@
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.filled import without_shape_operands
-from sw.compiler.frontend.operator_sets import aten
+from sw.compiler.frontend.nodes import arguments, aten, kind
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 
@@ -16,7 +15,7 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 
 def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
-    without_shape_operands(module)
+    rewrite(module)
     fixed = fixed_nodes(module)
     masks: dict[Node, Node] = {}
     for node in list(module.graph.nodes):
@@ -25,24 +24,22 @@ def normalize(module: GraphModule) -> None:
         elif node.target is aten.cat.default:
             _without_empty(node)
         elif node.target is _ATTENTION:
-            mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
-            if isinstance(mask, Node) and mask not in fixed and _dtype(mask) is torch.bool:
+            mask = arguments(node)["attn_mask"]
+            if mask not in fixed and kind(mask) == "bool":
                 node.replace_input_with(mask, _added(module, mask, masks))
-    rewrite(module)
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()
 
 
-def _dtype(node: Node) -> torch.dtype | None:
-    value = node.meta.get("val")
-    return value.dtype if isinstance(value, torch.Tensor) else None
-
-
 def _without_empty(node: Node) -> None:
     """A concatenation with nothing: a cache of keys before its first token."""
     full = [n for n in node.args[0] if n.meta["val"].numel()]
-    if full and len(full) < len(node.args[0]) and _dtype(full[0]) is _dtype(node):
+    if (
+        full
+        and len(full) < len(node.args[0])
+        and full[0].meta["val"].dtype is node.meta["val"].dtype
+    ):
         if len(full) == 1 and full[0].meta["val"].shape == node.meta["val"].shape:
             node.target, node.args = aten.clone.default, (full[0],)
             node.kwargs = {"memory_format": torch.contiguous_format}

@@ -1,12 +1,15 @@
 """A row of the table of operators, and how far from PyTorch its results are tested to be."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from torch.fx import Node
 
 from sw.compiler.frontend import limits as checks
-from sw.compiler.frontend.importer import Rule
+from sw.compiler.frontend.nodes import aten
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +48,45 @@ class Pcc:
 EXACT, ROUNDED = Steps(0), Steps(1)
 EXACT_OR_ONE = Steps(2)
 
-FLOAT, NUMBERS, ANY, INTS, BOOLS = "float", "float, int", "float, int, bool", "int", "bool"
+FLOAT, NUMBERS, ANY = "float", "float, int", "float, int, bool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """A row: `rule` imports it; None where it is rewritten before (`rewrites/`).
+    """A row: `rule` is the function in `rules/` that imports it; '' where `rewrites/` has it.
 
     types: of the tensors that it reads. limits: in words; `check`: the same as code, '' or the
     reason why a node lies outside. constants: arguments that must be constants.
     """
 
     name: str
-    rule: Rule | None
+    rule: str
     types: str
     tested: Steps | Table | Pcc
     limits: str = ""
     check: Callable[[Node], str] = checks.nothing
     constants: tuple[int, ...] = ()
 
+    @property
+    def target(self) -> Any:
+        """The operator itself, as FX nodes have it."""
+        if self.name == "getitem":
+            return operator.getitem
+        _, packet, overload = self.name.split(".")
+        return getattr(getattr(aten, packet), overload)
 
-def rows(rule: Rule | None, types: str, tested: Steps | Table | Pcc, *names: str, limits: str = "",
-          check: Callable[[Node], str] = checks.nothing,
-          constants: tuple[int, ...] = ()) -> tuple[Operator, ...]:  # fmt: skip
+
+def rows(
+    rule: str, types: str, tested: Steps | Table | Pcc, *names: str, **more: Any
+) -> tuple[Operator, ...]:
+    """Rows that differ in nothing but the name; `.default` and `aten.` are left out of it."""
     return tuple(
-        Operator(
-            name=_full(name),
-            rule=rule,
-            types=types,
-            tested=tested,
-            limits=limits,
-            check=check,
-            constants=constants,
-        )
-        for name in names
+        Operator(name=_full(name), rule=rule, types=types, tested=tested, **more) for name in names
     )
+
+
+rewritten = partial(rows, "")
+"""Rows without a rule."""
 
 
 def _full(name: str) -> str:

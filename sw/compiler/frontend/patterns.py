@@ -11,14 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import Node
 
+from sw.compiler.frontend.nodes import arguments, aten, is_float, node_argument, shape
 from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
     CONVOLUTIONS,
     Plan,
-    aten,
     first_result,
-    is_float,
-    node_argument,
     same,
 )
 
@@ -34,9 +32,8 @@ _AFFINE = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor)
 def rms_norm(node: Node, constants: Constants) -> Plan | None:
     """[γ ·] x · rsqrt(mean(x²) + ε)."""
     if node.target is aten.rms_norm.default:
-        eps = node.args[3] if len(node.args) > 3 and node.args[3] is not None else 1.2e-7
-        gamma = node.args[2] if len(node.args) > 2 else None
-        return _rms(node_argument(node, 0), eps, gamma)
+        given = arguments(node)
+        return _rms(given["input"], given["eps"] or 1.2e-7, given["weight"])
     if node.target is not aten.mul.Tensor:
         return None
     a, b = node.args[:2]
@@ -87,11 +84,9 @@ def convolution(node: Node, constants: Constants) -> Plan | None:
 
     Batch norms, and sums and products with constants: data has `factor` and `offset` by channel.
     """
-    value = node.meta.get("val")
-    shape: tuple[int, ...] = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
-    if len(shape) < 3:
+    if len(shape(node)) < 3:
         return None
-    channels = shape[1]
+    channels = shape(node)[1]
     factor, offset = np.ones(channels), np.zeros(channels)
     at: Any = node
     while isinstance(at, Node) and at.target not in CONVOLUTIONS:
@@ -115,14 +110,14 @@ def channel_affine(node: Node, constants: Constants) -> tuple[Node, Float, Float
         return _batch_norm(norm, constants)
     if node.target not in _AFFINE or not is_float(node) or node.kwargs.get("alpha", 1) != 1:
         return None
-    shape = node.meta["val"].shape
+    rank, channels = len(shape(node)), shape(node)[1]
     for x, other, swapped in ((*node.args[:2], False), (*node.args[1::-1], True)):
-        if not isinstance(x, Node) or x in constants or x.meta["val"].shape != shape:
+        if not isinstance(x, Node) or x in constants or shape(x) != shape(node):
             continue
-        values = _by_channel(other, len(shape), constants)
+        values = _by_channel(other, rank, constants)
         if values is None or (swapped and node.target is aten.div.Tensor):
             continue
-        values = np.broadcast_to(values, (shape[1],)).astype(np.float64)
+        values = np.broadcast_to(values, (channels,)).astype(np.float64)
         one, zero = np.ones(len(values)), np.zeros(len(values))
         if node.target is aten.mul.Tensor:
             return x, values, zero
@@ -149,23 +144,17 @@ def _by_channel(operand: Any, rank: int, constants: Constants) -> Float | None:
 
 def _batch_norm(norm: Node, constants: Constants) -> tuple[Node, Float, Float] | None:
     """γ · (x − mean) / √(variance + ε) + β, by its own statistics."""
-    if norm.target is aten.batch_norm.default and norm.args[5]:
+    given = arguments(norm)
+    if given.get("training"):
         return None
-    eps = norm.args[7 if norm.target is aten.batch_norm.default else 6]
-    gamma, beta, mean, variance = (
-        _vector(norm.args[i], constants, default)
-        for i, default in ((1, 1.0), (2, 0.0), (3, None), (4, None))
-    )
-    if gamma is None or beta is None or mean is None or variance is None:
-        return None
-    assert isinstance(eps, int | float)
-    a = gamma / np.sqrt(variance + eps)
-    return node_argument(norm, 0), a, beta - mean * a
-
-
-def _vector(operand: Any, constants: Constants, default: float | None) -> Float | None:
-    if operand is None:
-        return None if default is None else np.asarray([default])
-    if operand not in constants:
-        return None
-    return np.asarray(constants[operand].double().numpy(), np.float64)
+    defaults = {"weight": 1.0, "bias": 0.0, "running_mean": None, "running_var": None}
+    found = []
+    for name, default in defaults.items():
+        operand = default if given[name] is None else given[name]
+        if operand is None or (isinstance(operand, Node) and operand not in constants):
+            return None
+        value = constants[operand].double().numpy() if isinstance(operand, Node) else [operand]
+        found.append(np.asarray(value, np.float64))
+    gamma, beta, mean, variance = found
+    a = gamma / np.sqrt(variance + given["eps"])
+    return given["input"], a, beta - mean * a

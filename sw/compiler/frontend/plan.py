@@ -6,7 +6,6 @@ imported. Plans are made from the outputs back, so that every value's readers ar
 is made.
 """
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend import patterns
+from sw.compiler.frontend.nodes import aten, is_float, node_argument, result
 from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
     BOUNDS,
@@ -22,13 +22,11 @@ from sw.compiler.frontend.operator_sets import (
     SAME,
     UNIVARIATE,
     Plan,
-    aten,
     first_result,
-    is_float,
     keeps,
-    node_argument,
     same,
 )
+from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.quantize_nodes import (
     grid_of,
     is_dequantize,
@@ -97,22 +95,19 @@ class Planner:
         found = self._bounded(node) or self._univariate(node)
         if found is not None:
             return found
-        if node.target in SAME and not keeps(node):
-            return Plan(rule="cast", reads=self.variable(node)[:1])
-        if keeps(node):
-            return Plan(rule="same", reads=self.variable(node)[:1])
+        if node.target in SAME:
+            rule = "same" if keeps(node) else "cast"
+            return Plan(rule=rule, reads=self.variable(node)[:1])
         weight = linear_weight(node)
         if weight is not None and weight in self.fixed and len(self.variable(node)) == 1:
             return Plan(rule="linear", reads=self.variable(node), data={"weight": weight})
         call = first_result(node)
-        affine = None
-        if call.target in BATCH_NORMS:
-            affine = patterns.channel_affine(call, self.fixed)
-        if affine is not None:
+        affine = call.target in BATCH_NORMS and patterns.channel_affine(call, self.fixed)
+        if affine:
             x, a, b = affine
             return Plan(rule="affine", reads=(x,), data={"factor": a, "offset": b}, call=call)
-        name = str(call.target) if call.target is not operator.getitem else "getitem"
-        return Plan(rule=name, reads=self.variable(call), call=call)
+        row = row_of(call.target)
+        return Plan(rule=row.rule if row else "", reads=self.variable(call), call=call)
 
     # Functions of one value -----------------------------------------------------------------------
 
@@ -195,5 +190,5 @@ def linear_weight(node: Node) -> Node | None:
 
 
 def _elements(node: Node) -> int:
-    value = node.meta.get("val")
-    return value.numel() if isinstance(value, torch.Tensor) else 0
+    value = result(node)
+    return 0 if value is None else value.numel()

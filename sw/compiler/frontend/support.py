@@ -1,8 +1,7 @@
 """Which nodes of a float graph the importer takes: what a partitioner asks before it compiles.
 
-The planner says which rule would import a node; the table of operators says for which types and
-within which limits. A rule that refuses more than this says so by `CompileError` at import, naming
-the node.
+The table of operators says which have a rule, for which types and within which limits. A rule that
+refuses more than this says so by `CompileError` at import, naming the node.
 """
 
 import operator
@@ -11,9 +10,10 @@ from collections.abc import Collection, Mapping
 import torch
 from torch.fx import GraphModule, Node
 
+from sw.compiler.frontend.nodes import node_argument
 from sw.compiler.frontend.operator_row import FLOAT
 from sw.compiler.frontend.operator_sets import FIRST, REFUSED
-from sw.compiler.frontend.operators import RULES, row_of
+from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.tosa.operators.checker import MAX_RANK
@@ -29,12 +29,11 @@ def reasons(
     """
     fixed: Collection[Node] = fixed_nodes(module)
     planner = Planner(module, constants) if constants is not None else None
-    alone = _Alone(fixed)
     found: dict[Node, str] = {}
     for node in reversed(list(module.graph.nodes)):
         if node.op in ("placeholder", "get_attr", "output"):
             continue
-        reason = _reason(node, alone)
+        reason = _reason(node, fixed)
         covered = planner is not None and node not in planner.plans and node not in fixed
         if reason and covered and node.users and all(found.get(u) == "" for u in node.users):
             reason = types(node, fixed, FLOAT)
@@ -49,61 +48,38 @@ def supported(node: Node, fixed: Collection[Node] | None = None) -> str:
     """
     if fixed is None:
         fixed = fixed_nodes(node.graph.owning_module or GraphModule({}, node.graph))
-    return _reason(node, _Alone(fixed))
+    return _reason(node, fixed)
 
 
-class _Alone(Planner):
-    """The planner's choice of rules for single nodes, without the values of constants."""
-
-    def __init__(self, fixed: Collection[Node]) -> None:
-        self.fixed = {node: _ones(node) for node in fixed}
-        self.roots, self.plans, self.readers = {}, {}, {}
-        self.grids, self.stored = {}, {}
-
-    def rule(self, node: Node) -> str:
-        self._find_root(node)
-        return self._plan(node).rule
-
-
-def _ones(node: Node) -> torch.Tensor:
-    value = node.meta.get("val")
-    return torch.ones(()).expand(value.shape if isinstance(value, torch.Tensor) else ())
-
-
-def _reason(node: Node, alone: _Alone) -> str:
-    if node.op in ("placeholder", "get_attr", "output") or node in alone.fixed:
+def _reason(node: Node, fixed: Collection[Node]) -> str:
+    if node.op in ("placeholder", "get_attr", "output") or node in fixed:
         return ""
     if node.op != "call_function":
         return f"{node.op} is no ATen operator"
     row = row_of(node.target)
-    wrong = shapes(node) or types(node, alone.fixed, row.types if row else FLOAT)
+    wrong = shapes(node) or types(node, fixed, row.types if row else FLOAT)
     if wrong:
         return wrong
-    try:
-        rule = alone.rule(node)
-    except Exception as error:  # a planner that stumbles over one node must not stop the others
-        return f"operator {node.target}: {error!r}"
-    if row is None or rule not in RULES:
+    if row is None or not row.rule:
         refused = node.meta.get(REFUSED)
         return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
     if node.target is operator.getitem:
-        return _result(node, alone)
+        return _result(node, fixed)
     for at in row.constants:
         operand = node.args[at] if len(node.args) > at else None
-        if isinstance(operand, Node) and operand not in alone.fixed:
+        if isinstance(operand, Node) and operand not in fixed:
             return f"{operand.name} is computed at run time; this operand must be a constant"
     return row.check(node)
 
 
-def _result(node: Node, alone: _Alone) -> str:
+def _result(node: Node, fixed: Collection[Node]) -> str:
     """Whether an operator with several results gives this one."""
-    inner, index = node.args
-    assert isinstance(inner, Node)
+    inner, index = node_argument(node, 0), node.args[1]
     if inner.target not in FIRST:
         return ""
     if index != 0:
         return f"result {index} of {inner.target}: only the first"
-    return _reason(inner, alone)
+    return _reason(inner, fixed)
 
 
 def types(node: Node, fixed: Collection[Node], kinds: str) -> str:

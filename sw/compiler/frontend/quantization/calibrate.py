@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.operator_sets import FILLED, LINEAR, SAME, aten
+from sw.compiler.frontend.nodes import aten
+from sw.compiler.frontend.operator_sets import LINEAR, SAME
 from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
 
 Float = NDArray[np.float64]
@@ -95,8 +96,7 @@ def fixed_nodes(module: GraphModule) -> set[Node]:
     fixed: set[Node] = set()
     for node in module.graph.nodes:
         made = node.op not in ("placeholder", "output") and not varies(node)
-        filled = node.target in FILLED or all(n in fixed for n in node.all_input_nodes)
-        if made and filled:
+        if made and all(n in fixed for n in node.all_input_nodes):
             fixed.add(node)
     return fixed
 
@@ -168,7 +168,7 @@ class _Recorder(Interpreter):
 def feeds_rows(node: Node) -> bool:
     """Whether a linear layer reads `node`, or what only renames it."""
     return any(
-        user.target in (*LINEAR, aten.matmul.default) or (user.target in SAME and feeds_rows(user))
+        user.target in LINEAR | {aten.matmul.default} or (user.target in SAME and feeds_rows(user))
         for user in node.users
     )
 

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, aten, is_float
+from sw.compiler.frontend.nodes import aten, is_float, kind
+from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
 from sw.compiler.frontend.quantization.smoothing import PLAIN, Rows, Smoothing, choose
@@ -24,10 +25,6 @@ from sw.compiler.frontend.quantization.values import Grid
 from sw.compiler.frontend.quantization.values import Scale as Scale
 from sw.compiler.frontend.weights import Matrix
 
-_CAT = aten.cat.default
-_MATRICES = (aten.matmul.default, aten.bmm.default)
-_SOFTMAX = (aten.softmax.int, aten._softmax.default)
-_SUMS = ("aten.add.Tensor", "aten.sub.Tensor")
 HEADROOM = 1.1
 """int16 reaches this many times the largest value of the calibration; int8 saturates there."""
 
@@ -44,9 +41,7 @@ def _unit(largest: float) -> float:
 
 def exact(node: Node) -> Format:
     """The format of integers and of bools."""
-    value = node.meta["val"]
-    value = value[0] if isinstance(value, tuple | list) else value
-    return Format(dtype="bool" if value.dtype is torch.bool else "int32", scale=1.0)
+    return Format(dtype="bool" if kind(node) == "bool" else "int32", scale=1.0)
 
 
 class Formats:
@@ -112,15 +107,15 @@ class Formats:
             return "wide"
         if plan.rule == "linear":
             return "moved to linear" if moved else "linear"
-        if plan.rule == "convolution" or reader.target in _MATRICES:
+        if plan.rule in ("convolution", "matmul"):
             return "product"
-        if reader.target is aten.baddbmm.default:
+        if plan.rule == "baddbmm":
             return "wide" if operand is reader.args[0] else "product"
-        if reader.target is aten.scaled_dot_product_attention.default:
+        if plan.rule == "attention":
             return "product" if operand in reader.args[:3] else "wide"
-        if reader.target in _SOFTMAX:
+        if plan.rule == "softmax":
             return "softmax"
-        if plan.rule in _SUMS and self.of(reader).dtype == "int32":
+        if plan.rule in ("add", "sub") and self.of(reader).dtype == "int32":
             return "softmax"
         return "wide"
 
@@ -151,7 +146,7 @@ class Formats:
                 return node
             at = nearest[0]
             seen.add(at)
-            if at.target is _CAT:
+            if self.planner.plans[at].rule == "cat":
                 return at
             if self.planner.plans[at].rule != "same" and at.target not in MOVES:
                 return node

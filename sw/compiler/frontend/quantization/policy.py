@@ -14,7 +14,8 @@ from typing import get_args
 from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.operator_sets import CONVOLUTIONS, is_float
+from sw.compiler.frontend.nodes import is_float
+from sw.compiler.frontend.operator_sets import CONVOLUTIONS
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
 from sw.compiler.frontend.quantization.values import Policy as Policy

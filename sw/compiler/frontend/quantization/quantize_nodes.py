@@ -4,12 +4,15 @@ Nodes are known by their names, so that reading a graph does not need torchao.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
+from sw.compiler.frontend.nodes import node_argument, permutation
+from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.values import Grid, Stored
 
 _NAMESPACE = "quantized_decomposed."
@@ -17,19 +20,7 @@ _QUANTIZE = f"{_NAMESPACE}quantize_per_tensor.default"
 _DEQUANTIZE = f"{_NAMESPACE}dequantize_per_tensor.default"
 _DEQUANTIZE_CHANNELS = f"{_NAMESPACE}dequantize_per_channel.default"
 
-aten = torch.ops.aten
-
-_VIEWS = (
-    aten.view.default,
-    aten.reshape.default,
-    aten._unsafe_view.default,
-    aten.flatten.using_ints,
-    aten.unsqueeze.default,
-    aten.squeeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-)
-_PERMUTES = (aten.permute.default, aten.transpose.int, aten.t.default)
+_VIEWS, _PERMUTES = targets("view"), targets("permute")
 
 
 def is_quantize(node: Node) -> bool:
@@ -73,11 +64,11 @@ def _stored(
     node: Node, constants: Mapping[Node, torch.Tensor], found: Mapping[Node, Stored]
 ) -> Stored | None:
     if str(node.target) == _DEQUANTIZE:
-        source = node.args[0]
-        assert isinstance(source, Node)
-        scale, zero_point = float(_number(node.args[1])), int(_number(node.args[2]))
+        source, given, zero = node.args[:3]
+        assert isinstance(source, Node) and isinstance(given, float | int)
+        scale, zero_point = float(given), int(cast(int, zero))
         if is_quantize(source):  # exactly, not as float32 would round it
-            real = constants[_operand(source)].double().numpy()
+            real = constants[node_argument(source, 0)].double().numpy()
             grid = grid_of(source)
             steps = np.clip(np.rint(real / grid.scale) + grid.zero_point, grid.low, grid.high)
             return Stored(integers=steps.astype(np.int64), scale=scale, zero_point=zero_point)
@@ -110,14 +101,7 @@ def _moved(node: Node, stored: Stored) -> Stored | None:
         )
     if node.target not in _PERMUTES:
         return None
-    rank = stored.integers.ndim
-    axes = list(range(rank))
-    args: Any = node.args
-    if node.target is aten.permute.default:
-        axes = [a % rank for a in args[1]]
-    elif rank > 1:
-        a, b = (0, 1) if node.target is aten.t.default else (args[1] % rank, args[2] % rank)
-        axes[a], axes[b] = axes[b], axes[a]
+    axes = permutation(node, stored.integers.ndim)
     return Stored(
         integers=stored.integers.transpose(axes),
         scale=stored.scale,
@@ -126,32 +110,14 @@ def _moved(node: Node, stored: Stored) -> Stored | None:
     )
 
 
-def _operand(node: Node) -> Node:
-    operand = node.args[0]
-    assert isinstance(operand, Node)
-    return operand
-
-
-def _number(value: Any) -> float:
-    assert isinstance(value, int | float)
-    return value
-
-
 def note_values(module: GraphModule) -> None:
     """Give the nodes that PT2E inserts the note of shape and type that others have (`val`)."""
     for node in module.graph.nodes:
         if node.meta.get("val") is not None:
             continue
         if node.op == "get_attr":
-            node.meta["val"] = _attribute(module, str(node.target))
+            node.meta["val"] = attrgetter(str(node.target))(module)
         elif node.op == "call_function" and is_quantized_operator(node):
-            source = _operand(node).meta["val"]
+            source = node_argument(node, 0).meta["val"]
             dtype = torch.int8 if "dequantize" not in str(node.target) else torch.float32
             node.meta["val"] = torch.empty(tuple(source.shape), dtype=dtype, device="meta")
-
-
-def _attribute(module: GraphModule, path: str) -> Any:
-    value: Any = module
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value

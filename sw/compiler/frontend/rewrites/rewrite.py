@@ -10,7 +10,6 @@ import torch
 from torch._decomp import decomposition_table
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.filled import without_shape_operands
 from sw.compiler.frontend.operator_sets import REFUSED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
@@ -47,7 +46,7 @@ def _foreign(node: Node, fixed: Collection[Node]) -> bool:
     if varies(node) and function_of(target) is None:
         return False
     row = row_of(node.target)
-    if row is None or row.rule is None:
+    if row is None or not row.rule:
         return True
     given = [node.args[at] for at in row.constants if len(node.args) > at]
     return bool(row.check(node)) or any(isinstance(n, Node) and n not in fixed for n in given)
@@ -61,7 +60,6 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
             break
         try:
             body = traced(node, function, fixed, whole)
-            without_shape_operands(body)
             rewrite(body, depth - 1)
         except Exception as error:  # whoever meets the operator must know why it stayed
             node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -69,7 +67,8 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
         wrong = missing(node, body) or next((r for r in reasons(body).values() if r), "")
         if not wrong:
             return body
-        node.meta[REFUSED] = wrong
+        if "prims." not in wrong:  # PyTorch's own primitives say nothing to people
+            node.meta[REFUSED] = wrong
     return None
 
 

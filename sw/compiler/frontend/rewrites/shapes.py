@@ -73,3 +73,24 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     assert flat is not None
     shape = (*x.shape[: axes[0]], -1, *x.shape[axes[-1] + 1 :])
     return x.reshape(shape)[(*[slice(None)] * axes[0], flat)]
+
+
+def full_like(x: Tensor, value: Any, **given: Any) -> Tensor:
+    """A constant without operands, with the strides of `x`.
+
+    What takes only its shape from a value would tie the part that computes that value to whatever
+    reads the constant.
+    """
+    order = sorted(range(x.dim()), key=lambda axis: -x.stride(axis))
+    dtype = given.get("dtype") or x.dtype
+    made = torch.full([x.shape[axis] for axis in order], value, dtype=dtype)
+    return made.permute([order.index(axis) for axis in range(x.dim())])
+
+
+def empty_like(x: Tensor, **given: Any) -> Tensor:
+    """Zeros: what nobody has filled is the same each time."""
+    return full_like(x, 0, **given)
+
+
+def new_empty(x: Tensor, size: Sequence[int], **_: Any) -> Tensor:
+    return x.new_zeros(size)

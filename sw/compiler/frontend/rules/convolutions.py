@@ -10,7 +10,8 @@ from torch.fx import Node
 
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import TRANSPOSED, Plan, aten
+from sw.compiler.frontend.nodes import arguments, name, shape
+from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
@@ -73,12 +74,12 @@ class Windows:
 
 def windows(call: Node, kernel: Sequence[int]) -> Windows:
     """The attributes of any spelling of a convolution whose kernel is [rows, columns] or more."""
-    given = _arguments(call)
-    count, one = len(kernel), len(call.meta["val"].shape) == 3
+    given = arguments(call)
+    count, one = len(kernel), len(shape(call)) == 3
     stride = _spread(given["stride"], count, one, 1)
     dilation = _spread(given["dilation"], count, one, 1)
-    transposed = bool(given["transposed"])
-    extra = _spread(given["extra"] if transposed else 0, count, one, 0)
+    transposed = given.get("transposed", "transpose" in name(call))
+    extra = _spread(given["output_padding"] if transposed else 0, count, one, 0)
     padding = given["padding"]
     if isinstance(padding, str):
         total = [(k - 1) * d * (padding == "same") for k, d in zip(kernel, dilation, strict=True)]
@@ -90,22 +91,6 @@ def windows(call: Node, kernel: Sequence[int]) -> Windows:
         stride=stride, pads=pads, dilation=dilation, groups=int(given["groups"]),
         transposed=transposed, extra=extra,
     )  # fmt: skip
-
-
-_DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "transposed": False, "extra": 0, "groups": 1}
-_PLAIN = ("stride", "padding", "dilation", "groups")
-_TRANSPOSED = ("stride", "padding", "extra", "groups", "dilation")
-_CORE = ("stride", "padding", "dilation", "transposed", "extra", "groups")
-
-
-def _arguments(call: Node) -> dict[str, Any]:
-    """What follows the bias, by name, in the order of the spelling."""
-    names = _CORE if call.target is aten.convolution.default else (
-        _TRANSPOSED if call.target in TRANSPOSED else _PLAIN
-    )  # fmt: skip
-    given = dict(zip(names, call.args[3:], strict=False))
-    given |= {("extra" if k == "output_padding" else k): v for k, v in call.kwargs.items()}
-    return {**_DEFAULTS, "transposed": call.target in TRANSPOSED, **given}
 
 
 def _spread(value: Any, count: int, one: bool, row: int) -> tuple[int, ...]:
@@ -125,13 +110,11 @@ def exact_windows(
     pads: Pads,
 ) -> tuple[str, tuple[int, ...]]:
     """(tensor, TOSA's pad) of an N…C tensor: cut by a SLICE if windows leave a rest of it."""
-    shape = list(im.graph.tensors[tensor].shape)
-    kept, pad = fit_windows(shape[1:-1], reach, stride, pads)
-    size = [shape[0], *kept, shape[-1]]
-    if size != shape:
-        start = im.graph.add_constant(f"{node.name}_start", [0] * len(shape), "shape")
-        extent = im.graph.add_constant(f"{node.name}_size", size, "shape")
-        tensor = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_cut")
+    n, *extent, c = im.graph.tensors[tensor].shape
+    kept, pad = fit_windows(extent, reach, stride, pads)
+    size = [n, *kept, c]
+    if kept != extent:
+        tensor = im.slice(node, tensor, [0] * len(size), size, name=f"{node.name}_cut")
     return tensor, pad
 
 
@@ -153,21 +136,20 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     assert weight is not None
     kernel = weight[:, :, None, :] if weight.ndim == 3 else weight
     w = windows(call, kernel.shape[2:])
-    bias = im.constant(call.args[2]) if len(call.args) > 2 and call.args[2] is not None else None
+    bias = im.constant(arguments(call)["bias"])
     factor, offset = plan.data["factor"], plan.data["offset"]
     bias = offset if bias is None else bias * factor + offset
     tensor, axes = image(im, x)
-    assert isinstance(x.scale, float)
     if w.transposed:
         kernel = output_first(kernel, w.groups)
     stored = im.stored(call.args[1])
     weight_zp = 0
     if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
         integers = stored.integers.astype(np.float64).reshape(kernel.shape)
-        scale = np.broadcast_to(np.asarray(x.scale * stored.scale, np.float64), len(integers))
+        scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), len(integers))
         weight_zp = stored.zero_point
     else:
-        columns = kernel * (x.scale * factor).reshape(-1, *[1] * (kernel.ndim - 1))
+        columns = kernel * (x.step * factor).reshape(-1, *[1] * (kernel.ndim - 1))
         integers, scale = int8_weights(columns)
     if w.transposed and all(s == 1 for s in w.stride):
         integers, w = as_plain(integers, w)
@@ -175,19 +157,18 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
         integers, w = merged_groups(integers, w, weight_zp)
     tensor, w = _absorb_pad(im, tensor, w, x.zero_point)
     parts = _products(im, node, tensor, integers, scale, bias, w, x.zero_point, weight_zp)
-    shape = tuple(node.meta["val"].shape)
-    out_shape, layout = tuple(shape[a] for a in axes), Layout.of(shape, axes)
+    layout = Layout.of(shape(node), axes)
+    out_shape = layout.memory_shape
     if len(parts) == 1:
         out = im.reshaped(parts[0], out_shape)
         single = stored is not None and not isinstance(stored.scale, np.ndarray)
         steps = float(scale[0]) if single else scale
         return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
-    return _side_by_side(im, node, parts, scale, out_shape, layout)
+    return _side_by_side(im, node, parts, scale, layout)
 
 
 def _side_by_side(
-    im: Importer, node: Node, parts: Sequence[str], scale: Float, shape: Sequence[int],
-    layout: Layout,
+    im: Importer, node: Node, parts: Sequence[str], scale: Float, layout: Layout
 ) -> Value:  # fmt: skip
     """The accumulators of groups, each in the result's format, as one value."""
     want = im.formats.of(node)
@@ -204,7 +185,7 @@ def _side_by_side(
         for i, part in enumerate(parts)
     ]
     channel = len(im.graph.tensors[parts[0]].shape) - 1
-    out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": channel}), shape)
+    out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": channel}), layout.memory_shape)
     return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
 
 
@@ -288,10 +269,8 @@ def _products(
     lead = im.graph.tensors[tensor].shape[:-1]
     parts = []
     for i in range(w.groups):
-        begin = [*(0 for _ in lead), i * size]
-        start = im.graph.add_constant(f"{node.name}_start", begin, "shape")
-        extent = im.graph.add_constant(f"{node.name}_size", [*lead, size], "shape")
-        part = im.op(node, "SLICE", [tensor, start, extent], name=f"{node.name}_group")
+        begin, extent = [*(0 for _ in lead), i * size], [*lead, size]
+        part = im.slice(node, tensor, begin, extent, name=f"{node.name}_group")
         at = slice(i * made, (i + 1) * made)
         parts.append(conv(im, node, kind, part, columns[at], scale[at], bias[at], attributes, *zps))
     return parts
@@ -316,20 +295,19 @@ def affine(im: Importer, node: Node, plan: Plan) -> Value:
 
 def scaled(im: Importer, node: Node, value: Value, a: Float, b: Float, reach: float) -> Value:
     """x · a[c] + b[c] of an int16 value whose magnitude is at most `reach`."""
-    assert isinstance(value.scale, float)
     # One step for which the product, the offset and their sum stay below 2^30.
     step = float(np.max(np.abs(a)) * reach * 1.1 + np.max(np.abs(b))) / (1 << 30)
-    step = max(step, float(np.max(np.abs(a))) * value.scale / 32767, 2.0**-60)
-    axes = value.layout.axes or tuple(range(len(value.shape)))
+    step = max(step, float(np.max(np.abs(a))) * value.step / 32767, 2.0**-60)
+    axes = value.layout.some_axes
     value = im.ordered(value, axes)
-    shape = [value.shape[1] if d == 1 else 1 for d in axes]
-    factors = np.rint(np.broadcast_to(a, value.shape[1]) * value.scale / step).reshape(shape)
-    offsets = np.rint(np.broadcast_to(b, value.shape[1]) / step).reshape(shape)
+    size = [value.shape[1] if d == 1 else 1 for d in axes]
+    factors = np.rint(np.broadcast_to(a, value.shape[1]) * value.step / step).reshape(size)
+    offsets = np.rint(np.broadcast_to(b, value.shape[1]) / step).reshape(size)
     constants = [
-        im.graph.add_constant(f"{node.name}_{name}", data, "int32")
-        for name, data in (("factor", factors), ("offset", offsets))
+        im.graph.add_constant(f"{node.name}_{part}", data, "int32")
+        for part, data in (("factor", factors), ("offset", offsets))
     ]
-    wide = im.op(node, "CAST", [value.tensor], name=f"{node.name}_cast", out_dtype="int32")
+    wide = im.int32(node, value.tensor)
     product = im.op(node, "MUL", [wide, constants[0], im.scalar(0, "int8")])
     total = im.op(node, "ADD", [product, constants[1]])
     return im.finish(node, replace(value, tensor=total, scale=step), ("bounded",))

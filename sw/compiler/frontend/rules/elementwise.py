@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import Plan, aten, is_float
+from sw.compiler.frontend.nodes import arguments, aten, is_float, shape
+from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format, exact
 from sw.compiler.frontend.rules.broadcast import same_shape
 from sw.compiler.frontend.rules.convolutions import scaled
-from sw.compiler.frontend.rules.logic import clamp_integers
+from sw.compiler.frontend.rules.logic import clamp_integers, operand
 from sw.compiler.frontend.rules.products import added_constant
 from sw.compiler.frontend.rules.quantize import is_quantized_sum, quantized_sum
 
@@ -42,25 +44,18 @@ def _sum(kind: str) -> Callable[[Importer, Node, Plan], Value]:
         want = im.formats.of(node)
         operands = list(node.args[:2])
         if not is_float(node):
-            values = [_operand(im, node, o, exact(node)) for o in operands]
+            values = [operand(im, node, o, exact(node)) for o in operands]
             tensors, layout = same_shape(im, values)
             return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=1.0)
         if want.dtype == "int32":
             return _scores(im, node, kind, operands)
         base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
-        values = [_operand(im, node, o, base) for o in operands]
+        values = [operand(im, node, o, base) for o in operands]
         tensors, layout = same_shape(im, values)
         out = im.op(node, kind, tensors)
         return im.finish(node, Value(tensor=out, layout=layout, scale=base.scale), ("bounded",))
 
     return run
-
-
-def _operand(im: Importer, node: Node, operand: Any, want: Format) -> Value:
-    known = im.constant(operand)
-    if known is not None:
-        return im.quantized(node.name, known, want)
-    return im.get(operand, want)
 
 
 def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
@@ -72,42 +67,34 @@ def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
     if other is not None:
         im.require(kind == "ADD" or at == 0, node, "a constant minus scores")
         return added_constant(im, node, value, other if kind == "ADD" else -other)
-    assert isinstance(value.scale, float)
-    second = im.get(operands[1 - at], Format(dtype="int32", scale=value.scale))
+    second = im.get(operands[1 - at], Format(dtype="int32", scale=value.step))
     tensors, layout = same_shape(im, [value, second])
-    return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=value.scale)
+    return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=value.step)
 
 
 def multiply(im: Importer, node: Node, _: Plan) -> Value:
     """int16 times int16 in int32, then RESCALE."""
-    values = []
-    for operand in node.args[:2]:
-        known = im.constant(operand)
-        if known is not None:
-            largest = max(float(np.abs(known).max()), 2.0**-40)
-            form = Format(dtype="int16", scale=largest / 32767) if is_float(node) else exact(node)
-            value = im.quantized(node.name, known, form)
-        elif not is_float(node):
-            value = im.get(operand, exact(node))
-        else:
-            value = im.wide(operand)
-            if im.dtype(value) == "int32":
-                value = im.convert(value, im.formats.int16(operand), node.name)
-        values.append(value)
+    if is_float(node):
+        values = [_int16(im, node, o) for o in node.args[:2]]
+    else:
+        values = [operand(im, node, o, exact(node)) for o in node.args[:2]]
     tensors, layout = same_shape(im, values)
-    wide = [_int32(im, node, tensor) for tensor in tensors]
+    wide = [im.int32(node, tensor) for tensor in tensors]
     out = im.op(node, "MUL", [*wide, im.scalar(0, "int8")])
-    if not is_float(node):
-        return Value(tensor=out, layout=layout, scale=1.0)
-    assert isinstance(values[0].scale, float) and isinstance(values[1].scale, float)
-    value = Value(tensor=out, layout=layout, scale=values[0].scale * values[1].scale)
-    return im.finish(node, value, ("bounded",))
+    value = Value(tensor=out, layout=layout, scale=values[0].step * values[1].step)
+    return im.finish(node, value, ("bounded",)) if is_float(node) else value
 
 
-def _int32(im: Importer, node: Node, tensor: str) -> str:
-    if im.graph.tensors[tensor].dtype == "int32":
-        return tensor
-    return im.op(node, "CAST", [tensor], name=f"{node.name}_cast", out_dtype="int32")
+def _int16(im: Importer, node: Node, source: Any) -> Value:
+    """A value with at most 16 bits and one scale; a constant fills them."""
+    known = im.constant(source)
+    if known is not None:
+        largest = max(float(np.abs(known).max()), 2.0**-40)
+        return im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
+    value = im.wide(source)
+    if im.dtype(value) == "int32":
+        value = im.convert(value, im.formats.int16(source), node.name)
+    return value
 
 
 def divide(im: Importer, node: Node, _: Plan) -> Value:
@@ -119,18 +106,14 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
         f"{ends[1]:g}", "only divisors of one sign; keep them away from zero",
     )  # fmt: skip
     least = min(map(abs, ends))
-    known = im.constant(top)
-    if known is not None:
-        largest = max(float(np.abs(known).max()), 2.0**-40)
-        value = im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
-    else:
-        value = im.convert(im.wide(top), im.formats.int16(top), node.name)
+    value = _int16(im, node, top)
+    if im.constant(top) is None:
+        value = im.convert(value, im.formats.int16(top), node.name)
     divisor = im.convert(im.wide(bottom), im.formats.int16(bottom), node.name)
     divisor = im.ordered(divisor, divisor.layout.axes)
-    assert isinstance(value.scale, float) and isinstance(divisor.scale, float)
     if ends[1] < 0:
         divisor, value = (_negated(im, node, v) for v in (divisor, value))
-    low = max(1, math.floor(least / divisor.scale / 2))
+    low = max(1, math.floor(least / divisor.step / 2))
     s = Operators()
     limited = s.op("MAXIMUM", s.cast(s.input("v", "int16"), "int32"),
                    s.scalar(low, len(divisor.shape)))  # fmt: skip
@@ -140,8 +123,8 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
     tensors, layout = same_shape(im, [value, replace(divisor, tensor=made)])
     # |x| < 2^15, the reciprocal's largest is 1 / (low · factor).
     shift = shift_for(32768 / (low * factor))
-    out = im.op(node, "MUL", [_int32(im, node, tensors[0]), tensors[1], im.scalar(shift, "int8")])
-    scale = value.scale / divisor.scale * factor * 2.0**shift
+    out = im.op(node, "MUL", [im.int32(node, tensors[0]), tensors[1], im.scalar(shift, "int8")])
+    scale = value.step / divisor.step * factor * 2.0**shift
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale), ("bounded",))
 
 
@@ -172,76 +155,57 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
         return negate(im, node, plan)
     want = im.formats.of(node)
     if im.planner.grid_behind(source) is not None and want.dtype == "int8":
-        return _looked_up(im, node, im.value(source), plan.data["function"], want)
+        return _tabled(im, node, im.value(source), partial(_values, plan.data["function"]), want)
     value = im.wide(source)
     if im.dtype(value) != "int16":
         value = im.convert(value, im.formats.wide(source), node.name)
     f = _within(im, source, plan.data["function"], value)
     grid = np.linspace(-32768, 32767, 9) * np.max(value.scale)
     if not im.ranges.largest.get(node, 1.0) and not f(grid).any():
-        zeros = np.zeros(tuple(node.meta["val"].shape))  # x · 0: no table has such a scale
+        zeros = np.zeros(shape(node))  # x · 0: no table has such a scale
         return im.quantized(node.name, zeros, im.formats.wide(node))
     if want.dtype == "int32":
         want = im.formats.wide(node)
-    in_scale = value.scale
-    assert isinstance(in_scale, float)
-    if isinstance(want.scale, np.ndarray):
-        value = im.ordered(value)
-        operators = tabled(
-            f, in_scale, 1.0, in_dtype="int16", out_dtype=want.dtype, channels=want.scale
-        )
-    else:
-        operators = tabled(
-            f, in_scale, want.scale, in_dtype="int16", out_dtype=want.dtype, out_zp=want.zero_point
-        )
-    (out,) = im.sequence(node, operators, value.tensor)
-    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+    return _tabled(im, node, value, f, want)
 
 
-def _looked_up(
-    im: Importer,
-    node: Node,
-    value: Value,
-    function: Callable[[torch.Tensor], torch.Tensor],
-    want: Format,
+def _tabled(
+    im: Importer, node: Node, value: Value, f: Callable[[Float], Float], want: Format
 ) -> Value:
-    """A function of an int8 value as int8: a TABLE with an entry for each of the 256 values."""
-    assert isinstance(value.scale, float) and isinstance(want.scale, float)
-
-    def f(x: Float) -> Float:
-        return np.nan_to_num(function(torch.from_numpy(x)).double().numpy())
-
+    """TABLE: interpolated for int16, with an entry for each of the 256 values for int8."""
+    channels = want.scale if isinstance(want.scale, np.ndarray) else None
+    value = value if channels is None else im.ordered(value)
     operators = tabled(
         f,
-        value.scale,
-        want.scale,
-        in_dtype="int8",
+        value.step,
+        want.scale if isinstance(want.scale, float) else 1.0,
+        in_dtype=im.dtype(value),
         in_zp=value.zero_point,
-        out_dtype="int8",
+        out_dtype=want.dtype,
         out_zp=want.zero_point,
+        channels=channels,
     )
     (out,) = im.sequence(node, operators, value.tensor)
     return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+
+
+def _values(function: Callable[[torch.Tensor], torch.Tensor], x: Float) -> Float:
+    return np.nan_to_num(function(torch.from_numpy(x)).double().numpy())
 
 
 def _within(
     im: Importer, source: Node, function: Callable[[torch.Tensor], torch.Tensor], value: Value
 ) -> Callable[[Float], Float]:
     """The function, held at the ends of what calibration saw where it grows out of bounds."""
-    assert isinstance(value.scale, float)
-    step = STEP * value.scale
+    step = STEP * value.step
     low = im.ranges.least.get(source, -np.inf)
     high = im.ranges.most.get(source, np.inf)
 
     def f(x: Float) -> Float:
         with np.errstate(all="ignore"):
-            y = np.asarray(function(torch.from_numpy(x)).double().numpy(), np.float64)
-            inner = np.asarray(
-                function(torch.from_numpy(np.clip(x, low, high))).double().numpy(), np.float64
-            )
-            near = np.asarray(
-                function(torch.from_numpy(np.clip(x, low - step, high + step))).double().numpy(),
-                np.float64,
+            y, inner, near = (
+                np.asarray(function(torch.from_numpy(at)).double().numpy(), np.float64)
+                for at in (x, np.clip(x, low, high), np.clip(x, low - step, high + step))
             )
         top = np.abs(inner).max()
         if np.isfinite(y).all() and np.abs(y).max() <= _STEEP * top:
@@ -272,14 +236,12 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
     grid = im.formats.grid(node)
     if grid is not None:
         least, most = grid.low, grid.high
-    steps = [
-        least
-        if low is None
-        else max(least, int(np.rint(low / np.max(want.scale))) + want.zero_point),
-        most
-        if high is None
-        else min(most, int(np.rint(high / np.max(want.scale))) + want.zero_point),
-    ]
+    step = float(np.max(want.scale))
+    steps = [least, most]
+    if low is not None:
+        steps[0] = max(least, int(np.rint(low / step)) + want.zero_point)
+    if high is not None:
+        steps[1] = min(most, int(np.rint(high / step)) + want.zero_point)
     if steps == ([-128, 127] if want.dtype == "int8" else [-32768, 32767]):
         return value
     attributes = {"min_val": min(steps[0], most), "max_val": max(steps[1], least)}
@@ -299,13 +261,11 @@ def _norm_input(im: Importer, node: Node, source: Node, eps: float) -> Value:
 
 def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
-    args: Any = [*plan.source.args[2:], None, None, 1e-5][:3]
-    gamma, beta = (im.constant(a) if a is not None else None for a in args[:2])
-    eps = float(args[2] if len(plan.source.args) > 4 else 1e-5)
+    given = arguments(plan.source)
+    gamma, beta, eps = im.constant(given["weight"]), im.constant(given["bias"]), given["eps"]
     value = _norm_input(im, node, source, eps)
     want = _norm_format(im, node)
-    assert isinstance(value.scale, float)
-    operators = layer_norm_of(value.shape, value.scale, eps, gamma, beta, want.scale, want.dtype)
+    operators = layer_norm_of(value.shape, value.step, eps, gamma, beta, want.scale, want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
     return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
 
@@ -313,37 +273,27 @@ def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
 def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
     """A layer norm of each group, then the affine map of the channels."""
     (source,) = plan.reads
-    call = plan.source
-    if call.target is aten.group_norm.default:
-        given: Any = [*call.args[1:], None, None, 1e-5][:4]
-        groups, gamma, beta, eps = given[0], given[1], given[2], (
-            call.args[4] if len(call.args) > 4 else 1e-5
-        )  # fmt: skip
-    else:
-        gamma, beta, groups, eps = call.args[1], call.args[2], call.args[6], call.args[7]
-    value = _norm_input(im, node, source, float(eps))
-    shape = value.shape
-    rows = (shape[0] * int(groups), math.prod(shape[1:]) // int(groups))
-    assert isinstance(value.scale, float)
+    given = arguments(plan.source)
+    groups, eps = given.get("num_groups") or given["group"], given["eps"]
+    value = _norm_input(im, node, source, eps)
+    rows = (value.shape[0] * groups, math.prod(value.shape[1:]) // groups)
     bound = math.sqrt(rows[1]) if rows[1] < 256 else 16.0
     scale = bound / 32767
-    operators = layer_norm_of(rows, value.scale, float(eps), None, None, scale, "int16")
+    operators = layer_norm_of(rows, value.step, eps, None, None, scale, "int16")
     (out,) = im.sequence(node, operators, im.reshaped(value.tensor, rows))
-    made = Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=scale)
-    a = np.ones(1) if gamma is None else im.constant(gamma)
-    b = np.zeros(1) if beta is None else im.constant(beta)
-    assert a is not None and b is not None
-    return scaled(im, node, made, a, b, bound)
+    made = replace(value, tensor=im.reshaped(out, value.shape), scale=scale)
+    a, b = im.constant(given["weight"]), im.constant(given["bias"])
+    a = np.ones(1) if a is None else a
+    return scaled(im, node, made, a, np.zeros(1) if b is None else b, bound)
 
 
 def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     value = _norm_input(im, node, source, plan.data["eps"])
-    gamma = im.constant(plan.data["gamma"]) if plan.data["gamma"] is not None else None
+    gamma = im.constant(plan.data["gamma"])
     want = _norm_format(im, node)
-    assert isinstance(value.scale, float)
     operators = rms_norm_of(
-        value.shape, value.scale, plan.data["eps"], gamma, want.scale, want.dtype
+        value.shape, value.step, plan.data["eps"], gamma, want.scale, want.dtype
     )
     (out,) = im.sequence(node, operators, value.tensor)
     return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)

@@ -80,9 +80,7 @@ def gather(im: Importer, node: Node, plan: Plan) -> Value:
     value = im.ordered(value, order)
     tensor, shape = value.tensor, [value.shape[a] for a in order]
     if rows != shape[:-1]:
-        start = im.graph.add_constant(f"{node.name}_start", [0] * rank, "shape")
-        size = im.graph.add_constant(f"{node.name}_size", [*rows, shape[-1]], "shape")
-        tensor = im.op(node, "SLICE", [tensor, start, size])
+        tensor = im.slice(node, tensor, [0] * rank, [*rows, shape[-1]])
     count = math.prod(rows)
     values = im.reshaped(tensor, (count, shape[-1], 1))
     flat = im.reshaped(im.ordered(indices, order).tensor, (count, indices.shape[axis]))

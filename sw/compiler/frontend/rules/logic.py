@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Rule, Value
+from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import Plan, is_float, kind
+from sw.compiler.frontend.nodes import arguments, is_float, kind, name
+from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
 from sw.compiler.frontend.rules.broadcast import same_shape
 
@@ -48,45 +49,43 @@ def _finite(values: Any) -> Any:
 # Comparisons --------------------------------------------------------------------------------------
 
 
-def _against(im: Importer, node: Node, source: Node, number: float) -> Value:
-    """A value as int32 in its own steps, which `number` is compared with."""
+def _in_steps(im: Importer, node: Node, source: Node) -> Value:
+    """A value as int32 in its own steps."""
     value = im.value(source)
     if im.dtype(value) == "bool" or value.channelwise:
         value = im.convert(value, im.formats.wide(source) if is_float(source) else _INTEGER)
     return im.convert(value, Format(dtype="int32", scale=value.scale), node.name)
 
 
-def compare(name: str) -> Rule:
+def compare(im: Importer, node: Node, _: Plan) -> Value:
     """eq, ne, lt, le, gt, ge of a value and a number, or of two values."""
-
-    def run(im: Importer, node: Node, _: Plan) -> Value:
-        a, b = node.args[:2]
-        if isinstance(b, bool | int | float) and isinstance(a, Node):
-            value = _against(im, node, a, float(b))
-            assert isinstance(value.scale, float)
-            steps = float(b) / value.scale
-            if math.isfinite(steps):
-                # What lies between two steps: the integers on its one side.
-                whole = {"gt": math.floor, "le": math.floor, "ge": math.ceil, "lt": math.ceil}
-                steps = whole.get(name, round)(round(steps, 6))
-            limit = int(min(max(steps, -_INT32), _INT32))
-            constant = im.number(limit, value.tensor)
-            tensors, layout = [value.tensor, constant], value.layout
-        else:
-            tensors, layout, _scale = common(im, node, (a, b))
-        return Value(tensor=_compared(im, node, name, tensors), layout=layout, scale=1.0)
-
-    return run
+    kind_, (a, b) = name(node), node.args[:2]
+    if isinstance(b, bool | int | float) and isinstance(a, Node):
+        value = _in_steps(im, node, a)
+        steps = float(b) / value.step
+        if math.isfinite(steps):
+            # What lies between two steps: the integers on its one side.
+            whole = {"gt": math.floor, "le": math.floor, "ge": math.ceil, "lt": math.ceil}
+            steps = whole.get(kind_, round)(round(steps, 6))
+        limit = int(min(max(steps, -_INT32), _INT32))
+        tensors, layout = [value.tensor, im.number(limit, value.tensor)], value.layout
+    else:
+        tensors, layout, _scale = common(im, node, (a, b))
+    if kind_ in ("lt", "le"):
+        tensors = tensors[::-1]
+    out = im.op(node, _COMPARISONS[kind_], tensors)
+    out = im.op(node, "LOGICAL_NOT", [out]) if kind_ == "ne" else out
+    return Value(tensor=out, layout=layout, scale=1.0)
 
 
-def _compared(im: Importer, node: Node, name: str, tensors: Sequence[str]) -> str:
-    first, second = tensors
-    if name in ("eq", "ne"):
-        equal = im.op(node, "EQUAL", [first, second])
-        return equal if name == "eq" else im.op(node, "LOGICAL_NOT", [equal])
-    if name in ("lt", "le"):
-        first, second = second, first
-    return im.op(node, "GREATER" if name in ("lt", "gt") else "GREATER_EQUAL", [first, second])
+_COMPARISONS = {
+    "eq": "EQUAL",
+    "ne": "EQUAL",
+    "gt": "GREATER",
+    "lt": "GREATER",
+    "ge": "GREATER_EQUAL",
+    "le": "GREATER_EQUAL",
+}
 
 
 # Logic --------------------------------------------------------------------------------------------
@@ -99,7 +98,7 @@ def as_bool(im: Importer, node: Node, value: Any) -> Value:
         return im.quantized(node.name, known, Format(dtype="bool", scale=1.0))
     if kind(value) == "bool":
         return im.value(value)
-    made = _against(im, node, value, 0.0)
+    made = _in_steps(im, node, value)
     zero = im.number(0, made.tensor)
     equal = im.op(node, "EQUAL", [made.tensor, zero], name=f"{node.name}_is_zero")
     return replace(made, tensor=im.op(node, "LOGICAL_NOT", [equal]), scale=1.0)
@@ -110,25 +109,23 @@ def logical_not(im: Importer, node: Node, plan: Plan) -> Value:
     return replace(value, tensor=im.op(node, "LOGICAL_NOT", [value.tensor]))
 
 
-def logical(kind_: str) -> Rule:
-    def run(im: Importer, node: Node, _: Plan) -> Value:
-        tensors, layout = same_shape(im, [as_bool(im, node, o) for o in node.args[:2]])
-        return Value(tensor=im.op(node, kind_, tensors), layout=layout, scale=1.0)
-
-    return run
+def logical(im: Importer, node: Node, _: Plan) -> Value:
+    """AND, OR, XOR of truth."""
+    return _joined(im, node, "LOGICAL", [as_bool(im, node, o) for o in node.args[:2]])
 
 
-def bitwise(name: str) -> Rule:
+def bitwise(im: Importer, node: Node, plan: Plan) -> Value:
     """AND, OR, XOR of integers; of bools the logical operator."""
+    if kind(node) == "bool":
+        return logical(im, node, plan)
+    return _joined(im, node, "BITWISE", [operand(im, node, o, _INTEGER) for o in node.args[:2]])
 
-    def run(im: Importer, node: Node, plan: Plan) -> Value:
-        if kind(node) == "bool":
-            return logical(f"LOGICAL_{name}")(im, node, plan)
-        values = [operand(im, node, o, _INTEGER) for o in node.args[:2]]
-        tensors, layout = same_shape(im, values)
-        return Value(tensor=im.op(node, f"BITWISE_{name}", tensors), layout=layout, scale=1.0)
 
-    return run
+def _joined(im: Importer, node: Node, family: str, values: Sequence[Value]) -> Value:
+    """`logical_and`, `bitwise_and` and `__and__` are all an AND."""
+    which = name(node).strip("_").split("_")[-1].upper()
+    tensors, layout = same_shape(im, values)
+    return Value(tensor=im.op(node, f"{family}_{which}", tensors), layout=layout, scale=1.0)
 
 
 def bitwise_not(im: Importer, node: Node, plan: Plan) -> Value:
@@ -161,27 +158,24 @@ def _select(im: Importer, node: Node, condition: Any, first: Any, second: Any) -
     return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
 
 
-def extremum(kind_: str) -> Rule:
+def extremum(im: Importer, node: Node, _: Plan) -> Value:
     """MAXIMUM or MINIMUM of two values."""
-
-    def run(im: Importer, node: Node, _: Plan) -> Value:
-        tensors, layout, scale = common(im, node, node.args[:2])
-        out = Value(tensor=im.op(node, kind_, tensors), layout=layout, scale=scale)
-        return im.finish(node, out, ("bounded",))
-
-    return run
+    tensors, layout, scale = common(im, node, node.args[:2])
+    out = Value(tensor=im.op(node, name(node).upper(), tensors), layout=layout, scale=scale)
+    return im.finish(node, out, ("bounded",))
 
 
 def clamp_integers(im: Importer, node: Node, plan: Plan) -> Value:
     """MAXIMUM and MINIMUM with the bounds."""
-    value = im.get(plan.reads[0], _INTEGER)
-    given = [*node.args[1:3], None][:2]
-    if "clamp_max" in str(node.target):
-        given = [None, node.args[1]]
-    for bound, name in zip(given, ("MAXIMUM", "MINIMUM"), strict=True):
+    value, given = im.get(plan.reads[0], _INTEGER), arguments(node)
+    bounds = {
+        "MAXIMUM": 0 if "relu" in name(node) else given.get("min", given.get("min_val")),
+        "MINIMUM": 6 if name(node) == "relu6" else given.get("max", given.get("max_val")),
+    }
+    for operator, bound in bounds.items():
         if bound is not None:
             operands = [value.tensor, im.number(int(bound), value.tensor)]
-            value = replace(value, tensor=im.op(node, name, operands))
+            value = replace(value, tensor=im.op(node, operator, operands))
     return value
 
 
@@ -207,25 +201,21 @@ def cast(im: Importer, node: Node, plan: Plan) -> Value:
     return im.value(source)
 
 
-def rounded(name: str) -> Rule:
+def rounded(im: Importer, node: Node, plan: Plan) -> Value:
     """floor, ceil, trunc, round of a float value."""
-
-    def run(im: Importer, node: Node, plan: Plan) -> Value:
-        return im.finish(node, _whole(im, node, plan.reads[0], name), ("bounded",))
-
-    return run
+    return im.finish(node, _whole(im, node, plan.reads[0], name(node)), ("bounded",))
 
 
-def _whole(im: Importer, node: Node, source: Node, name: str) -> Value:
+def _whole(im: Importer, node: Node, source: Node, way: str) -> Value:
     """Fixed point with as many bits of fraction as there is room for, shifted out."""
     largest = im.formats.magnitude(source)
     bits = max(0, min(16, 29 - math.ceil(math.log2(largest + 1))))
     value = im.get(source, Format(dtype="int32", scale=2.0**-bits))
     tensor = value.tensor
     below = im.number((1 << bits) - 1, tensor)
-    if name == "ceil":
+    if way == "ceil":
         tensor = im.op(node, "ADD", [tensor, below])
-    elif name == "round" and bits:
+    elif way == "round" and bits:
         # Just below a half, and one step more above odd numbers: halves become even.
         shifted = im.op(
             node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(bits, tensor)], {"round": False}
@@ -233,18 +223,10 @@ def _whole(im: Importer, node: Node, source: Node, name: str) -> Value:
         odd = im.op(node, "BITWISE_AND", [shifted, im.number(1, tensor)])
         half = im.number((1 << (bits - 1)) - 1, tensor)
         tensor = im.op(node, "ADD", [tensor, im.op(node, "ADD", [odd, half])])
-    elif name == "trunc":
+    elif way == "trunc":
         sign = im.op(
             node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(31, tensor)], {"round": False}
         )
         tensor = im.op(node, "ADD", [tensor, im.op(node, "BITWISE_AND", [sign, below])])
     out = im.op(node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(bits, tensor)], {"round": False})
     return replace(value, tensor=out, scale=1.0)
-
-
-COMPARISONS: dict[str, Rule] = {n: compare(n) for n in ("eq", "ne", "lt", "le", "gt", "ge")}
-logical_and, logical_or, logical_xor = (logical(f"LOGICAL_{name}") for name in ("AND", "OR", "XOR"))
-bitwise_and, bitwise_or, bitwise_xor = (bitwise(name) for name in ("AND", "OR", "XOR"))
-maximum, minimum = extremum("MAXIMUM"), extremum("MINIMUM")
-floor, ceil, trunc = rounded("floor"), rounded("ceil"), rounded("trunc")
-round_ = rounded("round")

@@ -7,9 +7,11 @@ from typing import Any
 
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value, element_count, equal_ranks
+from sw.compiler.frontend.importer import Importer, Value, equal_ranks
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import Plan, aten
+from sw.compiler.frontend.nodes import arguments, permutation
+from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.formats import Format
 
 
 def movable(im: Importer, source: Node) -> Value:
@@ -34,13 +36,7 @@ def view(im: Importer, node: Node, plan: Plan) -> Value:
 
 def permute(im: Importer, node: Node, plan: Plan) -> Value:
     value = movable(im, plan.reads[0])
-    axes = list(range(len(value.shape)))
-    if node.target is aten.permute.default:
-        axes = [a % len(axes) for a in node.args[1]]
-    else:
-        a, b = node.args[1:3] if node.target is aten.transpose.int else (0, 1)
-        axes[a], axes[b] = axes[b], axes[a]
-    return replace(value, layout=value.layout.permute(axes))
+    return replace(value, layout=value.layout.permute(permutation(node, len(value.shape))))
 
 
 def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: int) -> Value:
@@ -48,24 +44,19 @@ def part(im: Importer, node: Node, value: Value, axis: int, start: int, size: in
     axis %= len(value.shape)
     if (start, size) == (0, value.shape[axis]):
         return value
-    axes = value.layout.axes or tuple(range(len(value.shape)))
+    axes = value.layout.some_axes
     value = im.ordered(value, axes)
     begin, extent = [0] * len(value.shape), list(value.shape)
     begin[axis], extent[axis] = start, size
-    operands = [
-        value.tensor,
-        im.graph.add_constant(f"{node.name}_start", [begin[a] for a in axes], "shape"),
-        im.graph.add_constant(f"{node.name}_size", [extent[a] for a in axes], "shape"),
-    ]
-    out = im.op(node, "SLICE", operands)
+    out = im.slice(node, value.tensor, [begin[a] for a in axes], [extent[a] for a in axes])
     return replace(value, tensor=out, layout=Layout.of(extent, axes))
 
 
 def slice_(im: Importer, node: Node, plan: Plan) -> Value:
     value = movable(im, plan.reads[0])
-    axis, begin, end = (argument(node, i + 1, d) for i, d in enumerate((0, None, None)))
-    start, stop, _ = slice(begin, end).indices(value.shape[axis])
-    by = int(argument(node, 4, 1))
+    given = arguments(node)
+    axis, by = given["dim"], given["step"]
+    start, stop, _ = slice(given["start"], given["end"]).indices(value.shape[axis])
     if by == 1:
         return part(im, node, value, axis, start, stop - start)
     return _strided(im, node, value, axis % len(value.shape), start, -(-(stop - start) // by), by)
@@ -88,16 +79,9 @@ def _strided(
         tensor = im.op(node, "PAD", [tensor, padding, fill])
     lead, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     tensor = im.reshaped(tensor, (lead, count, by, behind))
-    begin = im.graph.add_constant(f"{node.name}_first", [0] * 4, "shape")
-    extent = im.graph.add_constant(f"{node.name}_extent", [lead, count, 1, behind], "shape")
-    tensor = im.op(node, "SLICE", [tensor, begin, extent])
+    tensor = im.slice(node, tensor, [0] * 4, [lead, count, 1, behind])
     shape[axis] = count
     return replace(value, tensor=im.reshaped(tensor, shape), layout=Layout.of(shape))
-
-
-def argument(node: Node, index: int, default: Any) -> Any:
-    """An operand by position."""
-    return node.args[index] if len(node.args) > index else default
 
 
 def pieces(
@@ -121,7 +105,7 @@ def pieces(
 def flip(im: Importer, node: Node, plan: Plan) -> Value:
     """REVERSE of each dimension."""
     value = movable(im, plan.reads[0])
-    order = value.layout.axes or tuple(range(len(value.shape)))
+    order = value.layout.some_axes
     value = im.ordered(value, order)
     tensor = value.tensor
     for axis in node.args[1]:
@@ -155,7 +139,7 @@ def _dropped(im: Importer, value: Value, axis: int) -> Value:
 def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
     """split, chunk: parts along an axis, as the node's own results say."""
     value = movable(im, plan.reads[0])
-    axis = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
+    axis = arguments(node)["dim"]
     parts, start = [], 0
     for piece in node.meta["val"]:
         size = piece.shape[axis]
@@ -166,7 +150,7 @@ def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
 
 def unbind(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
     value = movable(im, plan.reads[0])
-    axis = node.args[1] if len(node.args) > 1 else 0
+    axis = arguments(node)["dim"]
     parts = (part(im, node, value, axis, i, 1) for i in range(value.shape[axis]))
     return tuple(_dropped(im, p, axis) for p in parts)
 
@@ -177,14 +161,11 @@ def getitem(im: Importer, node: Node, plan: Plan) -> Any:
 
 def cat(im: Importer, node: Node, plan: Plan) -> Value:
     """CONCAT of parts in one format."""
-    want = im.formats.of(node)
-    if want.dtype == "int32" or not isinstance(want.scale, float):
-        want = im.formats.wide(node)
-    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    values = [im.get(o, want) for o in node.args[0] if _size(o)]
+    want, axis = _of_parts(im, node), arguments(node)["dim"]
+    values = [im.get(o, want) for o in node.args[0] if o.meta["val"].numel()]
     shape = tuple(node.meta["val"].shape)
-    leader = max(values, key=lambda v: (not im.is_constant(v), element_count(v.shape)))
-    axes = leader.layout.axes or tuple(range(len(shape)))
+    leader = max(values, key=lambda v: (not im.is_constant(v), math.prod(v.shape)))
+    axes = leader.layout.some_axes
     parts = [im.ordered(v, axes) for v in values]
     out = parts[0].tensor
     if len(parts) > 1:
@@ -197,20 +178,19 @@ def cat(im: Importer, node: Node, plan: Plan) -> Value:
 
 def stack(im: Importer, node: Node, plan: Plan) -> Value:
     """CONCAT of parts with one more dimension."""
-    want = im.formats.of(node)
-    if want.dtype == "int32" or not isinstance(want.scale, float):
-        want = im.formats.wide(node)
-    shape = tuple(node.meta["val"].shape)
-    axis = int(argument(node, 1, 0)) % len(shape)
+    want, shape = _of_parts(im, node), tuple(node.meta["val"].shape)
+    axis = arguments(node)["dim"] % len(shape)
     own = tuple(1 if i == axis else s for i, s in enumerate(shape))
     parts = [im.reshaped(im.ordered(im.get(o, want)).tensor, own) for o in node.args[0]]
     out = im.op(node, "CONCAT", parts, {"axis": axis}) if len(parts) > 1 else parts[0]
     return Value(tensor=out, layout=Layout.of(shape), scale=want.scale, zero_point=want.zero_point)
 
 
-def _size(node: Node) -> int:
-    size: int = node.meta["val"].numel()
-    return size
+def _of_parts(im: Importer, node: Node) -> Format:
+    """The format that the parts of a value are brought into."""
+    want = im.formats.of(node)
+    plain = want.dtype != "int32" and isinstance(want.scale, float)
+    return want if plain else im.formats.wide(node)
 
 
 def expand(im: Importer, node: Node, plan: Plan) -> Value:

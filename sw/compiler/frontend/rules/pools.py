@@ -1,7 +1,7 @@
 """Pools, padding and resizing of images, NHWC in memory."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,28 +9,50 @@ from torch.fx import Node
 
 from sw.compiler.frontend.importer import Importer, Value
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.limits import ResizeStep, resize_steps
+from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
+from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.convolutions import exact_windows, image
 from sw.compiler.frontend.windows import pool_pads
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    items = [value] if isinstance(value, int) else list(value)
-    return int(items[0]), int(items[-1])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pool:
+    """Windows of a pool: by rows and by columns."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int] = (0, 0)
+    ceil: bool = False
 
 
-def _arguments(call: Node, *defaults: Any) -> list[Any]:
-    """Arguments from the second on, with defaults."""
-    given = list(call.args[1:])
-    return [*given, *defaults[len(given) :]]
+def _pool(given: Mapping[str, Any]) -> _Pool:
+    """The windows that the arguments of a call say."""
+    return _Pool(
+        kernel=pair(given["kernel_size"]),
+        stride=pair(given["stride"] or given["kernel_size"]),
+        padding=pair(given["padding"]),
+        ceil=given["ceil_mode"],
+    )
 
 
-def _image_value(im: Importer, value: Value, tensor: str, shape: Sequence[int]) -> Value:
+def _pooled(
+    im: Importer, node: Node, value: Value, kind: str, pool: _Pool, to: Sequence[int] = ()
+) -> Value:
+    """MAX_POOL2D or AVG_POOL2D of windows that fit exactly. to: the result's shape if another."""
+    tensor, _ = image(im, value)
+    pads = pool_pads(value.shape[2:], pool.kernel, pool.stride, pool.padding, pool.ceil)
+    tensor, pad = exact_windows(im, node, tensor, pool.kernel, pool.stride, pads)
+    zero = im.scalar(value.zero_point, im.dtype(value)) if kind == "AVG_POOL2D" else ""
+    attributes = {"kernel": pool.kernel, "stride": pool.stride, "pad": pad}
+    out = im.op(node, kind, [tensor, zero, zero] if zero else [tensor], attributes)
+    return _image_value(im, value, out, to or shape(node))
+
+
+def _image_value(im: Importer, value: Value, tensor: str, size: Sequence[int]) -> Value:
     """An NHWC result of the same scale."""
-    layout = Layout.of(shape, (0, *range(2, len(shape)), 1))
-    memory = [shape[a] for a in layout.order]
-    return replace(value, tensor=im.reshaped(tensor, memory), layout=layout)
+    layout = Layout.of(size, (0, *range(2, len(size)), 1))
+    return replace(value, tensor=im.reshaped(tensor, layout.memory_shape), layout=layout)
 
 
 def _narrow(im: Importer, source: Node) -> Value:
@@ -44,59 +66,38 @@ def _narrow(im: Importer, source: Node) -> Value:
 
 
 def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
-    kernel, stride, padding, _, ceil = _arguments(plan.source, None, [], 0, 1, False)
-    kernel, padding = _pair(kernel), _pair(padding)
-    stride = _pair(stride) if stride else kernel
-    value = _narrow(im, plan.reads[0])
-    tensor, _ = image(im, value)
-    pads = pool_pads(value.shape[2:], kernel, stride, padding, ceil)
-    tensor, pad = exact_windows(im, node, tensor, kernel, stride, pads)
-    attributes = {"kernel": kernel, "stride": stride, "pad": pad}
-    out = im.op(node, "MAX_POOL2D", [tensor], attributes)
-    return _image_value(im, value, out, tuple(node.meta["val"].shape))
+    pool = _pool(arguments(plan.source))
+    return _pooled(im, node, _narrow(im, plan.reads[0]), "MAX_POOL2D", pool)
 
 
 def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
-    kernel, stride, padding, _, include, _ = _arguments(plan.source, None, [], 0, False, True, None)
-    kernel, padding = _pair(kernel), _pair(padding)
-    stride = _pair(stride) if stride else kernel
-    value = im.narrow_or_wide(plan.reads[0])
-    if include and any(padding):
-        rows, columns = ((p, p) for p in padding)
+    given = arguments(plan.source)
+    value, pool = im.narrow_or_wide(plan.reads[0]), _pool(given)
+    if given["count_include_pad"] and any(pool.padding):
+        rows, columns = ((p, p) for p in pool.padding)
         value = padded(im, node, value, [(0, 0), (0, 0), rows, columns], 0.0)
-        padding = (0, 0)
-    return _average(im, node, value, kernel, stride, padding)
+        pool = replace(pool, padding=(0, 0))
+    return _average(im, node, value, pool)
 
 
 def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     value = im.narrow_or_wide(plan.reads[0])
-    out = node.meta["val"].shape[2:]
+    out = shape(node)[2:]
     kernel = (value.shape[2] // out[0], value.shape[3] // out[1])
-    return _average(im, node, value, kernel, kernel, (0, 0))
+    return _average(im, node, value, _Pool(kernel=kernel, stride=kernel))
 
 
-def _average(im: Importer, node: Node, value: Value, kernel: tuple[int, int],
-             stride: tuple[int, int], padding: tuple[int, int]) -> Value:  # fmt: skip
+def _average(im: Importer, node: Node, value: Value, pool: _Pool) -> Value:
     if im.dtype(value) == "int32":
         value = im.convert(value, im.formats.wide(node), node.name)
-    tensor, _ = image(im, value)
-    pads = pool_pads(value.shape[2:], kernel, stride, padding, ceil=False)
-    tensor, pad = exact_windows(im, node, tensor, kernel, stride, pads)
-    zero = im.scalar(value.zero_point, im.dtype(value))
-    attributes = {"kernel": kernel, "stride": stride, "pad": pad}
-    out = im.op(node, "AVG_POOL2D", [tensor, zero, zero], attributes)
-    return _image_value(im, value, out, tuple(node.meta["val"].shape))
+    return _pooled(im, node, value, "AVG_POOL2D", pool)
 
 
 def pooled_mean(im: Importer, node: Node, value: Value) -> Value:
     """The mean over height and width of int8 or int16."""
     n, c, h, w = value.shape
-    tensor, _ = image(im, value)
-    zero = im.scalar(value.zero_point, im.dtype(value))
-    attributes = {"kernel": (h, w), "stride": (1, 1), "pad": (0, 0, 0, 0)}
-    out = im.op(node, "AVG_POOL2D", [tensor, zero, zero], attributes)
-    mean = _image_value(im, value, out, (n, c, 1, 1))
-    layout = mean.layout.reshape(tuple(node.meta["val"].shape))
+    mean = _pooled(im, node, value, "AVG_POOL2D", _Pool(kernel=(h, w), stride=(1, 1)), (n, c, 1, 1))
+    layout = mean.layout.reshape(shape(node))
     assert layout is not None  # only dimensions of size 1 go
     return replace(mean, layout=layout)
 
@@ -108,12 +109,11 @@ def padded(
     im: Importer, node: Node, value: Value, pads: Sequence[tuple[int, int]], real: float
 ) -> Value:
     """PAD by (before, behind) of each logical dimension with `real`, as near as the type has it."""
-    axes = value.layout.own_axes or tuple(range(len(value.shape)))
+    axes = value.layout.own_axes
     value = im.ordered(value, axes)
     dtype = im.dtype(value)
-    assert isinstance(value.scale, float)
     limits = np.iinfo("int8" if dtype == "bool" else dtype)
-    fill = np.clip(np.rint(real / value.scale) + value.zero_point, limits.min, limits.max)
+    fill = np.clip(np.rint(real / value.step) + value.zero_point, limits.min, limits.max)
     flat = [p for a in axes for p in pads[a]]
     operands = [
         value.tensor,
@@ -121,18 +121,18 @@ def padded(
         im.scalar(int(fill), dtype),
     ]
     out = im.op(node, "PAD", operands)
-    shape = [s + sum(p) for s, p in zip(value.shape, pads, strict=True)]
-    return replace(value, tensor=out, layout=Layout.of(shape, axes))
+    size = [s + sum(p) for s, p in zip(value.shape, pads, strict=True)]
+    return replace(value, tensor=out, layout=Layout.of(size, axes))
 
 
 def constant_pad(im: Importer, node: Node, plan: Plan) -> Value:
     """From the last dimension on, (before, behind); negative padding cuts."""
     value = im.value(plan.reads[0])
-    fill = float(_arguments(plan.source, None, 0)[1] or 0)
+    given = arguments(plan.source)
+    fill, flat = float(given["value"] or 0), given["pad"]
     if value.channelwise or (fill and im.formats.magnitude(plan.reads[0]) < abs(fill)):
         value = im.convert(value, im.formats.wide(node), node.name)
-    given = list(plan.source.args[1])
-    pairs = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+    pairs = [(flat[i], flat[i + 1]) for i in range(0, len(flat), 2)]
     pads = [(0, 0)] * (len(value.shape) - len(pairs)) + pairs[::-1]
     value = cut(im, node, value, [(max(-a, 0), max(-b, 0)) for a, b in pads])
     pads = [(max(a, 0), max(b, 0)) for a, b in pads]
@@ -143,16 +143,12 @@ def cut(im: Importer, node: Node, value: Value, ends: Sequence[tuple[int, int]])
     """SLICE without (before, behind) elements of each logical dimension."""
     if not any(map(any, ends)):
         return value
-    axes = value.layout.own_axes or tuple(range(len(value.shape)))
+    axes = value.layout.own_axes
     value = im.ordered(value, axes)
-    shape = [s - sum(e) for s, e in zip(value.shape, ends, strict=True)]
-    operands = [
-        value.tensor,
-        im.graph.add_constant(f"{node.name}_start", [ends[a][0] for a in axes], "shape"),
-        im.graph.add_constant(f"{node.name}_size", [shape[a] for a in axes], "shape"),
-    ]
-    out = im.op(node, "SLICE", operands, name=f"{node.name}_cut")
-    return replace(value, tensor=out, layout=Layout.of(shape, axes))
+    size = [s - sum(e) for s, e in zip(value.shape, ends, strict=True)]
+    begin, extent = [ends[a][0] for a in axes], [size[a] for a in axes]
+    out = im.slice(node, value.tensor, begin, extent, name=f"{node.name}_cut")
+    return replace(value, tensor=out, layout=Layout.of(size, axes))
 
 
 # Resizing -----------------------------------------------------------------------------------------
@@ -163,7 +159,7 @@ def nearest(im: Importer, node: Node, plan: Plan) -> Value:
     value = _narrow(im, plan.reads[0])
     tensor, _ = image(im, value)
     out, _ = _resize(im, node, tensor, "NEAREST")
-    return _image_value(im, value, out, tuple(node.meta["val"].shape))
+    return _image_value(im, value, out, shape(node))
 
 
 def _resize(im: Importer, node: Node, tensor: str, mode: str) -> tuple[str, int]:
@@ -171,7 +167,7 @@ def _resize(im: Importer, node: Node, tensor: str, mode: str) -> tuple[str, int]
     steps, one = resize_steps(node), ResizeStep(numerator=1, denominator=1, offset=0)
     steps = [one, *steps] if len(steps) == 1 else steps
     sizes = im.graph.tensors[tensor].shape[1:3]
-    outs = (1, *node.meta["val"].shape[2:])[-2:]
+    outs = (1, *shape(node)[2:])[-2:]
     border = [
         (out - 1) * s.denominator + s.offset - (size - 1) * s.numerator
         for s, size, out in zip(steps, sizes, outs, strict=True)
@@ -197,7 +193,6 @@ def bilinear(im: Importer, node: Node, plan: Plan) -> Value:
         value = im.convert(value, im.formats.symmetric(plan.reads[0]), node.name)
     tensor, _ = image(im, value)
     out, weight = _resize(im, node, tensor, "BILINEAR")
-    assert isinstance(value.scale, float)
-    value = replace(value, scale=value.scale / weight)
-    result = _image_value(im, value, out, tuple(node.meta["val"].shape))
+    value = replace(value, scale=value.step / weight)
+    result = _image_value(im, value, out, shape(node))
     return im.finish(node, result, ("bounded",))

@@ -1,6 +1,7 @@
 """Linear layers, products of activations, attention, embeddings."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from spec.sequences import attention_weights, quantize_rows
 from spec.sequences import softmax as softmax_of
 from spec.sequences.rows import shift_for
 from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
-from sw.compiler.frontend.importer import Importer, Value, element_count, equal_ranks
+from sw.compiler.frontend.importer import Importer, Value, equal_ranks
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.operator_sets import Plan, aten
+from sw.compiler.frontend.nodes import arguments, aten
+from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.quantization.formats import Format, matrix
 from sw.compiler.frontend.quantization.values import Stored
@@ -23,8 +25,6 @@ from sw.compiler.frontend.rules.convolutions import conv
 from sw.compiler.frontend.weights import quantized
 
 Float = NDArray[np.float64]
-
-_ANY_INT32 = Format(dtype="int32", scale=0.0)
 
 
 def linear(im: Importer, node: Node, plan: Plan) -> Value:
@@ -44,13 +44,11 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     unit = np.asarray(x.scale)
     weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit))
     scale = weights.scale
-    bias = im.constant(node.args[0 if node.target is aten.addmm.default else 2]) if (
-        node.target is aten.addmm.default or len(node.args) > 2
-    ) else None  # fmt: skip
+    bias = _bias(im, node)
     if weights.lost is not None:  # the bias restores what rounding takes from the mean result
         bias = weights.lost if bias is None else bias + weights.lost
     channels, features = weights.integers.shape
-    flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
+    flat = im.reshaped(x.tensor, (1, math.prod(x.shape[:-1]), 1, features))
     kernel = weights.integers.reshape(channels, 1, 1, features)
     out = conv(im, node, "CONV2D", flat, kernel, scale, None if magnitudes else bias)
     layout = Layout.of((*x.shape[:-1], channels))
@@ -81,26 +79,27 @@ def _stored_linear(im: Importer, node: Node, x: Value, stored: Stored) -> Value:
     if factors is None:
         x = im.ordered(x)
         factors = x.layout.suffix(last)
-    assert factors is not None and isinstance(x.scale, float)
+    assert factors is not None
     channels, features = integers.shape
     own = [f for f in x.layout.dims[last] if x.layout.sizes[f] > 1]
     sizes = [x.layout.sizes[f] for f in own]
     order = [1 + own.index(f) for f in factors]
     columns = integers.reshape(channels, *sizes).transpose(0, *order)
     kernel = columns.reshape(channels, 1, 1, features).astype(np.float64)
-    flat = im.reshaped(x.tensor, (1, element_count(x.shape[:-1]), 1, features))
-    at = 0 if node.target is aten.addmm.default else 2
-    given = node.args[at] if len(node.args) > at and node.target is not aten.mm.default else None
-    scale = np.broadcast_to(np.asarray(x.scale * stored.scale, np.float64), channels)
-    bias = im.constant(given) if given is not None else None
-    out = conv(im, node, "CONV2D", flat, kernel, scale, bias, zero_point=x.zero_point,
+    flat = im.reshaped(x.tensor, (1, math.prod(x.shape[:-1]), 1, features))
+    scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), channels)
+    out = conv(im, node, "CONV2D", flat, kernel, scale, _bias(im, node), zero_point=x.zero_point,
                weight_zp=stored.zero_point)  # fmt: skip
     single = not isinstance(stored.scale, np.ndarray)
     layout = x.layout.replace_suffix(channels)
-    return im.finish(
-        node,
-        Value(tensor=out, layout=layout, scale=float(scale[0]) if single else scale),
-    )
+    steps = float(scale[0]) if single else scale
+    return im.finish(node, Value(tensor=out, layout=layout, scale=steps))
+
+
+def _bias(im: Importer, node: Node) -> Float | None:
+    """The bias of a linear layer in any spelling."""
+    given = arguments(node)
+    return im.constant(given["self"] if node.target is aten.addmm.default else given.get("bias"))
 
 
 def _mean_input(im: Importer, node: Node, unit: Float) -> Float | None:
@@ -114,7 +113,6 @@ def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Va
     wide = im.ordered(im.wide(source))
     if im.dtype(wide) != "int16":
         wide = im.convert(wide, im.formats.wide(source), node.name)
-    assert isinstance(wide.scale, float)
     ratios = channels.min() / channels
     key = (wide.tensor, channels.tobytes())
     if key not in im.by_row:
@@ -123,7 +121,7 @@ def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Va
         q, m = im.sequence(node, operators, wide.tensor)
         im.by_row[key] = (q, m)
     q, m = im.by_row[key]
-    return Value(tensor=q, layout=wide.layout, scale=wide.scale / ratios / 127), m
+    return Value(tensor=q, layout=wide.layout, scale=wide.step / ratios / 127), m
 
 
 def _shared(im: Importer, node: Node) -> Node:
@@ -134,21 +132,24 @@ def _shared(im: Importer, node: Node) -> Node:
 
 
 def product(
-    im: Importer, node: Node, a: Value, b: Value, shape: tuple[int, ...]
+    im: Importer, node: Node, a: Value, b: Value, size: tuple[int, ...]
 ) -> Value:  # fmt: skip
-    """MATMUL of row-major [B, M, K] and [B, K, N] operands: an int32 value of `shape`."""
+    """MATMUL of row-major [B, M, K] and [B, K, N] operands: an int32 value of shape `size`."""
     operands = [a.tensor, b.tensor, *(im.scalar(v.zero_point, "int8") for v in (a, b))]
     out = im.op(node, "MATMUL", operands)
-    assert isinstance(a.scale, float) and isinstance(b.scale, float)
-    return Value(tensor=im.reshaped(out, shape), layout=Layout.of(shape), scale=a.scale * b.scale)
+    return Value(tensor=im.reshaped(out, size), layout=Layout.of(size), scale=a.step * b.step)
+
+
+def _shaped(im: Importer, value: Value, size: Sequence[int]) -> Value:
+    """A row-major value under another shape."""
+    value = im.ordered(value)
+    return replace(value, tensor=im.reshaped(value.tensor, size), layout=Layout.of(size))
 
 
 def _flat(im: Importer, value: Value) -> Value:
     """Row-major, with the leading dimensions as one."""
-    value = im.ordered(value)
     *lead, m, k = value.shape
-    shape = (element_count(lead), m, k)
-    return replace(value, tensor=im.reshaped(value.tensor, shape), layout=Layout.of(shape))
+    return _shaped(im, value, (math.prod(lead), m, k))
 
 
 def matmul(im: Importer, node: Node, _: Plan) -> Value:
@@ -157,15 +158,13 @@ def matmul(im: Importer, node: Node, _: Plan) -> Value:
 
 def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
     """β·input + α·(a @ b), its input a constant (a bias of the scores)."""
-    beta, alpha = (node.kwargs.get(k, 1.0) for k in ("beta", "alpha"))
-    out = matmul_of(im, node, node.args[1], node.args[2])
-    assert isinstance(out.scale, float)
-    out = replace(out, scale=out.scale * float(alpha))
-    offset = im.constant(node.args[0])
-    im.require(offset is not None, node, "the added operand must be a constant")
-    assert offset is not None and isinstance(out.scale, float)
-    if beta and np.any(offset):
-        out = added_constant(im, node, out, offset * beta)
+    given = arguments(node)
+    out = matmul_of(im, node, given["batch1"], given["batch2"])
+    out = replace(out, scale=out.step * float(given["alpha"]))
+    offset = im.constant(given["self"])
+    assert offset is not None  # the table says so
+    if given["beta"] and np.any(offset):
+        out = added_constant(im, node, out, offset * given["beta"])
     return im.convert(out, im.formats.of(node), node.name)
 
 
@@ -175,8 +174,7 @@ def mm(im: Importer, node: Node, _: Plan) -> Value:
     first, second = node.args[:2] if bias is None else node.args[1:3]
     out = matmul_of(im, node, first, second)
     if bias is not None:
-        assert isinstance(out.scale, float)
-        added = im.get(bias, Format(dtype="int32", scale=out.scale))
+        added = im.get(bias, Format(dtype="int32", scale=out.step))
         tensors, layout = same_shape(im, [out, added])
         out = replace(out, tensor=im.op(node, "ADD", tensors), layout=layout)
     return im.finish(node, out)
@@ -184,81 +182,61 @@ def mm(im: Importer, node: Node, _: Plan) -> Value:
 
 def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
     left, right = im.int8(a), im.int8(b)
-    shape = (*left.shape[:-1], right.shape[-1])
+    size = (*left.shape[:-1], right.shape[-1])
     if len(right.shape) == 2:  # one matrix for all rows
-        rows = (element_count(left.shape[:-1]), left.shape[-1])
-        left = im.ordered(left)
-        left = replace(left, tensor=im.reshaped(left.tensor, rows), layout=Layout.of(rows))
-    return product(im, node, _flat(im, left), _flat(im, right), shape)
+        left = _shaped(im, left, (math.prod(left.shape[:-1]), left.shape[-1]))
+    return product(im, node, _flat(im, left), _flat(im, right), size)
 
 
 def added_constant(im: Importer, node: Node, value: Value, real: Float) -> Value:
     """An int32 value of one scale plus a constant; what masks becomes as low as need be."""
     value = im.ordered(value)
-    assert isinstance(value.scale, float)
-    low = mask_value(value.scale, value.shape[-1])
+    low = mask_value(value.step, value.shape[-1])
     steps = np.rint(np.clip(real / value.scale, low, -low))
-    shape = equal_ranks(steps.shape, len(value.shape))
-    constant = im.graph.add_constant(f"{node.name}_offset", steps.reshape(shape), "int32")
+    steps = steps.reshape(equal_ranks(steps.shape, len(value.shape)))
+    constant = im.graph.add_constant(f"{node.name}_offset", steps, "int32")
     return replace(value, tensor=im.op(node, "ADD", [value.tensor, constant]))
 
 
-def probabilities(im: Importer, node: Node, scores: Value, want: Format, mask: str = "") -> Value:
+def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     """Softmax along the last axis; int8 has its own scale, which spans 0…1."""
-    scores = im.ordered(scores)
-    assert isinstance(scores.scale, float) and scores.zero_point == 0
-    narrow = want.dtype == "int8"
+    (source,) = plan.reads
+    scores = im.value(source)
+    if scores.channelwise or scores.zero_point:
+        scores = im.wide(source)
+    scores, want = im.ordered(scores), im.formats.of(node)
+    narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
     scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
     operators = softmax_of(
         scores.shape,
-        scores.scale,
+        scores.step,
         in_dtype=im.dtype(scores),
         out_dtype="int8" if narrow else "int16",
         out_scale=scale,
         out_zp=zero_point,
-        mask=bool(mask),
+        mask=False,
     )
-    inputs = [scores.tensor, mask] if mask else [scores.tensor]
-    (out,) = im.sequence(node, operators, *inputs)
+    (out,) = im.sequence(node, operators, scores.tensor)
     return Value(tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point)
-
-
-def softmax(im: Importer, node: Node, plan: Plan) -> Value:
-    (source,) = plan.reads
-    value = im.value(source)
-    if value.channelwise or value.zero_point:
-        value = im.wide(source)
-    want = im.formats.of(node)
-    narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
-    return probabilities(im, node, value, want if narrow else Format(dtype="int16", scale=1.0))
 
 
 def attention(im: Importer, node: Node, plan: Plan) -> Value:
     """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
-    q, k, v = (im.int8(operand) for operand in node.args[:3])
-    mask = node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
-    causal = bool(node.args[5] if len(node.args) > 5 else node.kwargs.get("is_causal", False))
-    scale = node.kwargs.get("scale") or 1 / math.sqrt(q.shape[-1])
+    given = arguments(node)
+    q, k, v = (im.int8(given[name]) for name in ("query", "key", "value"))
+    scale = given["scale"] or 1 / math.sqrt(q.shape[-1])
     batch, heads, rows, size = q.shape
     groups, keys = k.shape[1], k.shape[2]
-    q = im.ordered(q)
-    shape = (batch * groups, heads // groups * rows, size)
-    q = replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
+    q = _shaped(im, q, (batch * groups, heads // groups * rows, size))
     scores = product(im, node, *_score_operands(im, q, k), (batch, heads, rows, keys))
-    assert isinstance(scores.scale, float)
-    scores = replace(scores, scale=scores.scale * float(scale))
-    assert isinstance(scores.scale, float)
-    added = _mask(im, node, mask, causal, scores)
-    operators, factor = attention_weights(scores.shape, scores.scale, mask=bool(added))
+    scores = replace(scores, scale=scores.step * float(scale))
+    added = _mask(im, node, given["attn_mask"], given["is_causal"], scores)
+    operators, factor = attention_weights(scores.shape, scores.step, mask=bool(added))
     inputs = [scores.tensor, added] if added else [scores.tensor]
     weights, inverse = im.sequence(node, operators, *inputs)
-    shape = (batch * groups, heads // groups * rows, keys)
-    w = Value(
-        tensor=im.reshaped(weights, shape),
-        layout=Layout.of(shape),
-        scale=1.0,
-        zero_point=INT8_ZERO_POINT,
-    )
+    w = Value(tensor=im.reshaped(weights, (*q.shape[:2], keys)),
+              layout=Layout.of((*q.shape[:2], keys)), scale=1.0,
+              zero_point=INT8_ZERO_POINT)  # fmt: skip
     out = product(im, node, w, _flat(im, v), (batch, heads, rows, v.shape[-1]))
     shift = shift_for(1.01 * 128 / factor)
     tensor = im.op(node, "MUL", [out.tensor, inverse, im.scalar(shift, "int8")])
@@ -272,15 +250,13 @@ def _score_operands(im: Importer, q: Value, k: Value) -> tuple[Value, Value]:
     groups, rows, size = q.shape
     if rows > 1:
         return q, _flat(im, replace(k, layout=k.layout.permute((0, 1, 3, 2))))
-    shape = (groups, size, 1)
-    return _flat(im, k), replace(q, tensor=im.reshaped(q.tensor, shape), layout=Layout.of(shape))
+    return _flat(im, k), _shaped(im, q, (groups, size, 1))
 
 
 def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:
     """The int32 tensor that is added to the scores, '' if none is needed."""
     *_, rows, keys = scores.shape
-    assert isinstance(scores.scale, float)
-    low = mask_value(scores.scale, keys)
+    low = mask_value(scores.step, keys)
     if isinstance(mask, Node) and im.constant(mask) is None:
         value = im.ordered(im.value(mask))
         if im.dtype(value) == "bool":
