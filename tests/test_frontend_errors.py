@@ -53,7 +53,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "pool_indices": (
         lambda: Apply(lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float()),
         IMAGE,
-        "aten.max_pool2d_with_indices.default: only its first result",
+        "operator aten.max_pool2d_with_indices.default is not supported here: result 1: only the "
+        "first",
     ),
     "batch_norm_alone": (
         lambda: nn.BatchNorm2d(4),

@@ -2,9 +2,10 @@
 
 `torch.export` traces it; in-place operators become functional ones, composite operators (linear,
 conv2d, pools) stay whole, batch norms in inference mode are folded into their convolution or linear
-layer, and max pools whose indices nobody reads lose them.
+layer (`batch_norms.py`), and what has no rule is rewritten (`normalize.py`).
 """
 
+import contextlib
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,16 +16,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
+from sw.compiler.frontend.batch_norms import fold_batch_norms
 from sw.compiler.frontend.dynamic_shapes import dynamic_dims
 from sw.compiler.frontend.normalize import normalize
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
-from sw.compiler.frontend.sources import source_line
-
-aten = torch.ops.aten
-
-_CONVOLUTIONS = (aten.conv2d.default, aten.conv2d.padding, aten.linear.default)
-_INDEXED_POOL = aten.max_pool2d_with_indices.default
-_BATCH_NORM = aten._native_batch_norm_legit_no_training.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +82,7 @@ def flat_tensors(
     args: Sequence[Any], keywords: Mapping[str, Any], order: Sequence[str]
 ) -> tuple[torch.Tensor, ...]:
     """Every tensor of a call: positional arguments, then keywords in `order`; as float32."""
-    unknown = sorted(set(keywords) ^ set(order))
-    if unknown:
+    if set(keywords) != set(order):
         raise CompileError(
             f"keyword arguments {', '.join(keywords) or 'none'}: the model was captured with "
             f"{', '.join(order) or 'none'}",
@@ -100,8 +94,7 @@ def flat_tensors(
 
 def _single(tensor: torch.Tensor) -> torch.Tensor:
     """Floats as float32; integers as they are."""
-    other = tensor.is_floating_point() and tensor.dtype is not torch.float32
-    return tensor.float() if other else tensor
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def capture(
@@ -131,7 +124,6 @@ def capture(
     tensors = flat_tensors(args, keywords, tuple(keywords))
     results = _flattened(graph)
     fold_batch_norms(graph)
-    drop_pool_indices(graph)
     normalize(graph)
     used, unused = _drop_unused(graph)
     if unused:
@@ -202,7 +194,8 @@ def _exported(
     model: Any, args: tuple[Any, ...], keywords: dict[str, Any], name: str, convert: bool
 ) -> tuple[GraphModule, list[str]]:
     """(functional graph, notes) of a module or program through `torch.export`."""
-    modes = [(part, part.training) for part in model.modules()] if _is_module(model) else []
+    is_module = isinstance(model, torch.nn.Module)
+    modes = [(part, part.training) for part in model.modules()] if is_module else []
     notes: list[str] = []
     try:
         with warnings.catch_warnings():
@@ -234,26 +227,19 @@ def _exported(
     return graph, notes
 
 
-def _is_module(model: Any) -> bool:
-    return isinstance(model, torch.nn.Module)
-
-
 def _to_inference(module: torch.nn.Module) -> None:
     """Inference mode; programs of `torch.export` are in it, and refuse to be switched."""
     if not (isinstance(module, GraphModule) and hasattr(module, "_guards_fn")):
-        try:
+        with contextlib.suppress(NotImplementedError):
             module.eval()
-        except NotImplementedError:
-            return
 
 
 def _single_precision(
     model: Any, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any], list[str]]:
     """Model and call with every float as float32, and a note where that changed something."""
-    tensors: list[torch.Tensor] = []
-    if _is_module(model):
-        tensors = [*model.parameters(), *model.buffers()]
+    is_module = isinstance(model, torch.nn.Module)
+    tensors = [*model.parameters(), *model.buffers()] if is_module else []
     leaves = torch.utils._pytree.tree_leaves((args, keywords))
     tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     others = {t.dtype for t in tensors if t.is_floating_point()} - {torch.float32}
@@ -266,7 +252,7 @@ def _single_precision(
             )
     if not others:
         return model, args, keywords, []
-    if _is_module(model):
+    if is_module:
         model = copy.deepcopy(model).float()
     args, keywords = torch.utils._pytree.tree_map_only(torch.Tensor, _single, (args, keywords))
     names = ", ".join(sorted(str(d).removeprefix("torch.") for d in others))
@@ -290,114 +276,3 @@ def _export_hint(error: Exception) -> str:
     if "dtype" in text or "type" in text:
         return "the example inputs have to fit the model: check their types"
     return "run the model on the example inputs without this compiler first"
-
-
-def batch_norm_error(node: Node) -> CompileError:
-    """What to say about a batch norm that could not be folded."""
-    return CompileError(
-        "a batch norm that follows no convolution or linear layer, or one that is used twice, or "
-        "whose parameters are computed in forward()",
-        node=node.name,
-        source=source_line(node),
-        hint="only a batch norm right behind such a layer can be folded into its weights",
-    )
-
-
-def fold_batch_norms(graph: GraphModule) -> int:
-    """Fold each inference batch norm into the convolution or linear layer before it, in place.
-
-    Returns how many were folded. A batch norm behind anything else stays.
-    """
-    folded = 0
-    for node in list(graph.graph.nodes):
-        if node.op == "call_function" and node.target is _BATCH_NORM and _foldable(node):
-            _fold(graph, node)
-            folded += 1
-    graph.graph.eliminate_dead_code()
-    graph.graph.lint()
-    graph.recompile()
-    return folded
-
-
-def drop_pool_indices(graph: GraphModule) -> None:
-    """Replace max pools with indices by plain ones, in place, where only the values are used.
-
-    PT2E cannot observe an operator that returns a tuple.
-    """
-    for node in list(graph.graph.nodes):
-        results = list(node.users)
-        if node.target is not _INDEXED_POOL or any(user.args[1] != 0 for user in results):
-            continue
-        with graph.graph.inserting_before(node):
-            pool = graph.graph.call_function(aten.max_pool2d.default, node.args, node.kwargs)
-        pool.meta = {**node.meta, "val": node.meta["val"][0]}
-        for user in results:
-            user.replace_all_uses_with(pool)
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-
-
-def _foldable(norm: Node) -> bool:
-    """`CompileError` for a batch norm whose parameters are no constants."""
-    layer = norm.args[0]
-    if not isinstance(layer, Node) or layer.target not in _CONVOLUTIONS or len(layer.users) != 1:
-        return False
-    if not isinstance(layer.args[1], Node) or layer.args[1].op != "get_attr":
-        return False
-    # Parameters that forward() computes have no value yet; PT2E would fail on them.
-    for parameter in (*layer.args[2:3], *norm.args[1:5]):
-        if isinstance(parameter, Node) and parameter.op != "get_attr":
-            raise batch_norm_error(norm)
-    return True
-
-
-def _fold(graph: GraphModule, norm: Node) -> None:
-    layer, gamma, beta, mean, variance = (_node(a) for a in norm.args[:5])
-    eps = norm.args[6]
-    assert layer is not None and isinstance(eps, int | float)
-    weight = _tensor(graph, _node(layer.args[1]))
-    assert weight is not None
-    bias_node = _node(layer.args[2]) if len(layer.args) > 2 else None
-    count = weight.shape[0]
-    one, zero = torch.ones(count).double(), torch.zeros(count).double()
-    # In float64: folding must not be what costs accuracy.
-    g, b = _double(graph, gamma, one), _double(graph, beta, zero)
-    m, v = _double(graph, mean, zero), _double(graph, variance, one)
-    factor = g / torch.sqrt(v + eps)
-    new_weight = weight.double() * factor.reshape(-1, *[1] * (weight.dim() - 1))
-    new_bias = (_double(graph, bias_node, zero) - m) * factor + b
-    with graph.graph.inserting_before(layer):
-        args = list(layer.args)
-        args[1] = _add(graph, f"{layer.name}_folded_weight", new_weight.to(weight.dtype))
-        args[2:3] = [_add(graph, f"{layer.name}_folded_bias", new_bias.to(weight.dtype))]
-        layer.args = tuple(args)
-    for user in list(norm.users):
-        if user.args[1] == 0:  # getitem 0 is the result; the saved statistics are unused
-            user.replace_all_uses_with(layer)
-
-
-def _node(value: object) -> Node | None:
-    return value if isinstance(value, Node) else None
-
-
-def _double(graph: GraphModule, node: Node | None, default: torch.Tensor) -> torch.Tensor:
-    value = _tensor(graph, node)
-    return default if value is None else value.double()
-
-
-def _tensor(graph: GraphModule, node: Node | None) -> torch.Tensor | None:
-    """The tensor behind a get_attr node."""
-    if node is None:
-        return None
-    value: object = graph
-    for part in str(node.target).split("."):
-        value = getattr(value, part)
-    assert isinstance(value, torch.Tensor)
-    return value.detach()
-
-
-def _add(graph: GraphModule, name: str, value: torch.Tensor) -> Node:
-    graph.register_buffer(name, value)
-    node = graph.graph.get_attr(name)
-    node.meta["val"] = value
-    return node

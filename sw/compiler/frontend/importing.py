@@ -3,16 +3,15 @@
 A model is captured, normalized, given a policy, quantized or calibrated by it, and imported.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import torch
 from torch.fx import GraphModule
 
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importer import Importer, PortFormat
-from sw.compiler.frontend.operators import limits
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported
 from sw.compiler.frontend.quantization.calibrate import (
@@ -41,29 +40,35 @@ if TYPE_CHECKING:
 Samples = Iterable[Sequence[torch.Tensor]]
 
 
+class Options(TypedDict, total=False):
+    """What the importer is told besides the graph.
+
+    rows: see `smoothing.Rows`. name: of the TOSA graph. outputs: formats that outputs take under
+    policy `wide`, in order: the number of an input, or a port of another program, so that they can
+    go in there as they are.
+    """
+
+    rows: Rows
+    name: str
+    outputs: Sequence[PortFormat]
+
+
 def import_model(
     model: Any,
     example_inputs: Sequence[Any] = (),
-    example_keywords: Mapping[str, Any] | None = None,
     *,
     calibration: Iterable[Any] | None = None,
     policy: Policy = "auto",
-    rows: Rows = "auto",
-    name: str = "",
-    outputs: Sequence[PortFormat] = (),
+    **options: Unpack[Options],
 ) -> Imported:
     """The TOSA graph of `model` for inputs shaped like the examples.
 
     model: a module, an `ExportedProgram`, or a graph of PT2E. calibration: the arguments of calls
-    (default: the examples). rows: see `smoothing.Rows`. outputs: formats that outputs take under
-    policy `wide`, in order: the number of an input, or a port of another program, so that they can
-    go in there as they are. `CompileError` names the first node that cannot be imported.
+    (default: the examples). `CompileError` names the first node that cannot be imported.
     """
     with one_thread():
-        captured = capture(model, example_inputs, example_keywords)
-        return import_captured(
-            captured, calibration=calibration, policy=policy, rows=rows, name=name, outputs=outputs
-        )
+        captured = capture(model, example_inputs)
+        return import_captured(captured, calibration=calibration, policy=policy, **options)
 
 
 def import_captured(
@@ -72,21 +77,12 @@ def import_captured(
     calibration: Iterable[Any] | None = None,
     policy: Policy = "auto",
     quantizer: "Quantizer | None" = None,
-    rows: Rows = "auto",
-    name: str = "",
-    outputs: Sequence[PortFormat] = (),
+    **options: Unpack[Options],
 ) -> Imported:
     """`import_model` of a captured model. quantizer: of PT2E, for policy `pt2e`."""
     samples = [captured.example] if calibration is None else map(captured.flat, calibration)
-    imported = import_graph(
-        captured.graph,
-        samples,
-        policy=policy,
-        quantizer=quantizer,
-        rows=rows,
-        name=name or captured.name,
-        outputs=outputs,
-    )
+    options["name"] = options.get("name") or captured.name
+    imported = import_graph(captured.graph, samples, policy=policy, quantizer=quantizer, **options)
     return replace(imported, notes=(*captured.notes, *imported.notes))
 
 
@@ -96,9 +92,7 @@ def import_graph(
     *,
     policy: Policy = "auto",
     quantizer: "Quantizer | None" = None,
-    rows: Rows = "auto",
-    name: str = "",
-    outputs: Sequence[PortFormat] = (),
+    **options: Unpack[Options],
 ) -> Imported:
     """The TOSA graph of a captured graph, or of a part of one; see `import_model`.
 
@@ -110,18 +104,19 @@ def import_graph(
     wide = choice.policy == "wide"  # where −∞ is a mask
     require_finite_parameters(graph, infinite=wide)
     require_finite_inputs(samples, infinite=wide)
-    if choice.policy == "pt2e" and not is_quantized(graph):
+    if not wide and not is_quantized(graph):
         with quiet():
             from sw.compiler.frontend.quantization.quantizer import quantize_graph
         with runs_on_inputs():
             graph = quantize_graph(graph, samples, quantizer)
-    if choice.policy == "pt2e":
-        note_values(graph)
-        imported = _import_quantized(graph, samples, rows, name, outputs)
+    if wide:
+        imported = _calibrated(graph, samples, options)
     else:
-        with runs_on_inputs():
-            ranges = calibrate(graph, samples)
-        imported = import_calibrated(graph, ranges, rows=rows, name=name, outputs=outputs)
+        note_values(graph)
+        try:  # a quantized graph's own grids suffice, or values between them are calibrated
+            imported = import_calibrated(graph, unmeasured(graph), **options)
+        except RangesNeededError:
+            imported = _calibrated(graph, samples, options)
     return replace(
         imported,
         policy=choice.policy,
@@ -131,31 +126,16 @@ def import_graph(
     )
 
 
-def import_calibrated(
-    graph: GraphModule,
-    ranges: Ranges,
-    *,
-    rows: Rows = "auto",
-    name: str = "",
-    outputs: Sequence[PortFormat] = (),
-) -> Imported:
+def _calibrated(graph: GraphModule, samples: Samples, options: Options) -> Imported:
+    with runs_on_inputs():
+        ranges = calibrate(graph, samples)
+    return import_calibrated(graph, ranges, **options)
+
+
+def import_calibrated(graph: GraphModule, ranges: Ranges, **options: Unpack[Options]) -> Imported:
     """The TOSA graph of a graph whose ranges are known."""
     planner = Planner(graph, ranges.constants)
     ranges = join_steps(planner, ranges)
-    return Importer(graph, name, ranges, Formats(planner, ranges, rows)).run(RULES, limits, outputs)
-
-
-def _import_quantized(
-    graph: GraphModule,
-    samples: Sequence[Sequence[torch.Tensor]],
-    rows: Rows,
-    name: str,
-    outputs: Sequence[PortFormat],
-) -> Imported:
-    """Its own grids suffice for most models; values between them are calibrated if need be."""
-    try:
-        return import_calibrated(graph, unmeasured(graph), rows=rows, name=name, outputs=outputs)
-    except RangesNeededError:
-        with runs_on_inputs():
-            ranges = calibrate(graph, samples)
-        return import_calibrated(graph, ranges, rows=rows, name=name, outputs=outputs)
+    formats = Formats(planner, ranges, options.get("rows", "auto"))
+    importer = Importer(graph, options.get("name", ""), ranges, formats)
+    return importer.run(RULES, options.get("outputs", ()))

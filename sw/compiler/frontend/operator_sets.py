@@ -22,17 +22,15 @@ SAME = targets("same", "cast")
 VIEWS = targets("view", "permute", "expand")
 
 MOVES = VIEWS | targets(
-    *("slice_", "select", "split", "unbind", "getitem", "cat", "stack", "repeat", "flip"),
+    *("slice_", "select", "split", "getitem", "cat", "repeat", "flip"),
     *("index", "index_select", "gather", "max_pool", "nearest", "constant_pad"),
 )
 """Operators whose results are some of the values that they read."""
 
 LINEAR = targets("linear", "mm")
-MATRICES = targets("matmul")
-PRODUCTS = MATRICES | targets("baddbmm", "attention")
+PRODUCTS = targets("matmul", "attention")
 CONVOLUTIONS = targets("convolution")
 BATCH_NORMS = targets("affine")
-SOFTMAX = targets("softmax")
 
 BOUNDS = targets("bounded")
 """Operators that only bound a value."""

@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.nodes import node_argument
-from sw.compiler.frontend.operator_row import FLOAT
+from sw.compiler.frontend.operator_row import FLOAT, Operator
 from sw.compiler.frontend.operator_sets import FIRST, REFUSED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.plan import Planner
@@ -41,16 +41,6 @@ def reasons(
     return dict(reversed(found.items()))
 
 
-def supported(node: Node, fixed: Collection[Node] | None = None) -> str:
-    """'' if the importer takes `node`, alone or with others; else the reason, for people.
-
-    fixed: the nodes that no input reaches (found from the node's graph if not given).
-    """
-    if fixed is None:
-        fixed = fixed_nodes(node.graph.owning_module or GraphModule({}, node.graph))
-    return _reason(node, fixed)
-
-
 def _reason(node: Node, fixed: Collection[Node]) -> str:
     if node.op in ("placeholder", "get_attr", "output") or node in fixed:
         return ""
@@ -65,8 +55,12 @@ def _reason(node: Node, fixed: Collection[Node]) -> str:
         return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
     if node.target is operator.getitem:
         return _result(node, fixed)
-    for at in row.constants:
-        operand = node.args[at] if len(node.args) > at else None
+    return beyond(node, row, fixed)
+
+
+def beyond(node: Node, row: Operator, fixed: Collection[Node]) -> str:
+    """'' where `node` lies within the limits of its row, else the reason why not."""
+    for operand in (node.args[at] for at in row.constants if len(node.args) > at):
         if isinstance(operand, Node) and operand not in fixed:
             return f"{operand.name} is computed at run time; this operand must be a constant"
     return row.check(node)

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
-from sw.compiler.errors import CompileError
 from sw.compiler.frontend.nodes import aten
 from sw.compiler.frontend.operator_sets import LINEAR, SAME
 from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
@@ -116,20 +115,18 @@ def _finite(value: torch.Tensor) -> torch.Tensor:
 
 
 class _Recorder(Interpreter):
-    def __init__(self, module: GraphModule, ranges: Ranges, fixed: set[Node]) -> None:
+    def __init__(self, module: GraphModule, ranges: Ranges) -> None:
         super().__init__(module)
-        self.ranges, self.fixed = ranges, fixed
+        self.ranges = ranges
 
     def run_node(self, n: Node) -> Any:
         if n in self.ranges.constants:
             return self.ranges.constants[n]
         result = super().run_node(n)
-        if isinstance(result, torch.Tensor):
-            if n in self.fixed:
-                self.ranges.constants[n] = result.detach()
-            elif result.is_floating_point() and result.numel():
+        if isinstance(result, torch.Tensor) and result.numel():
+            if result.is_floating_point():
                 self._record(n, _finite(result.detach()))
-            elif result.numel() and not result.is_complex():
+            elif not result.is_complex():
                 self._ends(n, result.detach())
         return result
 
@@ -174,16 +171,10 @@ def feeds_rows(node: Node) -> bool:
 
 
 def calibrate(module: GraphModule, samples: Iterable[Sequence[torch.Tensor]]) -> Ranges:
-    """Run `module` on every sample (the arguments of one call); `CompileError` without any."""
-    ranges = Ranges()
-    recorder = _Recorder(module, ranges, fixed_nodes(module))
-    count = 0
+    """Run `module` on every sample (the arguments of one call)."""
+    ranges = Ranges(constants=constant_values(module, fixed_nodes(module)))
+    recorder = _Recorder(module, ranges)
     with torch.no_grad():
         for sample in samples:
             recorder.run(*sample)
-            count += 1
-    if not count:
-        raise CompileError(
-            "calibration has no samples", hint="yield at least one batch, or pass calibration=None"
-        )
     return ranges

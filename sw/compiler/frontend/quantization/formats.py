@@ -53,19 +53,15 @@ class Formats:
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
 
-    def readers(self, node: Node, moved: Node | None = None) -> Iterator[tuple[Node, Node, bool]]:
+    def readers(self, node: Node) -> Iterator[tuple[Node, Node, bool]]:
         """(reader, the operand that it reads, whether moves or scalings lie between)."""
-        start = node if moved is None else moved
-        for reader in self.planner.readers.get(start, ()):
+        for reader in self.planner.readers.get(node, ()):
             plan = self.planner.plans.get(reader)
             if plan is not None and (plan.rule in ("same", "scale") or reader.target in MOVES):
-                yield from self._behind(reader, plan.rule == "same")
+                for last, operand, moved in self.readers(reader):
+                    yield last, operand, moved or plan.rule != "same"
             else:
-                yield reader, start, False
-
-    def _behind(self, reader: Node, same: bool) -> Iterator[tuple[Node, Node, bool]]:
-        for last, operand, moved in self.readers(reader):
-            yield last, operand, moved or not same
+                yield reader, node, False
 
     def of(self, node: Node) -> Format:
         """The format of the value that `node` makes."""
@@ -109,8 +105,6 @@ class Formats:
             return "moved to linear" if moved else "linear"
         if plan.rule in ("convolution", "matmul"):
             return "product"
-        if plan.rule == "baddbmm":
-            return "wide" if operand is reader.args[0] else "product"
         if plan.rule == "attention":
             return "product" if operand in reader.args[:3] else "wide"
         if plan.rule == "softmax":
@@ -176,6 +170,13 @@ class Formats:
         if not is_float(node):
             return exact(node)
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
+
+    def plain(self, node: Node) -> Format:
+        """`of` with one scale, of at most 16 bits (or a bool)."""
+        want = self.of(node)
+        if (want.dtype == "int32" and is_float(node)) or isinstance(want.scale, np.ndarray):
+            return self.wide(node)
+        return want
 
     def int16(self, node: Node) -> Format:
         """int16 with one scale, of integers too: as they are where they fit."""

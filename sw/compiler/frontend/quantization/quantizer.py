@@ -7,7 +7,7 @@ cost no RESCALE. Nodes that are not in the tables stay in float: the importer na
 """
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import torch
@@ -27,10 +27,11 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.capture import batch_norm_error
+from sw.compiler.frontend.batch_norms import batch_norm_error
+from sw.compiler.frontend.nodes import aten, is_float
+from sw.compiler.frontend.operator_sets import BOUNDS
+from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.sources import source_line
-
-aten = torch.ops.aten
 
 WEIGHTED = (
     aten.conv2d.default,
@@ -41,41 +42,11 @@ WEIGHTED = (
 """Operators with (input, weight, bias) operands."""
 
 PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.mm.default)
-SUMS = (aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor)
+SUMS = (aten.add.Tensor, aten.sub.Tensor)
 SCALINGS = (aten.mul.Tensor, aten.div.Tensor)
-ACTIVATIONS = (
-    aten.relu.default,
-    aten.relu_.default,
-    aten.relu6.default,
-    aten.hardtanh.default,
-    aten.hardtanh_.default,
-    aten.clamp.default,
-    aten.clamp_min.default,
-    aten.clamp_max.default,
-)
-SHARING = (
-    aten.max_pool2d.default,
-    aten.avg_pool2d.default,
-    aten.adaptive_avg_pool2d.default,
-    aten.mean.dim,
-    aten.pad.default,
-    aten.constant_pad_nd.default,
-    aten.flatten.using_ints,
-    aten.view.default,
-    aten._unsafe_view.default,
-    aten.reshape.default,
-    aten.permute.default,
-    aten.transpose.int,
-    aten.t.default,
-    aten.squeeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.dims,
-    aten.unsqueeze.default,
-    aten.slice.Tensor,
-    aten.clone.default,
-    aten.contiguous.default,
-    aten.alias.default,
-    aten.dropout.default,
+SHARING = {aten.mean.dim} | targets(
+    *("view", "permute", "slice_", "same"),
+    *("max_pool", "avg_pool", "adaptive_avg_pool", "constant_pad"),
 )
 """Operators whose output has the scale and zero point of their first operand."""
 
@@ -117,13 +88,13 @@ class SystolaQuantizer(Quantizer):
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotate in graph order: an operator sees whether its producer is quantized."""
         for node in model.graph.nodes:
-            if node.op != "call_function" or _annotated(node) or not _is_float(node):
+            if node.op != "call_function" or _annotated(node) or not is_float(node):
                 continue
             if node.target in WEIGHTED:
                 self._weighted(node)
-            elif node.target in (*PRODUCTS, *SUMS) and all(map(_is_float, node.args[:2])):
+            elif node.target in (*PRODUCTS, *SUMS) and all(map(is_float, node.args[:2])):
                 self._plain(node, node.args[:2])
-            elif node.target in ACTIVATIONS:
+            elif node.target in BOUNDS:
                 self._plain(node, node.args[:1])
             elif node.target in SCALINGS and isinstance(node.args[1], int | float):
                 self._scaling(node)
@@ -163,8 +134,8 @@ class SystolaQuantizer(Quantizer):
         """Quantize the inputs, and the output behind an activation that can be fused."""
         last = node
         users = list(node.users)
-        fusable = node.target not in ACTIVATIONS and len(users) == 1
-        if fusable and users[0].target in ACTIVATIONS and not _annotated(users[0]):
+        fusable = node.target not in BOUNDS and len(users) == 1
+        if fusable and users[0].target in BOUNDS and not _annotated(users[0]):
             last = users[0]
             _set(node, inputs, None)
             inputs = {}
@@ -224,27 +195,6 @@ def _has_output(node: Node) -> bool:
     return annotation is not None and annotation.output_qspec is not None
 
 
-def _is_float(node: object) -> bool:
-    """A tensor of floating point: integer and boolean tensors are left alone."""
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-
-
-Calibrate = Callable[[GraphModule], None]
-
-
-def quantize(model: GraphModule, quantizer: Quantizer, calibrate: Calibrate) -> GraphModule:
-    """PT2E: insert observers, `calibrate` (runs the model on data), convert to int8 q/dq form."""
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    # PT2E changes the graph that it is given; the parameters are shared.
-    prepared = prepare_pt2e(GraphModule(model, copy.deepcopy(model.graph)), quantizer)
-    with torch.no_grad():
-        calibrate(prepared)
-    converted: GraphModule = convert_pt2e(prepared)
-    return converted
-
-
 def quantize_graph(
     graph: GraphModule,
     samples: Sequence[Sequence[torch.Tensor]],
@@ -254,13 +204,17 @@ def quantize_graph(
 
     `CompileError` where a value in between is NaN or infinite.
     """
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    def run(prepared: GraphModule) -> None:
+    # PT2E changes the graph that it is given; the parameters are shared.
+    own = GraphModule(graph, copy.deepcopy(graph.graph))
+    prepared = prepare_pt2e(own, quantizer or SystolaQuantizer())
+    with torch.no_grad():
         for sample in samples:
             prepared(*sample)
-        _check_ranges(prepared)
-
-    return quantize(graph, quantizer or SystolaQuantizer(), run)
+    _check_ranges(prepared)
+    converted: GraphModule = convert_pt2e(prepared)
+    return converted
 
 
 def _check_ranges(prepared: GraphModule) -> None:
@@ -287,10 +241,10 @@ def covers(node: Node, fixed: Collection[Node]) -> bool:
     if node.target in WEIGHTED:
         return args[1] in fixed
     if node.target in (*PRODUCTS, *SUMS):
-        return all(_is_float(a) and a not in fixed for a in args[:2])
+        return all(is_float(a) and a not in fixed for a in args[:2])
     if node.target in SCALINGS:
         return isinstance(args[1], int | float) and args[1] > 0
     if node.target is aten.mean.dim:
         shape = args[0].meta["val"].shape
         return len(shape) == 4 and sorted(d % 4 for d in args[1]) == [2, 3]
-    return node.target in (*ACTIVATIONS, *SHARING)
+    return node.target in BOUNDS | SHARING

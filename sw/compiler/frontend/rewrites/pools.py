@@ -72,7 +72,7 @@ def _without_places(pool: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, 
     return lambda *given: (pool(*given), None)
 
 
-max_pool2d_with_indices = _without_places(max_pool2d)
+max_pool2d_with_indices = _without_places(functional.max_pool2d)
 max_pool3d_with_indices = _without_places(max_pool3d)
 
 

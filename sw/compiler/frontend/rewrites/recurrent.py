@@ -19,23 +19,6 @@ _STEPS = 512
 """Steps that are unrolled at most: each is a layer of its own."""
 
 
-def lstm(*given: Any) -> State:
-    """(outputs, last hidden states, last cell states)."""
-    return _layers(_lstm_step, *given)
-
-
-def gru(*given: Any) -> State:
-    return _layers(_gru_step, *given)
-
-
-def rnn_tanh(*given: Any) -> State:
-    return _layers(_tanh_step, *given)
-
-
-def rnn_relu(*given: Any) -> State:
-    return _layers(_relu_step, *given)
-
-
 def lstm_data(*_: Any) -> Any:
     raise ValueError("packed sequences have steps of different sizes; pad them instead")
 
@@ -109,26 +92,27 @@ def _relu_step(gates: Tensor, state: State, weights: Sequence[Any]) -> State:
     return (torch.relu(gates + linear(state[0], weights[0], weights[1])),)
 
 
+def _network(step: Step) -> Callable[..., State]:
+    """(outputs of the last layer, last states), of the arguments of `_layers`."""
+    return lambda *given: _layers(step, *given)
+
+
+lstm, gru = map(_network, (_lstm_step, _gru_step))
+rnn_tanh, rnn_relu = map(_network, (_tanh_step, _relu_step))
+
+
 # Cells --------------------------------------------------------------------------------------------
+
+
+def _cell(step: Step) -> Callable[..., Tensor]:
+    def run(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None) -> Tensor:
+        return step(linear(x, w, b), (state,), [v, c])[0]
+
+    return run
 
 
 def lstm_cell(x: Tensor, state: Any, w: Tensor, v: Tensor, b: Any = None, c: Any = None) -> State:
     return _lstm_step(linear(x, w, b), tuple(state), [v, c])
 
 
-def gru_cell(
-    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
-) -> Tensor:
-    return _gru_step(linear(x, w, b), (state,), [v, c])[0]
-
-
-def rnn_tanh_cell(
-    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
-) -> Tensor:
-    return _tanh_step(linear(x, w, b), (state,), [v, c])[0]
-
-
-def rnn_relu_cell(
-    x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Any = None, c: Any = None
-) -> Tensor:
-    return _relu_step(linear(x, w, b), (state,), [v, c])[0]
+gru_cell, rnn_tanh_cell, rnn_relu_cell = map(_cell, (_gru_step, _tanh_step, _relu_step))

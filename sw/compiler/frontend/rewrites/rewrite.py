@@ -15,7 +15,7 @@ from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
 from sw.compiler.frontend.rewrites.table import function_of
 from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
-from sw.compiler.frontend.support import reasons, shapes
+from sw.compiler.frontend.support import beyond, reasons, shapes
 
 _DEPTH = 6
 """How often what an operator is made of may be taken apart again."""
@@ -46,10 +46,7 @@ def _foreign(node: Node, fixed: Collection[Node]) -> bool:
     if varies(node) and function_of(target) is None:
         return False
     row = row_of(node.target)
-    if row is None or not row.rule:
-        return True
-    given = [node.args[at] for at in row.constants if len(node.args) > at]
-    return bool(row.check(node)) or any(isinstance(n, Node) and n not in fixed for n in given)
+    return row is None or not row.rule or bool(beyond(node, row, fixed))
 
 
 def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None:

@@ -69,9 +69,7 @@ def missing(node: Node, body: GraphModule) -> str:
     """'' where `body` gives every result of `node` that is read, else which one it does not."""
     (output,) = (n for n in body.graph.nodes if n.op == "output")
     results = output.args[0]
-    for user in node.users:
-        if isinstance(results, Node):
-            break
+    for user in () if isinstance(results, Node) else node.users:
         if user.target is not operator.getitem:
             return "its results are read as one"
         if not isinstance(results[user.args[1]], Node):

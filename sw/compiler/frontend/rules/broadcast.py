@@ -5,9 +5,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value, equal_ranks
+from sw.compiler.frontend.building import Value, equal_ranks
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
+
+
+def joined(
+    im: Importer, node: Node, kind: str, values: Sequence[Value], scale: float = 1.0
+) -> Value:
+    """An operator of tensors that broadcast."""
+    tensors, layout = same_shape(im, values)
+    return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=scale)
 
 
 def same_shape(im: Importer, values: Sequence[Value]) -> tuple[list[str], Layout]:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, name, shape
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.weights import row_scales
 from sw.compiler.frontend.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
@@ -24,8 +26,7 @@ _MERGED = 16
 
 def int8_weights(columns: Float) -> tuple[Float, Float]:
     """(int8 integers, scale by output channel) of a matrix [out, …], symmetric."""
-    rows = np.abs(columns).reshape(len(columns), -1).max(axis=1)
-    scale = np.maximum(rows, max(float(rows.max()), 2.0**-40) * 2.0**-12) / 127
+    scale = row_scales(np.abs(columns).reshape(len(columns), -1).max(axis=1))
     shaped = scale.reshape(-1, *[1] * (columns.ndim - 1))
     return np.clip(np.rint(columns / shaped), -127, 127), scale
 
@@ -171,22 +172,16 @@ def _side_by_side(
     im: Importer, node: Node, parts: Sequence[str], scale: Float, layout: Layout
 ) -> Value:  # fmt: skip
     """The accumulators of groups, each in the result's format, as one value."""
-    want = im.formats.of(node)
-    if want.dtype == "int32" or isinstance(want.scale, np.ndarray):
-        want = im.formats.wide(node)
+    want = im.formats.plain(node)
     size = len(scale) // len(parts)
+    ratios = (scale / want.scale).reshape(len(parts), size)
     narrowed = [
-        im.rescale(
-            part,
-            scale[i * size : (i + 1) * size] / want.scale,
-            want.dtype,
-            output_zp=want.zero_point,
-        )
-        for i, part in enumerate(parts)
+        im.rescale(part, ratio, want.dtype, output_zp=want.zero_point)
+        for part, ratio in zip(parts, ratios, strict=True)
     ]
     channel = len(im.graph.tensors[parts[0]].shape) - 1
     out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": channel}), layout.memory_shape)
-    return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
+    return Value.of(out, layout, want)
 
 
 def _absorb_pad(im: Importer, tensor: str, w: Windows, zero_point: int) -> tuple[str, Windows]:

@@ -17,12 +17,13 @@ from spec.sequences import reciprocal, tabled
 from spec.sequences import rms_norm as rms_norm_of
 from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
-from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, aten, is_float, shape
+from sw.compiler.frontend.nodes import arguments, aten, is_float, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format, exact
-from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.broadcast import joined, same_shape
 from sw.compiler.frontend.rules.convolutions import scaled
 from sw.compiler.frontend.rules.logic import clamp_integers, operand
 from sw.compiler.frontend.rules.products import added_constant
@@ -37,25 +38,21 @@ _FINE = 256
 """Steps of a sum for each step of its int16 result."""
 
 
-def _sum(kind: str) -> Callable[[Importer, Node, Plan], Value]:
-    def run(im: Importer, node: Node, _: Plan) -> Value:
-        if is_quantized_sum(im, node):
-            return quantized_sum(im, node, kind)
-        want = im.formats.of(node)
-        operands = list(node.args[:2])
-        if not is_float(node):
-            values = [operand(im, node, o, exact(node)) for o in operands]
-            tensors, layout = same_shape(im, values)
-            return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=1.0)
-        if want.dtype == "int32":
-            return _scores(im, node, kind, operands)
-        base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
-        values = [operand(im, node, o, base) for o in operands]
-        tensors, layout = same_shape(im, values)
-        out = im.op(node, kind, tensors)
-        return im.finish(node, Value(tensor=out, layout=layout, scale=base.scale), ("bounded",))
+def add(im: Importer, node: Node, _: Plan) -> Value:
+    kind, operands = name(node).upper(), list(node.args[:2])
+    if is_quantized_sum(im, node):
+        return quantized_sum(im, node, kind)
+    if not is_float(node):
+        return joined(im, node, kind, [operand(im, node, o, exact(node)) for o in operands])
+    if im.formats.of(node).dtype == "int32":
+        return _scores(im, node, kind, operands)
+    base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
+    values = [operand(im, node, o, base) for o in operands]
+    out = joined(im, node, kind, values, values[0].step)
+    return im.finish(node, out, ("bounded",))
 
-    return run
+
+sub = add
 
 
 def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
@@ -68,8 +65,7 @@ def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
         im.require(kind == "ADD" or at == 0, node, "a constant minus scores")
         return added_constant(im, node, value, other if kind == "ADD" else -other)
     second = im.get(operands[1 - at], Format(dtype="int32", scale=value.step))
-    tensors, layout = same_shape(im, [value, second])
-    return Value(tensor=im.op(node, kind, tensors), layout=layout, scale=value.step)
+    return joined(im, node, kind, [value, second], value.step)
 
 
 def multiply(im: Importer, node: Node, _: Plan) -> Value:
@@ -128,9 +124,6 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale), ("bounded",))
 
 
-add, sub = _sum("ADD"), _sum("SUB")
-
-
 def scale(im: Importer, node: Node, plan: Plan) -> Value:
     """The same integers under another scale."""
     (source,) = plan.reads
@@ -156,9 +149,7 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     want = im.formats.of(node)
     if im.planner.grid_behind(source) is not None and want.dtype == "int8":
         return _tabled(im, node, im.value(source), partial(_values, plan.data["function"]), want)
-    value = im.wide(source)
-    if im.dtype(value) != "int16":
-        value = im.convert(value, im.formats.wide(source), node.name)
+    value = im.int16(source)
     f = _within(im, source, plan.data["function"], value)
     grid = np.linspace(-32768, 32767, 9) * np.max(value.scale)
     if not im.ranges.largest.get(node, 1.0) and not f(grid).any():
@@ -250,9 +241,7 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
 
 def _norm_input(im: Importer, node: Node, source: Node, eps: float) -> Value:
     """int16 in steps for which ε fits in 30 bits: finer ones say nothing beside it."""
-    value = im.ordered(im.wide(source))
-    if im.dtype(value) != "int16":
-        value = im.convert(value, im.formats.wide(source), node.name)
+    value = im.ordered(im.int16(source))
     least = math.sqrt(eps) * 2.0**-14
     if np.max(value.scale) < least:
         value = im.convert(value, Format(dtype="int16", scale=least), node.name)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format

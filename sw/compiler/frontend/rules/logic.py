@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value
-from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.nodes import arguments, is_float, kind, name
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
-from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.broadcast import joined, same_shape
 
 _INT32 = (1 << 31) - 1
 _INTEGER = Format(dtype="int32", scale=1.0)
@@ -25,8 +25,8 @@ def operand(im: Importer, node: Node, value: Any, want: Format) -> Value:
     return im.quantized(node.name, known, want) if known is not None else im.get(value, want)
 
 
-def common(im: Importer, node: Node, operands: Sequence[Any]) -> tuple[list[str], Layout, float]:
-    """Operands as int32 of one scale: (tensors that broadcast, layout of the result, scale)."""
+def common(im: Importer, node: Node, operands: Sequence[Any]) -> list[Value]:
+    """Operands as int32 of one scale."""
     if not any(kind(o) == "float" or isinstance(o, float) for o in operands):
         scale = 1.0
     else:
@@ -37,9 +37,7 @@ def common(im: Importer, node: Node, operands: Sequence[Any]) -> tuple[list[str]
             for o, k in zip(operands, known, strict=True)
         )
         scale = max(largest, 2.0**-40) * 2 / (1 << 30)
-    values = [operand(im, node, o, Format(dtype="int32", scale=scale)) for o in operands]
-    tensors, layout = same_shape(im, values)
-    return tensors, layout, scale
+    return [operand(im, node, o, Format(dtype="int32", scale=scale)) for o in operands]
 
 
 def _finite(values: Any) -> Any:
@@ -70,7 +68,7 @@ def compare(im: Importer, node: Node, _: Plan) -> Value:
         limit = int(min(max(steps, -_INT32), _INT32))
         tensors, layout = [value.tensor, im.number(limit, value.tensor)], value.layout
     else:
-        tensors, layout, _scale = common(im, node, (a, b))
+        tensors, layout = same_shape(im, common(im, node, (a, b)))
     if kind_ in ("lt", "le"):
         tensors = tensors[::-1]
     out = im.op(node, _COMPARISONS[kind_], tensors)
@@ -111,21 +109,20 @@ def logical_not(im: Importer, node: Node, plan: Plan) -> Value:
 
 def logical(im: Importer, node: Node, _: Plan) -> Value:
     """AND, OR, XOR of truth."""
-    return _joined(im, node, "LOGICAL", [as_bool(im, node, o) for o in node.args[:2]])
+    return _by_bit(im, node, "LOGICAL", [as_bool(im, node, o) for o in node.args[:2]])
 
 
 def bitwise(im: Importer, node: Node, plan: Plan) -> Value:
     """AND, OR, XOR of integers; of bools the logical operator."""
     if kind(node) == "bool":
         return logical(im, node, plan)
-    return _joined(im, node, "BITWISE", [operand(im, node, o, _INTEGER) for o in node.args[:2]])
+    return _by_bit(im, node, "BITWISE", [operand(im, node, o, _INTEGER) for o in node.args[:2]])
 
 
-def _joined(im: Importer, node: Node, family: str, values: Sequence[Value]) -> Value:
+def _by_bit(im: Importer, node: Node, family: str, values: Sequence[Value]) -> Value:
     """`logical_and`, `bitwise_and` and `__and__` are all an AND."""
     which = name(node).strip("_").split("_")[-1].upper()
-    tensors, layout = same_shape(im, values)
-    return Value(tensor=im.op(node, f"{family}_{which}", tensors), layout=layout, scale=1.0)
+    return joined(im, node, f"{family}_{which}", values)
 
 
 def bitwise_not(im: Importer, node: Node, plan: Plan) -> Value:
@@ -138,30 +135,19 @@ def bitwise_not(im: Importer, node: Node, plan: Plan) -> Value:
 # Choice -------------------------------------------------------------------------------------------
 
 
-def masked_fill(im: Importer, node: Node, _: Plan) -> Value:
-    return _select(im, node, node.args[1], node.args[2], node.args[0])
-
-
 def where(im: Importer, node: Node, _: Plan) -> Value:
-    return _select(im, node, *node.args[:3])
-
-
-def _select(im: Importer, node: Node, condition: Any, first: Any, second: Any) -> Value:
     """SELECT of two values in one format; infinite constants become the format's ends."""
-    want = im.formats.of(node)
-    if not isinstance(want.scale, float) or want.scale == 0.0:
-        want = im.formats.wide(node)
-    values = [as_bool(im, node, condition)]
-    values += [operand(im, node, o, want) for o in (first, second)]
+    condition, *operands = node.args[:3]
+    want = im.formats.plain(node)
+    values = [as_bool(im, node, condition), *(operand(im, node, o, want) for o in operands)]
     tensors, layout = same_shape(im, values)
-    out = im.op(node, "SELECT", tensors)
-    return Value(tensor=out, layout=layout, scale=want.scale, zero_point=want.zero_point)
+    return Value.of(im.op(node, "SELECT", tensors), layout, want)
 
 
 def extremum(im: Importer, node: Node, _: Plan) -> Value:
     """MAXIMUM or MINIMUM of two values."""
-    tensors, layout, scale = common(im, node, node.args[:2])
-    out = Value(tensor=im.op(node, name(node).upper(), tensors), layout=layout, scale=scale)
+    values = common(im, node, node.args[:2])
+    out = joined(im, node, name(node).upper(), values, values[0].step)
     return im.finish(node, out, ("bounded",))
 
 
@@ -181,9 +167,7 @@ def clamp_integers(im: Importer, node: Node, plan: Plan) -> Value:
 
 def integer_division(im: Importer, node: Node, _: Plan) -> Value:
     """INTDIV, which cuts towards zero."""
-    values = [operand(im, node, o, _INTEGER) for o in node.args[:2]]
-    tensors, layout = same_shape(im, values)
-    return Value(tensor=im.op(node, "INTDIV", tensors), layout=layout, scale=1.0)
+    return joined(im, node, "INTDIV", [operand(im, node, o, _INTEGER) for o in node.args[:2]])
 
 
 # Types --------------------------------------------------------------------------------------------

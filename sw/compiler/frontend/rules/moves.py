@@ -7,11 +7,11 @@ from typing import Any
 
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value, equal_ranks
+from sw.compiler.frontend.building import Value, equal_ranks
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, permutation
 from sw.compiler.frontend.operator_sets import Plan
-from sw.compiler.frontend.quantization.formats import Format
 
 
 def movable(im: Importer, source: Node) -> Value:
@@ -126,12 +126,8 @@ def copy(im: Importer, node: Node, plan: Plan) -> Value:
 def select(im: Importer, node: Node, plan: Plan) -> Value:
     value = movable(im, plan.reads[0])
     axis, index = node.args[1:3]
-    return _dropped(im, part(im, node, value, axis, index % value.shape[axis], 1), axis)
-
-
-def _dropped(im: Importer, value: Value, axis: int) -> Value:
-    axis %= len(value.shape)
-    layout = value.layout.reshape((*value.shape[:axis], *value.shape[axis + 1 :]))
+    value = part(im, node, value, axis, index % value.shape[axis], 1)
+    layout = value.layout.reshape(tuple(node.meta["val"].shape))
     assert layout is not None  # a dimension of size 1 has no factor
     return replace(value, layout=layout)
 
@@ -148,20 +144,13 @@ def split(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
     return tuple(parts)
 
 
-def unbind(im: Importer, node: Node, plan: Plan) -> tuple[Value, ...]:
-    value = movable(im, plan.reads[0])
-    axis = arguments(node)["dim"]
-    parts = (part(im, node, value, axis, i, 1) for i in range(value.shape[axis]))
-    return tuple(_dropped(im, p, axis) for p in parts)
-
-
 def getitem(im: Importer, node: Node, plan: Plan) -> Any:
     return im.env[plan.reads[0]][node.args[1]]
 
 
 def cat(im: Importer, node: Node, plan: Plan) -> Value:
     """CONCAT of parts in one format."""
-    want, axis = _of_parts(im, node), arguments(node)["dim"]
+    want, axis = im.formats.plain(node), arguments(node)["dim"]
     values = [im.get(o, want) for o in node.args[0] if o.meta["val"].numel()]
     shape = tuple(node.meta["val"].shape)
     leader = max(values, key=lambda v: (not im.is_constant(v), math.prod(v.shape)))
@@ -171,26 +160,7 @@ def cat(im: Importer, node: Node, plan: Plan) -> Value:
     if len(parts) > 1:
         at = axes.index(axis % len(shape))
         out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": at})
-    return Value(
-        tensor=out, layout=Layout.of(shape, axes), scale=want.scale, zero_point=want.zero_point
-    )
-
-
-def stack(im: Importer, node: Node, plan: Plan) -> Value:
-    """CONCAT of parts with one more dimension."""
-    want, shape = _of_parts(im, node), tuple(node.meta["val"].shape)
-    axis = arguments(node)["dim"] % len(shape)
-    own = tuple(1 if i == axis else s for i, s in enumerate(shape))
-    parts = [im.reshaped(im.ordered(im.get(o, want)).tensor, own) for o in node.args[0]]
-    out = im.op(node, "CONCAT", parts, {"axis": axis}) if len(parts) > 1 else parts[0]
-    return Value(tensor=out, layout=Layout.of(shape), scale=want.scale, zero_point=want.zero_point)
-
-
-def _of_parts(im: Importer, node: Node) -> Format:
-    """The format that the parts of a value are brought into."""
-    want = im.formats.of(node)
-    plain = want.dtype != "int32" and isinstance(want.scale, float)
-    return want if plain else im.formats.wide(node)
+    return Value.of(out, Layout.of(shape, axes), want)
 
 
 def expand(im: Importer, node: Node, plan: Plan) -> Value:

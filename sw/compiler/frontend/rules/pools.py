@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
 from sw.compiler.frontend.nodes import arguments, shape

@@ -13,14 +13,15 @@ from spec.sequences import attention_weights, quantize_rows
 from spec.sequences import softmax as softmax_of
 from spec.sequences.rows import shift_for
 from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
-from sw.compiler.frontend.importer import Importer, Value, equal_ranks
+from sw.compiler.frontend.building import Value, equal_ranks
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.quantization.formats import Format, matrix
 from sw.compiler.frontend.quantization.values import Stored
-from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.broadcast import joined
 from sw.compiler.frontend.rules.convolutions import conv
 from sw.compiler.frontend.weights import quantized
 
@@ -110,9 +111,7 @@ def _mean_input(im: Importer, node: Node, unit: Float) -> Float | None:
 
 def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Value, str]:
     """(int8 input, int32 magnitudes of its rows): real = scale[c] · input · magnitude."""
-    wide = im.ordered(im.wide(source))
-    if im.dtype(wide) != "int16":
-        wide = im.convert(wide, im.formats.wide(source), node.name)
+    wide = im.ordered(im.int16(source))
     ratios = channels.min() / channels
     key = (wide.tensor, channels.tobytes())
     if key not in im.by_row:
@@ -156,18 +155,6 @@ def matmul(im: Importer, node: Node, _: Plan) -> Value:
     return im.finish(node, matmul_of(im, node, *node.args[:2]))
 
 
-def baddbmm(im: Importer, node: Node, plan: Plan) -> Value:
-    """β·input + α·(a @ b), its input a constant (a bias of the scores)."""
-    given = arguments(node)
-    out = matmul_of(im, node, given["batch1"], given["batch2"])
-    out = replace(out, scale=out.step * float(given["alpha"]))
-    offset = im.constant(given["self"])
-    assert offset is not None  # the table says so
-    if given["beta"] and np.any(offset):
-        out = added_constant(im, node, out, offset * given["beta"])
-    return im.convert(out, im.formats.of(node), node.name)
-
-
 def mm(im: Importer, node: Node, _: Plan) -> Value:
     """A product of two inputs, and for addmm the sum with a third operand."""
     bias = node.args[0] if node.target is aten.addmm.default else None
@@ -175,8 +162,7 @@ def mm(im: Importer, node: Node, _: Plan) -> Value:
     out = matmul_of(im, node, first, second)
     if bias is not None:
         added = im.get(bias, Format(dtype="int32", scale=out.step))
-        tensors, layout = same_shape(im, [out, added])
-        out = replace(out, tensor=im.op(node, "ADD", tensors), layout=layout)
+        out = joined(im, node, "ADD", [out, added], out.step)
     return im.finish(node, out)
 
 
@@ -259,10 +245,6 @@ def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> s
     low = mask_value(scores.step, keys)
     if isinstance(mask, Node) and im.constant(mask) is None:
         value = im.ordered(im.value(mask))
-        if im.dtype(value) == "bool":
-            zero, masked = (im.number(n, value.tensor) for n in (0, low))
-            out = im.op(node, "SELECT", [value.tensor, zero, masked], name=f"{node.name}_mask")
-            return im.reshaped(out, equal_ranks(value.shape, 4))
         if im.dtype(value) != "int32" or value.scale != scores.scale:
             value = im.convert(value, Format(dtype="int32", scale=scores.scale), f"{mask.name}")
         return im.reshaped(value.tensor, equal_ranks(value.shape, 4))

@@ -6,9 +6,10 @@ from typing import Any
 
 from torch.fx import Node
 
-from sw.compiler.frontend.importer import Importer, Value
+from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.operator_sets import Plan
-from sw.compiler.frontend.rules.broadcast import same_shape
+from sw.compiler.frontend.rules.broadcast import joined
 
 SUM_SHIFT = 20
 """Largest left shift of the exact operand: steps of 2^-20 of its scale, so that no rounding of the
@@ -38,8 +39,7 @@ def quantize(im: Importer, node: Node, plan: Plan) -> Value:
     if (grid.low, grid.high) != (-128, 127) and not _clamped(im, value, grid.low, grid.high):
         bounds = {"min_val": grid.low, "max_val": grid.high}
         tensor = im.op(node, "CLAMP", [value.tensor], bounds)
-        value = Value(tensor=tensor, layout=value.layout, scale=grid.scale,
-                      zero_point=grid.zero_point)  # fmt: skip
+        value = Value.of(tensor, value.layout, grid.format)
     return value
 
 
@@ -80,9 +80,7 @@ def quantized_sum(im: Importer, node: Node, kind: str) -> Value:
         )
         for i, v in enumerate(values)
     ]
-    tensors, layout = same_shape(im, wide)
-    out = Value(tensor=im.op(node, kind, tensors), layout=layout, scale=step)
-    return im.finish(node, out, ("bounded",))
+    return im.finish(node, joined(im, node, kind, wide, step), ("bounded",))
 
 
 def _sum_step(im: Importer, node: Node, operands: Sequence[Node], values: Sequence[Value]) -> float:
