@@ -5,7 +5,7 @@ capture.py      any model to a functional ATen graph, batch norms folded (batch_
 normalize.py    operators without a rule in other words (rewrites/), and what is no work
 quantization/   policies: how values become integers
 plan.py         which rule imports which nodes; patterns.py: groups of nodes that one rule imports
-operators.py    the table: rule, types and limits of each operator; operator_sets.py: sets of its rows
+operators.py    the table: rule, types, limits of each operator; operator_sets.py: sets of its rows
 nodes.py        arguments, shape and type of a node; support.py: why the importer takes none of it
 importer.py     the walk by rules/, one function an operator; building.py: the TOSA graph they build
 layout.py       how a tensor lies in memory; ports.py: floats to integers and back

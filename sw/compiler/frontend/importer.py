@@ -107,15 +107,16 @@ class Importer(Building):
                 return value
         return self.get(node, self.formats.narrow(node))
 
-    def finish(self, node: Node, value: Value, into: Sequence[str] = ("add", "bounded")) -> Value:
-        """An accumulator as `node`'s format; kept as it is where one reader of rule `into` is all
-        that it has.
+    def finish(self, node: Node, value: Value) -> Value:
+        """An accumulator as `node`'s format; as it is where its one reader bounds it, or adds to a
+        product.
         """
         direct = self.planner.readers.get(node, [])
         if direct and all(r in self.planner.grids for r in direct):
             return value  # the quantize nodes say what becomes of it
         readers = list(self.formats.readers(node))
         plan = self.planner.plans.get(readers[0][0]) if len(readers) == 1 else None
+        into = ("add", "bounded") if self.planner.plans[node].rule in _PRODUCTS else ("bounded",)
         if plan is not None and plan.rule in into and not readers[0][2]:
             return value
         return self.convert(value, self.formats.of(node), node.name)
@@ -260,6 +261,9 @@ class Importer(Building):
 
 
 _ON_CPU = "--fallback, or systola.partition, runs this operator on the CPU"
+
+_PRODUCTS = ("convolution", "linear", "matmul", "mm", "attention")
+"""Rules whose accumulator takes a sum along."""
 
 _BEFORE_IMAGES = ("quantize", "same", "constant_pad", "bounded", "scale")
 """Rules that keep an image an image, so that a model input in front of them is stored as one."""

@@ -136,8 +136,7 @@ def _adaptive(x: Tensor, sizes: Any, largest: bool) -> Tensor:
     if len(target) == 2 and all(a % b == 0 for a, b in zip(x.shape[-2:], target, strict=True)):
         pool = functional.max_pool2d if largest else functional.avg_pool2d
         kernel = [a // b for a, b in zip(x.shape[-2:], target, strict=True)]
-        image = x.unsqueeze(0) if x.dim() == 3 else x
-        return pool(image, kernel).reshape(*x.shape[:-2], *target)
+        return pool(x, kernel)
     for axis, out in enumerate(target, first):
         size = x.shape[axis]
         if out > _MOST and out != size:

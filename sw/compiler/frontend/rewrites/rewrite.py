@@ -4,7 +4,7 @@ An operator is replaced by what `table.py` makes of it, else by what PyTorch say
 of: only where the importer takes all of that. It stays as it is otherwise, with the reason.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import torch
 from torch._decomp import decomposition_table
@@ -51,35 +51,30 @@ def _foreign(node: Node, fixed: Collection[Node]) -> bool:
 
 def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None:
     """What `node` is made of, if the importer takes all of it."""
-    for function, whole in _functions(node):
-        if depth <= 0 or not all(isinstance(n.meta.get("val"), torch.Tensor) for n in
-                                 leaves_of(node)):  # fmt: skip
-            break
-        try:
-            body = traced(node, function, fixed, whole)
-            rewrite(body, depth - 1)
-        except Exception as error:  # whoever meets the operator must know why it stayed
-            node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
-            continue
-        wrong = missing(node, body) or next((r for r in reasons(body).values() if r), "")
-        if not wrong:
-            return body
-        if "prims." not in wrong:  # PyTorch's own primitives say nothing to people
-            node.meta[REFUSED] = wrong
-    return None
+    function, whole = _function(node)
+    plain = all(isinstance(n.meta.get("val"), torch.Tensor) for n in leaves_of(node))
+    if function is None or depth <= 0 or not plain:
+        return None
+    try:
+        body = traced(node, function, fixed, whole)
+        rewrite(body, depth - 1)
+    except Exception as error:  # whoever meets the operator must know why it stayed
+        node.meta[REFUSED] = f"{type(error).__name__}: {error}".splitlines()[0]
+        return None
+    wrong = missing(node, body) or next((r for r in reasons(body).values() if r), "")
+    if wrong and "prims." not in wrong:  # PyTorch's own primitives say nothing to people
+        node.meta[REFUSED] = wrong
+    return None if wrong else body
 
 
-def _functions(node: Node) -> Iterator[tuple[Function, bool]]:
-    """What stands for an operator: the table's function, else PyTorch's own.
+def _function(node: Node) -> tuple[Function | None, bool]:
+    """What stands for an operator: a function of these files, else PyTorch's own.
 
-    With each, whether composite operators stay whole in it; in PyTorch's own they cannot.
+    With it, whether composite operators stay whole in it; in PyTorch's own they cannot.
     """
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
     own = function_of(target)
-    if own is not None:
-        yield own, True
-    elif target._can_decompose():
-        yield target.decompose, False
-    elif target in decomposition_table:
-        yield decomposition_table[target], False
+    if own is None and target._can_decompose():
+        return target.decompose, False
+    return own or decomposition_table.get(target), own is not None

@@ -78,7 +78,11 @@ def missing(node: Node, body: GraphModule) -> str:
 
 
 def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
-    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains."""
+    """Put `body`, as `traced` made it, in the place of `node`. Dead code remains.
+
+    What gives the one result of `node` keeps its name, by which reports call it.
+    """
+    operands = leaves_of(node)
     with module.graph.inserting_before(node):
         results = _copied(module, body, node)
     if isinstance(results, Node):
@@ -89,6 +93,8 @@ def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
             user.replace_all_uses_with(results[user.args[1]])
             module.graph.erase_node(user)
     module.graph.erase_node(node)
+    if isinstance(results, Node) and results not in operands:
+        results.name = node.name
 
 
 def _copied(module: GraphModule, body: GraphModule, node: Node) -> Any:

@@ -305,4 +305,4 @@ def scaled(im: Importer, node: Node, value: Value, a: Float, b: Float, reach: fl
     wide = im.int32(node, value.tensor)
     product = im.op(node, "MUL", [wide, constants[0], im.scalar(0, "int8")])
     total = im.op(node, "ADD", [product, constants[1]])
-    return im.finish(node, replace(value, tensor=total, scale=step), ("bounded",))
+    return im.finish(node, replace(value, tensor=total, scale=step))

@@ -49,7 +49,7 @@ def add(im: Importer, node: Node, _: Plan) -> Value:
     base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
     values = [operand(im, node, o, base) for o in operands]
     out = joined(im, node, kind, values, values[0].step)
-    return im.finish(node, out, ("bounded",))
+    return im.finish(node, out)
 
 
 sub = add
@@ -78,7 +78,7 @@ def multiply(im: Importer, node: Node, _: Plan) -> Value:
     wide = [im.int32(node, tensor) for tensor in tensors]
     out = im.op(node, "MUL", [*wide, im.scalar(0, "int8")])
     value = Value(tensor=out, layout=layout, scale=values[0].step * values[1].step)
-    return im.finish(node, value, ("bounded",)) if is_float(node) else value
+    return im.finish(node, value) if is_float(node) else value
 
 
 def _int16(im: Importer, node: Node, source: Any) -> Value:
@@ -121,7 +121,7 @@ def divide(im: Importer, node: Node, _: Plan) -> Value:
     shift = shift_for(32768 / (low * factor))
     out = im.op(node, "MUL", [im.int32(node, tensors[0]), tensors[1], im.scalar(shift, "int8")])
     scale = value.step / divisor.step * factor * 2.0**shift
-    return im.finish(node, Value(tensor=out, layout=layout, scale=scale), ("bounded",))
+    return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
 
 
 def scale(im: Importer, node: Node, plan: Plan) -> Value:

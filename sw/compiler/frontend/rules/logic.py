@@ -148,7 +148,7 @@ def extremum(im: Importer, node: Node, _: Plan) -> Value:
     """MAXIMUM or MINIMUM of two values."""
     values = common(im, node, node.args[:2])
     out = joined(im, node, name(node).upper(), values, values[0].step)
-    return im.finish(node, out, ("bounded",))
+    return im.finish(node, out)
 
 
 def clamp_integers(im: Importer, node: Node, plan: Plan) -> Value:
@@ -187,7 +187,7 @@ def cast(im: Importer, node: Node, plan: Plan) -> Value:
 
 def rounded(im: Importer, node: Node, plan: Plan) -> Value:
     """floor, ceil, trunc, round of a float value."""
-    return im.finish(node, _whole(im, node, plan.reads[0], name(node)), ("bounded",))
+    return im.finish(node, _whole(im, node, plan.reads[0], name(node)))
 
 
 def _whole(im: Importer, node: Node, source: Node, way: str) -> Value:

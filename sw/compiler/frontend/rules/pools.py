@@ -196,4 +196,4 @@ def bilinear(im: Importer, node: Node, plan: Plan) -> Value:
     out, weight = _resize(im, node, tensor, "BILINEAR")
     value = replace(value, scale=value.step / weight)
     result = _image_value(im, value, out, shape(node))
-    return im.finish(node, result, ("bounded",))
+    return im.finish(node, result)

@@ -49,9 +49,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     if weights.lost is not None:  # the bias restores what rounding takes from the mean result
         bias = weights.lost if bias is None else bias + weights.lost
     channels, features = weights.integers.shape
-    flat = im.reshaped(x.tensor, (1, math.prod(x.shape[:-1]), 1, features))
-    kernel = weights.integers.reshape(channels, 1, 1, features)
-    out = conv(im, node, "CONV2D", flat, kernel, scale, None if magnitudes else bias)
+    out = _by_rows(im, node, x, weights.integers, scale, None if magnitudes else bias)
     layout = Layout.of((*x.shape[:-1], channels))
     out = im.reshaped(out, layout.shape)
     if magnitudes:
@@ -86,15 +84,25 @@ def _stored_linear(im: Importer, node: Node, x: Value, stored: Stored) -> Value:
     sizes = [x.layout.sizes[f] for f in own]
     order = [1 + own.index(f) for f in factors]
     columns = integers.reshape(channels, *sizes).transpose(0, *order)
-    kernel = columns.reshape(channels, 1, 1, features).astype(np.float64)
-    flat = im.reshaped(x.tensor, (1, math.prod(x.shape[:-1]), 1, features))
     scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), channels)
-    out = conv(im, node, "CONV2D", flat, kernel, scale, _bias(im, node), zero_point=x.zero_point,
-               weight_zp=stored.zero_point)  # fmt: skip
+    columns = columns.reshape(channels, features)
+    out = _by_rows(im, node, x, columns, scale, _bias(im, node), stored.zero_point)
     single = not isinstance(stored.scale, np.ndarray)
     layout = x.layout.replace_suffix(channels)
     steps = float(scale[0]) if single else scale
     return im.finish(node, Value(tensor=out, layout=layout, scale=steps))
+
+
+def _by_rows(
+    im: Importer, node: Node, x: Value, integers: NDArray[Any], scale: Float, bias: Float | None,
+    weight_zp: int = 0,
+) -> str:  # fmt: skip
+    """The accumulators of rows of `x` times int8 weights [out, in]."""
+    channels, features = integers.shape
+    flat = im.reshaped(x.tensor, (1, math.prod(x.shape[:-1]), 1, features))
+    kernel = integers.reshape(channels, 1, 1, features)
+    return conv(im, node, "CONV2D", flat, kernel, scale, bias, zero_point=x.zero_point,
+                weight_zp=weight_zp)  # fmt: skip
 
 
 def _bias(im: Importer, node: Node) -> Float | None:

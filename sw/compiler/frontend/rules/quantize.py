@@ -80,7 +80,7 @@ def quantized_sum(im: Importer, node: Node, kind: str) -> Value:
         )
         for i, v in enumerate(values)
     ]
-    return im.finish(node, joined(im, node, kind, wide, step), ("bounded",))
+    return im.finish(node, joined(im, node, kind, wide, step))
 
 
 def _sum_step(im: Importer, node: Node, operands: Sequence[Node], values: Sequence[Value]) -> float:

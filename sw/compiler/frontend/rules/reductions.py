@@ -43,7 +43,7 @@ def _int32(im: Importer, node: Node, source: Node) -> Value:
 
 def total(im: Importer, node: Node, plan: Plan) -> Value:
     """REDUCE_SUM in int32."""
-    return im.finish(node, _total(im, node, plan), ("bounded",))
+    return im.finish(node, _total(im, node, plan))
 
 
 def _total(im: Importer, node: Node, plan: Plan) -> Value:
@@ -58,7 +58,7 @@ def mean(im: Importer, node: Node, plan: Plan) -> Value:
         return pooled_mean(im, node, im.value(source))
     value = _total(im, node, plan)
     count = math.prod(shape(source)) // max(math.prod(shape(node)), 1)
-    return im.finish(node, replace(value, scale=value.scale / count), ("bounded",))
+    return im.finish(node, replace(value, scale=value.scale / count))
 
 
 def extreme(im: Importer, node: Node, plan: Plan) -> Value:
@@ -99,4 +99,4 @@ def cumsum(im: Importer, node: Node, plan: Plan) -> Value:
         zero = im.scalar(0, "int32")
         tensor = im.op(node, "ADD", [tensor, im.op(node, "PAD", [ahead, padding, zero])])
         by *= 2
-    return im.finish(node, replace(value, tensor=tensor), ("bounded",))
+    return im.finish(node, replace(value, tensor=tensor))
