@@ -59,11 +59,7 @@ def _image_value(im: Importer, value: Value, tensor: str, size: Sequence[int]) -
 def _narrow(im: Importer, source: Node) -> Value:
     """int8 or int16 with one scale."""
     value = im.value(source)
-    if value.channelwise or im.dtype(value) == "int32":
-        value = im.wide(source)
-        if im.dtype(value) == "int32":
-            value = im.convert(value, im.formats.wide(source), source.name)
-    return value
+    return im.int16(source) if value.channelwise or im.dtype(value) == "int32" else value
 
 
 def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
