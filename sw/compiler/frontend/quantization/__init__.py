@@ -6,4 +6,5 @@ samples.py         calibration data; calibrate.py: magnitudes by node and by cha
 quantizer.py       PT2E's quantizer; quantize_nodes.py: the nodes that PT2E makes
 formats.py         the integer type and scale of each value, from who reads it
 smoothing.py       scales per channel and per row for linear layers
+unrolled.py        one range for all steps of a recurrent network
 """

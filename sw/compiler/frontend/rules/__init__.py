@@ -1,5 +1,6 @@
 """How operators are imported: a function each, which a row of the table of operators names.
 
 convolutions.py, products.py, pools.py, reductions.py, gathers.py, moves.py, elementwise.py (norms
-too), logic.py (comparisons, changes of type), quantize.py; broadcast.py: operands of equal rank
+too), logic.py (comparisons, changes of type), quantize.py; broadcast.py: operands of equal rank;
+table.py: rules by their names
 """
