@@ -299,6 +299,27 @@ def test_a_linear_layer_reads_windows_whose_channels_have_scales_of_their_own() 
     assert "REDUCE_MAX" not in kinds(imported)  # one scale a channel, for all rows
 
 
+class SmallNorm(nn.Module):
+    """A layer norm of values that are small beside the root of its eps, 3.2e-3."""
+
+    def __init__(self, largest: float) -> None:
+        super().__init__()
+        self.largest, self.norm = largest, nn.LayerNorm(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.tanh(x) * self.largest)
+
+
+@pytest.mark.parametrize(("largest", "least", "most"), [(5e-6, 0.999, 1.0), (1e-7, 0.0, 0.9)])
+def test_a_norm_of_values_far_below_its_eps_loses_what_the_limit_says(
+    largest: float, least: float, most: float
+) -> None:
+    torch.manual_seed(0)
+    module, x = SmallNorm(largest).eval(), (torch.randn(1, 64, 16),)
+    (result,) = outputs(import_model(module, x, calibration=[x], policy="wide"), *x)
+    assert least <= pcc(result, module(*x).detach().numpy()) <= most
+
+
 def test_an_unknown_operator_is_named_with_its_line() -> None:
     class Odd(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
