@@ -5,6 +5,7 @@ from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.nodes import arguments, aten, kind
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.rewrites.bags import rewrite_bags
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 
 MASKED = -100.0
@@ -15,6 +16,7 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 
 def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
+    rewrite_bags(module)
     rewrite(module)
     fixed = fixed_nodes(module)
     masks: dict[Node, Node] = {}

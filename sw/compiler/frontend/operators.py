@@ -159,7 +159,7 @@ ROWS: tuple[Operator, ...] = (
     *rewritten(FLOAT, ROUNDED, "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
           "replication_pad1d", "replication_pad2d", "replication_pad3d"),
     *rewritten(FLOAT, EXACT, "upsample_nearest3d.vec", "_upsample_nearest_exact3d.vec"),
-    *rewritten(FLOAT, _PRODUCT, "upsample_trilinear3d.vec", "upsample_bicubic2d.vec"),
+    *rewritten(FLOAT, _PRODUCT, "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "col2im"),
     # Rewritten: functions of elements
     *rewritten(NUMBERS, ROUNDED, "rsub.Tensor", "max.other", "min.other", "fmax", "fmin",
           "clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor"),

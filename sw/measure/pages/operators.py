@@ -18,7 +18,8 @@ reason in the report.
 Types: `float` is float32, computed as int8, int16 or int32 with a scale; `int` is any integer type,
 computed as int32, exactly within its range; `bool` is TOSA's. Shapes are static, of at most 6
 dimensions, none of them empty. What no input reaches (`full`, `arange`, `scalar_tensor`, …) is a
-constant, whatever computes it. Operators with several results give the first one.
+constant, whatever computes it. Operators with several results give the first one. `embedding_bag`
+of equally many indices a bag becomes gathers and a reduction.
 
 Tested, by `tests/test_aten_operators.py`: each row alone, the golden model's integers being the
 interpreter's, and the result against PyTorch's in float64 for inputs that the ports hold exactly. A

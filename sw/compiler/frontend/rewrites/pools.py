@@ -47,6 +47,24 @@ def im2col(x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: S
     return made.flatten(3).flatten(1, 2)
 
 
+def col2im(x: Tensor, size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int],
+           padding: Sequence[int], stride: Sequence[int]) -> Tensor:  # fmt: skip
+    """Windows laid back into an image and added up: a transposed convolution whose weights are 1
+    at one kernel position each.
+    """
+    if x.dim() == 2:
+        return col2im(x.unsqueeze(0), size, kernel, dilation, padding, stride)[0]
+    given = list(zip(size, kernel, dilation, padding, stride, strict=True))
+    places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in given]
+    rest = [(n + 2 * p - d * (k - 1) - 1) % s for n, k, d, p, s in given]
+    taps = math.prod(kernel)
+    channels = x.shape[1] // taps
+    weights = torch.eye(taps).reshape(taps, 1, *kernel).repeat(channels, 1, 1, 1)
+    return functional.conv_transpose2d(
+        x.unflatten(2, places), weights, None, stride, padding, rest, channels, dilation
+    )
+
+
 def _shifted(
     x: Tensor, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int]
 ) -> list[Tensor]:
