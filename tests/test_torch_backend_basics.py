@@ -114,6 +114,27 @@ def test_reports_of_functions_and_of_modules_that_were_compiled_in_place():
 
 
 @torch.no_grad()
+def test_every_call_that_is_given_calibrates():
+    calls = [torch.ones(2, 8) * size for size in range(1, 20)]
+    fast = compiled(Own(), calibration=calls)
+    fast(calls[-1])
+    totals = report(fast)["totals"]
+    assert (totals["calibrations"], totals["saturated"]) == (1, 0)
+
+
+@torch.no_grad()
+def test_parameters_that_keep_changing_leave_the_graph_to_eager_mode():
+    model, x = Own(), torch.randn(2, 8)
+    fast = compiled(model)
+    for _ in range(11):
+        fast(x)
+        next(model.parameters()).mul_(0.9)
+    totals = report(fast)["totals"]
+    # One for the parameters as they were, eight for changes; the other two calls are PyTorch's.
+    assert (totals["calls"], totals["calibrations"], totals["eager_calls"]) == (11, 9, 2)
+
+
+@torch.no_grad()
 def test_calibration_by_calls_and_no_fallback():
     calls = [torch.randn(2, 8) * size for size in (1.0, 4.0)]
     fast = compiled(Own(), calibration=calls)

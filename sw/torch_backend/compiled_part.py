@@ -29,8 +29,6 @@ from sw.torch_backend.report_text import short_place
 from sw.torch_backend.saturation import Saturation, far_outside
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
-_SAMPLES = 8
-
 
 class PartError(SystolaError):
     """A part that cannot be compiled because of `nodes` (of the whole graph)."""
@@ -101,7 +99,7 @@ class Part(torch.nn.Module):
 
     def build(self, samples: Sequence[Sequence[torch.Tensor]]) -> None:
         """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
-        self._samples = [self._masked(s) for s in samples][:_SAMPLES]
+        self._samples = [self._masked(s) for s in samples]
         try:
             what = f"compiling {self.where}, {len(self.names)} operators"
             with announced(what, self._options.progress) as end:

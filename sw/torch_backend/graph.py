@@ -115,7 +115,7 @@ class CompiledGraph:
             return "autocast: the NPU quantizes float32"
         if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
             return "an input wants a gradient, and the NPU computes none"
-        if self._updates > _UPDATES:
+        if self._updates >= _UPDATES:
             return f"parameters that change ({self._updates} times): quantizing them costs more"
         return ""
 

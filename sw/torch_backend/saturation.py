@@ -56,8 +56,8 @@ class Saturation:
             warnings.warn(
                 f"{where}: {share:.2%} of the values of input {port.name} saturate: they are "
                 f"outside the calibrated range {low:.4g}…{high:.4g}, the largest is {largest:.4g}. "
-                f"Calibrate with representative inputs (option calibration) or more often "
-                f"(recalibrate={recalibrate})",
+                f"Calibrate with representative inputs (option calibration), or more "
+                f"often (option recalibrate, which is {recalibrate})",
                 SaturationWarning,
                 stacklevel=2,
             )
