@@ -47,12 +47,12 @@ def _reason(node: Node, fixed: Collection[Node]) -> str:
     if node.op != "call_function":
         return f"{node.op} is no ATen operator"
     row = row_of(node.target)
-    wrong = shapes(node)
-    if not wrong and (row is None or not row.rule):
+    if wrong := shapes(node):
+        return wrong
+    if row is None or not row.rule:
         refused = node.meta.get(REFUSED)
         return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
-    wrong = wrong or types(node, fixed, row.types if row else FLOAT)
-    if wrong:
+    if wrong := types(node, fixed, row.types):
         return wrong
     if node.target is operator.getitem:
         return _result(node, fixed)
