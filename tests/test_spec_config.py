@@ -4,7 +4,10 @@ import dataclasses
 import re
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
 
+from hw_gen.blocks.scratchpad import bank_of
 from spec.config import PRESETS, ConfigError, NpuConfig, parse_settings, preset
 
 RULES = [
@@ -133,6 +136,26 @@ def test_skewed_banks_are_even_and_break_power_of_two_pitches(banks):
     for pitch in (banks, banks * banks):
         hit = {config.bank_of(i * pitch) for i in range(banks * banks)}
         assert len(hit) == banks, f"pitch {pitch} stays in banks {hit}"
+
+
+@pytest.mark.parametrize("banks", [4, 8, 16])
+def test_the_hardware_finds_the_banks_that_the_compiler_expects(banks):
+    config = NpuConfig(banks=banks)
+    module, word = Module(), Signal(range(config.spad_words))
+    bank = Signal(range(banks))
+    module.d.comb += bank.eq(bank_of(word, banks))
+    found = []
+
+    async def bench(ctx):
+        for at in range(config.spad_words):
+            ctx.set(word, at)
+            await ctx.delay(1e-9)
+            found.append(ctx.get(bank))
+
+    simulator = Simulator(module)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert found == [config.bank_of(at) for at in range(config.spad_words)]
 
 
 def test_digest_covers_every_field_but_the_name():

@@ -19,11 +19,17 @@ def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:
     return wide[8 * width : 16 * width]
 
 
+def bank_of(word: Value, banks: int) -> Value:
+    """The bank of a word. The compiler has the same (`NpuConfig.bank_of`), tests compare both."""
+    bits = (banks - 1).bit_length()
+    return (word[:bits] + word[bits : 2 * bits] + word[2 * bits : 3 * bits])[:bits]
+
+
 class Scratchpad(wiring.Component):
     """Unaligned vector reads and writes, each one cycle when its one or two banks are free.
 
-    Word w lies in bank (w + w/B + w/B²) mod B: no power-of-two pitch pins a client to one bank. A
-    vector that crosses a word boundary takes two (always different) banks and a rotator.
+    Word w lies in bank (w + w/B + w/B²) mod B (`bank_of`): no power-of-two pitch stays in
+    one. A vector over two words takes two banks and a rotator.
 
     Parameters
     ----------
@@ -63,10 +69,6 @@ class Scratchpad(wiring.Component):
             self._answer(m, i, port, places[i], banks)
         return m
 
-    def _bank(self, word: Value) -> Value:
-        bits = (self._config.banks - 1).bit_length()
-        return (word[:bits] + word[bits : 2 * bits] + word[2 * bits : 3 * bits])[:bits]
-
     def _place(self, m: Module, i: str, port):
         """Offset, (row, bank) of the first and second word, and the banks needed."""
         cfg = self._config
@@ -82,8 +84,8 @@ class Scratchpad(wiring.Component):
             offset.eq(port.addr[:low]),
             word.eq(port.addr[low:]),
             following.eq(word + 1),
-            b0.eq(self._bank(word)),
-            b1.eq(self._bank(following)),
+            b0.eq(bank_of(word, cfg.banks)),
+            b1.eq(bank_of(following, cfg.banks)),
             two.eq(offset + port.size > cfg.word_bytes),
             needs.eq(Mux(port.valid, (1 << b0) | Mux(two, (1 << b1)[: cfg.banks], 0), 0)),
         ]
