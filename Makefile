@@ -103,8 +103,8 @@ lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL:
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	@printf '%s\n' $(if $(filter-out file,$(origin CONFIG)),$(CONFIG),tiny small default large rect odd) | \
-	  xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}' $(foreach s,$(SET),--set '$(s)')
+	@configs="$(if $(filter-out file,$(origin CONFIG)),$(CONFIG),$$($(PY) -c 'from spec.config import PRESETS; print(*PRESETS)'))" && \
+	  printf '%s\n' $$configs | xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}' $(foreach s,$(SET),--set '$(s)')
 
 .PHONY: format
 format: venv ## Let ruff format and mend what it can
