@@ -17,7 +17,7 @@ from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Spa
 from spec.isa_format import GRANULE_BITS, Field, Format, Group
 
 ISA_VERSION = (1, 2)
-"""Major: an old program may not run. Minor: additions that no old program can see."""
+"""Major: a change. Minor: an addition. For people: images are accepted by `ISA_DIGEST`."""
 
 LOOPS = 6
 DMA_LOOPS = 4
