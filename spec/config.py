@@ -195,7 +195,7 @@ class NpuConfig:
         return _bits_for(self.semaphores)
 
     def bank_of(self, word: int) -> int:
-        """The bank of scratchpad word `word`, for the compiler; the hardware's: scratchpad.py."""
+        """Bank of scratchpad word `word`, for the compiler (hardware: blocks/scratchpad.py)."""
         b = self.banks
         return (word + word // b + word // (b * b)) % b
 
