@@ -39,7 +39,7 @@ def test_columns_say_what_was_measured_and_what_was_not():
     (head,) = [line for line in text.splitlines() if "Systola, measured" in line]
     assert head == (
         "|  | MMAC | **Systola, measured** | utilization | Gemmini 16×16, quoted "
-        "| SCALE-Sim 16×16, model | every tensor once, bound |"
+        "| SCALE-Sim 16×16, model | every tensor once, estimate |"
     )
     assert "| **2,000** | 50.0% | 2,597 (1.30×) | 1,504 (0.75×) | 1,024 (0.51×) |" in text
     assert "Ethos" not in text

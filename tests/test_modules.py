@@ -134,3 +134,13 @@ def test_the_page_has_a_row_for_every_module_as_it_is_today():
 def test_every_module_says_what_is_special_and_has_a_name_of_its_own():
     assert all(found.special for found in find_modules())
     assert len(FOUND) == len(find_modules())
+
+
+def test_the_page_says_which_rows_are_of_which_commit():
+    rows = [{**row, "commit": "new", "sources": "s"} for row in ROWS[:3]]
+    assert "All modules were measured at commit `new` (sources `s`).\n" in page(rows)
+    rows[1]["commit"] = "old"
+    text = " ".join(page(rows).split())
+    assert "All modules but those that follow were measured at commit `new` (sources `s`)." in text
+    assert f"At commit `old` (sources `s`): `{rows[1]['name']}`." in text
+    assert "Each went through three commands on configuration `small`:" in text

@@ -70,7 +70,7 @@ def quantize(
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write (.safetensors)")],
     data: ModelData = NO_DATA,
 ) -> None:
-    """Quantize a model and save it: every command that takes a MODEL takes the file too."""
+    """Quantize a model and save it as a file, which `run`, `verify` and others take as MODEL."""
     from sw.models.catalog import get_model
 
     network = get_model(model, data.supplied())

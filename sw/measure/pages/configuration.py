@@ -58,7 +58,8 @@ Equal digests mean equal hardware. Simulators, program images and C headers carr
 refuse one that is not theirs.
 """
 _LEGAL = """
-*Legal* lists the values that a field may have while all others are those of `default`.
+*Legal* lists the values that a field may have while all others are those of `default`; a *fixed*
+field has its default in every configuration.
 """
 _RULES = """
 An illegal configuration is refused with the rule that it breaks. One example of each:
@@ -104,7 +105,9 @@ def _legal_values(field: "dataclasses.Field[Any]") -> str:
 
 
 def _ranges(values: Sequence[int | bool]) -> str:
-    """`2…128` for what is consecutive, a list of the rest."""
+    """`2…128` for what is consecutive, `fixed` for one value, a list of the rest."""
+    if len(values) == 1:
+        return "fixed"
     if all(isinstance(v, bool) for v in values):
         return ", ".join(map(_value, values))
     if len(values) > 2 and values[-1] - values[0] == len(values) - 1:

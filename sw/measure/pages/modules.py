@@ -26,9 +26,9 @@ _TITLES = {
 _INTRO = """
 Small networks as a user would bring them, none of them built in: {count} functions in
 `examples/modules/`, each of which returns a module with example inputs. Each went through three
-commands: `compile`, `run --device rtl --verify` and `profile`. {whole} of them run on the NPU as a
-whole. The other {partly} have operators that the NPU lacks: with `run --fallback` the CPU runs
-these, and the table names them with the reason.
+commands on configuration {configs}: `compile`, `run --device rtl --verify` and `profile`. {whole}
+of them run on the NPU as a whole. The other {partly} have operators that the NPU lacks: with
+`run --fallback` the CPU runs these, and the table names them with the reason.
 
 Weights are random, and the example inputs set the ranges of the values ([policies and
 calibration](models.md#policies)).
@@ -39,11 +39,11 @@ _COLUMNS = f"""
 - *Cycles*: counted by the RTL, memory to memory, as on the page of [benchmarks](benchmarks.md).
 - *Array*: MACs / (rows × columns × cycles), and what bounds most of the cycles: an engine, or
   `latency` where engines wait for memory and for each other. Such small networks leave most of the
-  array idle; a profile is of whole programs only.
+  array idle. Empty for modules that are partly on the CPU.
 - *PCC*: the correlation of the NPU's result with PyTorch's float result, the lowest of all results;
-  at least {MIN_PCC} is asked for. In brackets: PyTorch's result of the same inputs with their
-  elements shuffled, which is what a wrong result could score. *Indices*: equal elements of results
-  that are integers.
+  at least {MIN_PCC} is asked for. In brackets, the control: the PCC with PyTorch's result for
+  shuffled inputs. Where the control is near the PCC, the PCC proves nothing. *Indices*: equal
+  elements of results that are integers.
 - *Bit-exact*: every element of every result on the RTL is the golden model's, and golden's is that
   of the TOSA reference model. For programs beside a CPU, the compiler's interpreter of TOSA graphs
   takes the place of the reference model.
@@ -68,7 +68,9 @@ def page(rows: Sequence[Row]) -> str:
         if wrong:
             raise ReportError(f"{row['name']} on {row.get('config')}: {'; '.join(wrong)}")
     partly = sum(bool(row["cpu"]) for row in rows)
-    intro = _INTRO.format(count=len(rows), whole=len(rows) - partly, partly=partly)
+    configs = ", ".join(sorted({f"`{row['config']}`" for row in rows}))
+    whole = len(rows) - partly
+    intro = _INTRO.format(count=len(rows), whole=whole, partly=partly, configs=configs)
     by_file: dict[str, list[Row]] = {name: [] for name in _TITLES}
     for row in rows:
         by_file.setdefault(_file(row), []).append(row)
@@ -140,15 +142,30 @@ def _agreement(row: Row) -> str:
 def _runs(rows: Sequence[Row]) -> Iterator[str]:
     yield heading(2, "The run")
     configs = {f"`{row['config']}` ({row['config_digest']})" for row in rows}
-    commits = {f"`{row['commit']}` (sources `{row['sources']}`)" for row in rows}
     latencies = {str(row["latency"]) for row in rows}
-    facts = (", ".join(sorted(found)) for found in (configs, commits, latencies))
+    facts = (", ".join(sorted(found)) for found in (configs, latencies))
     yield prose(
-        "Measured on configuration {} at commit {}, with a memory that answers after {} cycles. "
+        "Measured on configuration {}, with a memory that answers after {} cycles.".format(*facts)
+        + f" {_commits(rows)}"
+    )
+    yield prose(
         "The suite goes on where it was interrupted, and measures a module again when its file or "
-        "the sources have changed:".format(*facts)
+        "the sources have changed:"
     )
     yield fenced(_COMMANDS.strip())
+
+
+def _commits(rows: Sequence[Row]) -> str:
+    """For each commit the modules that were measured at it, the one with the most first."""
+    measured: dict[str, list[str]] = {}
+    for row in rows:
+        commit = f"`{row['commit']}` (sources `{row['sources']}`)"
+        measured.setdefault(commit, []).append(f"`{row['name']}`")
+    (most, _), *others = sorted(measured.items(), key=lambda item: -len(item[1]))
+    but = " but those that follow" if others else ""
+    sentences = [f"All modules{but} were measured at commit {most}."]
+    sentences += [f"At commit {commit}: {', '.join(names)}." for commit, names in others]
+    return " ".join(sentences)
 
 
 def result_table(rows: Sequence[Row]) -> FittedTable:
