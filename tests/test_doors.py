@@ -1,4 +1,7 @@
-"""Every operator of the table through every door: one policy gives one TOSA graph."""
+"""Every operator of the table through every door: one policy gives one TOSA graph.
+
+A door is an entry for models: `run`, `compile`, `torch.compile`, a `.pt2` file.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""`import_model`: the one way from a PyTorch model to a TOSA graph, whatever door it came through.
+"""`import_model`: the one way from a PyTorch model to a TOSA graph.
 
-A model is captured, normalized, given a policy, quantized or calibrated by it, and imported.
+Every entry (`run`, `compile`, `torch.compile`, a `.pt2` file) comes here. A model is captured,
+normalized, given a policy, quantized or calibrated by it, and imported.
 """
 
 from collections.abc import Iterable, Sequence

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from sw.compiler.frontend.operator_row import Operator
 
 _INTRO = """
-What the importer takes, whatever door a model comes through, and the device runs:
-{core} operators of core ATen and {others} other spellings. Everything else is an error that names
-the operator, or stays on the CPU where that is allowed (`--fallback`, `torch.compile`), with the
-reason in the report.
+What the importer takes and the device runs, whether a model comes by `run`, `compile`,
+`torch.compile` or as a `.pt2` file: {core} operators of core ATen and {others} other spellings.
+Everything else is an error that names the operator, or stays on the CPU where that is allowed
+(`--fallback`, `torch.compile`), with the reason in the report.
 
 Types: `float` is float32, computed as int8, int16 or int32 with a scale; `int` is any integer type,
 computed as int32, exactly within its range; `bool` is TOSA's. Shapes are static, of at most 6
