@@ -36,6 +36,10 @@ ALU = {
 REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minimum}
 
 
+def test_every_operation_of_the_alu_has_a_reference():
+    assert set(ALU) == set(Alu)
+
+
 def random_context(rng):
     bound = sorted(rng.sample(range(-300, 300), 2))
     reach = rng.choice([300, 1 << 17])
