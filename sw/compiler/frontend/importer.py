@@ -168,7 +168,8 @@ class Importer(Building):
 
     def _require_int32(self, node: Node) -> None:
         """`CompileError` where calibration saw integers that the NPU's would wrap around."""
-        if kind(node) == "int" and self.ranges.largest.get(node, 0.0) >= 2.0**31:
+        counts = kind(node) == "int" and node not in self.planner.grids
+        if counts and self.ranges.largest.get(node, 0.0) >= 2.0**31:
             raise self.error(
                 node,
                 f"integers reach {self.ranges.largest[node]:.4g} in calibration, the NPU's end at "

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sw.compiler.frontend.quantization.values import TINY
+
 Float = NDArray[np.float64]
 Matrix = NDArray[np.floating[Any]]
 """[out, in], float32 or float64, contiguous or the transpose of what is."""
@@ -56,6 +58,10 @@ def row_tops(matrix: Matrix, units: list[Float]) -> list[Float]:
     return tops
 
 
+BIAS_ROOM = float(1 << 30)
+"""Steps of the accumulator that a bias may take, so that the sum of products finds room beside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8Weights:
     """`integers` [out, in], the scale of each row, and what rounding lost of `mean` by row."""
@@ -65,20 +71,29 @@ class Int8Weights:
     lost: Float | None
 
 
-def row_scales(tops: Float) -> Float:
-    """Scales of int8 rows by their largest magnitudes; none is finer than 2^-12 of the largest."""
-    floor = max(float(tops.max()), 2.0**-40) * 2.0**-12
-    return np.asarray(np.maximum(tops, floor) / 127, np.float64)
+def row_scales(tops: Float, bias: Float | None = None) -> Float:
+    """Scales of int8 rows by their largest magnitudes; none is finer than 2^-12 of the largest.
+
+    bias: of each row; a scale is so large that the bias fits in the accumulator.
+    """
+    floor = max(float(tops.max()), TINY) * 2.0**-12
+    scales = np.maximum(tops, floor) / 127
+    if bias is not None:
+        scales = np.maximum(scales, np.abs(bias) / BIAS_ROOM)
+    return np.asarray(scales, np.float64)
 
 
-def quantized(matrix: Matrix, unit: Float, mean: Float | None = None) -> Int8Weights:
+def quantized(
+    matrix: Matrix, unit: Float, mean: Float | None = None, bias: Float | None = None
+) -> Int8Weights:
     """`matrix` · `unit` (positive, by column or one) as int8 with a scale for each row.
 
-    mean: the input in steps of `unit` that the lost part of the weights is multiplied by.
+    mean: the input in steps of `unit` that the lost part of the weights is multiplied by. bias: see
+    `row_scales`.
     """
     columns = np.broadcast_to(np.asarray(unit, np.float64), matrix.shape[1:])
     (tops,) = row_tops(matrix, [columns])
-    scale = row_scales(tops)
+    scale = row_scales(tops, bias)
     integers = np.empty(matrix.shape, np.int8)
     lost = None if mean is None else np.empty(len(matrix))
     for rows, block in blocks(matrix):

@@ -20,15 +20,13 @@ from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
 from sw.compiler.frontend.quantization.smoothing import PLAIN, Rows, Smoothing, choose
+from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
-from sw.compiler.frontend.quantization.values import Grid
 from sw.compiler.frontend.quantization.values import Scale as Scale
 from sw.compiler.frontend.weights import Matrix
 
 HEADROOM = 1.1
 """int16 reaches this many times the largest value of the calibration; int8 saturates there."""
-
-_TINY = 2.0**-40
 
 _FINER = 128
 """Steps of int16 for one of int8: 255 of those still fit."""
@@ -36,7 +34,7 @@ _FINER = 128
 
 def _unit(largest: float) -> float:
     """A magnitude to divide a range by: what calibration saw only at zero may have any scale."""
-    return largest if largest > _TINY else 1.0
+    return largest if largest > TINY else 1.0
 
 
 def exact(node: Node) -> Format:

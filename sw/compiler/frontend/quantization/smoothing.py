@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.weights import Matrix, column_energy, column_tops, row_tops
 
 Float = NDArray[np.float64]
@@ -29,7 +30,6 @@ GAIN = 4.0
 PLAIN = 3.0
 """How many times that energy one scale for all channels may have, where it saves a pass."""
 
-_TINY = 2.0**-40
 _FLOOR = 2.0**-10
 
 
@@ -61,7 +61,7 @@ def choose(
     energy = np.sum([column_energy(m) for m in weights], axis=0)
     # By row, relative to the row's own result: what a norm makes of it later.
     signal = np.square(samples) @ energy
-    signal = np.maximum(signal, signal.max() * _FLOOR**2 + _TINY)
+    signal = np.maximum(signal, signal.max() * _FLOOR**2 + TINY)
     candidates = [partial(_factors, w=w, alpha=alpha) for alpha in ALPHAS]
     *weight_error, plain_error = _weight_errors(
         samples, weights, [*(f(x) for f in candidates), np.ones_like(x)]
@@ -87,7 +87,7 @@ def choose(
 
 
 def _floored(values: Float) -> Float:
-    return np.maximum(values, max(float(values.max()), _TINY) * _FLOOR)
+    return np.maximum(values, max(float(values.max()), TINY) * _FLOOR)
 
 
 def _factors(x: Float, w: Float, alpha: float) -> Float:

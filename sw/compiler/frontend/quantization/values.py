@@ -14,6 +14,9 @@ Resolved = Literal["pt2e", "wide"]
 Policy = Literal["auto", "pt2e", "wide"]
 """A policy, or the choice of one."""
 
+TINY = 2.0**-120
+"""Magnitudes up to this count as zero: float32's normal numbers end at 2^-126."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:

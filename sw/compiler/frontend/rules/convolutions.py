@@ -13,6 +13,7 @@ from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, name, shape
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.weights import row_scales
 from sw.compiler.frontend.windows import Pads, fit_windows
 
@@ -24,9 +25,12 @@ _MERGED = 16
 """Channels up to which small groups of a transposed convolution or of one in 3-D are merged."""
 
 
-def int8_weights(columns: Float) -> tuple[Float, Float]:
-    """(int8 integers, scale by output channel) of a matrix [out, …], symmetric."""
-    scale = row_scales(np.abs(columns).reshape(len(columns), -1).max(axis=1))
+def int8_weights(columns: Float, bias: Float) -> tuple[Float, Float]:
+    """(int8 integers, scale by output channel) of a matrix [out, …], symmetric.
+
+    bias: of each channel; see `row_scales`.
+    """
+    scale = row_scales(np.abs(columns).reshape(len(columns), -1).max(axis=1), bias)
     shaped = scale.reshape(-1, *[1] * (columns.ndim - 1))
     return np.clip(np.rint(columns / shaped), -127, 127), scale
 
@@ -151,7 +155,7 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
         weight_zp = stored.zero_point
     else:
         columns = kernel * (x.step * factor).reshape(-1, *[1] * (kernel.ndim - 1))
-        integers, scale = int8_weights(columns)
+        integers, scale = int8_weights(columns, bias)
     if w.transposed and all(s == 1 for s in w.stride):
         integers, w = as_plain(integers, w)
     if w.transposed or (kernel.ndim == 5 and w.groups > 1):
@@ -292,7 +296,7 @@ def scaled(im: Importer, node: Node, value: Value, a: Float, b: Float, reach: fl
     """x · a[c] + b[c] of an int16 value whose magnitude is at most `reach`."""
     # One step for which the product, the offset and their sum stay below 2^30.
     step = float(np.max(np.abs(a)) * reach * 1.1 + np.max(np.abs(b))) / (1 << 30)
-    step = max(step, float(np.max(np.abs(a))) * value.step / 32767, 2.0**-60)
+    step = max(step, float(np.max(np.abs(a))) * value.step / 32767, TINY)
     axes = value.layout.some_axes
     value = im.ordered(value, axes)
     size = [value.shape[1] if d == 1 else 1 for d in axes]

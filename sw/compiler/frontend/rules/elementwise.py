@@ -23,6 +23,7 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten, is_float, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format, exact
+from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
 from sw.compiler.frontend.rules.convolutions import scaled
 from sw.compiler.frontend.rules.logic import clamp_integers, operand
@@ -85,7 +86,7 @@ def _int16(im: Importer, node: Node, source: Any) -> Value:
     """A value with at most 16 bits and one scale; a constant fills them."""
     known = im.constant(source)
     if known is not None:
-        largest = max(float(np.abs(known).max()), 2.0**-40)
+        largest = max(float(np.abs(known).max()), TINY)
         return im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
     value = im.wide(source)
     if im.dtype(value) == "int32":

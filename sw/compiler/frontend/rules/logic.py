@@ -13,6 +13,7 @@ from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.nodes import arguments, is_float, kind, name
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
+from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
 
 _INT32 = (1 << 31) - 1
@@ -36,7 +37,7 @@ def common(im: Importer, node: Node, operands: Sequence[Any]) -> list[Value]:
             im.formats.magnitude(o) if k is None else float(np.abs(_finite(k)).max(initial=0))
             for o, k in zip(operands, known, strict=True)
         )
-        scale = max(largest, 2.0**-40) * 2 / (1 << 30)
+        scale = max(largest, TINY) * 2 / (1 << 30)
     return [operand(im, node, o, Format(dtype="int32", scale=scale)) for o in operands]
 
 

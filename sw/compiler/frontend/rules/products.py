@@ -43,9 +43,9 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     else:
         x, magnitudes = im.ordered(im.convert(im.value(source), im.formats.smoothed(shared))), ""
     unit = np.asarray(x.scale)
-    weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit))
-    scale = weights.scale
     bias = _bias(im, node)
+    weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit), bias)
+    scale = weights.scale
     if weights.lost is not None:  # the bias restores what rounding takes from the mean result
         bias = weights.lost if bias is None else bias + weights.lost
     channels, features = weights.integers.shape
