@@ -171,8 +171,7 @@ def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(tmp_
     ]
     runs = [
         (["--config", "tiny"], {"PYTHONHASHSEED": "1"}),
-        (["--config", "tiny"], {"PYTHONHASHSEED": "random"}),
-        (["--config", "default", *settings], {"PYTHONHASHSEED": "0"}),
+        (["--config", "default", *settings], {"PYTHONHASHSEED": "random"}),
     ]
     digests = []
     for number, (arguments, variables) in enumerate(runs):
@@ -188,7 +187,7 @@ def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(tmp_
         "systola_params.h",
         "systola_pkg.sv",
     }
-    assert digests[0] == digests[1] == digests[2]
+    assert digests[0] == digests[1]
 
 
 def test_generator_names_every_file_that_it_wrote(tmp_path):

@@ -134,8 +134,8 @@ def test_a_model_runs_on_the_rtl(site, tmp_path):
 
 
 @pytest.mark.slow
-def test_resnet18_of_full_size(site, tmp_path):
+def test_resnet18_of_full_depth_and_width(site, tmp_path):
     code = HEAD + RESNET
-    code += "model = resnet([2, 2, 2, 2], [64, 128, 256, 512], 224, 1000)\n"
+    code += "model = resnet([2, 2, 2, 2], [64, 128, 256, 512], 96, 1000)\n"
     code += "check('resnet18', *model, 'default', batches=(2,))\n"
     worked(run_script(code, site, tmp_path)["resnet18"])
