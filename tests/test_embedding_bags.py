@@ -29,6 +29,13 @@ class Ragged(nn.EmbeddingBag):
         return super().forward(indices, torch.tensor([0, 2]))
 
 
+class LongLast(nn.EmbeddingBag):
+    """Bags that begin in equal steps, of which the last holds all that is left."""
+
+    def forward(self, indices: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(indices, torch.arange(0, 6, 3))
+
+
 INDICES = torch.arange(15).reshape(3, 5)
 BAGS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "sum": (nn.EmbeddingBag(20, 8, mode="sum"), (INDICES,)),
@@ -51,9 +58,10 @@ def test_bags_of_equal_length_follow_pytorch(name: str) -> None:
     ("module", "call"),
     [
         (Ragged(20, 8), (INDICES[0],)),
+        (LongLast(20, 8), (INDICES.reshape(-1)[:9],)),
         (nn.EmbeddingBag(20, 8, padding_idx=0), (INDICES,)),
     ],
-    ids=["ragged", "padding"],
+    ids=["ragged", "a longer last bag", "padding"],
 )
 def test_other_bags_are_refused(module: nn.Module, call: tuple[torch.Tensor, ...]) -> None:
     with pytest.raises(CompileError, match=r"operator aten.embedding_bag\S* is not supported"):

@@ -12,7 +12,7 @@ from torch_backend_helpers import compiled, pcc, report
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.importing import import_model
 from sw.torch_backend.extract import assemble, extract
-from sw.torch_backend.partition import partition
+from sw.torch_backend.partition import partition, whole
 
 FUNCTIONS = (operator.add, operator.mul, operator.sub)
 
@@ -163,3 +163,20 @@ def test_a_graph_is_one_program_unless_its_results_forbid_it(name):
         assert pcc(got, exact) >= 0.99
     totals = report(fast)["totals"]
     assert (totals["eager_calls"], totals["cpu_nodes"]) == (0, on_cpu)
+
+
+def test_results_of_one_operator_are_tensors_of_their_own_but_parts_of_a_split_are_not():
+    def graph(target, *args):
+        made = Graph()
+        x = made.placeholder("x")
+        both = made.call_function(target, (x, *args))
+        values = [made.call_function(operator.getitem, (both, i)) for i in range(2)]
+        sums = [made.call_function(torch.ops.aten.relu.default, (values[0],)), values[1]]
+        made.output(tuple(sums if target is torch.ops.aten.split.Tensor else values))
+        for node in made.nodes:
+            node.meta["val"] = torch.zeros(2)
+        return list(made.nodes)
+
+    own = graph(torch.ops.aten.native_layer_norm.default)
+    assert whole(own, set(), {}) is not None
+    assert whole(graph(torch.ops.aten.split.Tensor, 1), set(), {}) is None  # a view of the input

@@ -67,7 +67,7 @@ def _functions(path: Path) -> Iterator[Found]:
 def run_module(target: str, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
     """The facts of one module, whole on the NPU or with its other operators on the CPU.
 
-    A module that no door takes gives `error`, whatever its code has raised.
+    A module that no command takes gives `error`, whatever its code has raised.
     """
     from sw.compiler.errors import CompileError
 

@@ -57,7 +57,7 @@ def whole(
 ) -> Partition | None:
     """All of a graph as one part, where the NPU takes every operator; else None.
 
-    It is then the program that every other door makes of the model. A graph is split all the same
+    It is then the program that every other entry makes of the model. A graph is split all the same
     where it returns integers, which have 64 bits in PyTorch, or two names of one memory.
     """
     operators = [n for n in nodes if n.op not in ("placeholder", "output") and n not in fixed]
@@ -83,10 +83,11 @@ def _memory(node: Node) -> Node:
 
 
 def _viewed(node: Node) -> Node | None:
-    returns = getattr(getattr(node.target, "_schema", None), "returns", ())
-    if node.target is operator.getitem or any(r.alias_info is not None for r in returns):
-        return node.all_input_nodes[0]
-    return None
+    """The operand that `node`, or the operator whose element it is, shares its memory with."""
+    made = node.all_input_nodes[0] if node.target is operator.getitem else node
+    returns = getattr(getattr(made.target, "_schema", None), "returns", ())
+    shares = any(r.alias_info is not None for r in returns)
+    return made.all_input_nodes[0] if shares else None
 
 
 def computes(node: Node) -> bool:

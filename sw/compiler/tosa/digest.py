@@ -8,7 +8,7 @@ from sw.compiler.tosa.graph import Graph
 def graph_digest(graph: Graph) -> str:
     """16 hex digits of operators, types, shapes, attributes and constants in order.
 
-    Names of operators and tensors, source lines and scales of the ports do not count: two doors
+    Names of operators and tensors, source lines and scales of the ports do not count: two entries
     that import one model under one policy give one digest.
     """
     digest, numbers = hashlib.sha256(), dict[str, int]()

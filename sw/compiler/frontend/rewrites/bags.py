@@ -4,6 +4,7 @@ PyTorch flattens such indices and counts where each bag begins. A bag of any oth
 at run time only, which no program of fixed shapes can have.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.nn import functional
 
-from sw.compiler.frontend.nodes import arguments, aten
+from sw.compiler.frontend.nodes import arguments, aten, shape
 from sw.compiler.frontend.rewrites.tracing import inline, traced
 
 _BAGS = (aten.embedding_bag.default, aten.embedding_bag.padding_idx)
@@ -25,19 +26,20 @@ def rewrite_bags(module: GraphModule) -> None:
         if node.target not in _BAGS:
             continue
         given = arguments(node)
-        length = _length(given["offsets"])
+        length = _length(given["offsets"], math.prod(shape(given["indices"])))
         skipped = given.get("padding_idx")
         read = {user.args[1] for user in node.users}
         if length and read == {0} and not given["include_last_offset"] and skipped in (None, -1):
             inline(module, node, traced(node, _reduced(length), ()))
 
 
-def _length(offsets: Node) -> int:
-    """Indices of a bag where `offsets` counts in equal steps from 0, else 0."""
+def _length(offsets: Node, indices: int) -> int:
+    """Indices of a bag where `offsets` divides all `indices` into equal bags, else 0."""
     if offsets.target is not aten.arange.start_step or offsets.args[0] != 0:
         return 0
     step = offsets.args[2]
-    return step if isinstance(step, int) else 0
+    (bags,) = shape(offsets)
+    return step if isinstance(step, int) and step * bags == indices else 0
 
 
 def _reduced(length: int) -> Callable[..., tuple[Tensor, None, None, None]]:
