@@ -41,9 +41,14 @@ def apply_scale(value: Int, multiplier: Int | int, shift: Int | int) -> Int:
     `value` and `multiplier` are int32, 2 <= shift <= 62. The product and sum are 64-bit; the
     result is the low 32 bits (the specification requires that it fits).
     """
+    return wrap32(scaled(value, multiplier, shift))
+
+
+def scaled(value: Int, multiplier: Int | int, shift: Int | int) -> Int:
+    """The 64-bit result of which `apply_scale` takes the low 32 bits."""
     s = np.asarray(shift, np.int64)
     product = np.asarray(value, np.int64) * np.asarray(multiplier, np.int64)
-    return wrap32((product + (np.int64(1) << (s - 1))) >> s)
+    return (product + (np.int64(1) << (s - 1))) >> s
 
 
 def multiply(a: AnyInt, b: AnyInt, shift: int) -> Int:

@@ -12,7 +12,8 @@ from torchao.quantization.pt2e.quantizer import Quantizer
 
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_graph
-from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.quantizer import quantize_graph
 from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph

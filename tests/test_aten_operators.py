@@ -13,7 +13,8 @@ from sw.compiler import compile_graph
 from sw.compiler.frontend.importing import import_graph, import_model
 from sw.compiler.frontend.operator_row import Pcc, Steps
 from sw.compiler.frontend.operators import ROWS, TABLE
-from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, dequantize_output, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 from sw.compiler.frontend.rewrites.table import FUNCTIONS
 from sw.compiler.frontend.rules.table import RULES

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.importing import import_model
-from sw.compiler.frontend.ports import pack_inputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 
 IMAGE = (2, 4, 8, 8)
 

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from sw.compiler.frontend.importing import import_model
-from sw.compiler.frontend.ports import pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.catalog import pcc
 

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.ports import Imported, ModelPort, pack_inputs
+from sw.compiler.frontend.ports import Imported, ModelPort
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.rebatch import rebatch
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph

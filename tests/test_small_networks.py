@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from spec.config import preset
 from sw.compiler import compile_graph
 from sw.compiler.frontend.importing import import_model
-from sw.compiler.frontend.ports import pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.golden import GoldenDevice
 

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from sw.compiler.frontend.importing import import_model
-from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.detectors import detr, scenes
 

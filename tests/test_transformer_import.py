@@ -10,7 +10,8 @@ from torch import nn
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.importing import import_model
-from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.tosa.interpreter import run_graph
 

@@ -3,9 +3,11 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 _LONGEST = 8000
 """Characters of a message: the tail of a compiler's output fits, a forged name does not."""
@@ -25,11 +27,15 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def orderly() -> Iterator[None]:
-    """SIGTERM raises `Terminated` in this block, once; text of any script can be printed."""
+    """SIGTERM raises `Terminated` in this block, once; text of any script can be printed.
+
+    Warnings of this package are plain lines from here on.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal without UTF-8, or half a character in a file, must not end a command.
             stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = _plain(warnings.formatwarning)
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -38,6 +44,17 @@ def orderly() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _plain(others: Callable[..., str]) -> Callable[..., str]:
+    """Warnings of ours are a line for the user, without the place in our sources."""
+
+    def text(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> str:
+        if category.__module__.startswith("sw."):
+            return f"systola: warning: {message}\n"
+        return others(message, category, *place, **more)
+
+    return text
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,8 @@ from torch.fx import Interpreter, Node
 from spec.config import NpuConfig
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importing import import_graph
-from sw.compiler.frontend.ports import Imported, dequantize_output, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, dequantize_output, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.interpreter import run_graph

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from rich.console import Console
 
 from spec.config import NpuConfig
-from sw.compiler.frontend.ports import pack_inputs, quantize_input
+from sw.compiler.frontend.ports import quantize_input
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.measure.diff import (
     Array,
     LayerDiff,

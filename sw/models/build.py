@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importing import import_graph
-from sw.compiler.frontend.ports import pack_inputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.quantized import QuantizedModel

@@ -15,6 +15,7 @@ from sw.compiler.frontend.importing import import_calibrated, import_graph
 from sw.compiler.frontend.normalize import MASKED
 from sw.compiler.frontend.ports import Imported, ModelPort, dequantize_output, quantize_input
 from sw.compiler.frontend.quantization.calibrate import calibrate
+from sw.compiler.frontend.quantization.calls import far_outside, outgrown_integers, require_int32
 from sw.compiler.frontend.quantization.policy import Resolved
 from sw.compiler.frontend.sources import line_or_module
 from sw.compiler.frontend.threads import one_thread
@@ -26,7 +27,7 @@ from sw.torch_backend.extract import Extract
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import short_place
-from sw.torch_backend.saturation import Saturation, far_outside
+from sw.torch_backend.saturation import Saturation
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
 
@@ -177,13 +178,13 @@ class Part(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """One run."""
         given = self._masked(tensors)
-        reason = self._unfit(given)
         arrays: dict[str, Any] = {}
-        if not reason:
-            try:
+        try:
+            reason = self._unfit(given)
+            if not reason:
                 arrays = self._pack(given)
-            except CompileError as error:
-                reason = _short(error)
+        except CompileError as error:
+            reason = _short(error)
         if reason:
             self.figures.on_cpu[reason] = self.figures.on_cpu.get(reason, 0) + 1
             return tuple(self._float(*tensors))
@@ -193,17 +194,25 @@ class Part(torch.nn.Module):
         return outputs
 
     def _unfit(self, tensors: Sequence[torch.Tensor]) -> str:
-        """Why these inputs cannot run on the NPU, '' if they can; calibrates again if need be."""
-        assert self._imported is not None
-        outgrown = False
-        for port, tensor, mask in zip(self._imported.inputs, tensors, self._masks, strict=True):
+        """Why these inputs cannot run on the NPU, '' if they can; calibrates again if need be.
+
+        `CompileError` for integers that the NPU cannot hold.
+        """
+        imported = self._imported
+        assert imported is not None
+        integers, beyond = {}, False
+        for port, tensor, mask in zip(imported.inputs, tensors, self._masks, strict=True):
             if not tensor.is_floating_point():
+                integers[port.name] = quantize_input(port, tensor.numpy())
                 continue
             largest = float(tensor.abs().max())
             if not np.isfinite(largest):
                 return "an input has NaN or infinite values"
-            outgrown |= not mask and far_outside(port, tensor.detach().numpy())
-        if outgrown and self.figures.calibrations <= self._options.recalibrate:
+            beyond |= not mask and far_outside(port, tensor.detach().numpy())
+        found = outgrown_integers(imported, integers)
+        require_int32(each for each in found if each.op and each.op.kind != "RESCALE")
+        beyond |= bool(found)
+        if beyond and self.figures.calibrations <= self._options.recalibrate:
             try:
                 self.build([tensors, *self._samples])
             except PartError as error:
@@ -215,8 +224,13 @@ class Part(torch.nn.Module):
         assert self._imported is not None
         ports = list(zip(self._imported.inputs, [t.numpy() for t in tensors], strict=True))
         arrays = {port.name: quantize_input(port, array) for port, array in ports}
+        told = self._options.recalibrate, self.where
         for port, array in ports:
-            self.figures.saturation.count(port, array, self._options.recalibrate, self.where)
+            self.figures.saturation.count(port, array, *told)
+        found = outgrown_integers(self._imported, arrays)
+        require_int32(found)
+        for each in found:
+            self.figures.saturation.count_integers(each, *told)
         return arrays
 
     def _run(self, arrays: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:

@@ -4,33 +4,24 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sw.compiler.frontend.ports import ModelPort, saturated_share
-
-OUTGROWN = 1.1
-"""Inputs this many times what a port holds are far outside its range.
-
-They are calibrated anew, or warned of. Smaller ones saturate with an error of less than a tenth;
-the report counts them.
-"""
-
-
-def far_outside(port: ModelPort, array: NDArray[Any]) -> bool:
-    """Whether a value lies a tenth of the port's range or more outside it."""
-    low, high = port.ends
-    margin = (OUTGROWN - 1) * max(-low, high)
-    return bool(array.min() < low - margin or array.max() > high + margin)
+from sw.compiler.frontend.quantization.calls import (
+    SaturationWarning,
+    far_outside,
+    saturated_values,
+    unseen_integers,
+)
+from sw.compiler.tosa.integers import Outgrown
 
 
-class SaturationWarning(UserWarning):
-    """Inputs of a part were cut to the range that it was calibrated for."""
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Saturation:
-    """Over all runs of a part: float inputs that had to be cut, and how many values of how many."""
+    """Over all runs of a part: inputs that had to be cut, and how many values of how many.
+
+    Integers count where float values are computed from them.
+    """
 
     inputs: int = 0
     values: int = 0
@@ -48,18 +39,28 @@ class Saturation:
             return
         self.of += array.size
         share = saturated_share(port, array)
-        if not share:
-            return
-        (low, high), largest = port.ends, float(np.abs(array).max())
-        if not self.warned and far_outside(port, array):
-            self.warned = True
-            warnings.warn(
-                f"{where}: {share:.2%} of the values of input {port.name} saturate: they are "
-                f"outside the calibrated range {low:.4g}…{high:.4g}, the largest is {largest:.4g}. "
-                f"Calibrate with representative inputs (option calibration), or more "
-                f"often (option recalibrate, which is {recalibrate})",
-                SaturationWarning,
-                stacklevel=2,
-            )
+        if share:
+            self._add(round(share * array.size))
+            if far_outside(port, array):
+                self._warn(saturated_values(port, array), recalibrate, where)
+
+    def count_integers(self, found: Outgrown, recalibrate: int, where: str) -> None:
+        """As `count`, of integers that calibration did not see."""
+        self.of += found.of
+        self._add(found.count)
+        self._warn(unseen_integers(found), recalibrate, where)
+
+    def _add(self, values: int) -> None:
         self.inputs += 1
-        self.values += round(share * array.size)
+        self.values += values
+
+    def _warn(self, text: str, recalibrate: int, where: str) -> None:
+        if self.warned:
+            return
+        self.warned = True
+        warnings.warn(
+            f"{where}: {text}. Calibrate with representative inputs (option calibration), or more "
+            f"often (option recalibrate, which is {recalibrate})",
+            SaturationWarning,
+            stacklevel=3,
+        )

@@ -11,7 +11,8 @@ from spec.config import NpuConfig
 from spec.program import Image
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importing import import_captured
-from sw.compiler.frontend.ports import Imported, pack_inputs, unpack_outputs
+from sw.compiler.frontend.ports import Imported, unpack_outputs
+from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.threads import one_thread

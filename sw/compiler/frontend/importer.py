@@ -22,6 +22,7 @@ from sw.compiler.frontend.quantization.calibrate import Ranges, RangesNeededErro
 from sw.compiler.frontend.quantization.formats import Format, Formats
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.sources import line_or_module
+from sw.compiler.frontend.support import mistyped
 from sw.compiler.passes.dead_code import remove_dead_code
 
 Rule = Callable[["Importer", Node, Plan], Any]
@@ -39,6 +40,7 @@ class Importer(Building):
         self.order = {node: i for i, node in enumerate(module.graph.nodes)}
         self.env: dict[Node, Any] = {}
         self.made: dict[Node, ModelPort] = {}
+        self.seen: dict[str, tuple[float, float]] = {}
         self.by_row: dict[tuple[str, bytes], tuple[str, str]] = {}
 
     # Operands -------------------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class Importer(Building):
                         f"operator {node.target} is not supported here" + f": {why}" * bool(why),
                         f"docs/operators.md lists the operators that are; {_ON_CPU}",
                     )
-                reason = limits(plan.source)
+                reason = limits(plan.source) or mistyped(plan.source, self.planner.fixed)
                 self.require(not reason, node, reason, _ON_CPU)
                 self._require_int32(node)
                 try:
@@ -164,7 +166,9 @@ class Importer(Building):
         remove_dead_code(self.graph)
         self.graph.verify()
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
-        return Imported(graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive)
+        return Imported(
+            graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive, seen=self.seen
+        )
 
     def _require_int32(self, node: Node) -> None:
         """`CompileError` where calibration saw integers that the NPU's would wrap around."""
@@ -183,6 +187,7 @@ class Importer(Building):
         Of a quantized graph those are the results of its quantize nodes.
         """
         value = self.env[node]
+        self._note_integers(node, value)
         if self.planner.grids and node not in self.planner.grids:
             return
         if isinstance(value, Value) and not value.channelwise:
@@ -190,6 +195,14 @@ class Importer(Building):
             tensor = self.graph.tensors[value.tensor]
             if not tensor.is_constant:
                 tensor.scale, tensor.zero_point = float(value.scale), value.zero_point
+
+    def _note_integers(self, node: Node, value: Any) -> None:
+        """Remember what calibration saw of integers and bools that float values follow from."""
+        readers = [self.planner.plans.get(r) for r in self.planner.readers.get(node, ())]
+        into = any(p and is_float(p.source) and p.rule not in _INDEXED for p in readers)
+        counts = isinstance(value, Value) and kind(node) in ("int", "bool")
+        if into and counts and node in self.ranges.least:
+            self.seen[value.tensor] = self.ranges.least[node], self.ranges.most[node]
 
     def _port(self, value: Value, name: str = "", exact: bool = False) -> ModelPort:
         return ModelPort(
@@ -219,6 +232,7 @@ class Importer(Building):
             zero_point=form.zero_point,
         )  # fmt: skip
         self.env[node] = value
+        self._note_integers(node, value)
         return [self._port(value, exact=exact)]
 
     def _is_image(self, node: Node) -> bool:
@@ -265,6 +279,9 @@ _ON_CPU = "--fallback, or systola.partition, runs this operator on the CPU"
 
 _PRODUCTS = ("convolution", "linear", "matmul", "mm", "attention")
 """Rules whose accumulator takes a sum along."""
+
+_INDEXED = ("embedding", "index", "index_select", "gather", "attention")
+"""Rules whose integers and bools choose values, or are masks with a value of their own."""
 
 _BEFORE_IMAGES = ("quantize", "same", "constant_pad", "bounded", "scale")
 """Rules that keep an image an image, so that a model input in front of them is stored as one."""

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend import patterns
-from sw.compiler.frontend.nodes import aten, is_float, node_argument, result
+from sw.compiler.frontend.nodes import aten, is_float, name, node_argument, result
 from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
     BOUNDS,
@@ -27,6 +27,7 @@ from sw.compiler.frontend.operator_sets import (
     same,
 )
 from sw.compiler.frontend.operators import row_of
+from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.quantize_nodes import (
     grid_of,
     is_dequantize,
@@ -117,9 +118,15 @@ class Planner:
             return
         if any(n in self.fixed and _elements(n) != 1 for n in node.all_input_nodes):
             return
+        if name(node) == "mul" and any(self._is_huge(a) for a in node.args):
+            return  # a mask's factor: between 0 and 1 no table could follow it
         sources = {self._root(same(n)) for n in self.variable(node)}
         if len(sources) == 1 and is_float(node):
             self.roots[node] = sources.pop()
+
+    def _is_huge(self, argument: Any) -> bool:
+        value = self.fixed.get(argument, argument)
+        return not isinstance(value, Node) and bool((torch.as_tensor(value).abs() > HUGE).any())
 
     def _root(self, node: Node) -> Node:
         """What lies before the functions that end in `node`; bounds of a value begin anew."""

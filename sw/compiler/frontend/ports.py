@@ -3,7 +3,7 @@
 This file and what it imports need no PyTorch: a saved model runs without it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,8 @@ class Imported:
 
     policy, reason: how values became integers, and why so. notes: what else a user may want to
     know. samples: how many calibrated it (rows of the first input). source: the graph of PyTorch
-    that was imported (quantized, for policy `pt2e`).
+    that was imported (quantized, for policy `pt2e`). seen: by TOSA tensor, what calibration saw of
+    integers and bools that float values are computed from: the least and the largest.
     """
 
     graph: Graph
@@ -64,6 +65,7 @@ class Imported:
     notes: tuple[str, ...] = ()
     samples: int = 0
     source: Any = None
+    seen: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:
@@ -130,19 +132,6 @@ def dequantize_output(port: ModelPort, value: NDArray[Any]) -> NDArray[Any]:
         return port.layout.to_logical(value)
     centred = port.layout.to_logical(value).astype(np.int32) - port.zero_point
     return np.asarray(centred * np.float32(port.scale), np.float32)
-
-
-def pack_inputs(imported: Imported, tensors: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """int8 arrays by port name from float tensors or arrays in the model's argument order."""
-    if len(tensors) != len(imported.inputs):
-        raise CompileError(
-            f"{len(tensors)} inputs given, the module takes {len(imported.inputs)}: "
-            + ", ".join(p.name for p in imported.inputs)
-        )
-    return {
-        p.name: quantize_input(p, t.detach() if hasattr(t, "detach") else t)
-        for p, t in zip(imported.inputs, tensors, strict=True)
-    }
 
 
 def unpack_outputs(imported: Imported, arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

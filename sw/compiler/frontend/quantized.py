@@ -58,6 +58,7 @@ class QuantizedModel:
             "graph": json.dumps(_graph_json(graph)),
             "inputs": json.dumps([_port_json(p) for p in self.imported.inputs]),
             "outputs": json.dumps([_port_json(p) for p in self.imported.outputs]),
+            "seen": json.dumps(dict(self.imported.seen)),
             "info": json.dumps(dict(self.info)),
         }
         temporary = path.with_name(f"{path.name}.part")
@@ -139,7 +140,11 @@ def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> Quantize
         for port in row:
             if graph.tensors[port.name].size != math.prod(port.shape):
                 raise ValueError(f"port {port.name} has another size than its tensor")
-    imported = Imported(graph=graph, inputs=ports[0], outputs=ports[1])
+    seen = {
+        str(name): (float(low), float(high))
+        for name, (low, high) in json.loads(meta.get("seen", "{}")).items()
+    }
+    imported = Imported(graph=graph, inputs=ports[0], outputs=ports[1], seen=seen)
     info = json.loads(meta["info"])
     _check_info(info)
     _check_samples(imported, arrays)

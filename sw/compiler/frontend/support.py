@@ -52,7 +52,7 @@ def _reason(node: Node, fixed: Collection[Node]) -> str:
     if row is None or not row.rule:
         refused = node.meta.get(REFUSED)
         return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
-    if wrong := types(node, fixed, row.types):
+    if wrong := mistyped(node, fixed):
         return wrong
     if node.target is operator.getitem:
         return _result(node, fixed)
@@ -75,6 +75,12 @@ def _result(node: Node, fixed: Collection[Node]) -> str:
     if index != 0:
         return f"result {index} of {inner.target}: only the first"
     return _reason(inner, fixed)
+
+
+def mistyped(node: Node, fixed: Collection[Node]) -> str:
+    """'' where `node` reads and gives what the rule of its row takes, else what it has instead."""
+    row = row_of(node.target)
+    return "" if row is None or not row.rule else types(node, fixed, row.types)
 
 
 def types(node: Node, fixed: Collection[Node], kinds: str) -> str:

@@ -16,7 +16,8 @@ Everything else is an error that names the operator, or stays on the CPU where t
 (`--fallback`, `torch.compile`), with the reason in the report.
 
 Types: `float` is float32, computed as int8, int16 or int32 with a scale; `int` is any integer type,
-computed as int32, exactly within its range; `bool` is TOSA's. Shapes are static, of at most 6
+computed as int32, exactly within its range; `bool` is TOSA's. A float function of integers is that
+function of the same floats. Shapes are static, of at most 6
 dimensions, none of them empty. What no input reaches (`full`, `arange`, `scalar_tensor`, …) is a
 constant, whatever computes it. Operators with several results give the first one. `embedding_bag`
 of equally many indices a bag becomes gathers and a reduction.

@@ -192,6 +192,25 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tupl
 # Integers -----------------------------------------------------------------------------------------
 
 
+def neg(x: Tensor) -> Tensor:
+    return x * -1
+
+
+def abs(x: Tensor) -> Tensor:
+    return torch.maximum(x, x * -1)
+
+
+def square(x: Tensor) -> Tensor:
+    return x * x
+
+
+def pow(x: Tensor, exponent: Any) -> Tensor:
+    """By a whole number that is positive."""
+    if not isinstance(exponent, int) or exponent < 1 or x.is_floating_point():
+        raise ValueError("pow of integers by a positive number, of float values by any")
+    return prod(x.unsqueeze(0).expand(exponent, *x.shape), 0)
+
+
 def one_hot(indices: Tensor, classes: int = -1) -> Tensor:
     if classes < 0:
         raise ValueError("one_hot needs the number of classes")

@@ -5,17 +5,24 @@ of: only where the importer takes all of that. It stays as it is otherwise, with
 """
 
 from collections.abc import Collection
+from functools import partial
+from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 
-from sw.compiler.frontend.operator_sets import REFUSED
+from sw.compiler.frontend.nodes import kind, result
+from sw.compiler.frontend.operator_sets import REFUSED, UNIVARIATE
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
 from sw.compiler.frontend.rewrites.table import function_of
 from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
-from sw.compiler.frontend.support import beyond, reasons, shapes
+from sw.compiler.frontend.support import beyond, mistyped, reasons, shapes
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 _DEPTH = 6
 """How often what an operator is made of may be taken apart again."""
@@ -46,12 +53,19 @@ def _foreign(node: Node, fixed: Collection[Node]) -> bool:
     if varies(node) and function_of(target) is None:
         return False
     row = row_of(node.target)
-    return row is None or not row.rule or bool(beyond(node, row, fixed))
+    if row is None or not row.rule:
+        return True
+    return bool(beyond(node, row, fixed) or _of_integers(node, fixed))
+
+
+def _of_integers(node: Node, fixed: Collection[Node]) -> bool:
+    """Whether a function of elements reads integers or bools that its rule does not take."""
+    return node.target in UNIVARIATE and bool(mistyped(node, fixed))
 
 
 def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None:
     """What `node` is made of, if the importer takes all of it."""
-    function, whole = _function(node)
+    function, whole = _function(node, fixed)
     plain = all(isinstance(n.meta.get("val"), torch.Tensor) for n in leaves_of(node))
     if function is None or depth <= 0 or not plain:
         return None
@@ -67,14 +81,34 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
     return None if wrong else body
 
 
-def _function(node: Node) -> tuple[Function | None, bool]:
+def _function(node: Node, fixed: Collection[Node]) -> tuple[Function | None, bool]:
     """What stands for an operator: a function of these files, else PyTorch's own.
+
+    Operands of a lesser kind than the result (integers for floats, bools for integers) are cast
+    first.
 
     With it, whether composite operators stay whole in it; in PyTorch's own they cannot.
     """
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
+    gives = result(node)
+    if gives is not None and gives.dtype != torch.bool and _of_integers(node, fixed):
+        lesser = (torch.bool,) if kind(node) == "int" else (torch.bool, *_INTEGERS)
+        if any(n.meta["val"].dtype in lesser for n in leaves_of(node)):
+            return partial(_promoted, target, lesser, gives.dtype), True
     own = function_of(target)
     if own is None and target._can_decompose():
         return target.decompose, False
     return own or decomposition_table.get(target), own is not None
+
+
+def _promoted(
+    target: OpOverload, lesser: Collection[torch.dtype], dtype: torch.dtype, *args: Any, **more: Any
+) -> Any:
+    """The operator of its operands as `dtype`, those of `lesser` types."""
+
+    def promote(value: Any) -> Any:
+        low = isinstance(value, torch.Tensor) and value.dtype in lesser
+        return value.to(dtype) if low else value
+
+    return target(*pytree.tree_map(promote, args), **more)

@@ -22,6 +22,7 @@ from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten, is_float, name, shape
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.calibrate import HUGE, MASKED
 from sw.compiler.frontend.quantization.formats import Format, exact
 from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
@@ -86,6 +87,7 @@ def _int16(im: Importer, node: Node, source: Any) -> Value:
     """A value with at most 16 bits and one scale; a constant fills them."""
     known = im.constant(source)
     if known is not None:
+        known = np.where(known > -HUGE, known, MASKED)
         largest = max(float(np.abs(known).max()), TINY)
         return im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
     value = im.wide(source)
