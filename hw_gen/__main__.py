@@ -22,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--assertions", action="store_true", help="check internal invariants (SystemVerilog)"
     )
+    parser.add_argument(
+        "--source-lines", action="store_true", help="write the generator's lines as attribute src"
+    )
     options = parser.parse_args(argv)
     try:
         config = preset(options.config).with_settings(parse_settings(options.set))
@@ -29,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         began = time.monotonic()
         out = options.out or Path("rtl", "gen", config.name)
-        paths = generate(config, out, assertions=options.assertions)
+        paths = generate(
+            config, out, assertions=options.assertions, source_lines=options.source_lines
+        )
     except (SystolaError, OSError) as error:
         print(f"hw_gen: {error}", file=sys.stderr)  # noqa: T201 (this is the command line)
         return 2

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from amaranth.back import verilog
+from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Flow
 
 from hw_gen.blocks.sram import RtlPlatform
@@ -32,31 +32,35 @@ def _ports(npu: Npu, config: NpuConfig) -> dict:
     return ports
 
 
-def npu_verilog(config: NpuConfig, *, assertions: bool = False) -> str:
+def npu_verilog(config: NpuConfig, *, assertions: bool = False, source_lines: bool = False) -> str:
     """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
 
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
+    source_lines: with the line of the generator that each signal comes from, as attribute `src`.
     """
     npu = Npu(config)
-    text = verilog.convert(
+    text = convert(
         npu,
         name=TOP,
         platform=RtlPlatform(assertions=assertions),
         ports=_ports(npu, config),
-        emit_src=False,
-        strip_internal_attrs=True,
+        emit_src=source_lines,
+        strip_internal_attrs=not source_lines,
     )
     return f"// {LICENSE}\n{text}"
 
 
-def generate(config: NpuConfig, out_dir: Path, *, assertions: bool = False) -> list[Path]:
+def generate(
+    config: NpuConfig, out_dir: Path, *, assertions: bool = False, source_lines: bool = False
+) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
 
     Equal digests give equal bytes when Python runs with a fixed PYTHONHASHSEED.
     """
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
-    texts = {f"{TOP}.v": npu_verilog(config, assertions=assertions)}
+    verilog = npu_verilog(config, assertions=assertions, source_lines=source_lines)
+    texts = {f"{TOP}.v": verilog}
     texts |= {name: (_RTL / name).read_text() for name in SV_BLOCKS}
     texts |= {"systola_pkg.sv": sv_package(config), "systola_params.h": c_header(config)}
     paths = []

@@ -24,6 +24,7 @@ ALLOWED = {
     "hw_gen": {"spec", "hw_gen"},
     "sw.compiler": {"spec", "sw.compiler"},
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
+    "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
     "sw.models": {"spec", "sw.compiler", "sw.runtime", "sw.models"},
     "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
     "sw.measure": {
@@ -32,7 +33,7 @@ ALLOWED = {
     },
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
-        *("sw.torch_backend", "sw.measure", "sw.cli"),
+        *("sw.torch_backend", "sw.synth", "sw.measure", "sw.cli"),
     },
     "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
 }

@@ -51,6 +51,7 @@ COMMANDS = {
         "profile": "sw.cli.measure:profile",
         "simspeed": "sw.cli.measure:simspeed",
         "goldenspeed": "sw.cli.measure:goldenspeed",
+        "synth": "sw.cli.synth:synth",
         "pages": "sw.cli.pages:pages",
     },
     "Campaigns": {

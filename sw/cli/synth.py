@@ -1,0 +1,90 @@
+"""`synth`: area, clock and FPGA resources of a configuration, synthesized here."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sw.cli.options import CONFIGURATION, Configuration, JsonOption
+from sw.cli.output import console, progress
+
+if TYPE_CHECKING:
+    from spec.config import NpuConfig
+    from sw.runtime.progress import Say
+    from sw.synth.fpga_report import FpgaReport
+    from sw.synth.recipe import Effort
+    from sw.synth.report import Report
+
+    Run = Callable[[NpuConfig, Effort, Path, Say], Report | FpgaReport]
+
+TARGETS = ("generic", "ecp5", "liberty")
+
+
+def synth(
+    hardware: Configuration = CONFIGURATION,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            "-t",
+            help="generic (cells of no process), ecp5 (an FPGA), liberty (yours, by --liberty)",
+        ),
+    ] = "generic",
+    liberty: Annotated[
+        Path | None, typer.Option("--liberty", help="library of cells, .lib or .lib.gz")
+    ] = None,
+    nand2: Annotated[
+        str, typer.Option("--nand2", help="cell that is one gate equivalent (the smallest NAND2)")
+    ] = "",
+    effort: Annotated[
+        str,
+        typer.Option(
+            "--effort", help="full, or quick: logic not restructured; an FPGA not placed and routed"
+        ),
+    ] = "full",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="keep netlist, scripts and log in this folder")
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Synthesize the RTL: area or FPGA resources by block, memories, clock, longest paths."""
+    from sw.runtime.report import write_json
+    from sw.runtime.scratch import Scratch
+    from sw.synth.recipe import effort_named
+
+    npu = hardware.npu()
+    chosen = effort_named(effort)
+    run = _target(target, liberty, nand2)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    with progress() as say, Scratch("synth") as scratch:
+        report = run(npu, chosen, out.absolute() if out else scratch.path, say)
+    shown = console()
+    for table in report.tables():
+        shown.print(table)
+    for line in report.summary():
+        typer.echo(line)
+    if json_file is not None:
+        write_json(report.to_json(), json_file)
+
+
+def _target(target: str, liberty: Path | None, nand2: str) -> "Run":
+    """The flow that is meant; `SynthError` for options that do not go together."""
+    from spec.names import did_you_mean
+    from sw.synth.ecp5 import synthesize_ecp5
+    from sw.synth.errors import SynthError
+    from sw.synth.flow import generic_cells, liberty_cells, synthesize
+
+    if target not in TARGETS:
+        near = did_you_mean(target, TARGETS)
+        raise SynthError(f"--target {target}: no such target{near}; there are {', '.join(TARGETS)}")
+    if target == "liberty":
+        if liberty is None:
+            raise SynthError("--target liberty needs a library of cells: --liberty FILE.lib")
+        return partial(synthesize, liberty_cells(liberty, nand2))
+    if liberty is not None or nand2:
+        name = "--liberty" if liberty is not None else "--nand2"
+        raise SynthError(f"{name} goes with --target liberty, not with --target {target}")
+    return synthesize_ecp5 if target == "ecp5" else partial(synthesize, generic_cells())

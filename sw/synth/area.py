@@ -1,0 +1,67 @@
+"""Area, registers and memory bits of every block of the hierarchy."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sw.synth import memories
+from sw.synth.library import Library
+from sw.synth.netlist import SRAM, Netlist
+
+
+@dataclass(slots=True, kw_only=True)
+class Block:
+    """A block with all that is below it. area_ge: NAND2 equivalents without memories.
+
+    sram_bits: in `systola_sram`. other_bits: in memories that are no such wrapper, as FIFOs.
+    """
+
+    area_ge: float = 0.0
+    ffs: int = 0
+    sram_bits: int = 0
+    other_bits: int = 0
+
+    def add(self, other: "Block") -> None:
+        self.area_ge += other.area_ge
+        self.ffs += other.ffs
+        self.sram_bits += other.sram_bits
+        self.other_bits += other.other_bits
+
+
+TOP = ""
+"""The block that is everything."""
+
+
+def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
+    """Every block by its path with dots; `TOP` is the sum."""
+    own: dict[str, Block] = {instance.path: Block() for instance in netlist.instances}
+    for kind, gates in netlist.gates.items():
+        cell = library.cells[kind]
+        area = cell.area / library.nand2.area
+        numbers, counts = _counted(gates.instances)
+        for number, count in zip(numbers, counts, strict=True):
+            ffs = count if cell.sequential else 0
+            own[netlist.instances[number].path].add(Block(area_ge=area * count, ffs=ffs))
+    for macro in netlist.macros:
+        size = memories.bits(macro)
+        sram = macro.kind == SRAM
+        own[netlist.instances[macro.instance].path].add(
+            Block(sram_bits=size if sram else 0, other_bits=0 if sram else size)
+        )
+    total: dict[str, Block] = {}
+    for path, block in own.items():
+        for above in _upwards(path):
+            total.setdefault(above, Block()).add(block)
+    return dict(sorted(total.items()))
+
+
+def _counted(instances: object) -> tuple[list[int], list[int]]:
+    import numpy as np
+
+    numbers, counts = np.unique(np.asarray(instances), return_counts=True)
+    return numbers.tolist(), counts.tolist()
+
+
+def _upwards(path: str) -> Iterable[str]:
+    """The path itself and every block that it is in, to the top."""
+    parts = path.split(".") if path else []
+    return (".".join(parts[:n]) for n in range(len(parts), -1, -1))

@@ -1,0 +1,164 @@
+"""An ECP5 FPGA: resources by block from Yosys, the clock from nextpnr."""
+
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spec.config import NpuConfig
+from sw.runtime.progress import Say
+from sw.synth import recipe, rtl
+from sw.synth.errors import SynthError
+from sw.synth.fpga_report import FpgaReport, Resources
+from sw.synth.netlist import read_modules
+from sw.synth.recipe import Effort, Step
+from sw.synth.tools import Tool, find_nextpnr, find_yosys
+from sw.synth.wrapper import wrapper
+from sw.synth.yosys import run_yosys, warnings
+
+WRAPPER = "systola_wrapped"
+NEXTPNR_OPTIONS = (
+    *("--85k", "--package", "CABGA756", "--speed", "6", "--freq", "50", "--seed", "1"),
+    "--timing-allow-fail",
+)
+"""The largest ECP5 in its largest package. The frequency is a wish, and no result."""
+
+LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
+"""Look-up tables that a cell takes: a carry cell is two, a small memory four."""
+
+
+def resources(cells: Counter[str]) -> Resources:
+    """LUTs, flip-flops, multipliers and block RAMs of cells by type."""
+    return Resources(
+        luts=sum(count * cells[kind] for kind, count in LUTS.items()),
+        ffs=cells["TRELLIS_FF"],
+        dsps=cells["MULT18X18D"],
+        brams=cells["DP16KD"],
+        lutram=cells["TRELLIS_DPR16X4"],
+    )
+
+
+def by_block(netlist: Path, top: str) -> dict[str, Resources]:
+    """Resources of every block with what is below it, by path; the top is ''."""
+    own: dict[str, Counter[str]] = {}
+    inside: dict[str, list[tuple[str, str]]] = {}
+    for name, module in read_modules(netlist):
+        if not {"blackbox", "whitebox"}.isdisjoint(module["attributes"]):
+            continue  # a cell of the ECP5
+        kinds = [(cell, data["type"]) for cell, data in module["cells"].items()]
+        own[name] = Counter(kind for _, kind in kinds)
+        inside[name] = kinds
+    if top not in own:
+        raise SynthError(f"netlist {netlist}: it has no module {top}")
+    found: dict[str, Resources] = {}
+
+    def add(path: str, kind: str) -> Counter[str]:
+        total = Counter(own[kind])
+        for cell, child in inside[kind]:
+            if child in own:
+                total += add(f"{path}.{cell}".lstrip("."), child)
+        found[path] = resources(total)
+        return total
+
+    add("", top)
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What nextpnr says: the clock in MHz, and what the whole design takes of the device."""
+
+    fmax_mhz: float | None
+    used: dict[str, tuple[int, int]]
+    problem: str
+
+
+def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -> FpgaReport:
+    """Resources of a configuration on an ECP5-85 and, with effort full, its clock."""
+    began = time.monotonic()
+    yosys = find_yosys()
+    nextpnr = find_nextpnr() if effort is Effort.FULL else None
+    say(f"generating the RTL of {config.name} …")
+    sources = rtl.generate(config, folder)
+    blocks, log = map_to_ecp5(sources, rtl.TOP, folder, say)
+    fitted = place_and_route(nextpnr, rtl.TOP, folder, say) if nextpnr else None
+    return FpgaReport(
+        config=config.name,
+        config_digest=config.digest_hex,
+        effort=effort,
+        tools=(yosys.version, *([nextpnr.version] if nextpnr else [])),
+        blocks=blocks,
+        fmax_mhz=fitted.fmax_mhz if fitted else None,
+        used=fitted.used if fitted else {},
+        problem=fitted.problem if fitted else "not placed: --effort quick",
+        warnings=warnings(log),
+        seconds=time.monotonic() - began,
+    )
+
+
+def map_to_ecp5(
+    sources: Iterable[Path], top: str, folder: Path, say: Say
+) -> tuple[dict[str, Resources], Path]:
+    """Map Verilog to cells of an ECP5, block by block; resources and Yosys's log."""
+    netlist = folder / "hierarchy.json"
+    commands = [f'read_verilog -sv "{path}"' for path in sources]
+    mapping = Step("cells of the ECP5", (f"synth_ecp5 -noflatten -top {top}",))
+    steps = [
+        Step("reading the RTL", tuple(commands)),
+        mapping,
+        Step("writing the netlist", (f'write_json "{netlist}"',)),
+    ]
+    log = run_yosys(find_yosys(), recipe.script(steps), folder, say)
+    return by_block(netlist, top), log
+
+
+def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
+    """Place and route what `map_to_ecp5` left in `folder`, between registers at its pins."""
+    hierarchy, flat = folder / "hierarchy.json", folder / "flat.json"
+    ports = next(data["ports"] for name, data in read_modules(hierarchy) if name == top)
+    verilog = folder / "wrapper.v"
+    verilog.write_text(wrapper(top, WRAPPER, ports))
+    steps = [
+        Step(
+            "flattening",
+            (
+                f'read_json "{hierarchy}"',
+                "read_verilog -lib -specify +/ecp5/cells_sim.v +/ecp5/cells_bb.v",
+                f'read_verilog "{verilog}"',
+                *(f"hierarchy -top {WRAPPER}", "flatten", "opt_clean"),
+                *("blackbox =A:whitebox", f'write_json "{flat}"'),
+            ),
+        )
+    ]
+    run_yosys(find_yosys(), recipe.script(steps), folder, say)
+    say("placing and routing …")
+    report, log = folder / "nextpnr.json", folder / "nextpnr.log"
+    # nextpnr in WebAssembly sees the current folder only.
+    command = [*nextpnr.command, *NEXTPNR_OPTIONS, "--json", flat.name, "--report", report.name]
+    with log.open("w") as file:
+        subprocess.run(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, check=False)
+    return read_result(report, log)
+
+
+def read_result(report: Path, log: Path) -> Fitted:
+    """What nextpnr found; a design that does not fit has a problem and no clock."""
+    text = log.read_text()
+    if report.exists():
+        facts: dict[str, Any] = json.loads(report.read_text())
+        used = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
+        clocks = [float(clock["achieved"]) for clock in facts["fmax"].values()]
+        return Fitted(min(clocks) if clocks else None, used, "")
+    used = {}
+    for line in text.splitlines():
+        words = line.replace("Info:", "").replace("/", " ").replace(":", " ").split()
+        if len(words) == 4 and words[3].endswith("%") and words[1].isdigit():
+            used[words[0]] = (int(words[1]), int(words[2]))
+    over = [f"{name} {u:,} of {n:,}" for name, (u, n) in used.items() if u > n]
+    if over:
+        return Fitted(None, used, f"does not fit: {', '.join(over)}")
+    tail = "\n".join(text.splitlines()[-8:])
+    raise SynthError(f"nextpnr-ecp5 ended without a result:\n{tail}")

@@ -1,0 +1,304 @@
+"""Cells of a Liberty library as synthesis and timing need them: area, pins, delay tables."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sw.synth.boolean import truth_table
+from sw.synth.errors import SynthError
+from sw.synth.liberty import Group, parse, read_text
+
+Numbers = npt.NDArray[np.float64]
+
+RISE, FALL = 0, 1
+"""Edges of a net; the index of every pair of rise and fall below."""
+EDGES = ("rise", "fall")
+
+_TRANSITIONS = ("input_net_transition", "constrained_pin_transition", "input_transition_time")
+_LOADS = ("total_output_net_capacitance", "related_pin_transition", "output_net_length")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Delay, transition or constraint over (transition of the input, load or clock transition)."""
+
+    slews: Numbers
+    loads: Numbers
+    values: Numbers
+    """Shape (slews, loads)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arc:
+    """A way through a cell from `source` to `target`, or the constraint of `target` by `source`.
+
+    delay, transition: by edge of the target; of a constraint only `delay`, by the data's edge.
+    """
+
+    source: str
+    target: str
+    sense: str
+    kind: str
+    delay: tuple[Table | None, Table | None]
+    transition: tuple[Table | None, Table | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A cell. capacitance: of each input, by edge. functions: of each output that has one."""
+
+    name: str
+    area: float
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    capacitance: dict[str, tuple[float, float]]
+    functions: dict[str, str]
+    arcs: tuple[Arc, ...]
+    sequential: bool
+    flip_flop: bool
+    clock: str
+    usable: bool
+
+    def table(self) -> tuple[bool, ...] | None:
+        """The truth table of a cell of one output and no state; None for others."""
+        if self.sequential or len(self.outputs) != 1 or not 0 < len(self.inputs) <= 4:
+            return None
+        function = self.functions.get(self.outputs[0])
+        return truth_table(function, self.inputs) if function else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """Cells by name. Times are in nanoseconds, capacitances in picofarads, areas as in the file."""
+
+    name: str
+    cells: dict[str, Cell]
+    nand2: Cell
+    inverter: Cell
+    unusable: tuple[str, ...] = field(default=())
+
+    @property
+    def fo4_ns(self) -> float:
+        """Delay of the smallest inverter that drives four of itself, mean of both edges."""
+        return fan_out_of_four(self.inverter)[0]
+
+    @property
+    def fo4_slew_ns(self) -> float:
+        """Transition at the output of that inverter."""
+        return fan_out_of_four(self.inverter)[1]
+
+
+def read_library(path: Path, nand2: str = "") -> Library:
+    """The library of a file. nand2: the cell whose area is one gate equivalent (found if empty)."""
+    return make_library(parse(read_text(path), str(path)), str(path), nand2)
+
+
+def make_library(tree: Group, where: str, nand2: str = "") -> Library:
+    """The library of a parsed file; `SynthError` if it lacks what a synthesis needs."""
+    cells = {group.name: cell for group in tree.all("cell") for cell in [_Reader(tree).cell(group)]}
+    if not cells:
+        raise SynthError(f"Liberty file {where}: library {tree.name} has no cell")
+    if not any(cell.flip_flop and cell.usable for cell in cells.values()):
+        raise SynthError(
+            f"Liberty file {where}: none of its {len(cells)} cells is a flip-flop with a rising "
+            "clock edge (a group ff with clocked_on); is it a library of standard cells?"
+        )
+    return Library(
+        name=tree.name,
+        cells=cells,
+        nand2=_named(cells, nand2, where) if nand2 else _smallest(cells, _NAND2, "NAND2", where),
+        inverter=_smallest(cells, _NOT, "inverter", where),
+        unusable=tuple(sorted(name for name, cell in cells.items() if not cell.usable)),
+    )
+
+
+_NAND2 = (True, True, True, False)
+_NOT = (True, False)
+
+
+def _smallest(cells: dict[str, Cell], table: tuple[bool, ...], what: str, where: str) -> Cell:
+    found = [c for c in cells.values() if c.usable and c.area > 0 and c.table() == table]
+    if not found:
+        hint = "; name the cell to count in: --nand2 CELL" if what == "NAND2" else ""
+        raise SynthError(
+            f"Liberty file {where}: none of its {len(cells)} cells is a {what} by its function "
+            f"and has an area{hint}"
+        )
+    return min(found, key=lambda cell: (cell.area, cell.name))
+
+
+def _named(cells: dict[str, Cell], name: str, where: str) -> Cell:
+    from spec.names import did_you_mean
+
+    if name not in cells:
+        near = did_you_mean(name, cells)
+        raise SynthError(f"--nand2 {name}: no such cell in {where}{near}")
+    if cells[name].area <= 0:
+        raise SynthError(f"--nand2 {name}: its area in {where} is {cells[name].area:g}")
+    return cells[name]
+
+
+class _Reader:
+    """Makes cells of groups, with the units and templates of their library."""
+
+    def __init__(self, tree: Group) -> None:
+        self._tree = tree
+        self._time = _time_unit_ns(tree)
+        self._load = _load_unit_pf(tree)
+        self._templates = {g.name: g for g in tree.all("lu_table_template")}
+
+    def cell(self, group: Group) -> Cell:
+        pins = list(_pins(group))
+        inputs = [p for p in pins if p.text("direction") == "input"]
+        outputs = [p for p in pins if p.text("direction") == "output"]
+        ff = next(group.all("ff"), None)
+        clock = ff.text("clocked_on").strip("() ") if ff else ""
+        sequential = any(g.kind in ("ff", "latch", "statetable", "ff_bank") for g in group.groups)
+        return Cell(
+            name=group.name,
+            area=group.number("area", 0.0),
+            inputs=tuple(p.name for p in inputs),
+            outputs=tuple(p.name for p in outputs),
+            capacitance={p.name: self._capacitance(p) for p in inputs},
+            functions={p.name: p.text("function") for p in outputs if p.text("function")},
+            arcs=tuple(arc for pin in pins for arc in self._arcs(pin)),
+            sequential=sequential,
+            flip_flop=ff is not None and clock in [p.name for p in inputs],
+            clock=clock,
+            usable=_usable(group, pins, sequential, ff is not None),
+        )
+
+    def _capacitance(self, pin: Group) -> tuple[float, float]:
+        both = pin.number("capacitance", self._tree.number("default_input_pin_cap", 0.0))
+        rise = pin.number("rise_capacitance", both)
+        fall = pin.number("fall_capacitance", both)
+        return (rise * self._load, fall * self._load)
+
+    def _arcs(self, pin: Group) -> Iterator[Arc]:
+        for timing in pin.all("timing"):
+            kind = timing.text("timing_type") or "combinational"
+            tables = {g.kind: g for g in timing.groups}
+            constraint = kind.startswith(("setup", "hold", "recovery", "removal"))
+            names = ("{}_constraint", "") if constraint else ("cell_{}", "{}_transition")
+            delay, transition = (
+                tuple(self._table(tables.get(name.format(edge)), not constraint) for edge in EDGES)
+                for name in names
+            )
+            for related in timing.text("related_pin").split():
+                yield Arc(
+                    source=related,
+                    target=pin.name,
+                    sense=timing.text("timing_sense") or "non_unate",
+                    kind=kind,
+                    delay=(delay[0], delay[1]),
+                    transition=(transition[0], transition[1]),
+                )
+
+    def _table(self, group: Group | None, second_is_load: bool) -> Table | None:
+        if group is None:
+            return None
+        template = self._templates.get(group.name, group)
+        names = [template.text(f"variable_{i}") for i in (1, 2)]
+        axes = [
+            _numbers(group.attributes.get(f"index_{i}") or template.attributes.get(f"index_{i}"))
+            for i in (1, 2)
+        ]
+        values = _numbers(group.attributes.get("values")) * self._time
+        shape = tuple(max(1, len(axis)) for axis in axes)
+        if len(values) != shape[0] * shape[1]:
+            raise SynthError(
+                f"table {group.kind} ({group.name}): {len(values)} values for an index of "
+                f"{shape[0]} × {shape[1]}"
+            )
+        grid = values.reshape(shape)
+        if names[0] in _LOADS or (names[0] not in _TRANSITIONS and names[1] in _TRANSITIONS):
+            axes, grid = axes[::-1], grid.T
+        second = self._load if second_is_load else self._time
+        return Table(axes[0] * self._time, axes[1] * second, np.ascontiguousarray(grid))
+
+
+def _pins(cell: Group) -> Iterator[Group]:
+    for group in cell.groups:
+        if group.kind == "pin":
+            for name in group.arguments:
+                yield Group("pin", [name], group.attributes, group.groups)
+        elif group.kind in ("bus", "bundle"):
+            yield from group.all("pin")
+
+
+def _usable(group: Group, pins: Sequence[Group], sequential: bool, flip_flop: bool) -> bool:
+    """Whether synthesis may use the cell: no latch, tri-state, clock gate, delay or filler cell."""
+    if any(group.text(name).lower() == "true" for name in ("dont_use", "is_macro_cell")):
+        return False
+    if group.text("clock_gating_integrated_cell") or next(group.all("test_cell"), None):
+        return False
+    if any(pin.text("three_state") for pin in pins) or (sequential and not flip_flop):
+        return False
+    if any(pin.text("direction") not in ("input", "output", "internal") for pin in pins):
+        return False
+    # A clock that is an expression is an inverted one; a buffer made slow on purpose is no buffer.
+    if "dly" in group.name.lower() or "delay" in group.name.lower():
+        return False
+    return any(pin.text("direction") == "output" and pin.text("function") for pin in pins)
+
+
+def _numbers(items: Sequence[str] | None) -> Numbers:
+    """The numbers of `index_1 ("1, 2")` or `values ("1, 2", "3, 4")`."""
+    text = " ".join(items or ()).replace(",", " ")
+    try:
+        return np.array(text.split(), np.float64)
+    except ValueError:
+        raise SynthError(f"table of a Liberty file: {text[:40]!r} is no list of numbers") from None
+
+
+_PREFIX = {"": 1e9, "m": 1e6, "u": 1e3, "n": 1.0, "p": 1e-3, "f": 1e-6}
+
+
+def _time_unit_ns(tree: Group) -> float:
+    text = tree.text("time_unit", "1ns").strip()
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text[len(digits) :]
+    if unit[-1:] != "s" or unit[:-1] not in _PREFIX or not digits.isdigit():
+        raise SynthError(f"library {tree.name}: time_unit {text!r} is no time such as 1ns")
+    return int(digits) * _PREFIX[unit[:-1]]
+
+
+def _load_unit_pf(tree: Group) -> float:
+    values = tree.attributes.get("capacitive_load_unit", ["1", "pf"])
+    scale = {"pf": 1.0, "ff": 1e-3}.get(values[-1].lower())
+    if scale is None:
+        text = ", ".join(values)
+        raise SynthError(f"library {tree.name}: capacitive_load_unit ({text}) is neither pf nor ff")
+    return float(values[0]) * scale
+
+
+def interpolate(table: Table, slew: float, load: float) -> float:
+    """A table's value; linear, also outside of its range."""
+    values, axes = table.values, (table.slews, table.loads)
+    for axis, at in zip(axes, (slew, load), strict=True):
+        if len(axis) < 2:
+            values = values[0]
+            continue
+        i = int(np.clip(np.searchsorted(axis, at, "right") - 1, 0, len(axis) - 2))
+        share = (at - axis[i]) / (axis[i + 1] - axis[i])
+        values = values[i] * (1 - share) + values[i + 1] * share
+    return float(values)
+
+
+def fan_out_of_four(inverter: Cell) -> tuple[float, float]:
+    """Delay and transition in a chain of inverters that each drive four: a library's yardstick."""
+    load = 4 * sum(inverter.capacitance[inverter.inputs[0]]) / 2
+    slew, delay = 0.0, 0.0
+    arcs = [arc for arc in inverter.arcs if arc.delay[RISE] and arc.delay[FALL]]
+    if not arcs:
+        raise SynthError(f"cell {inverter.name}: the inverter has no delay tables")
+    for _ in range(20):
+        results = [
+            [interpolate(t, slew, load) for t in tables if t is not None]
+            for tables in (arcs[0].delay, arcs[0].transition)
+        ]
+        delay, slew = (float(np.mean(values or [0.0])) for values in results)
+    return delay, slew

