@@ -6,7 +6,7 @@ about one pass of the vector engine; RESCALE and TABLE ride behind the operator 
 """
 
 from spec.sequences.base import Sequence, Step
-from spec.sequences.norms import layer_norm, rms_norm
+from spec.sequences.norms import layer_norm, norm_reach, rms_norm
 from spec.sequences.quantize import quantize_rows
 from spec.sequences.rows import reciprocal, rsqrt
 from spec.sequences.softmax import attention_weights, softmax
@@ -19,6 +19,7 @@ __all__ = [
     "attention_weights",
     "error_bound",
     "layer_norm",
+    "norm_reach",
     "quantize_rows",
     "reciprocal",
     "rms_norm",

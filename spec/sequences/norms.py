@@ -25,12 +25,24 @@ _FINE = 256
 """Steps of γ·n + β before it is rounded, for each step of the output."""
 
 
+def norm_reach(size: int, in_scale: float, eps: float) -> float:
+    """Bound of |n|: √size, or what the largest difference is beside √eps where that is less."""
+    most = 2.0**15 * in_scale
+    return most / math.sqrt(eps) if most * most < size * eps else math.sqrt(size)
+
+
 def normalized(
     s: Sequence, x: str, shape: Items[int], in_scale: float, eps: float, *, centre: bool
 ) -> tuple[str, float]:
     """(int32 n, real value of one step of it); `centre` subtracts the mean (layer norm)."""
     size, rank = shape[-1], len(shape)
     k = size.bit_length() - 1  # size · 2^30 >> k stays below 2^31
+    smallest = eps * size / in_scale**2
+    if smallest > 2.0 ** (k + 20):
+        # Σd² >> k and eps stay below 2^30 each. Bits that this takes from the products are nothing
+        # beside eps: the smaller the variance, the nearer n = d / √eps.
+        k = max(k + 1, math.frexp(smallest)[1] - 30)
+    by = min(k, 62)  # leaves nothing of any product, as every k above 31
     wide = s.cast(x, "int32")
     rows, packed = shape_of_rows(shape)
     d = wide
@@ -40,16 +52,14 @@ def normalized(
         mean = s.rescale(total, 1 / size, "int32")
         d = s.cast(s.rescale(s.op("SUB", wide, mean), 1.0, "int16"), "int32")
     # Σ x·d is Σ d² + mean · Σ d, and Σ d is what rounding the mean has left.
-    v = s.reshape(s.op("REDUCE_SUM", s.mul(d, wide, k), axis=rank - 1), packed)
+    v = s.reshape(s.op("REDUCE_SUM", s.mul(d, wide, by), axis=rank - 1), packed)
     if centre:
         middle = s.reshape(mean, packed)
         less = s.op("SUB", s.mul(middle, s.scalar(size, rank), 0), s.reshape(total, packed))
-        v = s.op("ADD", v, s.mul(less, middle, k))
-    offset = round(eps * size / (in_scale**2 * 2.0**k))
+        v = s.op("ADD", v, s.mul(less, middle, by))
+    offset = round(smallest / 2.0**k)
     # Sums that would overflow with eps have a variance that dwarfs it.
     room = (1 << 31) - 1 - offset
-    if room <= 0:
-        raise ValueError(f"eps {eps} is too large for values of scale {in_scale}")
     if centre:
         v = s.op("MAXIMUM", v, s.scalar(0, rank))
     if offset > 0:
@@ -58,7 +68,7 @@ def normalized(
     inverse = s.reshape(inverse, rows)
     # n = d / √(squares·2^k / size)
     step = factor * math.sqrt(size / 2.0**k)
-    shift = shift_for(1.1 * math.sqrt(size) / step)
+    shift = shift_for(1.1 * norm_reach(size, in_scale, eps) / step)
     return s.mul(d, inverse, shift), step * 2.0**shift
 
 
@@ -140,7 +150,7 @@ def _norm(
     s = Sequence()
     x = s.input("x", "int16")
     n, step = normalized(s, x, shape, in_scale, eps, centre=centre)
-    largest = math.sqrt(shape[-1])
+    largest = norm_reach(shape[-1], in_scale, eps)
     out = affine(s, n, step, len(shape), gamma, beta, out_scale, out_dtype, largest)
     s.outputs = [out]
     return s

@@ -26,7 +26,6 @@ from sw.compiler.frontend.operator_row import (
 )
 
 _PRODUCT, _FUNCTION, _NORM = Pcc(0.999), Pcc(0.9995), Pcc(0.9999)
-_SMALL = "poor where all deviations are below √eps / 1000: steps of the input are √eps / 16384"
 _RESIZED = "factors above 1/16 whose numerator is at most 2048, as fractions of even terms"
 _POLE = "as accurate as a table is over the calibrated range: poor near a pole"
 _FINITE = "nothing is NaN or infinite on the NPU"
@@ -68,13 +67,12 @@ ROWS: tuple[Operator, ...] = (
     *rows("divide", FLOAT, Steps(2), "div.Tensor", "div.Scalar",
           limits="a number, or a tensor that calibration saw of one sign"),
     *rows("softmax", FLOAT, _PRODUCT, "softmax.int", "_softmax", check=checks.last_axis),
-    *rows("layer_norm", FLOAT, _NORM, "layer_norm", "native_layer_norm", limits=_SMALL,
-          check=checks.layer_norm, constants=(2, 3)),
-    *rows("group_norm", FLOAT, _NORM, "group_norm", limits=f"constant parameters; {_SMALL}",
+    *rows("layer_norm", FLOAT, _NORM, "layer_norm", "native_layer_norm", check=checks.layer_norm,
           constants=(2, 3)),
-    *rows("group_norm", FLOAT, _NORM, "native_group_norm", limits=f"constant parameters; {_SMALL}",
+    *rows("group_norm", FLOAT, _NORM, "group_norm", limits="constant parameters", constants=(2, 3)),
+    *rows("group_norm", FLOAT, _NORM, "native_group_norm", limits="constant parameters",
           constants=(1, 2)),
-    *rows("rms_norm", FLOAT, _NORM, "rms_norm", limits=f"over the last dimension; {_SMALL}"),
+    *rows("rms_norm", FLOAT, _NORM, "rms_norm", limits="over the last dimension"),
     *rows("bounded", NUMBERS, ROUNDED, "relu", "relu6", "hardtanh", "clamp", "clamp_min",
           "clamp_max", limits="numbers as bounds"),
     *rows("univariate", FLOAT, Table(), "gelu", "silu", "sigmoid", "tanh", "exp", "expm1", "erf",

@@ -32,9 +32,7 @@ of them run on the NPU as a whole. The other {partly} have operators that the NP
 
 Weights are random, and the example inputs set the ranges of the values ([policies and
 calibration](models.md#policies)). The weights of `mobilevit` are drawn wider than its default, and
-batch norms of untrained networks take the statistics of data first. With its default weights the
-values before a layer norm of `mobilevit` are nothing beside the norm's eps, and the importer
-refuses the network.
+batch norms of untrained networks take the statistics of data first.
 """
 _COLUMNS = f"""
 - *Policy*: how values became integers.

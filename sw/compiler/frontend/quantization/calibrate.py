@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from sw.compiler.frontend.nodes import aten
 from sw.compiler.frontend.operator_sets import LINEAR, SAME
 from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
+from sw.compiler.frontend.quantization.values import TINY
 
 Float = NDArray[np.float64]
 
@@ -126,6 +127,8 @@ class _Recorder(Interpreter):
         if isinstance(result, torch.Tensor) and result.numel():
             if result.is_floating_point():
                 self._record(n, _finite(result.detach()))
+                if self.ranges.largest[n] <= TINY:  # zero for its readers too, as on the NPU
+                    result = torch.zeros_like(result)
             elif not result.is_complex():
                 self._ends(n, result.detach())
         return result

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from spec.sequences import Sequence as Operators
 from spec.sequences import layer_norm as layer_norm_of
-from spec.sequences import reciprocal, tabled
+from spec.sequences import norm_reach, reciprocal, tabled
 from spec.sequences import rms_norm as rms_norm_of
 from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
@@ -242,20 +242,11 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
     return replace(value, tensor=im.op(node, "CLAMP", [value.tensor], attributes))
 
 
-def _norm_input(im: Importer, node: Node, source: Node, eps: float) -> Value:
-    """int16 in steps for which ε fits in 30 bits: finer ones say nothing beside it."""
-    value = im.ordered(im.int16(source))
-    least = math.sqrt(eps) * 2.0**-14
-    if np.max(value.scale) < least:
-        value = im.convert(value, Format(dtype="int16", scale=least), node.name)
-    return value
-
-
 def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     given = arguments(plan.source)
     gamma, beta, eps = im.constant(given["weight"]), im.constant(given["bias"]), given["eps"]
-    value = _norm_input(im, node, source, eps)
+    value = im.ordered(im.int16(source))
     want = _norm_format(im, node)
     operators = layer_norm_of(value.shape, value.step, eps, gamma, beta, want.scale, want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
@@ -267,9 +258,9 @@ def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     given = arguments(plan.source)
     groups, eps = given.get("num_groups") or given["group"], given["eps"]
-    value = _norm_input(im, node, source, eps)
+    value = im.ordered(im.int16(source))
     rows = (value.shape[0] * groups, math.prod(value.shape[1:]) // groups)
-    bound = math.sqrt(rows[1]) if rows[1] < 256 else 16.0
+    bound = min(norm_reach(rows[1], value.step, eps), 16.0)
     scale = bound / 32767
     operators = layer_norm_of(rows, value.step, eps, None, None, scale, "int16")
     (out,) = im.sequence(node, operators, im.reshaped(value.tensor, rows))
@@ -281,7 +272,7 @@ def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
 
 def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
-    value = _norm_input(im, node, source, plan.data["eps"])
+    value = im.ordered(im.int16(source))
     gamma = im.constant(plan.data["gamma"])
     want = _norm_format(im, node)
     operators = rms_norm_of(
