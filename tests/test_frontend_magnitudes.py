@@ -126,3 +126,15 @@ def test_what_counts_as_zero_is_zero_for_a_norm_too() -> None:
     """Values below 2^-120 are zeros on the NPU; 1 / √eps does not bring them back."""
     module, x = norm_of("layer_norm", 1e-36)
     assert not run_norm(module, x, x).any()
+
+
+@torch.no_grad()
+def test_products_that_calibration_saw_as_nothing_do_not_refuse_the_network():
+    class Model(nn.Module):
+        def forward(self, a, b):
+            return torch.relu(a * b) + a.sum(-1, keepdim=True) + (a * b).mean(-1, keepdim=True)
+
+    a, b = torch.tensor([[1e3, 0.0, 1e3, 0.0]]), torch.tensor([[0.0, 1e3, 1e-16, 1e3]])
+    imported = import_model(Model(), (a, b), policy="wide")
+    (got,) = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, (a, b))))
+    assert np.abs(got - 2000).max() < 1

@@ -10,7 +10,6 @@ from torch.fx import Node
 
 from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
-from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.values import Format, Scale
@@ -50,6 +49,10 @@ class Value:
         """The scale of a value that has only one."""
         assert isinstance(self.scale, float)
         return self.scale
+
+
+_LARGEST_RATIO = {"int8": 2.0**23, "int16": 2.0**15, "int32": 2.0**28}
+"""Ratios of RESCALE by the type of its input."""
 
 
 class Building:
@@ -170,19 +173,14 @@ class Building:
     def rescale(self, tensor: str, ratio: Scale, dtype: str, *, input_zp: int = 0,
                 output_zp: int = 0, name: str = "") -> str:  # fmt: skip
         """RESCALE by `ratio` (per channel if an array), saturating to `dtype`."""
-        ratios = np.atleast_1d(np.asarray(ratio, np.float64))
-        try:
-            pairs = [scale_to_multiplier(float(r)) for r in ratios]
-        except ValueError as error:
-            raise CompileError(
-                f"requantization: {error}",
-                node=tensor,
-                hint="scales differ too much; calibrate on representative data",
-            ) from None
+        source = self.graph.tensors[tensor].dtype
+        # What calibration saw of this tensor was zero if a step of it is that large in the result.
+        # Larger ratios would wrap around instead of saturating.
+        ratios = np.minimum(np.atleast_1d(np.asarray(ratio, np.float64)), _LARGEST_RATIO[source])
+        pairs = [scale_to_multiplier(float(r)) for r in ratios]
         name = name or f"{tensor}_rescale"
         multiplier = self.graph.add_constant(f"{name}_multiplier", [m for m, _ in pairs], "int32")
         shift = self.graph.add_constant(f"{name}_shift", [s for _, s in pairs], "int8")
-        source = self.graph.tensors[tensor].dtype
         zps = [self.scalar(input_zp, source), self.scalar(output_zp, dtype)]
         return self.op(
             None,
