@@ -350,6 +350,10 @@ CASES: list[Case] = [
          [X((2, 3), -4, 3, torch.int64), X((3,), -5, 4, torch.int64)]),
     case("index_select", X((4, 5, 3)), 2, X((6,), 0, 2, torch.int64)),
     case("gather", X((4, 5, 3)), 1, X((4, 2, 3), 0, 4, torch.int64)),
+    case("index.Tensor", fixed(9, 5), [X((2, 3), -9, 8, torch.int64)], steps=1),
+    case("index_select", fixed(9, 5), 0, X((6,), 0, 8, torch.int64), steps=1),
+    case("index_select", torch.arange(9) * 3, 0, X((6,), 0, 8, torch.int64)),
+    case("gather", fixed(6, 5), 1, X((6, 2), 0, 4, torch.int64), steps=1),
     # Constants of a value's shape: added to it
     case("full_like", _ROWS, 1.5, plus=True),
     *each("zeros_like ones_like", _ROWS, plus=True),

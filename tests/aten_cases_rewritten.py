@@ -9,6 +9,9 @@ _ROWS = X((2, 3, 8))
 _INTS, _BOOLS = X((2, 3, 8), -5, 5, torch.int64), X((2, 3, 4), dtype=torch.bool)
 
 
+_PLACES = torch.tensor([[[0, 7, 2], [5, 1, 3], [4, 6, 0]], [[1, 2, 3], [7, 6, 5], [3, 0, 4]]])
+
+
 def _weights(gates: int, size: int, hidden: int, projected: int = 0) -> list[torch.Tensor]:
     """Weights and biases of a recurrent layer."""
     state = projected or hidden
@@ -116,6 +119,11 @@ REWRITTEN_CASES: list[Case] = [
     case("aminmax", _ROWS, dim=1, result=1),
     case("count_nonzero.dim_IntList", _BOOLS, [1]),
     case("one_hot", X((2, 3), 0, 6, torch.int64), 7),
+    case("topk", _ROWS, 3, result=0),
+    case("topk", _ROWS, 2, 1, False, result=1),
+    *each("scatter.src scatter_add", _ROWS, -1, _PLACES, X((2, 3, 3))),
+    *each("scatter.src scatter_add", _INTS, -1, _PLACES, X((2, 3, 3), -5, 5, torch.int64)),
+    case("scatter.value", _ROWS, -1, _PLACES, 0.5),
     case("bucketize.Tensor", _ROWS, torch.tensor([-1.01, 0.33, 1.21])),
     # Parts and orders
     case("roll", _ROWS, [2, -1], [2, 1]),

@@ -181,6 +181,9 @@ ROWS: tuple[Operator, ...] = (
     *rewritten(ANY, EXACT, "count_nonzero.dim_IntList"),
     *rewritten("int", EXACT, "one_hot", limits="with the number of classes"),
     *rewritten(FLOAT, EXACT, "bucketize.Tensor"),
+    *rewritten(FLOAT, EXACT, "topk", limits="of at most 256 values a row"),
+    *rewritten(NUMBERS, ROUNDED, "scatter.src", "scatter.value", "scatter_add",
+               limits="indices for every row; no place twice, but by scatter_add"),
     # Rewritten: parts and orders
     *rewritten(ANY, EXACT, "roll", "channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
           "diagonal", "tile", "repeat_interleave.self_int", "unfold", "im2col",

@@ -9,10 +9,18 @@ from collections.abc import Mapping
 
 from torch._ops import OpOverload
 
-from sw.compiler.frontend.rewrites import arithmetic, images, pools, products, recurrent, shapes
+from sw.compiler.frontend.rewrites import (
+    arithmetic,
+    images,
+    orders,
+    pools,
+    products,
+    recurrent,
+    shapes,
+)
 from sw.compiler.frontend.rewrites.tracing import Function
 
-_FILES = (arithmetic, images, pools, products, recurrent, shapes)
+_FILES = (arithmetic, images, orders, pools, products, recurrent, shapes)
 
 FUNCTIONS: Mapping[str, Function] = {
     name: function

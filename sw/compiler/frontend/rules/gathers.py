@@ -92,11 +92,6 @@ def gather(im: Importer, node: Node, plan: Plan) -> Value:
 
 def embedding(im: Importer, node: Node, plan: Plan) -> Value:
     """GATHER of rows of a table."""
-    table = node.args[0]
-    known = im.constant(table)
-    if known is not None:
-        value = im.quantized(node.name, known, im.formats.wide(table))
-    else:
-        value = movable(im, table)
+    value = movable(im, node.args[0])
     indices = _indices(im, node, node.args[1], value.shape[0], signed=False)
     return gathered(im, node, value, 0, indices)

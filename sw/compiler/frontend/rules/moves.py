@@ -15,7 +15,10 @@ from sw.compiler.frontend.operator_sets import Plan
 
 
 def movable(im: Importer, source: Node) -> Value:
-    """An operand with one scale."""
+    """An operand with one scale; a constant in the format of its values."""
+    known = im.constant(source)
+    if known is not None and im.current is not None:
+        return im.quantized(im.current.name, known, im.formats.wide(source))
     value = im.value(source)
     if value.channelwise:
         value = im.wide(source)
