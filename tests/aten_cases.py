@@ -353,6 +353,9 @@ CASES: list[Case] = [
     case("index.Tensor", fixed(9, 5), [X((2, 3), -9, 8, torch.int64)], steps=1),
     case("index_select", fixed(9, 5), 0, X((6,), 0, 8, torch.int64), steps=1),
     case("index_select", torch.arange(9) * 3, 0, X((6,), 0, 8, torch.int64)),
+    case("view", X((23, 12)), [12, 23]),
+    case("maximum", X((2, 8)), torch.full((1,), torch.finfo(torch.float32).min)),
+    case("div.Tensor", X((2, 8)), fixed(8).abs() + 0.1),
     case("gather", fixed(6, 5), 1, X((6, 2), 0, 4, torch.int64), steps=1),
     # Constants of a value's shape: added to it
     case("full_like", _ROWS, 1.5, plus=True),

@@ -142,3 +142,21 @@ def best_expert():
     """argmax picks one expert for each token"""
     torch.manual_seed(0)
     return _BestExpert(), torch.randn(2, 6, 16)
+
+
+class _TopK(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(16, 4)
+        self.experts = nn.ModuleList([nn.Linear(16, 16) for _ in range(4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values, chosen = self.gate(x).topk(2, -1)
+        weights = torch.zeros_like(x[..., :4]).scatter(-1, chosen, values.softmax(-1))
+        return sum(weights[..., i : i + 1] * e(x) for i, e in enumerate(self.experts))
+
+
+def sparse_experts():
+    """a mixture of experts that takes the best two of four (`topk`, `scatter`)"""
+    torch.manual_seed(0)
+    return _TopK(), torch.randn(2, 6, 16)

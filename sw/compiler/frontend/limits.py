@@ -20,6 +20,10 @@ def alpha(node: Node) -> str:
     return "" if by == 1 else f"alpha={by}: only 1; multiply the operand first"
 
 
+def whole_sums(node: Node) -> str:
+    return "whole sums of float values" if is_float(node.args[0]) and not is_float(node) else ""
+
+
 def integer_division(node: Node) -> str:
     if any(is_float(a) or isinstance(a, float) for a in node.args[:2]):
         return "rounded division of float values by a tensor"

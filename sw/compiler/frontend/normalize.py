@@ -34,9 +34,13 @@ def normalize(module: GraphModule) -> None:
     module.recompile()
 
 
+def _is_empty(node: Node) -> bool:
+    return any(isinstance(size, int) and not size for size in node.meta["val"].shape)
+
+
 def _without_empty(node: Node) -> None:
     """A concatenation with nothing: a cache of keys before its first token."""
-    full = [n for n in node.args[0] if n.meta["val"].numel()]
+    full = [n for n in node.args[0] if not _is_empty(n)]
     if (
         full
         and len(full) < len(node.args[0])

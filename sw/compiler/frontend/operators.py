@@ -93,7 +93,7 @@ ROWS: tuple[Operator, ...] = (
     *rows("extreme", NUMBERS, EXACT, "max.dim", "min.dim", limits="values only"),
     *rows("argmax", FLOAT, EXACT, "argmax"),
     *rows("any_", ANY, EXACT, "any", "any.dim", "any.dims"),
-    *rows("cumsum", ANY, ROUNDED, "cumsum"),
+    *rows("cumsum", ANY, ROUNDED, "cumsum", check=checks.whole_sums),
     # Comparisons, logic, choice
     *rows("compare", ANY, EXACT, "eq.Scalar", "eq.Tensor", "ne.Scalar", "ne.Tensor", "lt.Scalar",
           "lt.Tensor", "le.Scalar", "le.Tensor", "gt.Scalar", "gt.Tensor", "ge.Scalar",
@@ -181,9 +181,12 @@ ROWS: tuple[Operator, ...] = (
     *rewritten(ANY, EXACT, "count_nonzero.dim_IntList"),
     *rewritten("int", EXACT, "one_hot", limits="with the number of classes"),
     *rewritten(FLOAT, EXACT, "bucketize.Tensor"),
-    *rewritten(FLOAT, EXACT, "topk", limits="of at most 256 values a row"),
+    *rewritten(NUMBERS, EXACT, "topk", "sort", "sort.stable", "argsort",
+               limits="of at most 256 values a row"),
+    *rewritten(FLOAT, ROUNDED, "histc", limits="between two numbers"),
     *rewritten(NUMBERS, ROUNDED, "scatter.src", "scatter.value", "scatter_add",
                limits="indices for every row; no place twice, but by scatter_add"),
+    *rewritten(NUMBERS, ROUNDED, "index_put", limits="one vector of indices, no place twice"),
     # Rewritten: parts and orders
     *rewritten(ANY, EXACT, "roll", "channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
           "diagonal", "tile", "repeat_interleave.self_int", "unfold", "im2col",

@@ -51,7 +51,7 @@ _COLUMNS = f"""
 """
 _COMMANDS = """
 systola run examples/modules/vision.py:unet --device rtl --verify -c small
-systola run examples/modules/partly_on_cpu.py:sorted_features --fallback -c small
+systola run examples/modules/partly_on_cpu.py:running_maximum --fallback -c small
 systola bench --suite modules -c small --json docs/data/modules.json
 systola pages modules
 """

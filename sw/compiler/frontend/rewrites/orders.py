@@ -7,6 +7,21 @@ _MOST = 256
 """Values of a row that are compared with each other."""
 
 
+def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """As `topk`; equal values keep their order."""
+    return topk(x, x.shape[dim], dim, descending)
+
+
+def sort_stable(
+    x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Tensor, Tensor]:
+    return sort(x, dim, descending)
+
+
+def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    return sort(x, dim, descending)[1]
+
+
 def topk(
     x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -14,7 +29,7 @@ def topk(
     x = x.movedim(dim, -1)
     count = x.shape[-1]
     if count > _MOST:
-        raise ValueError(f"topk of {count} values a row: at most {_MOST}")
+        raise ValueError(f"an order of {count} values a row: at most {_MOST}")
     own, other = x.unsqueeze(-1), x.unsqueeze(-2)
     before = other > own if largest else other < own
     first = torch.ones(count, count, dtype=torch.bool).tril(-1)
@@ -22,6 +37,33 @@ def topk(
     chosen = rank.unsqueeze(-2) == torch.arange(k).unsqueeze(-1)
     places = (chosen * torch.arange(count)).sum(-1)
     return torch.gather(x, -1, places).movedim(-1, dim), places.movedim(-1, dim)
+
+
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Of equal bins between two numbers; the last one takes the upper end."""
+    if min >= max:
+        raise ValueError("histc between the values' own ends: name min and max")
+    edges = torch.linspace(min, max, bins + 1)
+    x = x.reshape(-1, 1)
+    above = torch.cat([x >= edges[:-1], x > edges[-1:]], 1).to(torch.int64).sum(0)
+    return (above[:-1] - above[1:]).to(x.dtype)
+
+
+def cumsum(x: Tensor, dim: int, *, dtype: torch.dtype) -> Tensor:
+    """Integers of float values."""
+    return torch.cumsum(x.to(dtype), dim)
+
+
+def grouped_mm_fallback(x: Tensor, weights: Tensor, offs: Tensor) -> Tensor:
+    """Of package `transformers`: the rows up to each offset by a matrix of their own.
+
+    Every row meets every matrix, and one product is chosen.
+    """
+    rows = torch.arange(x.shape[0])
+    group = (rows.unsqueeze(-1) >= offs).sum(-1)
+    chosen = group == torch.arange(weights.shape[0]).unsqueeze(-1)
+    products = torch.stack([x @ weight for weight in weights.unbind(0)])
+    return torch.where(chosen.unsqueeze(-1), products, 0).sum(0)
 
 
 def scatter_src(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -37,6 +79,18 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return x + _written(x, dim, index, src)[1].movedim(-1, dim)
+
+
+def index_put(
+    x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Tensor:
+    """Places of one dimension that are named once, each with all that it holds."""
+    ((axis, index),) = ((i, n) for i, n in enumerate(indices) if n is not None)
+    if accumulate or index.dim() != 1 or index.dtype == torch.bool:
+        raise ValueError("index_put by one vector of indices, without accumulate, only")
+    shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
+    index = index.reshape(-1, *[1] * (x.dim() - axis - 1)).expand(shape)
+    return scatter_src(x, axis, index, values.expand(shape))
 
 
 def _hits(x: Tensor, dim: int, index: Tensor) -> Tensor:

@@ -48,7 +48,9 @@ def rewrite(module: GraphModule, depth: int = _DEPTH) -> None:
 def _foreign(node: Node, fixed: Collection[Node]) -> bool:
     """Whether the importer has no rule for `node`, or one with limits that it lies beyond."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or shapes(node):
+    if not isinstance(target, torch._ops.OpOverload) or shapes(node):
+        return False
+    if target.namespace not in ("aten", "transformers"):
         return False
     if varies(node) and function_of(target) is None:
         return False

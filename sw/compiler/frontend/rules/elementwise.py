@@ -73,9 +73,11 @@ def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
 def multiply(im: Importer, node: Node, _: Plan) -> Value:
     """int16 times int16 in int32, then RESCALE."""
     if is_float(node):
-        values = [_int16(im, node, o) for o in node.args[:2]]
-    else:
-        values = [operand(im, node, o, exact(node)) for o in node.args[:2]]
+        return _product(im, node, [_int16(im, node, o) for o in node.args[:2]])
+    return _product(im, node, [operand(im, node, o, exact(node)) for o in node.args[:2]])
+
+
+def _product(im: Importer, node: Node, values: list[Value]) -> Value:
     tensors, layout = same_shape(im, values)
     wide = [im.int32(node, tensor) for tensor in tensors]
     out = im.op(node, "MUL", [*wide, im.scalar(0, "int8")])
@@ -87,18 +89,25 @@ def _int16(im: Importer, node: Node, source: Any) -> Value:
     """A value with at most 16 bits and one scale; a constant fills them."""
     known = im.constant(source)
     if known is not None:
-        known = np.where(known > -HUGE, known, MASKED)
-        largest = max(float(np.abs(known).max()), TINY)
-        return im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
+        return _filled(im, node, np.where(known > -HUGE, known, MASKED))
     value = im.wide(source)
     if im.dtype(value) == "int32":
         value = im.convert(value, im.formats.int16(source), node.name)
     return value
 
 
+def _filled(im: Importer, node: Node, known: Float) -> Value:
+    """A constant that fills int16."""
+    largest = max(float(np.abs(known).max()), TINY)
+    return im.quantized(node.name, known, Format(dtype="int16", scale=largest / 32767))
+
+
 def divide(im: Importer, node: Node, _: Plan) -> Value:
     """A value by one of one sign: int16 times the reciprocal, which has 31 bits."""
     top, bottom = node.args[:2]
+    known = im.constant(bottom)
+    if known is not None and known.all():
+        return _product(im, node, [_int16(im, node, top), _filled(im, node, 1 / known)])
     ends = im.ranges.least.get(bottom, 0.0), im.ranges.most.get(bottom, 0.0)
     im.require(
         ends[0] > 0 or ends[1] < 0, node, f"a divisor that calibration saw from {ends[0]:g} to "

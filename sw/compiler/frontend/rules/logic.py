@@ -12,6 +12,7 @@ from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.nodes import arguments, is_float, kind, name
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.formats import Format
 from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
@@ -42,7 +43,7 @@ def common(im: Importer, node: Node, operands: Sequence[Any]) -> list[Value]:
 
 
 def _finite(values: Any) -> Any:
-    return values[np.isfinite(values)]
+    return values[np.abs(values) < HUGE]
 
 
 # Comparisons --------------------------------------------------------------------------------------

@@ -32,8 +32,7 @@ def view(im: Importer, node: Node, plan: Plan) -> Value:
     layout = value.layout.reshape(shape)
     if layout is None:
         value = im.ordered(value)
-        layout = value.layout.reshape(shape)
-        assert layout is not None
+        layout = Layout.of(shape)  # row-major, whatever the sizes divide
     return replace(value, layout=layout)
 
 
