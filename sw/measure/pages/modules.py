@@ -31,8 +31,8 @@ of them run on the NPU as a whole. The other {partly} have operators that the NP
 `run --fallback` the CPU runs these, and the table names them with the reason.
 
 Weights are random, and the example inputs set the ranges of the values ([policies and
-calibration](models.md#policies)). The weights of `mobilevit` are drawn wider than its default, and
-batch norms of untrained networks take the statistics of data first.
+calibration](models.md#policies)). Batch norms of untrained networks take the statistics of data
+first.
 """
 _COLUMNS = f"""
 - *Policy*: how values became integers.
