@@ -147,3 +147,16 @@ def test_a_flow_that_ran_nothing_is_no_pass(
     with pytest.raises(error) as caught:
         fusesoc.run_target("sim", tmp_path)
     assert message in str(caught.value) and "the flow's own words" in str(caught.value)
+
+
+def test_synth_target_gives_yosys_the_rtl(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(fusesoc.ROOT), "run"]
+    subprocess.run(
+        [*command, "--setup", "--target", "synth", "--work-root", str(tmp_path), "systola"],
+        cwd=tmp_path,
+        env=fusesoc.environment(),
+        capture_output=True,
+        check=True,
+    )
+    script = (tmp_path / "edalize_yosys_procs.tcl").read_text()
+    assert "synth_ecp5" in script and "systola_npu.v}" in script and "systola_sram.sv}" in script

@@ -87,6 +87,9 @@ def test_the_longest_path_names_registers_and_their_lines(cells, mapped) -> None
     path = found["high.left[1]", "high.total[7]"]
     assert path.start_source == "adder.py:7" and path.stages[0].block == "high"
     assert path.end_source.split("/")[-1].startswith("design.v:5")
+    # Where paths from two blocks meet, both are reported, not only the longer one.
+    to_low = {start.split("[")[0] for start, end in found if end == "low.total[7]"}
+    assert to_low == {"fifo.store", "low.left"}
     # From the FIFO's data through the adder, and from it to the address of the SRAM.
     assert ("fifo.store", "low.total[7]") in found and ("fifo.store", "ram") in found
     fo4 = cells.library.fo4_ns
@@ -205,6 +208,22 @@ ERROR: Unable to place cell 'x', no BELs remaining to implement cell type 'TRELL
 """
 
 
+PATH = {
+    "from": "posedge clk",
+    "to": "posedge clk",
+    "path": [
+        {"type": kind, "delay": delay, "from": {"cell": f"inner.{a}"}, "to": {"cell": f"inner.{b}"}}
+        for kind, delay, a, b in (
+            ("clk-to-q", 0.5, "a.q", "a.q"),
+            ("routing", 2.0, "a.q", "b.and"),
+            ("logic", 0.5, "b.and", "b.and"),
+            ("routing", 1.5, "b.and", "b.r"),
+            ("setup", 0.5, "b.r", "b.r"),
+        )
+    ],
+}
+
+
 def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     report, log = tmp_path / "nextpnr.json", tmp_path / "nextpnr.log"
     log.write_text(PACKED)
@@ -217,6 +236,7 @@ def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     report.write_text(
         json.dumps(
             {
+                "critical_paths": [PATH, {**PATH, "from": "<async>"}],
                 "fmax": {"$glbnet$clk": {"achieved": 31.25, "constraint": 50}},
                 "utilization": {"TRELLIS_FF": {"used": 12, "available": 83640}},
             }
@@ -224,6 +244,8 @@ def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     )
     found = ecp5.read_result(report, log)
     assert (found.fmax_mhz, found.used) == (31.25, {"TRELLIS_FF": (12, 83640)})
+    ends = {"start": "a.q", "end": "b.r"}
+    assert found.critical_path == {**ends, "ns": 5.0, "routing_ns": 3.5, "steps": 1}
 
 
 def test_the_wrapper_connects_every_pin(tmp_path) -> None:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Fitted:
     fmax_mhz: float | None
     used: dict[str, tuple[int, int]]
     problem: str
+    critical_path: dict[str, Any] | None = None
 
 
 def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -> FpgaReport:
@@ -95,6 +96,7 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
         fmax_mhz=fitted.fmax_mhz if fitted else None,
         used=fitted.used if fitted else {},
         problem=fitted.problem if fitted else "not placed: --effort quick",
+        critical_path=fitted.critical_path if fitted else None,
         warnings=warnings(log),
         seconds=time.monotonic() - began,
     )
@@ -149,9 +151,10 @@ def read_result(report: Path, log: Path) -> Fitted:
     text = log.read_text()
     if report.exists():
         facts: dict[str, Any] = json.loads(report.read_text())
-        used = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
-        clocks = [float(clock["achieved"]) for clock in facts["fmax"].values()]
-        return Fitted(min(clocks) if clocks else None, used, "")
+        counts = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
+        used = {name: pair for name, pair in counts.items() if pair[0]}
+        clocks = [round(float(clock["achieved"]), 2) for clock in facts["fmax"].values()]
+        return Fitted(min(clocks, default=None), used, "", _critical_path(facts))
     used = {}
     for line in text.splitlines():
         words = line.replace("Info:", "").replace("/", " ").replace(":", " ").split()
@@ -162,3 +165,20 @@ def read_result(report: Path, log: Path) -> Fitted:
         return Fitted(None, used, f"does not fit: {', '.join(over)}")
     tail = "\n".join(text.splitlines()[-8:])
     raise SynthError(f"nextpnr-ecp5 ended without a result:\n{tail}")
+
+
+def _critical_path(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The path from register to register that takes longest: its ends, and delays by kind."""
+    inside = [p["path"] for p in facts["critical_paths"] if "<async>" not in (p["from"], p["to"])]
+    if not inside:
+        return None
+    path = max(inside, key=lambda steps: sum(float(step["delay"]) for step in steps))
+    routing = sum(float(step["delay"]) for step in path if step["type"] == "routing")
+    total = sum(float(step["delay"]) for step in path)
+    return {
+        "start": path[0]["from"]["cell"].removeprefix("inner."),
+        "end": path[-1]["to"]["cell"].removeprefix("inner."),
+        "ns": round(total, 3),
+        "routing_ns": round(routing, 3),
+        "steps": sum(step["type"] == "logic" for step in path),
+    }

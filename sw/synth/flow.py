@@ -19,7 +19,8 @@ from sw.synth.yosys import run_yosys, warnings
 
 MACROS = Path(__file__).parent / "macros.v"
 SRAM_FILE = "systola_sram.sv"
-PATHS = 20
+PATHS = 60
+"""Pairs of blocks in a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,5 @@ def analyse(netlist: Netlist, library: Library) -> tuple[list[paths.Path], dict[
     graph = build_graph(netlist, library)
     levels = timing.levelize(graph, netlist)
     arrivals = timing.propagate(graph, levels, graph.clocks)
-    periods = timing.slacks(graph, arrivals)
-    longest = paths.Paths(netlist, graph, arrivals).worst_by_blocks(periods, PATHS)
+    longest = paths.longest_by_blocks(netlist, graph, levels, arrivals, PATHS)
     return longest, timing.port_paths(netlist, graph, levels, arrivals)

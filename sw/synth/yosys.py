@@ -68,7 +68,12 @@ def _step(line: str) -> str:
     if line.startswith(MARK):
         return line[len(MARK) :].strip()
     module = _MODULE.search(line)
-    return f"mapping {module[1]}" if module else ""
+    return f"mapping {_block(module[1])}" if module else ""
+
+
+def _block(module: str) -> str:
+    """A module's name without the top's and without what Yosys adds: `matrix.array`."""
+    return re.sub(r"\$\d+", "", module.split("\\")[-1].removeprefix("systola_npu."))
 
 
 def warnings(log: Path) -> dict[str, list[str]]:
