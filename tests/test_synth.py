@@ -13,7 +13,7 @@ from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
 from sw.synth.recipe import Effort
-from sw.synth.tools import find_yosys
+from sw.synth.tools import Tool, find_yosys
 from sw.synth.wrapper import wrapper
 from sw.synth.yosys import run_yosys, warnings
 
@@ -147,6 +147,43 @@ def test_a_combinational_loop_is_named(cells, tmp_path) -> None:
         analyse(load_netlist(path, pins, "chain"), cells.library)
 
 
+# Blocks of the NPU alone -------------------------------------------------------------------------
+
+
+def test_a_queue_of_the_generator_is_a_memory_with_its_source_lines(cells, tmp_path) -> None:
+    from amaranth.back import verilog
+    from amaranth.lib.fifo import SyncFIFOBuffered
+
+    fifo = SyncFIFOBuffered(width=12, depth=5)
+    ports = [fifo.w_data, fifo.w_en, fifo.w_rdy, fifo.r_data, fifo.r_en, fifo.r_rdy]
+    source = tmp_path / "queue.v"
+    source.write_text(verilog.convert(fifo, name="queue", ports=ports))
+    netlist, log = map_netlist([source], "queue", cells, Effort.QUICK, tmp_path, lambda text: None)
+    (store,) = netlist.macros  # one word is in the output's register
+    assert (store.kind, memories.words(store), memories.bits(store)) == (MEMORY, 4, 48)
+    paths, _ = analyse(netlist, cells.library)
+    assert "amaranth/lib/fifo.py" in paths[0].start_source
+    assert warnings(log) == {}
+
+
+def test_the_array_is_registers_and_no_memory(cells, tmp_path) -> None:
+    source = tmp_path / "two.sv"
+    source.write_text("""
+module two(input clk, rst, swap, wgt_valid, wgt_across, input [17:0] act, wgt, input tag_i,
+           output [63:0] sums, output tag_o);
+  systola_array #(.ROWS(2), .COLS(2), .TAG_BITS(1)) array(.*);
+endmodule
+""")
+    array = ROOT / "rtl" / "systola_array.sv"
+    files = [source, array]
+    netlist, log = map_netlist(files, "two", cells, Effort.QUICK, tmp_path, lambda text: None)
+    assert netlist.macros == []
+    blocks = area.blocks(netlist, cells.library)
+    # Four elements: activation, weight, shadow weight and passing weight of 9 bits, a sum of 32.
+    assert blocks["array"].ffs > 4 * (4 * 9 + 32)
+    assert list(warnings(log)) == ["arrays made of registers"]
+
+
 # The memory wrapper ------------------------------------------------------------------------------
 
 EQUAL = """
@@ -246,6 +283,16 @@ def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     assert (found.fmax_mhz, found.used) == (31.25, {"TRELLIS_FF": (12, 83640)})
     ends = {"start": "a.q", "end": "b.r"}
     assert found.critical_path == {**ends, "ns": 5.0, "routing_ns": 3.5, "steps": 1}
+
+
+def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
+    source = tmp_path / "inverter.v"
+    source.write_text("module inverter(input clk, input a, output y); assign y = !a; endmodule")
+    ecp5.map_to_ecp5([source], "inverter", tmp_path, lambda text: None)
+    (tmp_path / "nextpnr.json").write_text('{"fmax": {}, "utilization": {}, "critical_paths": []}')
+    with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
+        tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
+        ecp5.place_and_route(tool, "inverter", tmp_path, lambda text: None)
 
 
 def test_the_wrapper_connects_every_pin(tmp_path) -> None:

@@ -139,6 +139,7 @@ def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
     run_yosys(find_yosys(), recipe.script(steps), folder, say)
     say("placing and routing …")
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
+    report.unlink(missing_ok=True)  # of a run before, where the folder was kept
     # nextpnr in WebAssembly sees the current folder only.
     command = [*nextpnr.command, *NEXTPNR_OPTIONS, "--json", flat.name, "--report", report.name]
     with log.open("w") as file:

@@ -1,7 +1,9 @@
 """Runs a Yosys script in a process of its own: progress from its log, its warnings by class."""
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ def run_yosys(tool: Tool, script: str, folder: Path, say: Say) -> Path:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        start_new_session=True,  # ABC's processes end with it
     )
     assert process.stdout is not None
     try:
@@ -52,7 +55,8 @@ def run_yosys(tool: Tool, script: str, folder: Path, say: Say) -> Path:
                     say(f"{step} …")
         code = process.wait()
     finally:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if code:
         tail = "\n".join(log.read_text().splitlines()[-12:])

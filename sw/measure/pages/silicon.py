@@ -40,7 +40,8 @@ _TARGETS = (
 _EFFORT = """
 `--effort quick` is for a first look. It maps gates as they are, where `full` first restructures the
 logic (ABC's `fraig`, `scorr`, `dc2`, `dch`); an FPGA is not placed and routed. Both size gates for
-a delay of 16 FO4, which long paths do not reach.
+a delay of 16 FO4, which long paths do not reach. With IHP's cells and effort full, `tiny` takes 2.6
+minutes of processor time, `small` 4.3 and `default` 7.8.
 """
 _FIGURES = (
     "**Area** is that of cells, without wires. Memories are not in it: neither `systola_sram`, "
