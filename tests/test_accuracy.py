@@ -136,6 +136,14 @@ def test_what_saturates_on_new_inputs_speaks_for_scales_by_row() -> None:
     assert not choose(np.abs(heavy).max(0), heavy, weights, "never").by_row
 
 
+def test_smoothing_is_never_worse_than_one_scale_for_all_channels() -> None:
+    rng = np.random.default_rng(0)
+    samples = rng.laplace(size=(128, 256))
+    weights = [rng.normal(size=(4, 256))]  # the maxima of its columns differ by chance
+    found = choose(np.abs(samples).max(0), samples, weights, "never")
+    assert found.error <= found.plain
+
+
 def test_a_built_in_transformer_agrees_with_the_reference_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import unpack_outputs
 from sw.compiler.frontend.quantization.calls import SaturationWarning, pack_inputs
+from sw.compiler.frontend.quantization.formats import HEADROOM
 from sw.compiler.tosa.interpreter import run_graph
 from sw.models.catalog import pcc
 
@@ -116,9 +117,9 @@ def test_norms_saturate_where_deviations_outgrow_calibration(name: str) -> None:
     later = x * 10.0 ** torch.tensor([-1, 3, 8, -1, 3, 8])
     with pytest.warns(SaturationWarning):
         got = run_norm(module, x, later)
-    ends = 1.1 * float(x.abs().max())
+    ends = HEADROOM * float(x.abs().max())
     exact = module.double()(later.double().clip(-ends, ends)).numpy()
-    limit = 1.1 * np.abs(module(x.double()).numpy()).max()
+    limit = HEADROOM * np.abs(module(x.double()).numpy()).max()
     assert np.abs(got - exact.clip(-limit, limit)).max() <= 1e-3 * limit
 
 

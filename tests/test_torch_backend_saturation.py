@@ -37,7 +37,7 @@ def test_values_far_outside_the_range_are_warned_of_once_and_counted():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fast(inside)
-        fast(inside * -1.15)  # the range is a tenth larger than the calibration's largest
+        fast(inside * -1.55)  # the range is half as large again as the calibration
     message = r"(?s)npu_0 \(.*self\.layer\(x\)\): 25\.00% of the values of input .* saturate"
     with pytest.warns(SaturationWarning, match=message) as caught:
         fast(outside)

@@ -267,6 +267,18 @@ def test_scaling_costs_no_operator() -> None:
     assert set(kinds(imported)) <= {"TRANSPOSE", "MATMUL", "RESCALE", "RESHAPE"}
 
 
+class Product(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+
+def test_int16_holds_values_half_as_large_again_as_the_calibration() -> None:
+    calibration = torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[3.0, 2.0, 1.0]])
+    imported = import_model(Product(), calibration, policy="wide")
+    (result,) = outputs(imported, calibration[0] * 1.2, calibration[1] * 1.2)
+    np.testing.assert_allclose(result, [[4.32, -5.76, 4.32]], atol=0.001)
+
+
 class Flattened(nn.Module):
     """A linear layer over rows of all samples, as GPT-2 has it, beside its input."""
 

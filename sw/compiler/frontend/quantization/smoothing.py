@@ -1,11 +1,12 @@
 """How a linear layer's input becomes int8: a factor per channel, and fixed or per-row scales.
 
 After Xiao et al., SmoothQuant (2022): s_c = max|x_c|^α / max|W_c|^(1−α) divides the activation and
-multiplies the weights. α is searched, for each group of layers with one input, by the energy of
-the errors in the layers' results: δ²/12 for a step δ, and what saturates where half of the samples
-meets the range of the other half. Scales by row follow the largest value of each row at run time
-(`spec.sequences.quantize_rows`, two passes more); they are taken where they at least quarter that
-energy.
+multiplies the weights. Where the columns of W are alike, their maxima differ by chance only, and
+s_c = max|x_c|^α is better; with α = 0 that is one scale for all channels. Form and α are searched,
+for each group of layers with one input, by the energy of the errors in the layers' results: δ²/12
+for a step δ, and what saturates where half of the samples meets the range of the other half. Scales
+by row follow the largest value of each row at run time (`spec.sequences.quantize_rows`, two passes
+more); they are taken where they at least quarter that energy.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +25,10 @@ Rows = Literal["auto", "never", "always"]
 """Scales by row: where they pay, nowhere, everywhere."""
 
 ALPHAS = (0.0, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-GAIN = 4.0
-"""Scales by row must lower the error's energy by this factor."""
+"""The first, without W, is one scale for all channels."""
 
-PLAIN = 3.0
-"""How many times that energy one scale for all channels may have, where it saves a pass."""
+GAIN = 4.0
+"""Scales by row or channel that take more passes must lower the error's energy by this factor."""
 
 _FLOOR = 2.0**-10
 
@@ -62,10 +62,9 @@ def choose(
     # By row, relative to the row's own result: what a norm makes of it later.
     signal = np.square(samples) @ energy
     signal = np.maximum(signal, signal.max() * _FLOOR**2 + TINY)
-    candidates = [partial(_factors, w=w, alpha=alpha) for alpha in ALPHAS]
-    *weight_error, plain_error = _weight_errors(
-        samples, weights, [*(f(x) for f in candidates), np.ones_like(x)]
-    )
+    forms = np.ones_like(w), w
+    candidates = [partial(_factors, w=form, alpha=alpha) for form in forms for alpha in ALPHAS]
+    weight_error = _weight_errors(samples, weights, [f(x) for f in candidates])
     best: dict[bool, tuple[float, Float]] = {}
 
     def error(factors: Callable[[Float], Float], by_row: bool, rounding: Float) -> float:
@@ -82,7 +81,7 @@ def choose(
                 best[by_row] = (found, factors(x))
     by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
     least, s = best[by_row]
-    plain = error(np.ones_like, False, plain_error)
+    plain = error(candidates[0], False, weight_error[0])
     return Smoothing(channels=s, by_row=by_row, error=least, plain=plain)
 
 
