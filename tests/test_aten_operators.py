@@ -38,14 +38,16 @@ def _pcc(a: Any, b: Any) -> float:
 
 
 def _interpolation(case: Case, imported: Imported) -> float:
-    """Bound of a table of 513 entries: the second difference of the function over its steps, and
-    half a step of the entries, which may reach four times the largest value.
+    """Bound of a table of 513 entries: how far the function bends away from straight lines between
+    them, and half a step of the entries, which may reach four times the largest value.
     """
     (given,) = case.inputs
     step = 128 * imported.inputs[0].scale
     x = torch.linspace(given.low, given.high, 4001, dtype=torch.float64)
-    values = [case.call([at]) for at in (x - step, x, x + step)]
-    bend = (values[0] - 2 * values[1] + values[2]).abs().max() / 8
+    left = torch.floor(x / step) * step
+    values = [case.call([at]) for at in (left, x, left + step)]
+    line = values[0] + (values[2] - values[0]) * (x - left) / step
+    bend = (line - values[1]).abs().max()
     return float(bend + 4 * values[1].abs().max() / 65534)
 
 
