@@ -323,14 +323,12 @@ class SmallNorm(nn.Module):
         return self.norm(torch.tanh(x) * self.largest)
 
 
-@pytest.mark.parametrize(("largest", "least", "most"), [(5e-6, 0.999, 1.0), (1e-7, 0.0, 0.9)])
-def test_a_norm_of_values_far_below_its_eps_loses_what_the_limit_says(
-    largest: float, least: float, most: float
-) -> None:
+@pytest.mark.parametrize("largest", [5e-6, 1e-7])
+def test_a_norm_of_values_far_below_its_eps_keeps_their_steps(largest: float) -> None:
     torch.manual_seed(0)
     module, x = SmallNorm(largest).eval(), (torch.randn(1, 64, 16),)
     (result,) = outputs(import_model(module, x, calibration=[x], policy="wide"), *x)
-    assert least <= pcc(result, module(*x).detach().numpy()) <= most
+    assert pcc(result, module(*x).detach().numpy()) >= 0.999
 
 
 def test_an_unknown_operator_is_named_with_its_line() -> None:
