@@ -1,5 +1,8 @@
 """From a configuration to files: Verilog, the SystemVerilog blocks, C header and package."""
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 from amaranth.back.verilog import convert
@@ -38,16 +41,29 @@ def npu_verilog(config: NpuConfig, *, assertions: bool = False, source_lines: bo
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     source_lines: with the line of the generator that each signal comes from, as attribute `src`.
     """
-    npu = Npu(config)
-    text = convert(
-        npu,
-        name=TOP,
-        platform=RtlPlatform(assertions=assertions),
-        ports=_ports(npu, config),
-        emit_src=source_lines,
-        strip_internal_attrs=not source_lines,
-    )
+    with _no_garbage_collection():
+        npu = Npu(config)
+        text = convert(
+            npu,
+            name=TOP,
+            platform=RtlPlatform(assertions=assertions),
+            ports=_ports(npu, config),
+            emit_src=source_lines,
+            strip_internal_attrs=not source_lines,
+        )
     return f"// {LICENSE}\n{text}"
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Amaranth's netlist is millions of objects that stay: looking for cycles takes a quarter."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def generate(

@@ -1,7 +1,10 @@
 """The generated NPU moves memory: random copies, faults, resets, with cocotbext-axi models."""
 
+from pathlib import Path
+
 import pytest
 
+import cocotb_tests
 from cocotb_tests.harness.bench import run_bench
 from spec import preset
 from sw.runtime.simulator.build import generate_rtl
@@ -15,6 +18,7 @@ def test_npu_moves_memory_and_recovers_from_faults(tmp_path, name):
         "cocotb_tests.npu_memory_bench",
         "systola_npu",
         sources,
+        public=Path(cocotb_tests.__file__).parent / "npu_ports.vlt",
         env={"SYSTOLA_PRESET": name},
         at_least=9 + 20 + 1 + 2,
     )

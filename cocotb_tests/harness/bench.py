@@ -18,6 +18,7 @@ def run_bench(
     verilog: Sequence[Path],
     *,
     cpp: Sequence[Path] = (),
+    public: Path | None = None,
     parameters: Mapping[str, int] | None = None,
     plusargs: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
@@ -25,23 +26,26 @@ def run_bench(
     at_least: int = 1,
     timeout_s: float = 300,
 ) -> str:
-    """Run the cocotb tests of `module` on `top`, whose signals are all visible.
+    """Run the cocotb tests of `module` on `top`.
 
-    cpp: DPI sources. at_least: so many tests must run. `AssertionError` with the log's tail
-    unless they do and all pass; returns the log.
+    cpp: DPI sources. public: `.vlt` file of the signals that are visible; without it all are.
+    at_least: so many tests must run. `AssertionError` with the log's tail unless they do and all
+    pass; returns the log.
     """
     recipe = Recipe(
         title=f"building bench of {top}",
         top=top,
         verilog=verilog,
+        controls=[public] if public else [],
         cpp=[RTL / "sim_main.cpp", *cpp],
-        flags=["-O2", "--timing", "--assert", "--public-flat-rw"],
+        flags=["-O2", "--timing", "--assert", *([] if public else ["--public-flat-rw"])],
         make=["OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"],
         parameters=parameters or {},
     )
     settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
     headers = [h for p in recipe.cpp for h in sorted(p.parent.glob("*.h"))]
-    key = f"bench-{top}-{digest([repr(settings)], [*verilog, *recipe.cpp, *headers])}"
+    files = [*recipe.controls, *verilog, *recipe.cpp, *headers]
+    key = f"bench-{top}-{digest([repr(settings)], files)}"
     cache = BuildCache()
     with (
         cache.obtain(key, lambda path: cook(recipe, path, cache, lambda text: None)) as entry,

@@ -22,6 +22,16 @@ JOBS = 2
 SPLIT = 20000
 """Size at which Verilator starts another C++ file, so that all cores have work."""
 
+LIBRARY = ("verilated", "verilated_dpi", "verilated_threads", "verilated_timing", "verilated_vpi")
+"""Files of Verilator's own library that are compiled once for all simulators.
+
+What they compile to depends on no option of Verilator. Coroutines need a flag (`VM_TIMING`).
+"""
+_LIBRARY_MAKE = (
+    *("VM_TIMING=1", "VM_COVERAGE=0", "VM_TRACE=0", "VM_TRACE_FST=0", "VM_TRACE_SAIF=0"),
+    *("VM_TRACE_VCD=0", "OPT_GLOBAL=-O2 -march=native", f"VM_GLOBAL_FAST={' '.join(LIBRARY)}"),
+)
+
 Say = Callable[[str], None]
 
 
@@ -68,23 +78,22 @@ class Recipe:
 def cook(recipe: Recipe, folder: Path, cache: BuildCache, say: Say) -> dict[str, float]:
     """Build `folder`/simulator; returns the seconds of each step.
 
-    Verilator's own library is compiled once per `cache` and set of flags. `BuildError` with the
-    tail of the tools' output, which is all in `folder`/build.log.
+    Verilator's own library is compiled once per `cache`. `BuildError` with the tail of the tools'
+    output, which is all in `folder`/build.log.
     """
     objects = folder / "obj"
     start = time.monotonic()
     run = _Runner(recipe.title, folder / "build.log", say)
     run(recipe.verilate(objects))
     verilated = time.monotonic()
-    names, settings = _library(objects)
+    names = [f"{name}.o" for name in LIBRARY]
 
     def build_library(target: Path) -> None:
-        run([*recipe.compile(objects)[:-1], *names])
+        run([*recipe.compile(objects)[:-1], *_LIBRARY_MAKE, *names])
         for name in names:
             shutil.copy(objects / name, target)
 
-    key = f"library-{digest([repr((recipe.make, settings)), *names], [])}"
-    with cache.obtain(key, build_library) as library:
+    with cache.obtain(f"library-{digest([*_LIBRARY_MAKE, *names], [])}", build_library) as library:
         for name in names:
             # The time of the copy is now: make takes it for up to date.
             shutil.copyfile(library.path / name, objects / name)
@@ -92,21 +101,6 @@ def cook(recipe: Recipe, folder: Path, cache: BuildCache, say: Say) -> dict[str,
     (objects / "Vtop").rename(folder / "simulator")
     shutil.rmtree(objects)
     return {"verilate": verilated - start, "compile": time.monotonic() - verilated}
-
-
-def _library(objects: Path) -> tuple[list[str], list[str]]:
-    """Objects of Verilator's own library that a build needs, and the settings they depend on."""
-    names: list[str] = []
-    settings = []
-    listing = False
-    for line in (objects / "Vtop_classes.mk").read_text().splitlines():
-        if line.startswith("VM_"):
-            listing = line.startswith("VM_GLOBAL_")
-            if not line.endswith("\\"):
-                settings.append(line)
-        elif listing and line.startswith("  "):
-            names.append(line.strip(" \\") + ".o")
-    return names, settings
 
 
 class _Runner:
