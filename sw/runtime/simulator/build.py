@@ -15,7 +15,7 @@ from pathlib import Path
 from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
 from sw.runtime.simulator.errors import BuildError
-from sw.runtime.simulator.recipe import SPLIT, Recipe, Say, cook
+from sw.runtime.simulator.recipe import SPLIT, SPLIT_FUNCTIONS, Recipe, Say, cook
 from sw.runtime.simulator.verilator import digest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,8 +88,8 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
     recipe = npu_recipe(config, kind, [])
     headers = [RTL / "dpi_memory.h", *([RTL / "bench.h"] if kind is Kind.BARE else [])]
     files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
-    settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()), SPLIT)
-    parts = [config.digest_hex, repr(settings)]
+    settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
+    parts = [config.digest_hex, repr((settings, SPLIT, SPLIT_FUNCTIONS))]
     if verilog is None:
         parts.append(metadata.version("amaranth"))
         for folder in ("hw_gen", "spec"):

@@ -21,6 +21,8 @@ from sw.runtime.simulator.verilator import (
 JOBS = 2
 SPLIT = 20000
 """Size at which Verilator starts another C++ file, so that all cores have work."""
+SPLIT_FUNCTIONS = 2000
+"""Size at which Verilator starts another C++ function: time to compile grows faster than size."""
 
 LIBRARY = ("verilated", "verilated_dpi", "verilated_threads", "verilated_timing", "verilated_vpi")
 """Files of Verilator's own library that are compiled once for all simulators.
@@ -63,6 +65,7 @@ class Recipe:
             *("--cc", "--exe", "--prefix", "Vtop", "--top-module", self.top),
             *("-Mdir", str(objects), *self.flags, *(("--vpi",) if self.vpi else ())),
             *("-Wno-fatal", "--timescale", "1ns/1ns", "--output-split", str(SPLIT)),
+            *("--output-split-cfuncs", str(SPLIT_FUNCTIONS)),
             *(f"-G{name}={value}" for name, value in self.parameters.items()),
             *("-CFLAGS", " ".join(f"-I{folder}" for folder in folders), *link),
             *map(str, (*self.controls, *self.verilog, *self.cpp)),
