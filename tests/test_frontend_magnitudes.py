@@ -139,3 +139,17 @@ def test_products_that_calibration_saw_as_nothing_do_not_refuse_the_network():
     imported = import_model(Model(), (a, b), policy="wide")
     (got,) = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, (a, b))))
     assert np.abs(got - 2000).max() < 1
+
+
+@pytest.mark.parametrize("size", [10.0, 1000.0, 5000.0])
+@torch.no_grad()
+def test_differences_of_large_values_keep_their_size(size: float) -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return (x + y) - y
+
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 64), size + torch.randn(4, 64)
+    imported = import_model(Model(), (x, y), policy="wide")
+    (got,) = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, (x, y))))
+    assert np.abs(got - x.numpy()).max() <= 1.5 * size / 16384 + 0.02

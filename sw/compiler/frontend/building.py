@@ -52,7 +52,10 @@ class Value:
 
 
 _LARGEST_RATIO = {"int8": 2.0**23, "int16": 2.0**15, "int32": 2.0**28}
-"""Ratios of RESCALE by the type of its input."""
+"""By the type of a RESCALE's input: a ratio at which one step saturates int16 already.
+
+No value of int8 or int16 wraps around there.
+"""
 
 
 class Building:
@@ -174,9 +177,11 @@ class Building:
                 output_zp: int = 0, name: str = "") -> str:  # fmt: skip
         """RESCALE by `ratio` (per channel if an array), saturating to `dtype`."""
         source = self.graph.tensors[tensor].dtype
-        # What calibration saw of this tensor was zero if a step of it is that large in the result.
-        # Larger ratios would wrap around instead of saturating.
-        ratios = np.minimum(np.atleast_1d(np.asarray(ratio, np.float64)), _LARGEST_RATIO[source])
+        # Narrow results saturate, where larger ratios would wrap around. int32 may wrap around: the
+        # difference of two such values is right again. Beyond 2^29 nothing but zero was ever seen.
+        limit = _LARGEST_RATIO[source]
+        ratios = np.atleast_1d(np.asarray(ratio, np.float64))
+        ratios = np.where(ratios < (2.0**29 if dtype == "int32" else limit), ratios, limit)
         pairs = [scale_to_multiplier(float(r)) for r in ratios]
         name = name or f"{tensor}_rescale"
         multiplier = self.graph.add_constant(f"{name}_multiplier", [m for m, _ in pairs], "int32")

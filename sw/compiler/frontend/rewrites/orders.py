@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-_MOST = 256
-"""Values of a row that are compared with each other."""
+_MOST, _COMPARISONS = 256, 1 << 24
+"""Values of a row that are compared with each other, and comparisons of all rows."""
 
 
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
@@ -30,6 +30,7 @@ def topk(
     count = x.shape[-1]
     if count > _MOST:
         raise ValueError(f"an order of {count} values a row: at most {_MOST}")
+    _require_few(x.numel() * count)
     own, other = x.unsqueeze(-1), x.unsqueeze(-2)
     before = other > own if largest else other < own
     first = torch.ones(count, count, dtype=torch.bool).tril(-1)
@@ -67,9 +68,12 @@ def grouped_mm_fallback(x: Tensor, weights: Tensor, offs: Tensor) -> Tensor:
 
 
 def scatter_src(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """Places of a row that are named once."""
-    hit, values = _written(x, dim, index, src)
-    return torch.where(hit.any(-1).movedim(-1, dim), values.movedim(-1, dim), x)
+    """Of values for one place the last one counts, as on PyTorch's CPU."""
+    hit = _hits(x, dim, index)
+    order = torch.arange(1, hit.shape[-1] + 1)
+    hit = hit * order == torch.where(hit, order, 0).amax(-1, keepdim=True).clamp(min=1)
+    values = _written(hit, dim, index, src)
+    return torch.where(hit.any(-1).movedim(-1, dim), values, x)
 
 
 def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
@@ -78,17 +82,18 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    return x + _written(x, dim, index, src)[1].movedim(-1, dim)
+    return x + _written(_hits(x, dim, index), dim, index, src)
 
 
 def index_put(
     x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """Places of one dimension that are named once, each with all that it holds."""
+    """Places of one dimension, each with all that it holds."""
     ((axis, index),) = ((i, n) for i, n in enumerate(indices) if n is not None)
     if accumulate or index.dim() != 1 or index.dtype == torch.bool:
         raise ValueError("index_put by one vector of indices, without accumulate, only")
     shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
+    index = torch.where(index < 0, index + x.shape[axis], index)
     index = index.reshape(-1, *[1] * (x.dim() - axis - 1)).expand(shape)
     return scatter_src(x, axis, index, values.expand(shape))
 
@@ -98,12 +103,18 @@ def _hits(x: Tensor, dim: int, index: Tensor) -> Tensor:
     if any(a != b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True))
            if i != dim % x.dim()):  # fmt: skip
         raise ValueError("indices of fewer rows than the tensor has")
+    _require_few(index.numel() * x.shape[dim])
     places = torch.arange(x.shape[dim])
     return index.movedim(dim, -1).unsqueeze(-2) == places.unsqueeze(-1)
 
 
-def _written(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[Tensor, Tensor]:
+def _written(hit: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """The sum of what `hit` says is written to each place."""
     if src.shape != index.shape:
         raise ValueError("scatter of a tensor that is larger than its indices")
-    hit = _hits(x, dim, index)
-    return hit, torch.where(hit, src.movedim(dim, -1).unsqueeze(-2), 0).sum(-1)
+    return torch.where(hit, src.movedim(dim, -1).unsqueeze(-2), 0).sum(-1).movedim(-1, dim)
+
+
+def _require_few(comparisons: int) -> None:
+    if comparisons > _COMPARISONS:
+        raise ValueError(f"{comparisons:,} comparisons of places: at most {_COMPARISONS:,}")

@@ -20,7 +20,7 @@ from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes, varies
 from sw.compiler.frontend.rewrites.table import function_of
 from sw.compiler.frontend.rewrites.tracing import Function, inline, leaves_of, missing, traced
-from sw.compiler.frontend.support import beyond, mistyped, reasons, shapes
+from sw.compiler.frontend.support import beyond, dtypes, mistyped, reasons, shapes
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -84,19 +84,17 @@ def _body(node: Node, fixed: Collection[Node], depth: int) -> GraphModule | None
 
 
 def _function(node: Node, fixed: Collection[Node]) -> tuple[Function | None, bool]:
-    """What stands for an operator: a function of these files, else PyTorch's own.
+    """What stands for an operator, and whether composite operators stay whole in it.
 
-    Operands of a lesser kind than the result (integers for floats, bools for integers) are cast
-    first.
-
-    With it, whether composite operators stay whole in it; in PyTorch's own they cannot.
+    It is a function of these files, else PyTorch's own, in which they cannot. Operands of a lesser
+    kind than the result (integers for floats, bools for integers) are cast first.
     """
     target = node.target
     assert isinstance(target, torch._ops.OpOverload)
     gives = result(node)
     if gives is not None and gives.dtype != torch.bool and _of_integers(node, fixed):
         lesser = (torch.bool,) if kind(node) == "int" else (torch.bool, *_INTEGERS)
-        if any(n.meta["val"].dtype in lesser for n in leaves_of(node)):
+        if any(dtypes(n).intersection(lesser) for n in leaves_of(node)):
             return partial(_promoted, target, lesser, gives.dtype), True
     own = function_of(target)
     if own is None and target._can_decompose():
