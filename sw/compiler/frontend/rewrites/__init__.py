@@ -3,7 +3,7 @@
 rewrite.py     where an operator has no rule, or lies beyond its rule's limits: what it is made of
 tracing.py     the nodes of a PyTorch function in the place of one node
 table.py       which function stands for which operator
-arithmetic.py, images.py, pools.py, products.py, recurrent.py, shapes.py   the functions
+arithmetic.py, images.py, orders.py, pools.py, products.py, recurrent.py, shapes.py  the functions
 
 The functions are plain PyTorch with the operators' own arguments; shapes are static.
 """
