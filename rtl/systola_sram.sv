@@ -19,15 +19,22 @@ module systola_sram #(
 `ifdef VERILATOR
   // A whole word is written at once: Verilator needs an eighth of the time for it. Tests prove
   // that both forms are the same.
-  logic [WIDTH-1:0] mask;
+  logic [WIDTH-1:0] written;
 
-  always_comb
-    for (int i = 0; i < WIDTH / GRANULARITY; i++)
-      mask[i*GRANULARITY+:GRANULARITY] = {GRANULARITY{w_en[i]}};
+  if (GRANULARITY == WIDTH) begin : gen_words
+    assign written = w_data;
+  end else begin : gen_parts
+    logic [WIDTH-1:0] mask;
+
+    always_comb
+      for (int i = 0; i < WIDTH / GRANULARITY; i++)
+        mask[i*GRANULARITY+:GRANULARITY] = {GRANULARITY{w_en[i]}};
+    assign written = (w_data & mask) | (mem[w_addr] & ~mask);
+  end
 
   always_ff @(posedge clk) begin
     if (r_en) r_data <= mem[r_addr];
-    if (|w_en) mem[w_addr] <= (w_data & mask) | (mem[w_addr] & ~mask);
+    if (|w_en) mem[w_addr] <= written;
   end
 `else
   // Enables by part of a word, as FPGA tools know them: the form above reads what it writes to,

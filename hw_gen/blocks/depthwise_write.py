@@ -1,10 +1,11 @@
 """Last part of the depthwise engine: writes outputs to the accumulator, or adds them to it."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_lanes import depthwise_output
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check
 from hw_gen.interfaces import acc_update
 from spec.config import NpuConfig
@@ -53,25 +54,25 @@ class DepthwiseWriter(wiring.Component):
                 "fires": 1,
             }
         )
-        m.submodules.queue = queue = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
+        m.submodules.queue = queue = Fifo(layout, depth=DEPTH, latency=1)
         entry, head, held = Signal(layout), Signal(layout), Signal(layout)
         holds, leaves, clash, pop = (Signal(name=n) for n in ("holds", "leaves", "clash", "pop"))
         claimed = Signal(range(DEPTH + 1))
         acc = self.acc
         m.d.comb += [
             *(entry[name].eq(getattr(self.i, name)) for name, _ in layout),
-            queue.w_en.eq(self.i.valid),
-            queue.w_data.eq(entry),
-            head.eq(queue.r_data),
+            queue.i.valid.eq(self.i.valid),
+            queue.i.payload.eq(entry),
+            head.eq(queue.o.payload),
             self.room.eq(claimed != DEPTH),
             self.busy.eq((claimed != 0) | holds),
             leaves.eq(~holds | acc.w_ready),
             # What the held output is about to write is not in the memory yet.
             clash.eq(holds & (held.addr == head.addr)),
-            acc.r_valid.eq(queue.r_rdy & head.accumulate & leaves & ~clash),
+            acc.r_valid.eq(queue.o.valid & head.accumulate & leaves & ~clash),
             acc.r_addr.eq(head.addr),
-            pop.eq(queue.r_rdy & leaves & (~head.accumulate | (acc.r_ready & ~clash))),
-            queue.r_en.eq(pop),
+            pop.eq(queue.o.valid & leaves & (~head.accumulate | (acc.r_ready & ~clash))),
+            queue.o.ready.eq(pop),
             acc.w_valid.eq(holds),
             acc.w_addr.eq(held.addr),
             self.done.eq(holds & acc.w_ready & held.fires),
@@ -91,5 +92,7 @@ class DepthwiseWriter(wiring.Component):
         m.d.sync += claimed.eq(claimed + self.claim - pop)
         check(m, platform, self.room | ~self.claim, "depthwise write: claimed without room")
         check(m, platform, queue.level <= claimed, "depthwise write: an output not claimed")
-        check(m, platform, ~queue.w_en | queue.w_rdy, "depthwise write: queue written when full")
+        check(
+            m, platform, ~queue.i.valid | queue.i.ready, "depthwise write: queue written when full"
+        )
         return m

@@ -1,10 +1,11 @@
 """One queue of instructions per sequencer."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import FETCHED, decoded_layout
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.layouts import instruction_layout, queued_layout
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -64,35 +65,21 @@ class InstructionQueues(wiring.Component):
         m = Module()
         opcodes = queues(self._config)
         held = {}
-        depth = self._config.queue_depth
-        # The buffered one keeps one item in its output register: of two, a memory of one word,
-        # whose address would be no bits wide.
-        kind = fifo.SyncFIFOBuffered if depth > 2 else fifo.SyncFIFO
         for name, opcode in opcodes.items():
-            width = queued_layout(opcode).as_shape().width
-            held[name] = kind(width=width, depth=depth)
-            m.submodules[name] = held[name]
-            out = getattr(self, f"o_{name}")
-            m.d.comb += [
-                out.valid.eq(held[name].r_rdy),
-                out.payload.eq(held[name].r_data),
-                held[name].r_en.eq(out.ready),
-                held[name].w_data.eq(self._queued(opcode)),
-            ]
+            queue = Fifo(queued_layout(opcode), depth=self._config.queue_depth)
+            m.submodules[name] = held[name] = queue
+            m.d.comb += queue.i.payload.eq(self._queued(opcode))
+            connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
         with m.Switch(self.i.payload.opcode):
             for opcode in dict.fromkeys(opcodes.values()):
                 ours = [held[n] for n, o in opcodes.items() if o is opcode]
                 with m.Case(opcode):
-                    ready = Cat(q.w_rdy for q in ours).all()
+                    ready = Cat(q.i.ready for q in ours).all()
                     m.d.comb += self.i.ready.eq(ready)
-                    m.d.comb += [q.w_en.eq(self.i.valid & ready) for q in ours]
+                    m.d.comb += [q.i.valid.eq(self.i.valid & ready) for q in ours]
         m.d.comb += self.empty.eq(Cat(q.level == 0 for q in held.values()).all())
         return m
 
     def _queued(self, opcode: Opcode) -> Value:
         width = instruction_layout(opcode).as_shape().width
-        item = data.View(
-            queued_layout(opcode),
-            Cat(self.i.payload.word[:width], self.i.payload.index),
-        )
-        return item.as_value()
+        return Cat(self.i.payload.word[:width], self.i.payload.index)

@@ -1,11 +1,12 @@
 """Runs whose memory address depends on an index in the scratchpad."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.dma_bursts import run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.interfaces import spad_read
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, INDEX_BYTES
@@ -47,33 +48,33 @@ class IndexStage(wiring.Component):
         m = Module()
         layout = data.StructLayout({"run": self._run, "fresh": 1})
         bits = 8 * INDEX_BYTES
-        m.submodules.runs = runs = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
+        m.submodules.runs = runs = Fifo(layout, depth=DEPTH, latency=1)
         # Every index in here, or on its way, belongs to a run in the other queue.
-        m.submodules.indices = indices = fifo.SyncFIFO(width=bits, depth=DEPTH)
+        m.submodules.indices = indices = Fifo(signed(bits), depth=DEPTH, latency=1)
         head, held = Signal(layout), Signal(signed(bits))
         offset = Signal(signed(bits))
         may, waiting, pop = Signal(), Signal(), Signal()
         m.d.comb += [
-            may.eq(self.i.valid & self.indexed & runs.w_rdy & ~self.halt),
+            may.eq(self.i.valid & self.indexed & runs.i.ready & ~self.halt),
             self.spad.valid.eq(may & self.fresh),
             self.spad.addr.eq(self.at),
             self.spad.size.eq(INDEX_BYTES),
-            runs.w_en.eq(may & (~self.fresh | self.spad.ready)),
-            runs.w_data.eq(Cat(self.i.payload, self.fresh)),
-            indices.w_en.eq(self.spad.data_valid),
-            indices.w_data.eq(self.spad.data[:bits]),
-            head.eq(runs.r_data),
-            waiting.eq(head.fresh & ~indices.r_rdy),
-            offset.eq(Mux(head.fresh, indices.r_data.as_signed(), held)),
+            runs.i.valid.eq(may & (~self.fresh | self.spad.ready)),
+            runs.i.payload.eq(Cat(self.i.payload, self.fresh)),
+            indices.i.valid.eq(self.spad.data_valid),
+            indices.i.payload.eq(self.spad.data[:bits]),
+            head.eq(runs.o.payload),
+            waiting.eq(head.fresh & ~indices.o.valid),
+            offset.eq(Mux(head.fresh, indices.o.payload, held)),
             self.o.payload.eq(self.i.payload),
-            self.o.valid.eq(Mux(runs.r_rdy, ~waiting, self.i.valid & ~self.indexed)),
-            pop.eq(runs.r_rdy & ~waiting & self.o.ready),
-            runs.r_en.eq(pop),
-            indices.r_en.eq(pop & head.fresh),
-            self.i.ready.eq(Mux(self.indexed, runs.w_en, self.o.ready & ~runs.r_rdy)),
-            self.empty.eq(~runs.r_rdy),
+            self.o.valid.eq(Mux(runs.o.valid, ~waiting, self.i.valid & ~self.indexed)),
+            pop.eq(runs.o.valid & ~waiting & self.o.ready),
+            runs.o.ready.eq(pop),
+            indices.o.ready.eq(pop & head.fresh),
+            self.i.ready.eq(Mux(self.indexed, runs.i.valid, self.o.ready & ~runs.o.valid)),
+            self.empty.eq(~runs.o.valid),
         ]
-        with m.If(runs.r_rdy):
+        with m.If(runs.o.valid):
             m.d.comb += [
                 self.o.payload.eq(head.run),
                 self.o.payload.addr.eq(head.run.addr + offset),

@@ -1,12 +1,13 @@
 """Reads the program from memory ahead of the decoder, a granule at a time."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw_gen.blocks.axi_read_mux import FETCH_ID
 from hw_gen.blocks.dma_bursts import BurstSplitter, lane_bits
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.interfaces import PROGRAM_BITS, axi_read
 from spec.config import NpuConfig
 from spec.isa import GRANULE_BITS, GRANULE_BYTES
@@ -56,18 +57,18 @@ class ProgramReader(wiring.Component):
         m = Module()
         bus = 8 * self._config.bus_bytes
         m.submodules.split = split = BurstSplitter(self._config, run_bits=PROGRAM_BITS, tag=1)
-        m.submodules.beats = beats = fifo.SyncFIFOBuffered(width=bus + 1, depth=self._depth)
+        m.submodules.beats = beats = Fifo(bus + 1, depth=self._depth)
         left = Signal(PROGRAM_BITS - exact_log2(GRANULE_BYTES))
         whole = self.bytes[exact_log2(GRANULE_BYTES) :]
         pop = Signal()
-        reserved = self._request(m, split, pop & beats.r_rdy)
+        reserved = self._request(m, split, pop & beats.o.valid)
         granule = self._gearbox(m, beats, pop, left == 1)
         m.d.comb += [
             split.i.valid.eq(self.start & whole.any()),
             split.i.payload.addr.eq(Cat(Const(0, 4), self.address[exact_log2(GRANULE_BYTES) :])),
             split.i.payload.bytes.eq(Cat(Const(0, 4), whole)),
-            beats.w_en.eq(self.axi.rvalid),
-            beats.w_data.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
+            beats.i.valid.eq(self.axi.rvalid),
+            beats.i.payload.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
             self.axi.rready.eq(1),  # a request is made only when its beats have room
             self.o.valid.eq(granule & (left != 0) & ~self.flush),
             self.exhausted.eq(left == 0),
@@ -115,10 +116,10 @@ class ProgramReader(wiring.Component):
     def _gearbox(self, m: Module, beats, pop: Signal, final: Value) -> Value:
         """Bus beats to granules; returns: the granule on `o` is there."""
         bus = self._config.bus_bytes
-        beat, error = beats.r_data[:-1], beats.r_data[-1]
+        beat, error = beats.o.payload[:-1], beats.o.payload[-1]
         taken = self.o.valid & self.o.ready
         out = self.o.payload
-        m.d.comb += [beats.r_en.eq(pop), out.error.eq(error)]
+        m.d.comb += [beats.o.ready.eq(pop), out.error.eq(error)]
         if bus < GRANULE_BYTES:
             half, held, bad = Signal(8 * bus), Signal(), Signal()
             m.d.comb += [
@@ -128,12 +129,12 @@ class ProgramReader(wiring.Component):
             ]
             with m.If(self.start | taken):
                 m.d.sync += held.eq(0)
-            with m.Elif(beats.r_rdy & ~held):
+            with m.Elif(beats.o.valid & ~held):
                 m.d.sync += [half.eq(beat), bad.eq(error), held.eq(1)]
-            return held & beats.r_rdy
+            return held & beats.o.valid
         if bus == GRANULE_BYTES:
             m.d.comb += [out.data.eq(beat), pop.eq(taken | self.flush)]
-            return beats.r_rdy
+            return beats.o.valid
         select = Signal(range(bus // GRANULE_BYTES))
         m.d.comb += [
             out.data.eq(beat.word_select(select, GRANULE_BITS)),
@@ -143,4 +144,4 @@ class ProgramReader(wiring.Component):
             m.d.sync += select.eq(self.address[exact_log2(GRANULE_BYTES) :])
         with m.Elif(taken):
             m.d.sync += select.eq(select + 1)
-        return beats.r_rdy
+        return beats.o.valid

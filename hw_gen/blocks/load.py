@@ -1,12 +1,13 @@
 """Load engine: memory to scratchpad, parameter memory and TABLE, and fills."""
 
 from amaranth.hdl import *
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.dma_index import IndexStage
 from hw_gen.blocks.dma_runs import RunStage
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.load_requests import LoadRequests
 from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
@@ -168,29 +169,21 @@ class LoadEngine(wiring.Component):
 
     def _queue(self, m: Module, source, sink) -> Value:
         """Runs wait for their words, twice as many as bursts. Returns: some do."""
-        layout = source.payload.shape()
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(
-            width=layout.as_shape().width, depth=2 * self._config.outstanding
-        )
-        m.d.comb += [
-            queue.w_en.eq(source.valid),
-            queue.w_data.eq(source.payload),
-            source.ready.eq(queue.w_rdy),
-            sink.valid.eq(queue.r_rdy),
-            sink.payload.eq(queue.r_data),
-            queue.r_en.eq(sink.ready),
-        ]
+        depth = 2 * self._config.outstanding
+        m.submodules.queue = queue = Fifo(source.payload.shape(), depth=depth)
+        connect(m, source, queue.i)
+        connect(m, queue.o, sink)
         return queue.level != 0
 
     def _receive(self, m: Module, writer: LoadWriter, halted: Value) -> None:
         """Two beats of buffer keep the scratchpad's grant off the bus's ready."""
         bus = 8 * self._config.bus_bytes
-        m.submodules.beats = beats = fifo.SyncFIFO(width=bus + 1, depth=2)
+        m.submodules.beats = beats = Fifo(bus + 1, depth=2, latency=1)
         m.d.comb += [
-            beats.w_en.eq(self.axi.rvalid),
-            beats.w_data.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
-            self.axi.rready.eq(beats.w_rdy | halted),
-            writer.beat.valid.eq(beats.r_rdy),
-            writer.beat.payload.eq(beats.r_data),
-            beats.r_en.eq(writer.beat.ready),
+            beats.i.valid.eq(self.axi.rvalid),
+            beats.i.payload.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
+            self.axi.rready.eq(beats.i.ready | halted),
+            writer.beat.valid.eq(beats.o.valid),
+            writer.beat.payload.eq(beats.o.payload),
+            beats.o.ready.eq(writer.beat.ready),
         ]

@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.array import weight_vectors
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.operands import OPERAND, last_or, operands
 from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, spad_read
@@ -127,18 +128,18 @@ class WeightFeed(wiring.Component):
         layout = data.StructLayout({"weights": OPERAND.width * lanes, "across": 1, "last": 1})
         came, head, keep = Signal(layout), Signal(layout), Signal(lanes)
         loaded = Signal()
-        m.submodules.line = line = fifo.SyncFIFO(width=layout.size, depth=AHEAD)
-        here = line.r_rdy | self.wgt.data_valid
+        m.submodules.line = line = Fifo(layout, depth=AHEAD, latency=1)
+        here = line.o.valid | self.wgt.data_valid
         m.d.comb += [
             keep.eq((1 << late.size) - 1),
             came.weights.eq(operands(self.wgt.data, late["unsigned"], late.zp, keep, lanes)),
             came.across.eq(late.across),
             came.last.eq(late.last),
-            head.eq(Mux(line.r_rdy, line.r_data, came)),
+            head.eq(Mux(line.o.valid, line.o.payload, came)),
             pop.eq(here & (~loaded | self.entering)),
-            line.r_en.eq(pop & line.r_rdy),
-            line.w_en.eq(self.wgt.data_valid & (line.r_rdy | ~pop)),
-            line.w_data.eq(came),
+            line.o.ready.eq(pop),
+            line.i.valid.eq(self.wgt.data_valid & (line.o.valid | ~pop)),
+            line.i.payload.eq(came),
         ]
         m.d.sync += self.o.valid.eq(pop)
         with m.If(pop):
@@ -149,7 +150,7 @@ class WeightFeed(wiring.Component):
         with m.Elif(self.entering):
             m.d.sync += loaded.eq(0)
         check(m, platform, ~self.entering | loaded, "matrix: swap without new weights")
-        check(m, platform, ~line.w_en | line.w_rdy, "matrix: weights without room")
+        check(m, platform, ~line.i.valid | line.i.ready, "matrix: weights without room")
 
     def _begin(self, m: Module, first, second, complete: Value, ahead: Value, pop) -> None:
         """Which folds are requested to the last vector, and how far that is from the array.

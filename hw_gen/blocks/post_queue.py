@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import *
-from amaranth.lib import fifo, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check, checking
 from hw_gen.layouts import PostEntryStream, PostStream, post_entry_layout
 from spec.isa import SYNC_SLOTS
@@ -47,22 +48,19 @@ class PostQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        width = Shape.cast(post_entry_layout).width
-        m.submodules.fifo = queue = fifo.SyncFIFOBuffered(width=width, depth=self._depth)
+        m.submodules.fifo = queue = Fifo(post_entry_layout, depth=self._depth)
+        connect(m, flipped(self.i), queue.i)
         entry = Signal(post_entry_layout)
         fired = Signal(range(self._depth + 2))
         sent = Signal(SYNC_SLOTS)
         left = Signal(SYNC_SLOTS)
         pop = Signal()
         m.d.comb += [
-            self.i.ready.eq(queue.w_rdy),
-            queue.w_en.eq(self.i.valid),
-            queue.w_data.eq(self.i.payload),
-            entry.eq(queue.r_data),
+            entry.eq(queue.o.payload),
             self.o.payload.index.eq(entry.index),
             left.eq(Cat(entry.slots[s].enable for s in range(SYNC_SLOTS)) & ~sent),
-            self.o.valid.eq(queue.r_rdy & (fired != 0) & left.any()),
-            self.empty.eq(~queue.r_rdy & (queue.level == 0)),
+            self.o.valid.eq(queue.o.valid & (fired != 0) & left.any()),
+            self.empty.eq(queue.level == 0),
         ]
         lowest = Signal(SYNC_SLOTS)
         for s in reversed(range(SYNC_SLOTS)):
@@ -75,7 +73,7 @@ class PostQueue(wiring.Component):
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += sent.eq(sent | lowest)
             with m.If((left & ~lowest) == 0):
-                m.d.comb += [pop.eq(1), queue.r_en.eq(1)]
+                m.d.comb += [pop.eq(1), queue.o.ready.eq(1)]
                 m.d.sync += sent.eq(0)
         m.d.sync += fired.eq(fired + self.fire - pop)
         if checking(platform):

@@ -1,12 +1,13 @@
 """Store engine: scratchpad to memory."""
 
 from amaranth.hdl import *
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
 from hw_gen.blocks.dma_index import IndexStage
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
@@ -127,25 +128,25 @@ class StoreEngine(wiring.Component):
         """Each burst goes to AW, to the reader, and to the queue that awaits responses."""
         burst, axi = bursts.payload, self.axi
         layout = burst_layout(self._config, burst.tag.shape())
-        m.submodules.reads = reads = fifo.SyncFIFOBuffered(width=layout.as_shape().width, depth=16)
-        m.submodules.pending = pending = fifo.SyncFIFOBuffered(
-            width=1 + INDEX_BITS, depth=self._config.outstanding
-        )
+        m.submodules.reads = reads = Fifo(layout, depth=16)
+        m.submodules.pending = pending = Fifo(1 + INDEX_BITS, depth=self._config.outstanding)
+        connect(m, reads.o, reader.i)
         go = Signal()
         lanes = lane_bits(self._config)
         fires = burst.last & burst.tag.fires[_DONE]
         m.d.comb += [
             go.eq(
-                bursts.valid & reads.w_rdy & pending.w_rdy & (~axi.awvalid | axi.awready) & ~halted
+                bursts.valid
+                & reads.i.ready
+                & pending.i.ready
+                & (~axi.awvalid | axi.awready)
+                & ~halted
             ),
             bursts.ready.eq(go),
-            reads.w_en.eq(go),
-            reads.w_data.eq(burst),
-            pending.w_en.eq(go),
-            pending.w_data.eq(Cat(burst.tag.index, fires)),
-            reader.i.valid.eq(reads.r_rdy),
-            reader.i.payload.eq(reads.r_data),
-            reads.r_en.eq(reader.i.ready),
+            reads.i.valid.eq(go),
+            reads.i.payload.eq(burst),
+            pending.i.valid.eq(go),
+            pending.i.payload.eq(Cat(burst.tag.index, fires)),
             axi.awid.eq(0),
             axi.awsize.eq(lanes),
             axi.awburst.eq(1),
@@ -177,13 +178,13 @@ class StoreEngine(wiring.Component):
         taken = Signal()
         bad = Signal()
         m.d.comb += [
-            self.axi.bready.eq(pending.r_rdy),
-            pending.r_en.eq(self.axi.bvalid),
-            taken.eq(self.axi.bvalid & pending.r_rdy),
+            self.axi.bready.eq(pending.o.valid),
+            pending.o.ready.eq(self.axi.bvalid),
+            taken.eq(self.axi.bvalid & pending.o.valid),
             bad.eq(taken & self.axi.bresp.any()),
-            done.fire.eq(taken & ~bad & pending.r_data[-1]),
+            done.fire.eq(taken & ~bad & pending.o.payload[-1]),
         ]
-        return bad, pending.r_data[:-1]
+        return bad, pending.o.payload[:-1]
 
     def _status(self, m: Module, seq, reader, empty, posted, unanswered) -> None:
         axi, status = self.axi, self.status

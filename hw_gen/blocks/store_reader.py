@@ -3,10 +3,11 @@
 from itertools import pairwise
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import burst_layout, lane_bits
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.interfaces import READ_LATENCY, spad_read
 from spec.config import NpuConfig
 
@@ -56,7 +57,7 @@ class StoreReader(wiring.Component):
         m = Module()
         bus = self._config.bus_bytes
         burst, valid = Signal(self._burst), Signal()
-        m.submodules.beats = beats = fifo.SyncFIFO(width=self._beat.as_shape().width, depth=CREDITS)
+        m.submodules.beats = beats = Fifo(self._beat, depth=CREDITS, latency=1)
         used = Signal(range(CREDITS + 1))
         unit, size = Signal(range(bus + 1)), Signal(range(bus + 1))
         last, may, step = Signal(), Signal(), Signal()
@@ -73,11 +74,9 @@ class StoreReader(wiring.Component):
             self.took.eq(spad.valid & spad.ready),
             self.blocked.eq(spad.valid & ~spad.ready),
             self.i.ready.eq(~valid | (step & last)),
-            self.o.valid.eq(beats.r_rdy),
-            self.o.payload.eq(beats.r_data),
-            beats.r_en.eq(self.o.ready),
             self.empty.eq(~valid & (used == 0)),
         ]
+        connect(m, beats.o, flipped(self.o))
         m.d.sync += used.eq(used + step - (self.o.valid & self.o.ready))
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
@@ -121,7 +120,7 @@ class StoreReader(wiring.Component):
             beat.strobe.eq(((1 << done.size) - 1) << done.lane),
             beat.size.eq(done.size),
             beat.last.eq(done.last),
-            beats.w_en.eq(done.valid),
-            beats.w_data.eq(beat),
+            beats.i.valid.eq(done.valid),
+            beats.i.payload.eq(beat),
             self.fire.eq(done.valid & done.fires & ~done.void),
         ]

@@ -1,10 +1,11 @@
 """Second part of the vector engine: collects a step's words and widens its elements."""
 
 from amaranth.hdl import *
-from amaranth.lib import fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.elements import element_bits
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_lanes import context_layout, lane_step
 from hw_gen.checks import check
@@ -52,21 +53,26 @@ class VectorGather(wiring.Component):
         m = Module()
         cfg = self._config
         word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
-        pending = self._queue(m, "pendings", self.pending, 2 * READS_AHEAD)
-        contexts = self._queue(m, "contexts", self.context, 4)
-        m.submodules.words_a = words_a = fifo.SyncFIFO(width=max(word, lanes), depth=READS_AHEAD)
-        m.submodules.words_b = words_b = fifo.SyncFIFO(width=word, depth=READS_AHEAD)
+        m.submodules.pendings = pendings = Fifo(
+            pending_layout(cfg), depth=2 * READS_AHEAD, latency=1
+        )
+        m.submodules.contexts = contexts = Fifo(context_layout(), depth=4, latency=1)
+        m.submodules.words_a = words_a = Fifo(max(word, lanes), depth=READS_AHEAD, latency=1)
+        m.submodules.words_b = words_b = Fifo(word, depth=READS_AHEAD, latency=1)
+        connect(m, flipped(self.pending), pendings.i)
+        connect(m, flipped(self.context), contexts.i)
+        pending = pendings.o
         m.d.comb += [
-            words_a.w_en.eq(self.a.valid | self.acc.valid),
-            words_a.w_data.eq(Mux(self.acc.valid, self.acc.data, self.a.data)),
-            words_b.w_en.eq(self.b.valid),
-            words_b.w_data.eq(self.b.data),
+            words_a.i.valid.eq(self.a.valid | self.acc.valid),
+            words_a.i.payload.eq(Mux(self.acc.valid, self.acc.data, self.a.data)),
+            words_b.i.valid.eq(self.b.valid),
+            words_b.i.payload.eq(self.b.data),
         ]
         for name, words in (("A", words_a), ("B", words_b)):
             check(
                 m,
                 platform,
-                ~words.w_en | words.w_rdy,
+                ~words.i.valid | words.i.ready,
                 f"vector gather: word of {name} comes when its FIFO is full",
             )
         check(m, platform, ~(self.a.valid & self.acc.valid), "vector gather: two words of A")
@@ -74,51 +80,41 @@ class VectorGather(wiring.Component):
         held = Signal(context_layout())
         go = self.o.valid
         m.d.comb += [
-            head.eq(pending.r_data),
-            context.eq(Mux(head.step.first, contexts.r_data, held)),
+            head.eq(pending.payload),
+            context.eq(Mux(head.step.first, contexts.o.payload, held)),
         ]
-        enough_a, wide_a = self._collect(m, 0, words_a, head.beats_a, pending.r_rdy, go)
-        enough_b, wide_b = self._collect(m, 1, words_b, head.beats_b, pending.r_rdy, go)
+        enough_a, wide_a = self._collect(m, 0, words_a.o, head.beats_a, pending.valid, go)
+        enough_b, wide_b = self._collect(m, 1, words_b.o, head.beats_b, pending.valid, go)
         with m.If(go & head.step.first):
-            m.d.sync += held.eq(contexts.r_data)
+            m.d.sync += held.eq(contexts.o.payload)
         m.d.comb += [
-            go.eq(pending.r_rdy & enough_a & enough_b & self.room),
-            pending.r_en.eq(go),
-            contexts.r_en.eq(go & head.step.first),
+            go.eq(pending.valid & enough_a & enough_b & self.room),
+            pending.ready.eq(go),
+            contexts.o.ready.eq(go & head.step.first),
             self.o.tag.eq(head.step),
             self.o.context.eq(context),
             self.o.a.eq(
                 Mux(
                     context.a_space == Space.ACC,
-                    words_a.r_data[:lanes],
+                    words_a.o.payload[:lanes],
                     self._widen(m, "a", wide_a, context.a_type),
                 )
             ),
             self.o.b.eq(self._widen(m, "b", wide_b, context.b_type)),
-            self.busy.eq(pending.r_rdy),
+            self.busy.eq(pending.valid),
         ]
         return m
 
-    def _queue(self, m: Module, name: str, source, depth: int) -> fifo.SyncFIFO:
-        queue = fifo.SyncFIFO(width=Shape.cast(source.payload.shape()).width, depth=depth)
-        m.submodules[name] = queue
-        m.d.comb += [
-            queue.w_en.eq(source.valid),
-            queue.w_data.eq(source.payload),
-            source.ready.eq(queue.w_rdy),
-        ]
-        return queue
-
-    def _collect(self, m: Module, i: int, queue, beats: Value, waiting: Value, go: Value):
+    def _collect(self, m: Module, i: int, words, beats: Value, waiting: Value, go: Value):
         """Returns: the step's words of operand `i` are complete; and the words side by side."""
         width = 8 * self._config.word_bytes
         have = Signal(3, name=f"have_{i}")
         enough = Signal(name=f"enough_{i}")
         final = have + 1 == beats
         m.d.comb += [
-            enough.eq((beats == 0) | (final & queue.r_rdy)),
-            self.consumed[i].eq(waiting & queue.r_rdy & (beats != 0) & (~final | go)),
-            queue.r_en.eq(self.consumed[i]),
+            enough.eq((beats == 0) | (final & words.valid)),
+            self.consumed[i].eq(waiting & words.valid & (beats != 0) & (~final | go)),
+            words.ready.eq(self.consumed[i]),
         ]
         with m.If(go):
             m.d.sync += have.eq(0)
@@ -130,8 +126,8 @@ class VectorGather(wiring.Component):
             kept = Signal(width, name=f"kept_{i}_{k}")
             if k < _WORDS - 1:
                 with m.If(self.consumed[i] & (have == k)):
-                    m.d.sync += kept.eq(queue.r_data[:width])
-            parts.append(Mux(have == k, queue.r_data[:width], kept))
+                    m.d.sync += kept.eq(words.payload[:width])
+            parts.append(Mux(have == k, words.payload[:width], kept))
         m.d.comb += wide.eq(Cat(*parts))
         return enough, wide
 

@@ -1,10 +1,11 @@
 """Writes the vector engine's results to the scratchpad or the accumulator."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, fifo, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import element_bits, log2_bytes
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.vector_issue import BYTES_BITS
 from hw_gen.blocks.vector_lanes import VectorLanes, lane_result
 from hw_gen.checks import check
@@ -61,7 +62,7 @@ class VectorWriter(wiring.Component):
                 "to_acc": 1,
             }
         )
-        m.submodules.queue = queue = fifo.SyncFIFO(width=layout.size, depth=DEPTH)
+        m.submodules.queue = queue = Fifo(layout, depth=DEPTH, latency=1)
         entry, head = Signal(layout), Signal(layout)
         tag, context = self.i.tag, self.i.context
         writes = (context.reduce == Reduce.NONE) | tag.red_last
@@ -76,9 +77,9 @@ class VectorWriter(wiring.Component):
             entry.fires.eq(tag.fires),
             entry.write.eq(writes),
             entry.to_acc.eq(context.o_space == Space.ACC),
-            queue.w_en.eq(self.i.valid & needed),
-            queue.w_data.eq(entry),
-            head.eq(queue.r_data),
+            queue.i.valid.eq(self.i.valid & needed),
+            queue.i.payload.eq(entry),
+            head.eq(queue.o.payload),
             self.room.eq(claimed != DEPTH),
             self.busy.eq(claimed != 0),
         ]
@@ -87,7 +88,7 @@ class VectorWriter(wiring.Component):
         check(m, platform, self.room | ~self.claim, "vector write: claimed without room")
         check(m, platform, claimed <= DEPTH, "vector write: more claimed than the queue holds")
         check(m, platform, queue.level <= claimed, "vector write: a result that was not claimed")
-        check(m, platform, ~queue.w_en | queue.w_rdy, "vector write: queue written when full")
+        check(m, platform, ~queue.i.valid | queue.i.ready, "vector write: queue written when full")
         return m
 
     def _packed(self, m: Module) -> Signal:
@@ -110,7 +111,7 @@ class VectorWriter(wiring.Component):
         beat = Signal(range(max(2, words)))
         offset = beat << (cfg.word_bytes - 1).bit_length()
         left = Signal(BYTES_BITS)
-        to_spad = queue.r_rdy & head.write & ~head.to_acc
+        to_spad = queue.o.valid & head.write & ~head.to_acc
         last = Signal()
         m.d.comb += [
             left.eq(head.bytes - offset),
@@ -119,7 +120,7 @@ class VectorWriter(wiring.Component):
             self.out.addr.eq(head.o + offset),
             self.out.size.eq(Mux(last, left, cfg.word_bytes)),
             self.out.data.eq(head.value.word_select(beat, word) if words > 1 else head.value),
-            self.acc.w_valid.eq(queue.r_rdy & head.write & head.to_acc),
+            self.acc.w_valid.eq(queue.o.valid & head.write & head.to_acc),
             self.acc.w_addr.eq(head.o),
             self.acc.w_data.eq(
                 Cat(
@@ -132,13 +133,13 @@ class VectorWriter(wiring.Component):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))
         m.d.comb += [
             pop.eq(
-                queue.r_rdy
+                queue.o.valid
                 & Mux(
                     head.write,
                     Mux(head.to_acc, self.acc.w_ready, self.out.ready & last),
                     1,
                 )
             ),
-            queue.r_en.eq(pop),
+            queue.o.ready.eq(pop),
             self.done.eq(pop & head.fires),
         ]
