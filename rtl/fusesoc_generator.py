@@ -4,8 +4,6 @@ FuseSoC calls it with a YAML file that names parameters, the core's folder and i
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,19 +14,18 @@ def main() -> int:
     request = yaml.safe_load(Path(sys.argv[1]).read_text())
     parameters = request.get("parameters") or {}
     root = Path(request["files_root"])
-    command = [sys.executable, "-m", "hw_gen", "--config", str(parameters.get("config", "default"))]
-    for setting in parameters.get("set", []):
-        command += ["--set", str(setting)]
-    out = Path.cwd()
-    # Only a fixed hash seed gives the same Verilog each time.
-    env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(root)}
-    done = subprocess.run([*command, "--out", str(out)], cwd=root, env=env)
-    if done.returncode:
-        return done.returncode
-    files = sorted(
-        (p for p in out.iterdir() if p.suffix in (".sv", ".v")),
-        key=lambda p: (not p.stem.endswith("_pkg"), p.name),
-    )
+    sys.path.insert(0, str(root))
+    from spec.config import parse_settings, preset
+    from spec.errors import SystolaError
+    from sw.runtime.simulator.generated import generate_rtl
+
+    try:
+        config = preset(str(parameters.get("config", "default")))
+        settings = parse_settings([str(setting) for setting in parameters.get("set", [])])
+        files = generate_rtl(config.with_settings(settings), Path.cwd())
+    except SystolaError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     listed = [
         {p.name: {"file_type": "systemVerilogSource" if p.suffix == ".sv" else "verilogSource"}}
         for p in files

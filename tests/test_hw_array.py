@@ -3,7 +3,7 @@
 import pytest
 
 from cocotb_tests.harness.bench import run_bench
-from sw.runtime.simulator.build import RTL
+from sw.runtime.simulator.generated import RTL
 
 
 @pytest.mark.rtl

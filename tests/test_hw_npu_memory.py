@@ -7,13 +7,13 @@ import pytest
 import cocotb_tests
 from cocotb_tests.harness.bench import run_bench
 from spec import preset
-from sw.runtime.simulator.build import generate_rtl
+from sw.runtime.simulator.generated import generate_rtl
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny"])
 def test_npu_moves_memory_and_recovers_from_faults(tmp_path, name):
-    sources = [p for p in generate_rtl(preset(name), tmp_path) if p.suffix in (".v", ".sv")]
+    sources = generate_rtl(preset(name), tmp_path)
     run_bench(
         "cocotb_tests.npu_memory_bench",
         "systola_npu",

@@ -17,14 +17,14 @@ from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.blocks.vector_gather import VectorGather
 from hw_gen.blocks.vector_write import VectorWriter
 from hw_gen.checks import check
-from hw_gen.generate import npu_verilog
 from spec import preset
 from spec.program import REGION_INPUT, REGION_OUTPUT
 from sw.compiler import compile_graph
 from sw.models.kernels import kernel
 from sw.runtime.rtl import DeviceFault, RtlDevice
-from sw.runtime.simulator.build import RTL, Kind, npu_recipe
+from sw.runtime.simulator.build import Kind, npu_recipe
 from sw.runtime.simulator.control import READ, WRITE
+from sw.runtime.simulator.generated import RTL, generate_rtl
 
 TINY = preset("tiny")
 BENCH = Path(cocotb_tests.__file__).parent
@@ -137,8 +137,11 @@ def test_checks_are_there_only_where_they_are_wanted(platform, statements):
     assert len(m._statements.get("sync", [])) == statements
 
 
-def test_only_debug_builds_hold_assertions():
-    plain, checked = npu_verilog(TINY), npu_verilog(TINY, assertions=True)
+def test_only_debug_builds_hold_assertions(tmp_path):
+    plain, checked = (
+        next(p for p in generate_rtl(TINY, tmp_path, assertions=on) if p.suffix == ".v").read_text()
+        for on in (False, True)
+    )
     assert "assert" not in plain and "$write" not in plain
     assert checked.count("assert (") >= 30
     for kind in Kind:

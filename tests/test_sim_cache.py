@@ -146,9 +146,10 @@ def test_the_limit_comes_from_the_environment(monkeypatch):
 
 def test_entries_are_counted_by_what_they_are(tmp_path):
     cache = BuildCache(tmp_path)
-    for key in ("network-digits-1", "torch-1", "torch-2", "0123456789abcdef"):
+    for key in ("network-digits-1", "rtl-1", "torch-1", "torch-2", "0123456789abcdef"):
         cache.obtain(key, lambda folder: (folder / "file").write_bytes(b"12345")).release()
     assert cache.kinds() == {
+        "generated RTL": (1, 5),
         "parts of torch.compile": (2, 10),
         "quantized networks": (1, 5),
         "simulators": (1, 5),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spec import NpuConfig, preset
-from sw.runtime.simulator import build, lint
-from sw.runtime.simulator.build import ROOT
+from sw.runtime.simulator import generated, lint
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.generated import ROOT
 from sw.runtime.simulator.verilator import find_verilator
 
 pytestmark = pytest.mark.rtl
@@ -49,9 +49,10 @@ def test_generating_rtl_reports_what_went_wrong(monkeypatch, tmp_path):
     broken.mkdir()
     (broken / "__init__.py").touch()
     (broken / "__main__.py").write_text("raise SystemExit('no such block')\n")
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(generated, "ROOT", tmp_path)
+    monkeypatch.setattr(generated, "RTL", tmp_path / "rtl")
     with pytest.raises(BuildError, match="generating the RTL of tiny failed:\nno such block"):
-        build.generate_rtl(preset("tiny"), tmp_path / "out")
+        generated.generate_rtl(preset("tiny"), tmp_path / "out")
 
 
 @pytest.mark.slow

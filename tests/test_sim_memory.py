@@ -11,9 +11,9 @@ import pytest
 from cli_helpers import ROOT, copy_image
 
 from cocotb_tests.harness.bench import run_bench
-from sw.runtime.simulator.build import RTL
 from sw.runtime.simulator.control import SharedMemory
 from sw.runtime.simulator.errors import SimulationError
+from sw.runtime.simulator.generated import RTL
 from sw.runtime.simulator.layout import MemoryLayout
 
 

@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sw.runtime.simulator.build import RTL
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.cocotb_env import check_results, cocotb_environment
+from sw.runtime.simulator.generated import RTL
 from sw.runtime.simulator.recipe import Recipe, cook
 from sw.runtime.simulator.verilator import digest
 

@@ -2,9 +2,7 @@
 
 import enum
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,12 +12,9 @@ from pathlib import Path
 
 from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
-from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.generated import RTL, generate_rtl, generator_sources
 from sw.runtime.simulator.recipe import SPLIT, SPLIT_FUNCTIONS, Recipe, Say, cook
 from sw.runtime.simulator.verilator import digest
-
-ROOT = Path(__file__).resolve().parents[3]
-RTL = ROOT / "rtl"
 
 
 class Kind(enum.Enum):
@@ -44,7 +39,7 @@ _FLAGS: dict[Kind, tuple[str, ...]] = {
 _MAKE: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: _FAST_MAKE,
     Kind.BARE: _FAST_MAKE,
-    Kind.DEBUG: ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"),
+    Kind.DEBUG: ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"),
 }
 
 
@@ -92,9 +87,7 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
     parts = [config.digest_hex, repr((settings, SPLIT, SPLIT_FUNCTIONS))]
     if verilog is None:
         parts.append(metadata.version("amaranth"))
-        for folder in ("hw_gen", "spec"):
-            files += sorted((ROOT / folder).rglob("*.py"))
-        files += sorted(RTL.glob("*.sv"))
+        files += generator_sources()
     return f"{kind.value}-{config.digest_hex}-{digest(parts, [*files, *(verilog or ())])}"
 
 
@@ -130,28 +123,6 @@ def npu_recipe(config: NpuConfig, kind: Kind, sources: Sequence[Path]) -> Recipe
     )
 
 
-def generate_rtl(config: NpuConfig, folder: Path, *, assertions: bool = False) -> list[Path]:
-    """Generated Verilog of `config` in `folder`, packages first.
-
-    assertions: with the blocks' own invariants, which only SystemVerilog tools read.
-    In a process of its own: only a fixed hash seed, set before Python starts, gives the same
-    Verilog each time.
-    """
-    fields = config.to_dict()
-    settings = [f"--set={k}={v}" for k, v in fields.items() if k != "name"]
-    command = [sys.executable, "-m", "hw_gen", "--config", "default", *settings]
-    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
-    command += ["--out", str(folder.absolute()), *(["--assertions"] if assertions else [])]
-    # In our own folder: `-m` looks in the current one first.
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
-        raise BuildError(f"generating the RTL of {config.name} failed:\n{tail}")
-    files = [p for p in folder.iterdir() if p.suffix in (".v", ".sv")]
-    return sorted(files, key=lambda p: (not p.stem.endswith("_pkg"), p.name))
-
-
 def _build(
     config: NpuConfig,
     kind: Kind,
@@ -166,7 +137,7 @@ def _build(
     title = npu_recipe(config, kind, []).title
     say(f"{title}…")
     if verilog is None:
-        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG)
+        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG, cache=cache)
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}

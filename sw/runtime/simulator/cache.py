@@ -1,6 +1,6 @@
 """A folder of what takes long to make: one entry per digest, locked, limited in size.
 
-Simulators, quantized networks and parts that torch.compile has compiled share it.
+Generated RTL, simulators, quantized networks and compiled parts of torch.compile share it.
 
 `entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. What is cut
 off or changed later no longer matches its manifest and is built again. Whoever
@@ -30,7 +30,11 @@ _UNWRITABLE = (
 )
 
 _SIMULATORS = "simulators"
-_KINDS = {"network": "quantized networks", "torch": "parts of torch.compile"}
+_KINDS = {
+    "network": "quantized networks",
+    "torch": "parts of torch.compile",
+    "rtl": "generated RTL",
+}
 """What entries are, by the beginning of their names; all others are simulators."""
 
 

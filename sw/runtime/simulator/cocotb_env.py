@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from sw.runtime.simulator.build import ROOT
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.generated import ROOT
 from sw.runtime.simulator.verilator import cocotb_libs
 
 

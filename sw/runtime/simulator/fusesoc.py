@@ -13,8 +13,8 @@ from pathlib import Path
 
 from spec.errors import SystolaError
 from sw.runtime.scratch import Scratch
-from sw.runtime.simulator.build import ROOT
 from sw.runtime.simulator.errors import BuildError, SimulationError
+from sw.runtime.simulator.generated import ROOT
 from sw.runtime.simulator.recipe import JOBS
 from sw.runtime.simulator.verilator import find_compiler, find_verilator
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from spec.config import NpuConfig, parse_settings, preset
 from spec.errors import SystolaError
 from sw.runtime.scratch import Scratch
-from sw.runtime.simulator.build import Kind, generate_rtl, npu_recipe
+from sw.runtime.simulator.build import Kind, npu_recipe
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.generated import generate_rtl
 from sw.runtime.simulator.verilator import find_verilator
 
 
