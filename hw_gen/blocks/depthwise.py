@@ -34,7 +34,7 @@ class DepthwiseEngine(wiring.Component):
     Timing: a row of outputs takes a cycle per column of the input that it lies on, and per kernel
     row in the input where the column is in it too. A fold's weights take a cycle a vector, less
     the columns outside the input in the row before. The last output of a row is written
-    `DepthwiseLanes.LATENCY` + 3 cycles after the row's last read was issued.
+    `DepthwiseLanes.LATENCY` + 4 cycles after the row's last read was issued.
     """
 
     def __init__(self, config: NpuConfig):

@@ -54,7 +54,7 @@ class DepthwiseWriter(wiring.Component):
                 "fires": 1,
             }
         )
-        m.submodules.queue = queue = Fifo(layout, depth=DEPTH, latency=1)
+        m.submodules.queue = queue = Fifo(layout, depth=DEPTH)
         entry, head, held = Signal(layout), Signal(layout), Signal(layout)
         holds, leaves, clash, pop = (Signal(name=n) for n in ("holds", "leaves", "clash", "pop"))
         claimed = Signal(range(DEPTH + 1))

@@ -48,12 +48,13 @@ class IndexStage(wiring.Component):
         m = Module()
         layout = data.StructLayout({"run": self._run, "fresh": 1})
         bits = 8 * INDEX_BYTES
-        m.submodules.runs = runs = Fifo(layout, depth=DEPTH, latency=1)
+        m.submodules.runs = runs = Fifo(layout, depth=DEPTH)
         # Every index in here, or on its way, belongs to a run in the other queue.
         m.submodules.indices = indices = Fifo(signed(bits), depth=DEPTH, latency=1)
         head, held = Signal(layout), Signal(signed(bits))
         offset = Signal(signed(bits))
         may, waiting, pop = Signal(), Signal(), Signal()
+        held_back = runs.level != 0
         m.d.comb += [
             may.eq(self.i.valid & self.indexed & runs.i.ready & ~self.halt),
             self.spad.valid.eq(may & self.fresh),
@@ -67,14 +68,14 @@ class IndexStage(wiring.Component):
             waiting.eq(head.fresh & ~indices.o.valid),
             offset.eq(Mux(head.fresh, indices.o.payload, held)),
             self.o.payload.eq(self.i.payload),
-            self.o.valid.eq(Mux(runs.o.valid, ~waiting, self.i.valid & ~self.indexed)),
+            self.o.valid.eq(Mux(held_back, runs.o.valid & ~waiting, self.i.valid & ~self.indexed)),
             pop.eq(runs.o.valid & ~waiting & self.o.ready),
             runs.o.ready.eq(pop),
             indices.o.ready.eq(pop & head.fresh),
-            self.i.ready.eq(Mux(self.indexed, runs.i.valid, self.o.ready & ~runs.o.valid)),
-            self.empty.eq(~runs.o.valid),
+            self.i.ready.eq(Mux(self.indexed, runs.i.valid, self.o.ready & ~held_back)),
+            self.empty.eq(~held_back),
         ]
-        with m.If(runs.o.valid):
+        with m.If(held_back):
             m.d.comb += [
                 self.o.payload.eq(head.run),
                 self.o.payload.addr.eq(head.run.addr + offset),

@@ -26,7 +26,7 @@ class StoreReader(wiring.Component):
     halt : read nothing more; the beats of bursts that were taken follow without strobes.
     took, blocked, empty : a read was taken; waits for a bank; nothing is held here.
 
-    Timing: a beat a cycle, READ_LATENCY + 2 cycles after its burst was taken.
+    Timing: a beat a cycle, READ_LATENCY + 3 cycles after its burst was taken.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):
@@ -57,7 +57,7 @@ class StoreReader(wiring.Component):
         m = Module()
         bus = self._config.bus_bytes
         burst, valid = Signal(self._burst), Signal()
-        m.submodules.beats = beats = Fifo(self._beat, depth=CREDITS, latency=1)
+        m.submodules.beats = beats = Fifo(self._beat, depth=CREDITS)
         used = Signal(range(CREDITS + 1))
         unit, size = Signal(range(bus + 1)), Signal(range(bus + 1))
         last, may, step = Signal(), Signal(), Signal()

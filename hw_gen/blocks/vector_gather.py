@@ -53,12 +53,10 @@ class VectorGather(wiring.Component):
         m = Module()
         cfg = self._config
         word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
-        m.submodules.pendings = pendings = Fifo(
-            pending_layout(cfg), depth=2 * READS_AHEAD, latency=1
-        )
-        m.submodules.contexts = contexts = Fifo(context_layout(), depth=4, latency=1)
-        m.submodules.words_a = words_a = Fifo(max(word, lanes), depth=READS_AHEAD, latency=1)
-        m.submodules.words_b = words_b = Fifo(word, depth=READS_AHEAD, latency=1)
+        m.submodules.pendings = pendings = Fifo(pending_layout(cfg), depth=2 * READS_AHEAD)
+        m.submodules.contexts = contexts = Fifo(context_layout(), depth=4)
+        m.submodules.words_a = words_a = Fifo(max(word, lanes), depth=READS_AHEAD)
+        m.submodules.words_b = words_b = Fifo(word, depth=READS_AHEAD)
         connect(m, flipped(self.pending), pendings.i)
         connect(m, flipped(self.context), contexts.i)
         pending = pendings.o
@@ -101,7 +99,7 @@ class VectorGather(wiring.Component):
                 )
             ),
             self.o.b.eq(self._widen(m, "b", wide_b, context.b_type)),
-            self.busy.eq(pending.valid),
+            self.busy.eq(pendings.level != 0),
         ]
         return m
 

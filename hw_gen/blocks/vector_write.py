@@ -17,8 +17,8 @@ from spec.isa import CHIP_BITS, DType, Reduce, Space
 
 handles("hw_gen.blocks.vector_write", Space, Space.SPAD, Space.ACC, Space.PARAM, Space.TABLE)
 
-DEPTH = 16
-"""More results than are ever in the lanes."""
+DEPTH = VectorLanes.LATENCY + 6
+"""Results in the lanes, two on their way through the queue, and some that wait for a bank."""
 
 
 class VectorWriter(wiring.Component):
@@ -47,7 +47,6 @@ class VectorWriter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        assert DEPTH > VectorLanes.LATENCY
         m = Module()
         cfg = self._config
         word = 32 * cfg.cols
@@ -62,7 +61,7 @@ class VectorWriter(wiring.Component):
                 "to_acc": 1,
             }
         )
-        m.submodules.queue = queue = Fifo(layout, depth=DEPTH, latency=1)
+        m.submodules.queue = queue = Fifo(layout, depth=DEPTH)
         entry, head = Signal(layout), Signal(layout)
         tag, context = self.i.tag, self.i.context
         writes = (context.reduce == Reduce.NONE) | tag.red_last
