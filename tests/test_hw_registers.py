@@ -164,6 +164,40 @@ def test_counters_sum_to_the_cycles_of_the_run():
     run(test)
 
 
+@pytest.mark.parametrize("bus_bytes", [8, 64])
+def test_counters_are_exact_however_often_they_are_read(bus_bytes):
+    """Everything counts at its highest rate for many rounds; a host reads all the time."""
+    config = small(bus_bytes=bus_bytes, max_burst=16)
+    cycles = 3_000
+
+    async def test(host, ctx):
+        dut = host.dut
+        for engine in dut.engines:
+            ctx.set(engine.stall, Stall.BUSY)
+        for signal, value in ((dut.vector, 1), (dut.read_beat, 1), (dut.write_bytes, bus_bytes)):
+            ctx.set(signal, value)
+        await host.write("CONTROL", Control.START)
+        before, reads = 0, 0
+        while before < cycles:
+            now = await host.read("CYCLES_LO")
+            assert 0 < now - before <= 8
+            before, reads = now, reads + 1
+        assert reads > cycles / 8
+        await host.pulse(dut.program.done)
+        await ctx.tick()
+        total = await host.wide("CYCLES")
+        assert before < total < before + 8
+        assert await host.wide("VECTORS") == total
+        assert await host.wide("READ_BYTES") == total * bus_bytes
+        assert await host.wide("WRITE_BYTES") == total * bus_bytes
+        for engine in Engine:
+            for stall in Stall:
+                count = await host.wide(f"COUNT_{engine.name}_{stall.name}")
+                assert count == (total if stall is Stall.BUSY else 0)
+
+    run(test, config)
+
+
 def test_start_is_one_pulse_and_ignored_while_running():
     async def test(host, ctx):
         pulses = []

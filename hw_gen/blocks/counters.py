@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import STALL
 from spec.config import NpuConfig
 from spec.isa import Engine
@@ -11,17 +12,27 @@ from spec.memmap import Stall
 
 COUNTER_BITS = 64
 TOTALS = ("CYCLES", "VECTORS", "READ_BYTES", "WRITE_BYTES")
+COUNTERS = (*TOTALS, *(f"COUNT_{e.name}_{stall.name}" for e in Engine for stall in Stall))
+"""Names of the counters in the order of their numbers. An engine's six sum to CYCLES."""
+_ROUND = 4 * len(COUNTERS)
+"""Most cycles from one turn of a counter to its next: each turn takes two cycles, and two more if
+the host reads a counter before it."""
 
 
 class Counters(wiring.Component):
     """Counts while `run`; `clear` goes first.
 
+    Each counter is a word of a memory and a few low bits that are registers. The registers count,
+    and one after the other they are added to their word and cleared.
+
     Members
     -------
     stall[engine] : a `Stall`. vector, read_beat : an activation vector entered the array, a beat
         was read. write_bytes : bytes that memory took.
-    total[t] : in the order of `TOTALS`. count[engine * 6 + stall] : cycles; an engine's six sum to
-        CYCLES.
+    ask, which : the number of a counter that the host reads, held until it ``answers``.
+    value : of that counter, in that cycle; without the cycle before.
+
+    Timing: an answer comes one to four cycles after the first cycle of ``ask``.
     """
 
     def __init__(self, config: NpuConfig):
@@ -34,28 +45,76 @@ class Counters(wiring.Component):
                 "vector": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
-                "total": Out(COUNTER_BITS).array(len(TOTALS)),
-                "count": Out(COUNTER_BITS).array(len(Engine) * len(Stall)),
+                "ask": In(1),
+                "which": In(range(len(COUNTERS))),
+                "answers": Out(1),
+                "value": Out(COUNTER_BITS),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        cycles, vectors, read, written = self.total
+        m.submodules.words = words = Sram(depth=len(COUNTERS), width=COUNTER_BITS)
+        # One cycle reads a word, the next one uses it: no word is read while it is written.
+        uses, serves, adds = Signal(), Signal(), Signal()
+        at, turn = Signal.like(self.which), Signal.like(self.which)
+        fresh = Signal(len(COUNTERS))  # counters whose word is not from this run
+        serve = self.ask & ~serves
+        m.d.comb += [
+            words.r_en.eq(~uses),
+            words.r_addr.eq(Mux(serve, self.which, turn)),
+            self.value.eq(Mux(fresh.bit_select(at, 1), 0, words.r_data) + self._low(m, at, adds)),
+            self.answers.eq(uses & serves),
+            adds.eq(uses & ~serves),
+            words.w_en.eq(adds),
+            words.w_addr.eq(at),
+            words.w_data.eq(self.value),
+        ]
+        m.d.sync += uses.eq(~uses)
+        with m.If(~uses):
+            m.d.sync += [at.eq(words.r_addr), serves.eq(serve)]
+            with m.If(~serve):
+                m.d.sync += turn.eq(Mux(turn == len(COUNTERS) - 1, 0, turn + 1))
+        with m.If(adds):
+            m.d.sync += fresh.bit_select(at, 1).eq(0)
         with m.If(self.clear):
-            m.d.sync += [counter.eq(0) for counter in (*self.total, *self.count)]
-        with m.Elif(self.run):
-            m.d.sync += cycles.eq(cycles + 1)
-            with m.If(self.vector):
-                m.d.sync += vectors.eq(vectors + 1)
-            with m.If(self.read_beat):
-                m.d.sync += read.eq(read + self._config.bus_bytes)
-            with m.If(self.write_bytes.any()):
-                m.d.sync += written.eq(written + self.write_bytes)
-            for engine in Engine:
-                with m.Switch(self.stall[engine]):
-                    for stall in Stall:
-                        counter = self.count[engine * len(Stall) + stall]
-                        with m.Case(stall):
-                            m.d.sync += counter.eq(counter + 1)
+            m.d.sync += fresh.eq(~0)
         return m
+
+    def _low(self, m: Module, at: Value, adds: Value) -> Value:
+        """The registers; returns: what the one of counter `at` has counted."""
+        # READ_BYTES counts beats here: every one is a bus word.
+        shift = (self._config.bus_bytes - 1).bit_length()
+        low = Signal(64)
+        steps = self._steps(m)
+        counts = [
+            Signal((_ROUND * ((1 << len(step)) - 1)).bit_length(), name=f"low_{name}")
+            for name, step in zip(COUNTERS, steps, strict=True)
+        ]
+        for number, (count, step) in enumerate(zip(counts, steps, strict=True)):
+            m.d.sync += count.eq(Mux(adds & (at == number), 0, count) + step)
+            with m.If(self.clear):
+                m.d.sync += count.eq(0)
+        with m.Switch(at):
+            for number, (name, count) in enumerate(zip(COUNTERS, counts, strict=True)):
+                with m.Case(number):
+                    m.d.comb += low.eq(count << shift if name == "READ_BYTES" else count)
+        return low
+
+    def _steps(self, m: Module) -> list[Value]:
+        """What each counter adds: a cycle late, so that no path of an engine ends in a sum."""
+        run, vector, read_beat = (Signal(name=f"last_{x}") for x in ("run", "vector", "read_beat"))
+        written = Signal.like(self.write_bytes)
+        m.d.sync += [
+            run.eq(self.run),
+            vector.eq(self.vector & self.run),
+            read_beat.eq(self.read_beat & self.run),
+            written.eq(Mux(self.run, self.write_bytes, 0)),
+        ]
+        did = []
+        for engine in Engine:
+            for stall in Stall:
+                happened = Signal(name=f"last_{engine.name}_{stall.name}")
+                m.d.sync += happened.eq(self.run & (self.stall[engine] == stall))
+                did.append(happened)
+        return [run, vector, read_beat, written, *did]

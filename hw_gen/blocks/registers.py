@@ -4,12 +4,12 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.counters import TOTALS, Counters
+from hw_gen.blocks.counters import COUNTERS, Counters
 from hw_gen.blocks.faults import FaultUnit
 from hw_gen.interfaces import EngineStatus, Overflow, axi_lite, program_start, region_bases
 from spec.config import NpuConfig
 from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
-from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Stall
+from spec.memmap import ID_VALUE, OFFSETS, REGISTERS
 
 _OKAY, _SLVERR = 0, 2
 _QUIET = 4
@@ -33,7 +33,8 @@ class Registers(wiring.Component):
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
         it no longer does; resets every engine, queue and semaphore.
 
-    Timing: a read answers in the next cycle. START while running, halted or faulted is ignored.
+    Timing: a read answers in the next cycle, that of a counter up to four cycles later. START while
+    running, halted or faulted is ignored.
     """
 
     def __init__(self, config: NpuConfig):
@@ -90,10 +91,10 @@ class Registers(wiring.Component):
         with m.Elif(ended):
             m.d.sync += [self.running.eq(0), done.eq(~faults.strobe)]
         pending = self._interrupt(m, ended, written, storage)
-        values = self._values(storage, counters, faults)
+        values = self._values(storage, faults)
         values["STATUS"] = Cat(self.running | reset_asked, done, faults.fault)
         values["IRQ_STATUS"] = pending
-        self._read_port(m, values)
+        self._read_port(m, values, counters)
         return m
 
     def _write_port(self, m: Module) -> dict[str, Value]:
@@ -177,8 +178,8 @@ class Registers(wiring.Component):
         m.d.comb += self.irq.eq(pending & storage["IRQ_ENABLE"][0])
         return pending
 
-    def _values(self, storage, counters: Counters, faults: FaultUnit) -> dict[str, Value]:
-        """What each register reads as, CONTROL as zero."""
+    def _values(self, storage, faults: FaultUnit) -> dict[str, Value]:
+        """What each register but a counter reads as, CONTROL as zero."""
         values: dict[str, Value] = {
             **storage,
             "ID": Const(ID_VALUE, 32),
@@ -192,25 +193,40 @@ class Registers(wiring.Component):
         wide: dict[str, Value] = {
             "ISA_DIGEST": Const(ISA_DIGEST, 64),
             "CONFIG_DIGEST": Const(self._config.digest(), 64),
-            **dict(zip(TOTALS, counters.total, strict=True)),
         }
         for e in Engine:
             values[f"PC_{e.name}"] = self.engines[e].index
-            for stall in Stall:
-                counter = counters.count[e * len(Stall) + stall]
-                wide[f"COUNT_{e.name}_{stall.name}"] = counter
         for name, value in wide.items():
             values[f"{name}_LO"], values[f"{name}_HI"] = value[:32], value[32:]
         return values
 
-    def _read_port(self, m: Module, values: dict[str, Value]) -> None:
+    def _read_port(self, m: Module, values: dict[str, Value], counters: Counters) -> None:
+        """Answer at once, but for a counter when its value comes."""
         axil = self.axil
-        m.d.comb += axil.arready.eq(~axil.rvalid)
+        asked, which, high = Signal(), Signal.like(counters.which), Signal()
+        m.d.comb += [
+            axil.arready.eq(~axil.rvalid & ~asked),
+            counters.ask.eq(asked),
+            counters.which.eq(which),
+        ]
         with m.If(axil.arvalid & axil.arready):
             m.d.sync += [axil.rvalid.eq(1), axil.rdata.eq(0), axil.rresp.eq(_SLVERR)]
+            m.d.sync += high.eq(axil.araddr[2])
             with m.Switch(axil.araddr[2:]):
-                for name, offset in OFFSETS.items():
-                    with m.Case(offset >> 2):
-                        m.d.sync += [axil.rdata.eq(values[name]), axil.rresp.eq(_OKAY)]
+                for name, value in values.items():
+                    with m.Case(OFFSETS[name] >> 2):
+                        m.d.sync += [axil.rdata.eq(value), axil.rresp.eq(_OKAY)]
+            with m.Switch(axil.araddr[3:]):
+                for number, name in enumerate(COUNTERS):
+                    with m.Case(OFFSETS[f"{name}_LO"] >> 3):
+                        m.d.sync += [axil.rvalid.eq(0), asked.eq(1), which.eq(number)]
+        with m.Elif(counters.answers):
+            halves = counters.value[:32], counters.value[32:]
+            m.d.sync += [
+                axil.rvalid.eq(1),
+                axil.rdata.eq(Mux(high, *reversed(halves))),
+                axil.rresp.eq(_OKAY),
+                asked.eq(0),
+            ]
         with m.Elif(axil.rready):
             m.d.sync += axil.rvalid.eq(0)
