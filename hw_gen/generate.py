@@ -15,7 +15,7 @@ from hw_gen.top import Npu
 from spec.config import NpuConfig
 
 TOP = "systola_npu"
-SV_BLOCKS = ("systola_array.sv", "systola_sram.sv")
+SV_BLOCKS = ("systola_array.sv", "systola_multiplier.sv", "systola_sram.sv")
 """Written by hand as loops: Amaranth would emit one module per processing element."""
 
 _RTL = Path(__file__).resolve().parent.parent / "rtl"

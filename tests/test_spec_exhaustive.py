@@ -9,7 +9,6 @@ from amaranth.lib import data
 
 from golden_model.state import State
 from hw_gen.blocks.dma_runs import RunStage
-from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.top import Npu
 from spec import preset
 from spec.exhaustive import MissingMemberError, exhaustive, handles
@@ -38,13 +37,14 @@ BLOCKS = [
     ("hw_gen.blocks.vector_issue", Scale, "hw_gen.blocks.vector_issue"),
     ("hw_gen.blocks.vector_issue", Space, "hw_gen.blocks.vector_issue"),
     ("hw_gen.blocks.vector_lanes", Scale, "hw_gen.blocks.vector_lanes"),
+    ("hw_gen.blocks.vector_schedule", Alu, "hw_gen.blocks.vector_schedule"),
+    ("hw_gen.blocks.vector_table", Table, "hw_gen.blocks.vector_table"),
     ("hw_gen.blocks.vector_write", Space, "hw_gen.blocks.vector_write"),
 ]
 TINY = preset("tiny")
 ELABORATED = [
     (lambda: Npu(TINY), Engine, "hw_gen.top"),
     (lambda: State(TINY), Space, "golden_model.state"),
-    (lambda: VectorTable(TINY), Table, "hw_gen.blocks.vector_table"),
     (
         lambda: RunStage(TINY, Opcode.LOAD, data.StructLayout({"chip": 24, "mem": 40, "fires": 1})),
         Space,

@@ -19,6 +19,7 @@ from sw.synth.yosys import run_yosys, warnings
 
 ROOT = Path(__file__).resolve().parent.parent
 SRAM_FILE = ROOT / "rtl" / "systola_sram.sv"
+MULTIPLIER_FILE = ROOT / "rtl" / "systola_multiplier.sv"
 
 DESIGN = """
 module adder(input clk, input [7:0] a, input [7:0] b, output reg [7:0] total);
@@ -188,14 +189,14 @@ endmodule
 
 EQUAL = """
 read_verilog -sv -DVERILATOR {file}
-chparam -set DEPTH 4 -set WIDTH 4 -set GRANULARITY {part} systola_sram
-prep -top systola_sram
+chparam {settings} {module}
+prep -top {module}
 memory_map
 rename -top gold
 design -stash gold
 read_verilog -sv {file}
-chparam -set DEPTH 4 -set WIDTH 4 -set GRANULARITY {part} systola_sram
-prep -top systola_sram
+chparam {settings} {module}
+prep -top {module}
 memory_map
 rename -top gate
 design -copy-from gold -as gold gold
@@ -208,15 +209,37 @@ equiv_status -assert
 """
 
 
+def compare_forms(file: Path, settings: str, folder: Path) -> str:
+    """The log of a proof that both forms of a module in `rtl/` are the same."""
+    script = EQUAL.format(file=file, settings=settings, module=file.stem)
+    return run_yosys(find_yosys(), script, folder, lambda text: None).read_text()
+
+
 @pytest.mark.parametrize("part", [2, 4])
 def test_both_forms_of_the_memory_wrapper_are_equal(tmp_path, part) -> None:
-    script = EQUAL.format(file=SRAM_FILE, part=part)
-    log = run_yosys(find_yosys(), script, tmp_path, lambda text: None)
-    assert "20 are proven and 0 are unproven" in log.read_text()
-    wrong = tmp_path / "wrong.sv"
+    settings = f"-set DEPTH 4 -set WIDTH 4 -set GRANULARITY {part}"
+    assert "20 are proven and 0 are unproven" in compare_forms(SRAM_FILE, settings, tmp_path)
+    wrong = tmp_path / SRAM_FILE.name
     wrong.write_text(SRAM_FILE.read_text().replace("if (w_en[i])", "if (~w_en[i])"))
     with pytest.raises(SynthError, match="unproven"):
-        run_yosys(find_yosys(), EQUAL.format(file=wrong, part=part), tmp_path, lambda text: None)
+        compare_forms(wrong, settings, tmp_path)
+
+
+@pytest.mark.parametrize("width", [4, 6])
+def test_both_forms_of_the_multiplier_are_equal(tmp_path, width) -> None:
+    settings = f"-set WIDTH {width}"
+    proven = f"{2 * width} are proven and 0 are unproven"
+    assert proven in compare_forms(MULTIPLIER_FILE, settings, tmp_path)
+    wrong = tmp_path / MULTIPLIER_FILE.name
+    wrong.write_text(MULTIPLIER_FILE.read_text().replace("(x & y) |", "(x & ~y) |"))
+    with pytest.raises(SynthError, match="unproven"):
+        compare_forms(wrong, settings, tmp_path)
+
+
+def test_the_multiplier_becomes_multipliers_of_the_fpga(tmp_path) -> None:
+    files = [MULTIPLIER_FILE]
+    blocks, _ = ecp5.map_to_ecp5(files, MULTIPLIER_FILE.stem, tmp_path, lambda text: None)
+    assert blocks[""].dsps == 4
 
 
 def test_the_memory_wrapper_becomes_block_ram(tmp_path) -> None:

@@ -8,7 +8,9 @@ load.py        dma_runs.py and dma_index.py (addresses), load_requests.py (AXI b
 store.py       dma_runs.py, dma_index.py, dma_bursts.py (AXI bursts), store_reader.py
 matrix.py      matrix_weights.py, array.py (rtl/systola_array.sv), operands.py
 depthwise.py   depthwise_scan.py, depthwise_weights.py, depthwise_lanes.py, depthwise_write.py
-vector.py      vector_issue.py, vector_gather.py, vector_lanes.py (the pipeline), vector_alu.py,
+vector.py      vector_issue.py, vector_context.py (settings under way), vector_gather.py,
+               vector_schedule.py (when a step may enter), vector_lanes.py (the pipeline),
+               vector_alu.py, vector_rescale.py, multiplier.py (rtl/systola_multiplier.sv),
                vector_table.py, vector_write.py, elements.py
 scratchpad.py  banks and who is granted one; spad_share.py: one port for several clients
 accumulator.py, params.py  the other memories; sram.py: the one class that holds any memory

@@ -1,4 +1,4 @@
-"""Parameter memory: bias, multiplier and shift of every lane in one read."""
+"""Parameter memory: bias, multiplier and shift of every lane."""
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
@@ -6,19 +6,23 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import table_write
-from spec.config import NpuConfig
+from hw_gen.layouts import field_shape
+from spec.config import PARAM_PARTS, NpuConfig
+from spec.isa import Opcode
+
+_BYTE = 8
 
 
 class ParamMemory(wiring.Component):
     """`param_entries` entries of `param_entry_bytes`, written a bus word at a time.
 
-    Two copies give two reads a cycle: the early one for bias and the RESCALE of A, the late one
-    for the RESCALE of the result, `cols` x (int32, int32, int8) each.
+    Biases and scales are read apart, each of another entry: a memory has the words with biases,
+    another those with multipliers and shifts, `cols` x (int32, int32, int8) together.
 
     Members
     -------
     write : ``In(table_write)``, byte addresses from 0.
-    addr[i], en[i] : entry to read; data[i] a cycle later.
+    bias_addr, bias_en; scale_addr, scale_en : entry to read; `lane` has it a cycle later.
     """
 
     def __init__(self, config: NpuConfig):
@@ -26,10 +30,23 @@ class ParamMemory(wiring.Component):
         super().__init__(
             {
                 "write": In(table_write(config)),
-                "en": In(1).array(2),
-                "addr": In(config.param_addr_bits).array(2),
-                "data": Out(8 * config.param_entry_bytes).array(2),
+                "bias_en": In(1),
+                "bias_addr": In(config.param_addr_bits),
+                "scale_en": In(1),
+                "scale_addr": In(config.param_addr_bits),
+                "bias": Out(32 * config.cols),
+                "multiplier": Out(32 * config.cols),
+                "shift": Out(_BYTE * config.cols),
             }
+        )
+
+    def lane(self, c: int) -> tuple[Value, Value, Value]:
+        """Bias, multiplier and shift of lane `c`."""
+        width = field_shape(Opcode.VECTOR, "a_shift").width
+        return (
+            self.bias.word_select(c, 32).as_signed(),
+            self.multiplier.word_select(c, 32).as_signed(),
+            self.shift.word_select(c, _BYTE)[:width],
         )
 
     def elaborate(self, platform):
@@ -37,20 +54,28 @@ class ParamMemory(wiring.Component):
         cfg = self._config
         words = cfg.param_entry_bytes // cfg.bus_bytes
         entry, word = self._locate(m, words)
-        for copy in range(2):
-            for w in range(words):
-                m.submodules[f"copy_{copy}_word_{w}"] = ram = Sram(
-                    depth=cfg.param_entries, width=8 * cfg.bus_bytes, granularity=8
+        for names, read, address in (
+            (("bias",), self.bias_en, self.bias_addr),
+            (("multiplier", "shift"), self.scale_en, self.scale_addr),
+        ):
+            low = cfg.param_offset(names[0])
+            high = cfg.param_offset(names[-1]) + cfg.cols * PARAM_PARTS[names[-1]]
+            held = Signal(_BYTE * cfg.param_entry_bytes, name=f"entry_{names[0]}")
+            for w in range(low // cfg.bus_bytes, -(-high // cfg.bus_bytes)):
+                m.submodules[f"{names[0]}_word_{w}"] = ram = Sram(
+                    depth=cfg.param_entries, width=_BYTE * cfg.bus_bytes, granularity=_BYTE
                 )
-                low = 8 * cfg.bus_bytes * w
+                at = _BYTE * cfg.bus_bytes * w
                 m.d.comb += [
-                    ram.r_en.eq(self.en[copy]),
-                    ram.r_addr.eq(self.addr[copy]),
-                    self.data[copy][low : low + 8 * cfg.bus_bytes].eq(ram.r_data),
+                    ram.r_en.eq(read),
+                    ram.r_addr.eq(address),
+                    held[at : at + _BYTE * cfg.bus_bytes].eq(ram.r_data),
                     ram.w_addr.eq(entry),
                     ram.w_data.eq(self.write.data),
                     ram.w_en.eq(Mux(self.write.valid & (word == w), self.write.strobe, 0)),
                 ]
+            for name in names:
+                m.d.comb += getattr(self, name).eq(held[_BYTE * cfg.param_offset(name) :])
         return m
 
     def _locate(self, m: Module, words: int) -> tuple[Signal, Signal]:

@@ -8,6 +8,7 @@ from hw_gen.blocks.matrix import POST_DEPTH
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.blocks.vector_context import VectorContexts
 from hw_gen.blocks.vector_gather import VectorGather
 from hw_gen.blocks.vector_issue import VectorIssue
 from hw_gen.blocks.vector_lanes import VectorLanes
@@ -31,7 +32,8 @@ class VectorEngine(wiring.Component):
     wait, post_done, post_read, halt, status : as in the other engines.
 
     Timing: int8 operands and results, and accumulator vectors, take a cycle a step; wider ones in
-    the scratchpad as many cycles as words. Latency from issue to write is about 16 cycles.
+    the scratchpad as many cycles as words, and steps with more than one RESCALE a cycle for each
+    (`VectorSchedule`). Latency from issue to write is about 18 cycles.
     """
 
     def __init__(self, config: NpuConfig):
@@ -69,6 +71,7 @@ class VectorEngine(wiring.Component):
             post_points=(Point.DONE, Point.READ),
         )
         m.submodules.issue = issue = VectorIssue(cfg, seq.step_layout)
+        m.submodules.contexts = contexts = VectorContexts()
         m.submodules.gather = gather = VectorGather(cfg)
         m.submodules.lanes = lanes = VectorLanes(cfg)
         m.submodules.writer = writer = VectorWriter(cfg)
@@ -81,7 +84,7 @@ class VectorEngine(wiring.Component):
             (issue.acc, flipped(self.acc.request)),
             (flipped(self.acc.words), gather.acc),
             (issue.pending, gather.pending),
-            (issue.context, gather.context),
+            (issue.context, contexts.i),
             (gather.o, lanes.i),
             (lanes.o, writer.i),
             (flipped(self.param_write), lanes.param_write),
@@ -96,8 +99,14 @@ class VectorEngine(wiring.Component):
             issue.instr.eq(seq.instr),
             issue.halt.eq(self.halt),
             issue.consumed.eq(gather.consumed),
-            gather.room.eq(writer.room),
-            writer.claim.eq(gather.o.valid),
+            issue.slot.eq(contexts.slot),
+            contexts.release.eq(lanes.release),
+            gather.slots.eq(contexts.slots),
+            lanes.slots.eq(contexts.slots),
+            lanes.room.eq(writer.room),
+            writer.slots.eq(contexts.slots),
+            writer.claim.eq(gather.o.valid & gather.o.ready),
+            writer.tag.eq(gather.o.payload.tag),
         ]
         no_posts = post_queues(
             m,

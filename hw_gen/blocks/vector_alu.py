@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from amaranth.hdl import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from spec.exhaustive import exhaustive
 from spec.isa import Alu, DType, Reduce
@@ -89,15 +91,33 @@ def combine(kind: Value, a: Value, b: Value) -> Value:
     )
 
 
-def across(m: Module, kind: Value, lanes: list[Signal]) -> Value:
-    """The lanes combined in a tree."""
-    level, values = 0, list(lanes)
-    while len(values) > 1:
-        following = []
-        for i in range(0, len(values) - 1, 2):
-            node = Signal(signed(32), name=f"across_{level}_{i // 2}")
-            m.d.comb += node.eq(combine(kind, values[i], values[i + 1]))
-            following.append(node)
-        values = following + values[len(values) & ~1 :]
-        level += 1
-    return values[0]
+class LaneTree(wiring.Component):
+    """All lanes combined, a level of the tree a cycle.
+
+    Members
+    -------
+    kind : how. value : `lanes` int32. o : their combination, as many cycles later as there are
+    levels; a new one each cycle.
+    """
+
+    def __init__(self, lanes: int):
+        self._lanes = lanes
+        super().__init__({"kind": In(Reduce), "value": In(32 * lanes), "o": Out(signed(32))})
+
+    def elaborate(self, platform):
+        m = Module()
+        kind = self.kind
+        values: list = [self.value[32 * c : 32 * c + 32].as_signed() for c in range(self._lanes)]
+        level = 0
+        while len(values) > 1:
+            following = []
+            for i in range(0, len(values), 2):
+                node = Signal(signed(32), name=f"node_{level}_{i // 2}", reset_less=True)
+                pair = values[i : i + 2]
+                m.d.sync += node.eq(combine(kind, *pair) if len(pair) == 2 else pair[0])
+                following.append(node)
+            later = Signal(Reduce, name=f"kind_{level}", reset_less=True)
+            m.d.sync += later.eq(kind)
+            kind, values, level = later, following, level + 1
+        m.d.comb += self.o.eq(values[0])
+        return m

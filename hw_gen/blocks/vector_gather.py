@@ -6,30 +6,27 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
+from hw_gen.blocks.vector_context import SLOTS_LAYOUT, field_of, tag_layout
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
-from hw_gen.blocks.vector_lanes import context_layout, lane_step
+from hw_gen.blocks.vector_lanes import step_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import memory_words
 from spec.config import NpuConfig
 from spec.isa import DType, Space
 
-_WORDS = 4
-"""Most words of an operand: `cols` int32 in words of at least `cols` bytes."""
-
 
 class VectorGather(wiring.Component):
-    """Waits until every word of the oldest step is there, then hands the step to the lanes.
+    """Collects the words of the oldest step in the lanes of a register, and offers the step.
 
     Members
     -------
-    pending, context : ``In(stream)`` from `VectorIssue`.
+    pending : ``In(stream)`` from `VectorIssue`. slots : contexts of the instructions.
     a, b, acc : ``In(memory_words)``, operands A and B and vectors of the accumulator.
     consumed : see `VectorIssue`.
-    room : the lanes may take a step.
-    o : ``Out(lane_step(config))``.
+    o : ``Out(stream)`` of `step_layout`.
     busy : a step is waiting here.
 
-    Timing: one word of each operand a cycle; the last one goes on to the lanes in its own cycle.
+    Timing: one word of each operand a cycle; the step is offered a cycle after its last one came.
     """
 
     def __init__(self, config: NpuConfig):
@@ -38,13 +35,12 @@ class VectorGather(wiring.Component):
         super().__init__(
             {
                 "pending": In(stream.Signature(pending_layout(config))),
-                "context": In(stream.Signature(context_layout())),
+                "slots": In(SLOTS_LAYOUT),
                 "a": In(memory_words(word)),
                 "b": In(memory_words(word)),
                 "acc": In(memory_words(lanes)),
                 "consumed": Out(2),
-                "room": In(1),
-                "o": Out(lane_step(config)),
+                "o": Out(stream.Signature(step_layout(config))),
                 "busy": Out(1),
             }
         )
@@ -54,11 +50,9 @@ class VectorGather(wiring.Component):
         cfg = self._config
         word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
         m.submodules.pendings = pendings = Fifo(pending_layout(cfg), depth=2 * READS_AHEAD)
-        m.submodules.contexts = contexts = Fifo(context_layout(), depth=4)
         m.submodules.words_a = words_a = Fifo(max(word, lanes), depth=READS_AHEAD)
         m.submodules.words_b = words_b = Fifo(word, depth=READS_AHEAD)
         connect(m, flipped(self.pending), pendings.i)
-        connect(m, flipped(self.context), contexts.i)
         pending = pendings.o
         m.d.comb += [
             words_a.i.valid.eq(self.a.valid | self.acc.valid),
@@ -74,77 +68,83 @@ class VectorGather(wiring.Component):
                 f"vector gather: word of {name} comes when its FIFO is full",
             )
         check(m, platform, ~(self.a.valid & self.acc.valid), "vector gather: two words of A")
-        head, context = Signal(pending_layout(cfg)), Signal(context_layout())
-        held = Signal(context_layout())
-        go = self.o.valid
+        head, free, taken = Signal(pending_layout(cfg)), Signal(), Signal()
+        kept = Signal(tag_layout(cfg), name="tag", reset_less=True)
         m.d.comb += [
             head.eq(pending.payload),
-            context.eq(Mux(head.step.first, contexts.o.payload, held)),
+            free.eq(pending.valid & (~self.o.valid | self.o.ready)),
+            pending.ready.eq(taken),
+            self.o.payload.tag.eq(kept),
+            self.busy.eq((pendings.level != 0) | self.o.valid),
         ]
-        enough_a, wide_a = self._collect(m, 0, words_a.o, head.beats_a, pending.valid, go)
-        enough_b, wide_b = self._collect(m, 1, words_b.o, head.beats_b, pending.valid, go)
-        with m.If(go & head.step.first):
-            m.d.sync += held.eq(contexts.o.payload)
-        m.d.comb += [
-            go.eq(pending.valid & enough_a & enough_b & self.room),
-            pending.ready.eq(go),
-            contexts.o.ready.eq(go & head.step.first),
-            self.o.tag.eq(head.step),
-            self.o.context.eq(context),
-            self.o.a.eq(
-                Mux(
-                    context.a_space == Space.ACC,
-                    words_a.o.payload[:lanes],
-                    self._widen(m, "a", wide_a, context.a_type),
-                )
-            ),
-            self.o.b.eq(self._widen(m, "b", wide_b, context.b_type)),
-            self.busy.eq(pendings.level != 0),
-        ]
+        slot = head.step.slot
+        complete_a = self._collect(m, 0, words_a, head.beats_a, slot, free, taken)
+        complete_b = self._collect(m, 1, words_b, head.beats_b, slot, free, taken)
+        m.d.comb += taken.eq(free & complete_a & complete_b)
+        with m.If(taken):
+            m.d.sync += [kept.eq(head.step), self.o.valid.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        for name in ("a_zp", "b_zp", "b_none"):
+            field = Signal.like(self.o.payload[name], name=name, reset_less=True)
+            m.d.comb += self.o.payload[name].eq(field)
+            with m.If(taken):
+                m.d.sync += field.eq(field_of(self.slots, slot, name))
         return m
 
-    def _collect(self, m: Module, i: int, words, beats: Value, waiting: Value, go: Value):
-        """Returns: the step's words of operand `i` are complete; and the words side by side."""
-        width = 8 * self._config.word_bytes
+    def _collect(
+        self, m: Module, i: int, queue: Fifo, beats: Value, slot: Value, free: Value, taken: Value
+    ) -> Value:
+        """Words of operand `i` into the lanes' registers. Returns: the last one comes or came."""
         have = Signal(3, name=f"have_{i}")
-        enough = Signal(name=f"enough_{i}")
-        final = have + 1 == beats
+        take = self.consumed[i]
         m.d.comb += [
-            enough.eq((beats == 0) | (final & words.valid)),
-            self.consumed[i].eq(waiting & words.valid & (beats != 0) & (~final | go)),
-            words.ready.eq(self.consumed[i]),
+            take.eq(free & queue.o.valid & (have != beats)),
+            queue.o.ready.eq(take),
         ]
-        with m.If(go):
+        with m.If(taken):
             m.d.sync += have.eq(0)
-        with m.Elif(self.consumed[i]):
+        with m.Elif(take):
             m.d.sync += have.eq(have + 1)
-        wide = Signal(_WORDS * width, name=f"operand_{i}")
-        parts = []
-        for k in range(_WORDS):
-            kept = Signal(width, name=f"kept_{i}_{k}")
-            if k < _WORDS - 1:
-                with m.If(self.consumed[i] & (have == k)):
-                    m.d.sync += kept.eq(words.payload[:width])
-            parts.append(Mux(have == k, words.payload[:width], kept))
-        m.d.comb += wide.eq(Cat(*parts))
-        return enough, wide
+        self._widen(m, "ab"[i], queue.o.payload, have, take, slot)
+        return (have == beats) | ((have + 1 == beats) & queue.o.valid)
 
-    def _widen(self, m: Module, name: str, words: Value, dtype: Value) -> Signal:
-        """Elements of `dtype`, contiguous from byte 0, as int32 lanes."""
+    def _widen(
+        self, m: Module, name: str, words: Value, have: Value, take: Value, slot: Value
+    ) -> None:
+        """The elements of word number `have` go to their lanes, as int32."""
         cols = self._config.cols
-        out = Signal(32 * cols, name=f"wide_{name}")
-        with m.Switch(dtype):
+        dtype, one = (field_of(self.slots, slot, f"{name}_{x}") for x in ("type", "one"))
+        whole = field_of(self.slots, slot, "a_space") == Space.ACC if name == "a" else Const(0, 1)
+        lanes = Signal(32 * cols, name=f"lanes_{name}", reset_less=True)
+        m.d.comb += self.o.payload[name].eq(lanes)
+        first = Signal(32, name=f"first_{name}")
+        values = [Signal(32, name=f"value_{name}_{c}") for c in range(cols)]
+        here = Signal(cols, name=f"here_{name}")
+        with m.Switch(Cat(dtype, whole)):
             for kind in DType:
                 bits = element_bits(kind)
-                with m.Case(kind):
-                    lanes = [words[bits * c : bits * c + bits] for c in range(cols)]
-                    if kind.signed:
-                        m.d.comb += out.eq(Cat(_extend(lane) for lane in lanes))
-                    else:
-                        m.d.comb += out.eq(Cat(Cat(v, Const(0, 32 - bits)) for v in lanes))
-        return out
+                count = self._config.word_bytes * 8 // bits
+                with m.Case(int(kind)):
+                    m.d.comb += first.eq(_extend(words[:bits], kind))
+                    for c in range(cols):
+                        low = bits * (c % count)
+                        m.d.comb += [
+                            values[c].eq(_extend(words[low : low + bits], kind)),
+                            here[c].eq(have == c // count),
+                        ]
+            if name == "a":
+                with m.Default():
+                    m.d.comb += [first.eq(words[:32]), here.eq(~0)]
+                    m.d.comb += [
+                        value.eq(words[32 * c : 32 * c + 32]) for c, value in enumerate(values)
+                    ]
+        for c in range(cols):
+            with m.If(take & (one | here[c])):
+                m.d.sync += lanes[32 * c : 32 * c + 32].eq(Mux(one, first, values[c]))
 
 
-def _extend(lane: Value) -> Value:
-    """Sign-extended to 32 bits."""
-    return Cat(lane, lane[-1].replicate(32 - len(lane)))
+def _extend(element: Value, kind: DType) -> Value:
+    """To 32 bits, by its sign or with zeros."""
+    top = element[-1] if kind.signed else Const(0, 1)
+    return Cat(element, top.replicate(32 - len(element)))

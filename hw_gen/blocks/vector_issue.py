@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import log2_bytes
 from hw_gen.blocks.operands import last_or
-from hw_gen.blocks.vector_lanes import CONTEXT, context_layout, tag_layout
+from hw_gen.blocks.vector_context import CONTEXT, SLOT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import LANES, instruction_layout
@@ -36,6 +36,7 @@ class VectorIssue(wiring.Component):
     step, instr : the sequencer's steps and their instruction.
     a, b : scratchpad ports; acc : accumulator reads.
     pending : ``Out(stream)`` of `pending_layout`, one per step; context : one per instruction.
+    slot : where the next context goes.
     consumed : bits 0, 1: a word of A, of B has left its FIFO (gives a credit back).
     halt : read nothing more.
     reading : something of a step was read completely; refused : a memory was not free.
@@ -55,6 +56,7 @@ class VectorIssue(wiring.Component):
                 "acc": Out(stream.Signature(config.acc_addr_bits)),
                 "pending": Out(stream.Signature(pending_layout(config))),
                 "context": Out(stream.Signature(context_layout())),
+                "slot": In(SLOT),
                 "consumed": In(2),
                 "halt": In(1),
                 "reading": Out(1),
@@ -194,12 +196,16 @@ class VectorIssue(wiring.Component):
 
     def _describe(self, m: Module, n: Value, inside: Value, use_b: Value, beats) -> None:
         step, instr, pending = self.step.payload, self.instr, self.pending.payload
+        slot = Signal(SLOT)
+        with m.If(self.context.valid):
+            m.d.sync += slot.eq(self.slot)
         loops = range(len(step.at_first))
         reduced = [instr.reduce_loops[i] & (instr.reduce != Reduce.NONE) for i in loops]
         m.d.comb += [
             pending.beats_a.eq(Mux(inside, beats[0], 0)),
             pending.beats_b.eq(Mux(use_b, beats[1], 0)),
-            pending.step.first.eq(step.first),
+            pending.step.slot.eq(Mux(step.first, self.slot, slot)),
+            pending.step.last.eq(step.last),
             pending.step.inside.eq(inside),
             pending.step.red_first.eq(Cat(step.at_first[i] | ~reduced[i] for i in loops).all()),
             pending.step.red_last.eq(Cat(step.at_last[i] | ~reduced[i] for i in loops).all()),

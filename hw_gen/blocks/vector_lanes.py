@@ -1,110 +1,55 @@
 """The vector engine's arithmetic: a pipeline of `cols` lanes without stalls."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.params import ParamMemory
-from hw_gen.blocks.vector_alu import IDENTITY, across, alu, combine
+from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
+from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
+from hw_gen.blocks.vector_schedule import (
+    ALU,
+    REDUCE,
+    RESCALED,
+    SCALE_A,
+    Source,
+    Use,
+    VectorSchedule,
+    b_passes,
+)
 from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.interfaces import table_write
-from hw_gen.layouts import LANES, field_shape
-from spec.config import PARAM_PARTS, NpuConfig
+from hw_gen.layouts import field_shape
+from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import CHIP_BITS, Opcode, Reduce, Scale
+from spec.isa import Opcode, Reduce, Scale, Table
 
-SHIFT = field_shape(Opcode.VECTOR, "a_shift")
 handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
 
-CONTEXT = [
-    "a_one",
-    "a_zp",
-    "bias",
-    "a_scale",
-    "a_mult",
-    "a_shift",
-    "a_clamp",
-    "a_min",
-    "a_max",
-    "a_shl",
-    "alu",
-    "b_one",
-    "b_none",
-    "b_zp",
-    "b_scale",
-    "b_mult",
-    "b_shift",
-    "reduce",
-    "reduce_lanes",
-    "o_scale",
-    "o_mult",
-    "o_shift",
-    "o_zp",
-    "o_min",
-    "o_max",
-    "table",
-    "o_space",
-    "o_type",
-    "a_space",
-    "a_type",
-    "b_type",
-]
-"""Fields of VECTOR that the lanes and the writer need; they travel with the first step."""
+_CLAMP = SCALE_A + RESCALED
+"""Cycles from the entry of a step to the clamp of A."""
 
 
-def context_layout() -> data.StructLayout:
-    return data.StructLayout({name: field_shape(Opcode.VECTOR, name) for name in CONTEXT})
-
-
-def tag_layout(config: NpuConfig) -> data.StructLayout:
-    """What accompanies a step through the lanes."""
+def step_layout(config: NpuConfig) -> data.StructLayout:
+    """A step on its way into the lanes. a, b: raw operands, sign- or zero-extended to 32 bits,
+    `cols` lanes. a_zp, b_zp, b_none: fields of its context, which are used at once.
+    """
     return data.StructLayout(
         {
-            "first": 1,  # of its instruction: the context changes here
-            "inside": 1,
-            "red_first": 1,
-            "red_last": 1,
-            "param": config.param_addr_bits,
-            "lanes": LANES,
-            "o": CHIP_BITS,
-            "fires": 1,
-        }
-    )
-
-
-def lane_step(config: NpuConfig) -> wiring.Signature:
-    """A step on its way into the lanes; `context` is used where ``tag.first``. a, b: raw operands,
-    sign- or zero-extended to 32 bits, `cols` lanes.
-    """
-    return wiring.Signature(
-        {
-            "valid": Out(1),
-            "tag": Out(tag_layout(config)),
-            "context": Out(context_layout()),
-            "a": Out(32 * config.cols),
-            "b": Out(32 * config.cols),
+            "tag": tag_layout(config),
+            "a_zp": field_shape(Opcode.VECTOR, "a_zp"),
+            "b_zp": field_shape(Opcode.VECTOR, "b_zp"),
+            "b_none": 1,
+            "a": 32 * config.cols,
+            "b": 32 * config.cols,
         }
     )
 
 
 def lane_result(config: NpuConfig) -> wiring.Signature:
-    """A step that has passed the lanes. With a reduction only its last step carries a result
-    (``tag.red_last``).
-    """
-    return wiring.Signature(
-        {
-            "valid": Out(1),
-            "tag": Out(tag_layout(config)),
-            "context": Out(context_layout()),
-            "value": Out(32 * config.cols),
-        }
-    )
-
-
-def round_shift(product: Value, shift: Value) -> Value:
-    """(product + 2^(shift-1)) >> shift, low 32 bits, as ((product >> shift-1) + 1) >> 1."""
-    halves = product >> (shift - 1)[: SHIFT.width]
-    return ((halves + 1) >> 1)[:32].as_signed()
+    """The result of a step: of each one or, with a reduction, of those with ``tag.red_last``."""
+    return wiring.Signature({"valid": Out(1), "value": Out(32 * config.cols)})
 
 
 def _clamp(value: Value, low: Value, high: Value) -> Value:
@@ -118,7 +63,10 @@ class VectorLanes(wiring.Component):
 
     Members
     -------
-    i : ``In(lane_step(config))``. o : ``Out(lane_result(config))``, `LATENCY` cycles later.
+    i : ``In(stream)`` of `step_layout`; ready tells when the step fits (`VectorSchedule`).
+    slots : contexts of the instructions. release : the oldest is not needed any more.
+    room : the writer has room for a result.
+    o : ``Out(lane_result(config))``, in order, `LATENCY` cycles later or more (`VectorSchedule`).
     param_write, table_write : from the load engine.
     """
 
@@ -128,7 +76,10 @@ class VectorLanes(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "i": In(lane_step(config)),
+                "i": In(stream.Signature(step_layout(config))),
+                "slots": In(SLOTS_LAYOUT),
+                "release": Out(1),
+                "room": In(1),
                 "o": Out(lane_result(config)),
                 "param_write": In(table_write(config)),
                 "table_write": In(table_write(config)),
@@ -137,161 +88,223 @@ class VectorLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.params = params = ParamMemory(self._config)
+        cfg, step = self._config, self.i.payload
+        m.submodules.schedule = schedule = VectorSchedule(cfg)
+        m.submodules.params = params = ParamMemory(cfg)
+        m.submodules.table = table = VectorTable(cfg)
         connect(m, flipped(self.param_write), params.write)
-        valid, tag, ctx = self._stages(m)
-        m.d.comb += [
-            params.en[0].eq(valid[0]),
-            params.addr[0].eq(tag[0].param),
-            params.en[1].eq(valid[6]),
-            params.addr[1].eq(tag[6].param),
-        ]
-        lanes = range(self._config.cols)
-        values = [self._operate(m, c, valid, tag, ctx, params) for c in lanes]
-        values = self._across(m, values, valid[6], ctx[6])
-        results = [
-            self._finish(m, c, v, valid, ctx, params) for c, v in zip(lanes, values, strict=True)
-        ]
-        m.submodules.table = table = VectorTable(self._config)
         connect(m, flipped(self.table_write), table.write)
         m.d.comb += [
-            table.valid.eq(valid[9]),
-            table.kind.eq(ctx[9].table),
-            table.value.eq(Cat(*results)),
-            self.o.value.eq(table.o),
-            self.o.valid.eq(valid[self.LATENCY]),
-            self.o.tag.eq(tag[self.LATENCY]),
-            self.o.context.eq(ctx[self.LATENCY]),
+            schedule.valid.eq(self.i.valid),
+            schedule.tag.eq(step.tag),
+            schedule.slots.eq(self.slots),
+            schedule.room.eq(self.room),
+            self.i.ready.eq(schedule.go),
+            params.bias_en.eq(schedule.go),
+            params.bias_addr.eq(step.tag.param),
+            params.scale_en.eq(schedule.use_valid),
+            params.scale_addr.eq(schedule.use.param),
+        ]
+        self._go, self._fixed_stages = schedule.go, self._stages(m, schedule.go)
+        rescale = _Multiplicand(m, self.slots, schedule)
+        self._operands(m)
+        lanes = [self._operate(m, c, rescale, params) for c in range(cfg.cols)]
+        self._across(m, lanes)
+        self._finish(m, lanes, schedule, table)
+        m.d.comb += [
+            self.o.valid.eq(schedule.exit_valid),
+            self.release.eq(schedule.exit_valid & schedule.exit.last),
         ]
         return m
 
-    def _stages(self, m: Module):
-        """valid, tag and context in front of (0) and behind (LATENCY) every stage."""
-        n = self.LATENCY + 1
-        first, layout = self.i.tag.first, self.i.context.shape()
-        valid = [self.i.valid, *(Signal(name=f"valid_{s}") for s in range(1, n))]
-        tag = [self.i.tag, *(Signal(self.i.tag.shape(), name=f"tag_{s}") for s in range(1, n))]
-        held, now = Signal(layout, name="context_0"), Signal(layout, name="context_now")
-        m.d.comb += now.eq(Mux(first, self.i.context, held))
-        with m.If(self.i.valid & first):
-            m.d.sync += held.eq(self.i.context)
-        ctx = [now, *(Signal(layout, name=f"context_{s}") for s in range(1, n))]
-        for s in range(1, n):
-            m.d.sync += valid[s].eq(valid[s - 1])
-            with m.If(valid[s - 1]):
-                m.d.sync += tag[s].eq(tag[s - 1])
-            with m.If(valid[s - 1] & tag[s - 1].first):
-                m.d.sync += ctx[s].eq(ctx[s - 1])
-        return valid, tag, ctx
+    # Settings of the stages ---------------------------------------------------------------------
 
-    def _param(self, memory: Value, c: int) -> tuple[Value, Value, Value]:
-        """Bias, multiplier, shift of lane `c` in a parameter entry."""
+    def _stages(self, m: Module, go: Value) -> list:
+        """Valid, slot and flags of the step in each stage up to the reduction."""
+        tag = self.i.payload.tag
+        flags = ("slot", "inside", "red_first", "lanes")
+        stages: list = [(go, {name: tag[name] for name in flags})]
+        for s in range(1, REDUCE + 1):
+            valid = Signal(name=f"valid_{s}")
+            held = {
+                name: Signal.like(value, name=f"{name}_{s}", reset_less=True)
+                for name, value in stages[-1][1].items()
+            }
+            m.d.sync += valid.eq(stages[-1][0])
+            m.d.sync += [held[name].eq(value) for name, value in stages[-1][1].items()]
+            stages.append((valid, held))
+        return stages
 
-        def part(name: str) -> Value:
-            bits = 8 * PARAM_PARTS[name]
-            return memory[8 * self._config.param_offset(name) :].word_select(c, bits)
+    def _field(self, m: Module, stage: int, name: str) -> Signal:
+        """Field `name` of the step in `stage`, from a register."""
+        return _fetched(m, self.slots, self._fixed_stages[stage - 1][1]["slot"], name, f"_{stage}")
 
-        bias, mult = part("bias").as_signed(), part("multiplier").as_signed()
-        return bias, mult, part("shift")[: SHIFT.width]
+    # Lanes --------------------------------------------------------------------------------------
 
-    def _operate(self, m: Module, c: int, valid, tag, ctx, params: ParamMemory) -> Signal:
-        """One lane up to the reduction over loops (stages 1…6)."""
-
-        def reg(name: str, width: int = 32) -> Signal:
-            return Signal(signed(width), name=f"{name}_{c}")
-
-        def at(stage: int, *statements) -> None:
-            with m.If(valid[stage]):
-                m.d.sync += list(statements)
-
-        a1, b1, a2, b2, a3, b3 = (reg(n) for n in ("a1", "b1", "a2", "b2", "a3", "b3"))
-        a4, b4, a5, b5 = (reg(n) for n in ("a4", "b4", "a5", "b5"))
-        pa, pb, m2 = reg("pa", 64), reg("pb", 64), reg("m2")
-        s2, s3 = Signal(SHIFT, name=f"s2_{c}"), Signal(SHIFT, name=f"s3_{c}")
-        raw_a = Mux(ctx[0].a_one, self.i.a[:32], self.i.a[32 * c : 32 * c + 32]).as_signed()
-        raw_b = Mux(ctx[0].b_one, self.i.b[:32], self.i.b[32 * c : 32 * c + 32]).as_signed()
-        raw_b = Mux(ctx[0].b_none, 0, raw_b)
-        at(
-            0,
-            a1.eq(Mux(tag[0].inside, raw_a - ctx[0].a_zp, 0)),
-            b1.eq(Mux(tag[0].inside, raw_b - ctx[0].b_zp, 0)),
+    def _operands(self, m: Module) -> None:
+        """Settings that all lanes share, up to the reduction."""
+        self._bias = self._field(m, SCALE_A, "bias")
+        self._clamps = [self._field(m, _CLAMP, n) for n in ("a_clamp", "a_min", "a_max", "a_shl")]
+        before = _CLAMP
+        names = ("alu", "b_none", "b_scale", "b_zp")
+        fields = {n: field_of(self.slots, self._fixed_stages[before][1]["slot"], n) for n in names}
+        self._alu = Signal(field_shape(Opcode.VECTOR, "alu"), reset_less=True)
+        self._b_passed, self._immediate = (
+            Signal(reset_less=True),
+            Signal(signed(32), reset_less=True),
         )
-        bias, mult, shift = self._param(params.data[0], c)
-        channel = ctx[1].a_scale == Scale.CHANNEL
-        tensor = Mux(ctx[1].a_scale == Scale.OPERAND, b1, ctx[1].a_mult.as_signed())
-        at(
-            1,
-            a2.eq(Mux(ctx[1].bias, a1 + bias, a1)),
-            b2.eq(b1),
-            m2.eq(Mux(channel, mult, tensor)),
-            s2.eq(Mux(channel, shift, ctx[1].a_shift)),
-        )
-        at(2, pa.eq(a2 * m2), pb.eq(b2 * ctx[2].b_mult), a3.eq(a2), b3.eq(b2), s3.eq(s2))
-        scaled = Signal(signed(32), name=f"scaled_{c}")
-        with m.If(ctx[3].a_scale == Scale.OFF):
-            m.d.comb += scaled.eq(a3)
-        with m.Elif((ctx[3].a_scale == Scale.OPERAND) & (s3 == 0)):
-            m.d.comb += scaled.eq(pa)
-        with m.Else():
-            m.d.comb += scaled.eq(round_shift(pa, s3))
-        at(
-            3,
-            a4.eq(scaled),
-            b4.eq(Mux(ctx[3].b_scale == Scale.OFF, b3, round_shift(pb, ctx[3].b_shift))),
-        )
-        clamped = Mux(ctx[4].a_clamp, _clamp(a4, ctx[4].a_min, ctx[4].a_max), a4)
-        at(4, a5.eq((clamped << ctx[4].a_shl)[:32]), b5.eq(b4))
-        v = alu(m, str(c), ctx[5].alu, a5, b5)
-        return self._reduce(m, c, valid[5], tag[5], ctx[5], v)
-
-    def _reduce(self, m: Module, c: int, valid, tag, ctx, v: Signal) -> Signal:
-        """Stage 6: the running value of the reduction, which the result holds."""
-        out = Signal(signed(32), name=f"v6_{c}")
-        running = Signal(signed(32), name=f"running_{c}")
-        start, takes = Signal.like(running, name=f"start_{c}"), Signal(name=f"takes_{c}")
-        with m.Switch(ctx.reduce):
-            for kind, identity in IDENTITY.items():
-                with m.Case(kind):
-                    m.d.comb += start.eq(identity)
-        m.d.comb += [
-            running.eq(Mux(tag.red_first, start, out)),
-            # Across lanes, those not in use must not count.
-            takes.eq(tag.inside & (~ctx.reduce_lanes | (c < tag.lanes))),
+        inside = self._fixed_stages[before][1]["inside"]
+        m.d.sync += [
+            self._alu.eq(fields["alu"]),
+            self._b_passed.eq(b_passes(fields["alu"], fields["b_none"], fields["b_scale"])),
+            self._immediate.eq(Mux(inside, -fields["b_zp"], 0)),
         ]
+        # Which lanes count in a reduction: across lanes, those not in use must not.
+        held, across = (
+            self._fixed_stages[ALU][1],
+            field_of(self.slots, self._fixed_stages[ALU][1]["slot"], "reduce_lanes"),
+        )
+        self._takes = Signal(self._config.cols, reset_less=True)
+        used = Cat(c < held["lanes"] for c in range(self._config.cols))
+        m.d.sync += self._takes.eq(Mux(held["inside"], Mux(across, used, ~0), 0))
+        self._reduction = self._field(m, REDUCE, "reduce")
+
+    def _operate(self, m: Module, c: int, unit: "_Multiplicand", params: ParamMemory) -> "_Lane":
+        """One lane up to the reduction over loops."""
+
+        def reg(name: str) -> Signal:
+            return Signal(signed(32), name=f"{name}_{c}", reset_less=True)
+
+        step, lane = self.i.payload, slice(32 * c, 32 * c + 32)
+        a, b, clamped, v, kept = (reg(n) for n in ("a", "b", "a_6", "v", "v_9"))
+        biased = Signal(signed(32), name=f"biased_{c}")
+        m.submodules[f"rescale_{c}"] = rescale = LaneRescale()
+        raw_b = Mux(step.b_none, 0, step.b[lane])
+        m.d.sync += a.eq(Mux(step.tag.inside, step.a[lane].as_signed() - step.a_zp, 0))
+        with m.If(self._go):
+            # It stays a cycle longer where B follows A through RESCALE.
+            m.d.sync += b.eq(Mux(step.tag.inside, raw_b.as_signed() - step.b_zp, 0))
+        bias, mult, shift = params.lane(c)
+        m.d.comb += [
+            biased.eq(a + Mux(self._bias, bias, 0)),
+            rescale.x.eq(Mux(unit.kind == Use.A, biased, Mux(unit.kind == Use.B, b, kept))),
+            rescale.by.eq(Mux(unit.operand, b, Mux(unit.channel, mult, unit.mult))),
+            rescale.shift.eq(Mux(unit.channel, shift, unit.shift)),
+        ]
+        clamps, low, high, left = self._clamps
+        within = Signal(signed(32), name=f"within_{c}")
+        m.d.comb += within.eq(Mux(clamps, _clamp(rescale.o, low, high), rescale.o))
+        m.d.sync += clamped.eq((within << left)[:32])
+        b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
+        m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
+        m.d.sync += v.eq(alu(m, str(c), self._alu, clamped, b_scaled))
+        return _Lane(rescale.o, self._reduce(m, c, v), kept)
+
+    def _reduce(self, m: Module, c: int, v: Signal) -> Signal:
+        """The running value of the reduction, which the result holds."""
+        valid, held = self._fixed_stages[REDUCE]
+        kind = self._reduction
+        out = Signal(signed(32), name=f"v_8_{c}", reset_less=True)
+        running = Signal(signed(32), name=f"running_{c}")
+        start = Signal.like(running, name=f"start_{c}")
+        with m.Switch(kind):
+            for member, identity in IDENTITY.items():
+                with m.Case(member):
+                    m.d.comb += start.eq(identity)
+        m.d.comb += running.eq(Mux(held["red_first"], start, out))
         with m.If(valid):
-            with m.If(ctx.reduce == Reduce.NONE):
+            with m.If(kind == Reduce.NONE):
                 m.d.sync += out.eq(v)
-            with m.Elif(takes):
-                m.d.sync += out.eq(combine(ctx.reduce, v, running))
+            with m.Elif(self._takes[c]):
+                m.d.sync += out.eq(combine(kind, v, running))
             with m.Else():
                 m.d.sync += out.eq(running)
         return out
 
-    def _across(self, m: Module, values: list[Signal], valid, ctx) -> list[Signal]:
-        """Stage 7: lane 0 takes what all lanes together are."""
-        out = [Signal(signed(32), name=f"v7_{c}") for c in range(len(values))]
-        with m.If(valid):
-            m.d.sync += [new.eq(old) for new, old in zip(out, values, strict=True)]
-            with m.If(ctx.reduce_lanes):
-                m.d.sync += out[0].eq(across(m, ctx.reduce, values))
-        return out
+    def _across(self, m: Module, lanes: list["_Lane"]) -> None:
+        m.submodules.tree = self._tree = tree = LaneTree(len(lanes))
+        kind = Signal(Reduce, name="reduce_8", reset_less=True)
+        m.d.sync += kind.eq(self._reduction)
+        m.d.comb += [tree.kind.eq(kind), tree.value.eq(Cat(lane.reduced for lane in lanes))]
 
-    def _finish(self, m: Module, c: int, value, valid, ctx, params: ParamMemory) -> Signal:
-        """One lane from the result's RESCALE to the clamp (stages 8 and 9)."""
-        po, v8 = Signal(signed(64), name=f"po_{c}"), Signal(signed(32), name=f"v8_{c}")
-        moved, v9 = Signal(signed(32), name=f"moved_{c}"), Signal(signed(32), name=f"v9_{c}")
-        m7, s7 = Signal(signed(32), name=f"m7_{c}"), Signal(SHIFT, name=f"s7_{c}")
-        s8 = Signal(SHIFT, name=f"s8_{c}")
-        _, mult, shift = self._param(params.data[1], c)
-        channel = ctx[7].o_scale == Scale.CHANNEL
-        m.d.comb += [
-            m7.eq(Mux(channel, mult, ctx[7].o_mult)),
-            s7.eq(Mux(channel, shift, ctx[7].o_shift)),
+    def _finish(self, m: Module, lanes: list["_Lane"], schedule, table: VectorTable) -> None:
+        """From the zero point of the result to what leaves."""
+        source = Signal(Source, reset_less=True)
+        slot, late_slot = Signal(SLOT, reset_less=True), Signal(SLOT, reset_less=True)
+        valid = Signal(3)
+        m.d.sync += [
+            source.eq(schedule.finish.source),
+            slot.eq(schedule.finish.slot),
+            late_slot.eq(slot),
+            valid.eq(Cat(schedule.finish_valid, valid)),
         ]
-        with m.If(valid[7]):
-            m.d.sync += [po.eq(value * m7), v8.eq(value), s8.eq(s7)]
-        scaled = Mux(ctx[8].o_scale == Scale.OFF, v8, round_shift(po, s8))
-        m.d.comb += moved.eq(scaled + ctx[8].o_zp)
-        with m.If(valid[8]):
-            m.d.sync += v9.eq(_clamp(moved, ctx[8].o_min, ctx[8].o_max))
-        return v9
+        zero = _fetched(m, self.slots, schedule.finish.slot, "o_zp", "")
+        low, high = (_fetched(m, self.slots, slot, name, "") for name in ("o_min", "o_max"))
+        kind = _fetched(m, self.slots, late_slot, "table", "")
+        results = []
+        for c, lane in enumerate(lanes):
+            moved = Signal(signed(32), name=f"moved_{c}", reset_less=True)
+            out = Signal(signed(32), name=f"clamped_{c}", reset_less=True)
+            direct: Value = lane.reduced
+            kept: Value = lane.reduced
+            if c == 0:
+                # The way across the lanes ends here.
+                direct = Mux(source == Source.LANES, self._tree.o, direct)
+                kept = Mux(schedule.result_across, self._tree.o, kept)
+            m.d.sync += [
+                lane.kept.eq(kept),
+                moved.eq(Mux(source == Source.SCALED, lane.scaled, direct) + zero),
+                out.eq(_clamp(moved, low, high)),
+            ]
+            results.append(out)
+        m.d.comb += [
+            table.valid.eq(valid[2] & (kind != Table.OFF)),
+            table.wide.eq(kind == Table.I16),
+            table.value.eq(Cat(*results)),
+            self.o.value.eq(Mux(schedule.exit.table, table.o, Cat(*results))),
+        ]
+
+
+class _Lane:
+    """Signals of a lane: what RESCALE gives, the loops' reduction, and that a cycle later."""
+
+    def __init__(self, scaled: Value, reduced: Signal, kept: Signal):
+        self.scaled, self.reduced, self.kept = scaled, reduced, kept
+
+
+def _fetched(m: Module, slots, slot: Value, name: str, suffix: str) -> Signal:
+    """A register with field `name` of the context that was in `slot` a cycle ago."""
+    field = Signal(field_shape(Opcode.VECTOR, name), name=f"ctx_{name}{suffix}", reset_less=True)
+    m.d.sync += field.eq(field_of(slots, slot, name))
+    return field
+
+
+class _Multiplicand:
+    """What all lanes' RESCALE takes in this cycle, from registers.
+
+    kind : whose value. operand : B is the multiplier; channel : the parameter entry has multiplier
+    and shift; mult, shift : otherwise.
+    """
+
+    def __init__(self, m: Module, slots, schedule: VectorSchedule):
+        self.kind = Signal(Use, name="use_kind", reset_less=True)
+        self.operand = Signal(name="use_operand", reset_less=True)
+        self.channel = Signal(name="use_channel", reset_less=True)
+        self.mult = Signal(signed(32), name="use_mult", reset_less=True)
+        self.shift = Signal(SHIFT, name="use_shift", reset_less=True)
+        m.d.sync += self.kind.eq(schedule.use.kind)
+        with m.Switch(schedule.use.kind):
+            for use, operand in ((Use.A, "a"), (Use.B, "b"), (Use.RESULT, "o")):
+                with m.Case(use):
+                    scale, mult, shift = (
+                        field_of(slots, schedule.use.slot, f"{operand}_{part}")
+                        for part in ("scale", "mult", "shift")
+                    )
+                    off = scale == Scale.OFF
+                    m.d.sync += [
+                        self.operand.eq(scale == Scale.OPERAND),
+                        self.channel.eq(scale == Scale.CHANNEL),
+                        # What is not scaled passes: times 1.
+                        self.mult.eq(Mux(off, 1, mult)),
+                        self.shift.eq(Mux(off, 0, shift)),
+                    ]

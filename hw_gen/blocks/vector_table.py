@@ -7,8 +7,10 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
-from spec.exhaustive import exhaustive
+from spec.exhaustive import handles
 from spec.isa import Table
+
+handles("hw_gen.blocks.vector_table", Table, Table.OFF, Table.I8, Table.I16)
 
 _ENTRY = 16
 _BYTE = 8
@@ -22,10 +24,14 @@ class VectorTable(wiring.Component):
 
     Members
     -------
-    valid, kind, value : look up (`spec.isa.Table`); `cols` int32 lanes.
-    o : the results, a cycle later; the values themselves where `kind` is OFF.
+    valid, wide, value : look up, `wide` between int16; `cols` int32 lanes.
+    o : the results, `LATENCY` cycles later; lookups may follow each other every cycle.
     write : ``In(table_write)``, byte addresses from 0.
+
+    Stages: read; difference of two entries; its product with the fraction; sum.
     """
+
+    LATENCY = 4
 
     def __init__(self, config: NpuConfig):
         self._config = config
@@ -33,7 +39,7 @@ class VectorTable(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
-                "kind": In(Table),
+                "wide": In(1),
                 "value": In(word),
                 "o": Out(word),
                 "write": In(table_write(config)),
@@ -42,66 +48,66 @@ class VectorTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kind = Signal(Table, name="late_kind")
-        with m.If(self.valid):
-            m.d.sync += kind.eq(self.kind)
+        wide = [self.wide, *(Signal(name=f"wide_{s}", reset_less=True) for s in (1, 2, 3))]
+        for s in range(3):
+            m.d.sync += wide[s + 1].eq(wide[s])
         for c in range(self._config.cols):
             lane = slice(32 * c, 32 * c + 32)
-            m.d.comb += self.o[lane].eq(self._lane(m, c, self.value[lane].as_signed(), kind))
+            m.d.comb += self.o[lane].eq(self._lane(m, c, self.value[lane].as_signed(), wide))
         return m
 
-    def _lane(self, m: Module, c: int, value: Value, late_kind: Value) -> Value:
+    def _lane(self, m: Module, c: int, value: Value, wide: list) -> Value:
+        def reg(name: str, shape) -> Signal:
+            return Signal(shape, name=f"{name}_{c}", reset_less=True)
+
+        fraction = [reg(f"fraction_{s}", _FRACTION) for s in (1, 2)]
+        base = [reg(f"base_{s}", signed(_ENTRY)) for s in (2, 3)]
+        step, product = reg("step", signed(_ENTRY + 1)), reg("product", signed(_ENTRY + 8))
+        entry, following, byte = self._read(m, c, value, reg)
+        out = reg("out", signed(32))
+        m.d.sync += [
+            fraction[0].eq(value),
+            fraction[1].eq(fraction[0]),
+            base[0].eq(Mux(wide[1], entry, byte)),
+            step.eq(following - entry),
+            base[1].eq(base[0]),
+            product.eq(step * fraction[1]),
+            out.eq(Mux(wide[3], (base[1] << _FRACTION) + product, base[1])),
+        ]
+        return out
+
+    def _read(self, m: Module, c: int, value: Value, reg) -> tuple[Signal, Signal, Value]:
+        """The entry of `value`, its successor, and the byte of `value`, a cycle later."""
         cfg = self._config
-        wide = self.kind == Table.I16
-        entry, byte = Signal(9, name=f"entry_{c}"), Signal(8, name=f"byte_{c}")
+        number, byte = Signal(9, name=f"number_{c}"), Signal(8, name=f"byte_{c}")
         m.d.comb += [
             byte.eq(value[:_BYTE] ^ 0x80),
-            entry.eq(Mux(wide, value[_FRACTION:_ENTRY] ^ 0x100, byte[1:])),
+            number.eq(Mux(self.wide, value[_FRACTION:_ENTRY] ^ 0x100, byte[1:])),
         ]
-        looked = self.valid & (self.kind != Table.OFF)
         row_entries = cfg.bus_bytes // 4
         bits = (row_entries - 1).bit_length()
+        odd, high = reg("odd", 1), reg("high", 1)
+        m.d.sync += [odd.eq(number[0]), high.eq(byte[0])]
         found = []
         for k in (0, 1):
             half = Signal(9, name=f"half_{c}_{k}")
-            place = Signal(range(row_entries), name=f"place_{c}_{k}")
+            place = reg(f"place_{k}", range(row_entries))
             m.submodules[f"ram_{c}_{k}"] = ram = self._ram(m, k)
             m.d.comb += [
-                half.eq(entry >> 1 if k else (entry + 1) >> 1),
-                ram.r_en.eq(looked & (wide | (entry[0] == k))),
+                half.eq(number >> 1 if k else (number + 1) >> 1),
+                ram.r_en.eq(self.valid & (self.wide | (number[0] == k))),
                 ram.r_addr.eq(half >> bits),
             ]
-            with m.If(looked):
-                m.d.sync += place.eq(half)
-            found.append(ram.r_data.word_select(place, _ENTRY))
-        odd, high = Signal(name=f"odd_{c}"), Signal(name=f"high_{c}")
-        fraction = Signal(_FRACTION, name=f"fraction_{c}")
-        passed = Signal(signed(32), name=f"passed_{c}")
-        with m.If(looked):
-            m.d.sync += [odd.eq(entry[0]), high.eq(byte[0]), fraction.eq(value)]
-        with m.Elif(self.valid):
-            m.d.sync += passed.eq(value)
-        base, following = Signal(_ENTRY, name=f"base_{c}"), Signal(_ENTRY, name=f"following_{c}")
-        out = Signal(signed(32), name=f"out_{c}")
+            m.d.sync += place.eq(half)
+            words = [ram.r_data[_ENTRY * i : _ENTRY * (i + 1)] for i in range(row_entries)]
+            found.append(Array(words)[place])
+        entry = Signal(signed(_ENTRY), name=f"entry_{c}")
+        following = Signal(signed(_ENTRY), name=f"following_{c}")
         m.d.comb += [
-            base.eq(Mux(odd, found[1], found[0])),
+            entry.eq(Mux(odd, found[1], found[0])),
             following.eq(Mux(odd, found[0], found[1])),
         ]
-        step = following.as_signed() - base.as_signed()
-        results = exhaustive(
-            "hw_gen.blocks.vector_table",
-            Table,
-            {
-                Table.OFF: passed,
-                Table.I8: base.word_select(high, _BYTE).as_signed(),
-                Table.I16: (base.as_signed() << _FRACTION) + step * fraction,
-            },
-        )
-        with m.Switch(late_kind):
-            for kind, result in results.items():
-                with m.Case(kind):
-                    m.d.comb += out.eq(result)
-        return out
+        return entry, following, Mux(high, entry[_BYTE:], entry[:_BYTE]).as_signed()
 
     def _ram(self, m: Module, odd: int) -> Sram:
         """The entries of even or odd numbers; a row has those of a bus word."""

@@ -21,6 +21,8 @@ from sw.synth.wrapper import wrapper
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
+MULTIPLY = "SYSTOLA_MULTIPLY"
+"""What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
 NEXTPNR_OPTIONS = (
     *("--85k", "--package", "CABGA756", "--speed", "6", "--freq", "50", "--seed", "1"),
     "--timing-allow-fail",
@@ -107,7 +109,7 @@ def map_to_ecp5(
 ) -> tuple[dict[str, Resources], Path]:
     """Map Verilog to cells of an ECP5, block by block; resources and Yosys's log."""
     netlist = folder / "hierarchy.json"
-    commands = [f'read_verilog -sv "{path}"' for path in sources]
+    commands = [f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources]
     mapping = Step("cells of the ECP5", (f"synth_ecp5 -noflatten -top {top}",))
     steps = [
         Step("reading the RTL", tuple(commands)),

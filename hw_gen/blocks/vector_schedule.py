@@ -1,0 +1,197 @@
+"""When a step may enter the vector lanes, and when it is where in them."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_table import VectorTable
+from spec.config import NpuConfig
+from spec.exhaustive import exhaustive
+from spec.isa import Alu, Reduce, Scale, Table
+
+SCALE_A, SCALE_B = 1, 2
+"""Cycles from the entry of a step to the use of the lanes' RESCALE for A and for B."""
+RESCALED = 4
+"""Cycles from that use to the result."""
+ALU = SCALE_B + RESCALED
+"""Cycles to the ALU, where B arrives a cycle behind A."""
+REDUCE = ALU + 1
+REDUCED = REDUCE + 1
+"""Cycles until the result of the loops' reduction is there."""
+SCALE_O = REDUCED + 1
+"""Cycles to the use of RESCALE for the result. A, B and result of steps that follow each other
+every third cycle never meet: the three are different modulo 3."""
+WRITTEN = 2
+"""Cycles from the zero point of the result to what leaves the lanes without TABLE."""
+
+
+class Use(enum.Enum, shape=2):
+    """What the lanes' RESCALE takes."""
+
+    A = 0
+    B = 1
+    RESULT = 2
+
+
+class Source(enum.Enum, shape=2):
+    """Where the zero point finds the result: reduced over loops, across lanes, or scaled."""
+
+    LOOPS = 0
+    LANES = 1
+    SCALED = 2
+
+
+BINARY = exhaustive("hw_gen.blocks.vector_schedule", Alu, {kind: not kind.unary for kind in Alu})
+
+
+def across_levels(config: NpuConfig) -> int:
+    """Cycles of the reduction across lanes: a level of its tree each."""
+    return (config.cols - 1).bit_length()
+
+
+def b_passes(alu: Value, b_none: Value, b_scale: Value) -> Value:
+    """B goes through RESCALE on its way to the ALU. (An immediate without a scale need not.)"""
+    binary = Cat(alu == kind for kind, used in BINARY.items() if used).any()
+    return binary & (~b_none | (b_scale != Scale.OFF))
+
+
+def use_layout(config: NpuConfig) -> data.StructLayout:
+    return data.StructLayout(
+        {"kind": Use, "slot": SLOT, "across": 1, "param": config.param_addr_bits}
+    )
+
+
+finish_layout = data.StructLayout({"slot": SLOT, "source": Source})
+exit_layout = data.StructLayout({"table": 1, "last": 1})
+
+
+class VectorSchedule(wiring.Component):
+    """Books what a step will use in the cycles to come, and lets it enter if all of it is free.
+
+    The lanes have one RESCALE for A, B and result. A always passes through it, B where the ALU
+    needs it, the result where it is scaled: so a step takes it for one, two or three cycles. Steps
+    leave the lanes in their order, by ways of different lengths: a step waits that would pass one
+    before it.
+
+    Members
+    -------
+    valid, tag : a step that would enter. slots : the contexts. room : its result has room.
+    go : it enters.
+    use, use_valid : what RESCALE takes in the next cycle.
+    result_across : the result that RESCALE takes in the next cycle comes from all lanes.
+    finish, finish_valid : whose zero point is added in the next cycle.
+    exit, exit_valid : the step that leaves the lanes in this cycle.
+    """
+
+    def __init__(self, config: NpuConfig):
+        self._config = config
+        super().__init__(
+            {
+                "valid": In(1),
+                "tag": In(tag_layout(config)),
+                "slots": In(SLOTS_LAYOUT),
+                "room": In(1),
+                "go": Out(1),
+                "use": Out(use_layout(config)),
+                "use_valid": Out(1),
+                "result_across": Out(1),
+                "finish": Out(finish_layout),
+                "finish_valid": Out(1),
+                "exit": Out(exit_layout),
+                "exit_valid": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        levels = across_levels(self._config)
+        names = ("alu", "b_none", "b_scale", "reduce", "reduce_lanes", "o_scale", "table")
+        field = {name: field_of(self.slots, self.tag.slot, name) for name in names}
+        result, second, scaled = Signal(), Signal(), Signal()
+        across, looked = Signal(), Signal()
+        m.d.comb += [
+            result.eq((field["reduce"] == Reduce.NONE) | self.tag.red_last),
+            second.eq(b_passes(field["alu"], field["b_none"], field["b_scale"])),
+            scaled.eq(result & (field["o_scale"] != Scale.OFF)),
+            across.eq(field["reduce_lanes"]),
+            looked.eq(field["table"] != Table.OFF),
+        ]
+        # Ways behind the reduction: (condition, cycles to the zero point, to the exit).
+        ways = []
+        for far, wide, look in ((f, w, t) for f in (0, 1) for w in (0, 1) for t in (0, 1)):
+            start = SCALE_O + RESCALED if far else REDUCED
+            finish = start + levels * wide
+            chosen = (scaled == far) & (across == wide) & (looked == look)
+            ways.append((chosen, finish, finish + WRITTEN + VectorTable.LATENCY * look))
+        last_use = SCALE_O + levels
+        uses = self._line(m, "use", use_layout(self._config), last_use)
+        finishes = self._line(m, "finish", finish_layout, max(w[1] for w in ways))
+        exits = self._line(m, "exit", exit_layout, max(w[2] for w in ways))
+
+        use_result = {SCALE_O: scaled & ~across, last_use: scaled & across}
+        thrice = second & scaled
+        since = Signal(2)
+        m.d.sync += since.eq(Cat(self.go & thrice, since[0]))
+        late = Cat(
+            chosen & (finishes.valid[finish:].any() | exits.valid[exit:].any())
+            for chosen, finish, exit in ways
+        ).any()
+        taken = Cat(wanted & uses.valid[at] for at, wanted in use_result.items()).any()
+        free = Signal()
+        m.d.comb += [
+            free.eq(
+                ~uses.valid[SCALE_A]
+                & ~(second & uses.valid[SCALE_B])
+                & ~taken
+                & ~(thrice & since[1])
+                & ~(result & late)
+            ),
+            self.go.eq(self.valid & self.room & free),
+            # A's use comes in the next cycle.
+            self.use_valid.eq(self.go | uses.valid[1]),
+            self.result_across.eq(uses.items[1].across),
+            self.finish_valid.eq(finishes.valid[1]),
+            self.finish.eq(finishes.items[1]),
+            self.exit_valid.eq(exits.valid[0]),
+            self.exit.eq(exits.items[0]),
+        ]
+        with m.If(self.go):
+            m.d.comb += [self.use.kind.eq(Use.A), self.use.slot.eq(self.tag.slot)]
+            m.d.comb += self.use.param.eq(self.tag.param)
+        with m.Else():
+            m.d.comb += self.use.eq(uses.items[1])
+        b_use = {"kind": Use.B, "slot": self.tag.slot, "across": 0, "param": self.tag.param}
+        o_use = {**b_use, "kind": Use.RESULT, "across": across}
+        uses.insert(SCALE_B, self.go & second, b_use)
+        for at, wanted in use_result.items():
+            uses.insert(at, self.go & wanted, o_use)
+        source = Mux(scaled, Source.SCALED, Mux(across, Source.LANES, Source.LOOPS))
+        for chosen, finish, exit in ways:
+            enters = self.go & result & chosen
+            finishes.insert(finish, enters, {"slot": self.tag.slot, "source": source})
+            exits.insert(exit, enters, {"table": looked, "last": self.tag.last})
+        return m
+
+    def _line(self, m: Module, name: str, layout, last: int) -> "_Line":
+        return _Line(m, name, layout, last)
+
+
+class _Line:
+    """What is booked for each cycle to come. Entry 0: for this cycle, entry n: n cycles later."""
+
+    def __init__(self, m: Module, name: str, layout: data.StructLayout, last: int):
+        self._m = m
+        self._layout = layout
+        self.valid = Signal(last + 1, name=f"{name}_valid")
+        self.items = [Signal(layout, name=f"{name}_{i}", reset_less=True) for i in range(last + 1)]
+        m.d.sync += self.valid.eq(self.valid >> 1)
+        for i in range(last):
+            m.d.sync += self.items[i].eq(self.items[i + 1])
+
+    def insert(self, at: int, when: Value, values: dict) -> None:
+        """Book the cycle that is `at` cycles later."""
+        with self._m.If(when):
+            self._m.d.sync += self.valid[at - 1].eq(1)
+            for name, value in values.items():
+                self._m.d.sync += self.items[at - 1][name].eq(value)
