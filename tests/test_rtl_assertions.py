@@ -15,7 +15,7 @@ from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.blocks.vector_gather import VectorGather
-from hw_gen.blocks.vector_write import VectorWriter
+from hw_gen.blocks.vector_write import DEPTH, VectorWriter
 from hw_gen.checks import check
 from spec import preset
 from spec.program import REGION_INPUT, REGION_OUTPUT
@@ -108,7 +108,7 @@ def test_vector_writer_refuses_a_claim_without_room():
 
     async def run(ctx):
         ctx.set(dut.claim, 1)
-        for _ in range(20):
+        for _ in range(DEPTH + 1):
             await ctx.tick()
 
     with pytest.raises(AssertionError, match="vector write: claimed without room"):

@@ -37,7 +37,6 @@ BLOCKS = [
     ("hw_gen.blocks.vector_issue", Scale, "hw_gen.blocks.vector_issue"),
     ("hw_gen.blocks.vector_issue", Space, "hw_gen.blocks.vector_issue"),
     ("hw_gen.blocks.vector_lanes", Scale, "hw_gen.blocks.vector_lanes"),
-    ("hw_gen.blocks.vector_schedule", Alu, "hw_gen.blocks.vector_schedule"),
     ("hw_gen.blocks.vector_table", Table, "hw_gen.blocks.vector_table"),
     ("hw_gen.blocks.vector_write", Space, "hw_gen.blocks.vector_write"),
 ]

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, tag_layout
 from hw_gen.blocks.vector_table import VectorTable
 from spec.config import NpuConfig
-from spec.exhaustive import exhaustive
 from spec.isa import Alu, Reduce, Scale, Table
 
 SCALE_A, SCALE_B = 1, 2
@@ -42,9 +41,6 @@ class Source(enum.Enum, shape=2):
     SCALED = 2
 
 
-BINARY = exhaustive("hw_gen.blocks.vector_schedule", Alu, {kind: not kind.unary for kind in Alu})
-
-
 def across_levels(config: NpuConfig) -> int:
     """Cycles of the reduction across lanes: a level of its tree each."""
     return (config.cols - 1).bit_length()
@@ -52,7 +48,7 @@ def across_levels(config: NpuConfig) -> int:
 
 def b_passes(alu: Value, b_none: Value, b_scale: Value) -> Value:
     """B goes through RESCALE on its way to the ALU. (An immediate without a scale need not.)"""
-    binary = Cat(alu == kind for kind, used in BINARY.items() if used).any()
+    binary = Cat(alu == kind for kind in Alu if not kind.unary).any()
     return binary & (~b_none | (b_scale != Scale.OFF))
 
 
