@@ -51,15 +51,20 @@ def acc_tag_layout(config: NpuConfig) -> data.StructLayout:
 post_layout = data.StructLayout({"sem": SEMAPHORE, "amount": AMOUNT, "index": INDEX_BITS})
 """One semaphore update, and the instruction that it belongs to."""
 
-post_entry_layout = data.StructLayout(
+posts_layout = data.StructLayout(
     {
         "slots": data.ArrayLayout(
-            data.StructLayout({"enable": 1, "sem": SEMAPHORE, "amount": AMOUNT}), SYNC_SLOTS
+            data.StructLayout({"sem": SEMAPHORE, "amount": AMOUNT}), SYNC_SLOTS
         ),
         "index": INDEX_BITS,
     }
 )
-"""The updates that fire together when some step of an instruction completes."""
+"""All updates of an instruction, and its index."""
+
+post_entry_layout = data.StructLayout({"posts": posts_layout, "enable": SYNC_SLOTS, "last": 1})
+"""The updates that fire together when some step of an instruction completes: of the instruction's
+those with a bit of `enable`. `posts` is the same in every entry of an instruction; `last`: this is
+its last entry."""
 
 PostStream = stream.Signature(post_layout)
 PostEntryStream = stream.Signature(post_entry_layout)

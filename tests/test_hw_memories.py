@@ -7,7 +7,7 @@ import pytest
 from hw_bench import sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
-from hw_gen.blocks.post_queue import PostQueue
+from hw_gen.blocks.post_queue import INSTRUCTIONS, PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.semaphores import Semaphores
 from spec import NpuConfig, preset
@@ -450,8 +450,9 @@ def test_post_queue_sends_in_order_only_what_fired():
     async def run(ctx):
         ctx.set(dut.o.ready, 1)
         for n in range(3):
-            slots = [{"enable": s <= n, "sem": 10 * n + s, "amount": 1} for s in range(4)]
-            ctx.set(dut.i.payload, {"slots": slots, "index": 100 + n})
+            slots = [{"sem": 10 * n + s, "amount": 1} for s in range(4)]
+            entry = {"posts": {"slots": slots, "index": 100 + n}, "enable": (2 << n) - 1, "last": 1}
+            ctx.set(dut.i.payload, entry)
             ctx.set(dut.i.valid, 1)
             await ctx.tick().until(dut.i.ready)
         ctx.set(dut.i.valid, 0)
@@ -463,3 +464,68 @@ def test_post_queue_sends_in_order_only_what_fired():
 
     simulate(dut, run)
     assert sent == [(0, 100), (10, 101), (11, 101)]
+
+
+@pytest.mark.parametrize("depth", [4, 2 * INSTRUCTIONS])
+def test_post_queue_sends_what_random_instructions_post(depth):
+    """Instructions with different numbers of entries, of which many wait before they fire."""
+    dut = PostQueue(depth)
+    rng = random.Random(depth)
+    expected, sent, held = [], [], []
+    entries = []
+    for index in range(60):
+        slots = [{"sem": rng.randrange(64), "amount": rng.randrange(1, 128)} for _ in range(6)]
+        number = rng.choice([1, 1, 1, 2, 3 * depth])
+        for n in range(number):
+            entry = {"posts": {"slots": slots, "index": index}, "enable": rng.randrange(1, 64)}
+            entries.append(entry | {"last": n == number - 1})
+            expected += [
+                (slot["sem"], slot["amount"], index)
+                for s, slot in enumerate(slots)
+                if entry["enable"] >> s & 1
+            ]
+
+    async def run(ctx):
+        waiting, pushed, full = 0, 0, 0
+        while len(sent) < len(expected):
+            busy = len(sent) * 3 // len(expected) == 1  # in the middle: full nearly all the time
+            offers = pushed < len(entries) and rng.random() < 0.9
+            if offers:
+                ctx.set(dut.i.payload, entries[pushed])
+            ctx.set(dut.i.valid, offers)
+            fires = waiting > 0 and rng.random() < (0.05 if busy else 0.8)
+            ctx.set(dut.fire, fires)
+            ctx.set(dut.o.ready, rng.random() < 0.8)
+            ready, valid, taken, payload, empty = await sample(
+                ctx, dut.i.ready, dut.o.valid, dut.o.ready, dut.o.payload, dut.empty
+            )
+            if valid and taken:
+                sent.append((payload.sem, payload.amount, payload.index))
+            full += offers and not ready
+            assert not empty or not waiting
+            waiting += (offers and ready) - fires
+            pushed += offers and ready
+        ctx.set(dut.i.valid, 0)
+        ctx.set(dut.fire, 0)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.empty)
+        held.append(full)
+
+    simulate(dut, run, deadline=200_000)
+    assert sent == expected
+    assert held[0] > 100
+
+
+def test_post_queue_refuses_more_instructions_than_it_holds():
+    dut = PostQueue(4 * INSTRUCTIONS)
+
+    async def run(ctx):
+        ctx.set(dut.i.valid, 1)
+        taken = []
+        for last in (1, 0, 0):
+            ctx.set(dut.i.payload, {"enable": 1, "last": last})
+            for _ in range(INSTRUCTIONS + 4 if last else 1):
+                taken += await sample(ctx, dut.i.ready)
+        assert sum(taken) == INSTRUCTIONS
+
+    simulate(dut, run)

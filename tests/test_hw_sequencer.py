@@ -154,7 +154,10 @@ def test_waits_and_posts_follow_their_levels():
                 ctx.set(dut.wait.grant, 0)
             if ctx.get(dut.post[0].valid):
                 entry = ctx.get(dut.post[0].payload)
-                log.extend(("post", steps, s.sem, s.amount) for s in entry.slots if s.enable)
+                slots = enumerate(entry.posts.slots)
+                log.extend(
+                    ("post", steps, s.sem, s.amount) for i, s in slots if entry.enable >> i & 1
+                )
             accepted = ctx.get(dut.o.valid)
             await ctx.tick()
             steps += accepted

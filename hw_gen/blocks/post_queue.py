@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check, checking
-from hw_gen.layouts import PostEntryStream, PostStream, post_entry_layout
+from hw_gen.layouts import PostEntryStream, PostStream, posts_layout
 from spec.isa import SYNC_SLOTS
+
+INSTRUCTIONS = 16
+"""Instructions that a queue holds entries of: more than fetch decodes while memory answers once."""
 
 
 def post_queues(m: Module, depth: int, posts: Mapping[str, tuple]) -> Value:
@@ -26,6 +29,9 @@ def post_queues(m: Module, depth: int, posts: Mapping[str, tuple]) -> Value:
 
 class PostQueue(wiring.Component):
     """Holds up to `depth` entries in order and sends an entry's updates once it has fired.
+
+    An entry is kept as the slots that it enables. What these are is kept once for each instruction,
+    of which there may be `INSTRUCTIONS`.
 
     Members
     -------
@@ -48,32 +54,41 @@ class PostQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.fifo = queue = Fifo(post_entry_layout, depth=self._depth)
-        connect(m, flipped(self.i), queue.i)
-        entry = Signal(post_entry_layout)
+        entry_layout = data.StructLayout({"enable": SYNC_SLOTS, "last": 1})
+        m.submodules.entries = entries = Fifo(entry_layout, depth=self._depth)
+        m.submodules.posts = posts = Fifo(posts_layout, depth=min(self._depth, INSTRUCTIONS))
+        pushed, entry = self.i.payload, entries.o.payload
+        first = Signal(init=1)  # the next entry is the first one of its instruction
         fired = Signal(range(self._depth + 2))
         sent = Signal(SYNC_SLOTS)
         left = Signal(SYNC_SLOTS)
         pop = Signal()
         m.d.comb += [
-            entry.eq(queue.o.payload),
-            self.o.payload.index.eq(entry.index),
-            left.eq(Cat(entry.slots[s].enable for s in range(SYNC_SLOTS)) & ~sent),
-            self.o.valid.eq(queue.o.valid & (fired != 0) & left.any()),
-            self.empty.eq(queue.level == 0),
+            self.i.ready.eq(entries.i.ready & (posts.i.ready | ~first)),
+            entries.i.valid.eq(self.i.valid & self.i.ready),
+            entries.i.payload.enable.eq(pushed.enable),
+            entries.i.payload.last.eq(pushed.last),
+            posts.i.valid.eq(entries.i.valid & first),
+            posts.i.payload.eq(pushed.posts),
+            self.o.payload.index.eq(posts.o.payload.index),
+            left.eq(entry.enable & ~sent),
+            self.o.valid.eq(entries.o.valid & (fired != 0) & left.any()),
+            self.empty.eq(entries.level == 0),
         ]
+        with m.If(entries.i.valid):
+            m.d.sync += first.eq(pushed.last)
         lowest = Signal(SYNC_SLOTS)
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(left[s]):
                 m.d.comb += [
-                    self.o.payload.sem.eq(entry.slots[s].sem),
-                    self.o.payload.amount.eq(entry.slots[s].amount),
+                    self.o.payload.sem.eq(posts.o.payload.slots[s].sem),
+                    self.o.payload.amount.eq(posts.o.payload.slots[s].amount),
                     lowest.eq(1 << s),
                 ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += sent.eq(sent | lowest)
             with m.If((left & ~lowest) == 0):
-                m.d.comb += [pop.eq(1), queue.o.ready.eq(1)]
+                m.d.comb += [pop.eq(1), entries.o.ready.eq(1), posts.o.ready.eq(entry.last)]
                 m.d.sync += sent.eq(0)
         m.d.sync += fired.eq(fired + self.fire - pop)
         if checking(platform):

@@ -192,17 +192,17 @@ class Sequencer(wiring.Component):
         """Push the entries that the step completes; returns: every queue has room."""
         ready = Const(1, 1)
         for p, point in enumerate(self._post_points):
-            entry = self.post[p].payload.slots
-            m.d.comb += self.post[p].payload.index.eq(self.index)
+            entry = self.post[p].payload
+            m.d.comb += [entry.posts.index.eq(self.index), entry.last.eq(last_from[0])]
             for s in range(SYNC_SLOTS):
                 slot = self.instr.post[s]
                 fires = (slot.amount != 0) & (slot.point == point)
                 m.d.comb += [
-                    entry[s].enable.eq(fires & self._reach(slot.level, last_from)),
-                    entry[s].sem.eq(slot.sem),
-                    entry[s].amount.eq(slot.amount),
+                    entry.enable[s].eq(fires & self._reach(slot.level, last_from)),
+                    entry.posts.slots[s].sem.eq(slot.sem),
+                    entry.posts.slots[s].amount.eq(slot.amount),
                 ]
-            any_fires = Cat(entry[s].enable for s in range(SYNC_SLOTS)).any()
+            any_fires = entry.enable.any()
             m.d.comb += [
                 self.o.payload.fires[p].eq(any_fires),
                 self.post[p].valid.eq(accept & any_fires),
