@@ -1,5 +1,6 @@
 """Amaranth layouts derived from the instruction table, and the records that engines exchange."""
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import *
@@ -26,21 +27,61 @@ AMOUNT = field_shape(Opcode.LOAD, "wait.amount")
 LANES = field_shape(Opcode.VECTOR, "lanes")
 
 
-def instruction_layout(opcode: Opcode) -> data.StructLayout:
-    """The fields of `opcode` in the order, widths and signs of the instruction table."""
+def _layout(opcode: Opcode, keep: Callable[[str, Field], bool]) -> data.StructLayout:
+    """keep: whether to take a field, by its name (`loop.count` in the group `loop`)."""
     members: dict[str, Any] = {}
     for item in FORMATS[opcode].items:
         if isinstance(item, Group):
-            element = data.StructLayout({f.name: _shape(f) for f in item.fields})
+            fields = [f for f in item.fields if keep(f"{item.name}.{f.name}", f)]
+            element = data.StructLayout({f.name: _shape(f) for f in fields})
             members[item.name] = data.ArrayLayout(element, item.count)
-        else:
+        elif keep(item.name, item):
             members[item.name] = _shape(item)
     return data.StructLayout(members)
 
 
-def queued_layout(opcode: Opcode) -> data.StructLayout:
-    """What an engine's queue holds: the instruction and its index."""
-    return data.StructLayout({"instr": instruction_layout(opcode), "index": INDEX_BITS})
+def instruction_layout(opcode: Opcode) -> data.StructLayout:
+    """The fields of `opcode` in the order, widths and signs of the instruction table."""
+    return _layout(opcode, lambda name, field: True)
+
+
+_FETCHED = frozenset({"opcode", "granules"})
+WEIGHT_FIELDS = frozenset(
+    {"wgt_base", "wgt_row", "wgt_zp", "wgt_unsigned", "loop.wgt", "transposed"}
+    | {"col_loop", "cols", "cols_last"}
+)
+"""Fields of MATRIX that only its weight sequencer needs."""
+STREAM_FIELDS = frozenset(
+    {"act_base", "act_zp", "act_unsigned", "acc_base", "accumulate", "k_loops"}
+    | {"y0", "x0", "height", "width", "loop.act", "loop.acc", "loop.dy", "loop.dx"}
+)
+"""Fields of MATRIX that only its main sequencer needs."""
+
+
+def engine_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """The fields of `opcode` that its engine needs; without: those that this part of it does not.
+
+    Opcode, length and reserved fields are for fetch alone.
+    """
+    assert all(FORMATS[opcode].field(name) for name in without)
+    return _layout(opcode, lambda n, f: not f.reserved and n not in _FETCHED | without)
+
+
+def queued_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """What a queue of an engine holds: of an instruction what is needed, and its index."""
+    return data.StructLayout({"instr": engine_layout(opcode, without), "index": INDEX_BITS})
+
+
+def selected(layout: data.StructLayout, fields: Any) -> Value:
+    """The bits of `layout` out of a view that has its fields and others."""
+    parts = []
+    for name, field in layout:
+        if isinstance(field.shape, data.ArrayLayout):
+            elements = range(field.shape.length)
+            parts += [selected(field.shape.elem_shape, fields[name][i]) for i in elements]
+        else:
+            parts.append(Value.cast(fields[name])[: field.width])
+    return Cat(*parts)
 
 
 def acc_tag_layout(config: NpuConfig) -> data.StructLayout:

@@ -1,5 +1,6 @@
 """Helpers of the block benches that run in Amaranth's own simulator."""
 
+from amaranth.lib import data
 from amaranth.sim import Simulator
 
 
@@ -42,3 +43,17 @@ async def sample(ctx, *signals):
     """One clock tick; the signals' values just before it, as a tuple."""
     _, _, *values = await ctx.tick().sample(*signals)
     return tuple(values)
+
+
+def queue_item(layout, instruction, index):
+    """An item of a queue of that layout: the fields of `instruction` that it has, and `index`."""
+    return layout.const({"instr": _fields(layout["instr"].shape, instruction), "index": index})
+
+
+def _fields(layout, values):
+    return {
+        name: [_fields(field.shape.elem_shape, each) for each in values[name]]
+        if isinstance(field.shape, data.ArrayLayout)
+        else values[name]
+        for name, field in layout
+    }

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
 from golden_reference import Reference, dot, walk
-from hw_bench import sample, simulate
+from hw_bench import queue_item, sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.depthwise import DepthwiseEngine
 from hw_gen.interfaces import READ_LATENCY
+from hw_gen.layouts import queued_layout
 from spec import Instruction, NpuConfig
+from spec.isa import Opcode
 
 WORD = 0xFFFF_FFFF
 
@@ -78,7 +80,8 @@ class DepthwiseBench:
         for index, instruction in enumerate(self.body):
             while not self._free():
                 await ctx.tick()
-            ctx.set(stream.payload, {"instr": instruction.values, "index": index + 1})
+            item = queue_item(queued_layout(Opcode.DEPTHWISE), instruction, index + 1)
+            ctx.set(stream.payload, item)
             ctx.set(stream.valid, 1)
             while not self.fault:
                 (ready,) = await sample(ctx, stream.ready)

@@ -6,14 +6,13 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.sim import Simulator
 from hw_axi import AxiMemory, on, run_benches
-from hw_bench import sample
+from hw_bench import queue_item, sample
 from hw_dma_bench import small
 
 from hw_gen.blocks.decode import MAX_GRANULES
 from hw_gen.blocks.decode_rules import broken_rules
-from hw_gen.blocks.dispatch import queues
+from hw_gen.blocks.dispatch import queue_layouts, queues
 from hw_gen.blocks.fetch import Fetch
-from hw_gen.layouts import INDEX_BITS
 from spec import preset
 from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Group, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
@@ -94,7 +93,7 @@ def legal(rng, config, opcode=None):
 
 class FetchBench:
     """Runs `code` at `address`; engines take instructions at random. Afterwards: `taken`, a list of
-    (index, bits) per queue, `fault` (cause, index) or None, `done`, `cycles`, `stalls`."""
+    (index, item) per queue, `fault` (cause, index) or None, `done`, `cycles`, `stalls`."""
 
     def __init__(self, config, code, *, address=256, size=None, pace=0.6, seed=0, **memory):
         self.config, self.address = config, address
@@ -121,9 +120,7 @@ class FetchBench:
                 ctx.set(port.ready, self.rng.random() < self.pace)
                 valid, ready, payload = await sample(ctx, port.valid, port.ready, port.payload)
                 if valid and ready:
-                    bits = payload.as_bits()
-                    width = len(port.payload.as_value()) - INDEX_BITS
-                    self.taken[name].append((bits >> width, bits & ((1 << width) - 1)))
+                    self.taken[name].append((payload.index, payload))
 
         return bench
 
@@ -156,8 +153,9 @@ class FetchBench:
     def check(self, program):
         assert self.done and self.fault is None
         for name, opcode in QUEUES.items():
+            layout = queue_layouts(self.config)[name]
             expected = [
-                (index, int.from_bytes(each.encode(), "little"))
+                (index, queue_item(layout, each, index))
                 for index, each in enumerate(program)
                 if each.opcode is opcode
             ]

@@ -3,11 +3,11 @@
 import random
 
 import pytest
-from hw_bench import sample, simulate
+from hw_bench import queue_item, sample, simulate
 
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.layouts import queued_layout
-from spec.isa import FORMATS, Instruction, Opcode, Point, Sync
+from spec.isa import Instruction, Opcode, Point, Sync
 
 
 def loop_steps(loops):
@@ -52,9 +52,7 @@ def random_load(rng, slots=()):
 
 
 def queued_bits(instruction, index):
-    word = int.from_bytes(instruction.encode(), "little")
-    bits = FORMATS[instruction.opcode].bits
-    return queued_layout(instruction.opcode).from_bits(word | index << bits)
+    return queue_item(queued_layout(instruction.opcode), instruction, index)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.operands import last_or
 from hw_gen.interfaces import size_bits
-from hw_gen.layouts import INDEX_BITS, LANES, field_shape, instruction_layout
+from hw_gen.layouts import INDEX_BITS, LANES, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, KERNEL_ROWS, POSITION_BITS, VECTOR_BITS, Opcode
 
@@ -83,7 +83,7 @@ class DepthwiseScan(wiring.Component):
         super().__init__(
             {
                 "step": In(stream.Signature(step_layout)),
-                "instr": In(instruction_layout(Opcode.DEPTHWISE)),
+                "instr": In(engine_layout(Opcode.DEPTHWISE)),
                 "index": In(INDEX_BITS),
                 "fresh": In(1),
                 "weights_ready": In(1),
@@ -103,7 +103,7 @@ class DepthwiseScan(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        kept = {f: s for f, s in instruction_layout(Opcode.DEPTHWISE) if f in _KEPT}
+        kept = {f: s for f, s in engine_layout(Opcode.DEPTHWISE) if f in _KEPT}
         row = Signal(
             data.StructLayout(
                 {

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import operand_layout, request_layout
 from hw_gen.blocks.operands import last_or
-from hw_gen.layouts import LANES, instruction_layout
+from hw_gen.layouts import LANES, engine_layout
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, KERNEL_ROWS, Opcode
 
@@ -46,7 +46,7 @@ class DepthwiseWeights(wiring.Component):
         super().__init__(
             {
                 "step": In(step_layout),
-                "instr": In(instruction_layout(Opcode.DEPTHWISE)),
+                "instr": In(engine_layout(Opcode.DEPTHWISE)),
                 "valid": In(1),
                 "fresh": In(1),
                 "take": In(1),

@@ -1,12 +1,18 @@
 """One queue of instructions per sequencer."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import FETCHED, decoded_layout
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.layouts import instruction_layout, queued_layout
+from hw_gen.layouts import (
+    STREAM_FIELDS,
+    WEIGHT_FIELDS,
+    instruction_layout,
+    queued_layout,
+    selected,
+)
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import Opcode
@@ -25,6 +31,9 @@ QUEUES: dict[Opcode, tuple[str, ...]] = exhaustive(
 )
 """The queues that get each instruction. The weight sequencer reads its own copy of every MATRIX."""
 
+WITHOUT = {"matrix": WEIGHT_FIELDS, "weights": STREAM_FIELDS}
+"""What a queue leaves out of an instruction, for each that has not all of its engine's fields."""
+
 
 def queues(config: NpuConfig) -> dict[str, Opcode]:
     """The queues of a configuration and what is in them. Outputs: ``o_<name>``."""
@@ -33,6 +42,14 @@ def queues(config: NpuConfig) -> dict[str, Opcode]:
         for opcode, names in QUEUES.items()
         if config.depthwise or opcode is not Opcode.DEPTHWISE
         for name in names
+    }
+
+
+def queue_layouts(config: NpuConfig) -> dict[str, data.StructLayout]:
+    """An item of each queue."""
+    return {
+        name: queued_layout(opcode, WITHOUT.get(name, frozenset()))
+        for name, opcode in queues(config).items()
     }
 
 
@@ -54,8 +71,8 @@ class InstructionQueues(wiring.Component):
             {
                 "i": In(stream.Signature(decoded_layout())),
                 **{
-                    f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
-                    for name, opcode in queues(config).items()
+                    f"o_{name}": Out(stream.Signature(layout))
+                    for name, layout in queue_layouts(config).items()
                 },
                 "empty": Out(1),
             }
@@ -65,10 +82,10 @@ class InstructionQueues(wiring.Component):
         m = Module()
         opcodes = queues(self._config)
         held = {}
-        for name, opcode in opcodes.items():
-            queue = Fifo(queued_layout(opcode), depth=self._config.queue_depth)
+        for name, layout in queue_layouts(self._config).items():
+            queue = Fifo(layout, depth=self._config.queue_depth)
             m.submodules[name] = held[name] = queue
-            m.d.comb += queue.i.payload.eq(self._queued(opcode))
+            m.d.comb += queue.i.payload.eq(self._queued(opcodes[name], layout))
             connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
         with m.Switch(self.i.payload.opcode):
             for opcode in dict.fromkeys(opcodes.values()):
@@ -80,6 +97,7 @@ class InstructionQueues(wiring.Component):
         m.d.comb += self.empty.eq(Cat(q.level == 0 for q in held.values()).all())
         return m
 
-    def _queued(self, opcode: Opcode) -> Value:
-        width = instruction_layout(opcode).as_shape().width
-        return Cat(self.i.payload.word[:width], self.i.payload.index)
+    def _queued(self, opcode: Opcode, layout: data.StructLayout) -> Value:
+        whole = instruction_layout(opcode)
+        view = whole(self.i.payload.word[: whole.size])
+        return Cat(selected(layout["instr"].shape, view), self.i.payload.index)

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
 from hw_gen.interfaces import region_bases
-from hw_gen.layouts import INDEX_BITS, field_shape, instruction_layout
+from hw_gen.layouts import INDEX_BITS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, REGIONS, Opcode, Space
@@ -54,7 +54,7 @@ class RunStage(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(step)),
-                "instr": In(instruction_layout(opcode)),
+                "instr": In(engine_layout(opcode)),
                 "index": In(INDEX_BITS),
                 "bases": In(region_bases(config)),
                 "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),

@@ -5,10 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import Decoder, State
-from hw_gen.blocks.dispatch import InstructionQueues, queues
+from hw_gen.blocks.dispatch import InstructionQueues, queue_layouts, queues
 from hw_gen.blocks.dma_program import ProgramReader
 from hw_gen.interfaces import EngineStatus, axi_read, program_start
-from hw_gen.layouts import queued_layout
 from spec.config import NpuConfig
 from spec.memmap import Stall
 
@@ -34,8 +33,8 @@ class Fetch(wiring.Component):
                 "program": In(program_start(config)),
                 "axi": Out(axi_read(config)),
                 **{
-                    f"o_{name}": Out(stream.Signature(queued_layout(opcode)))
-                    for name, opcode in queues(config).items()
+                    f"o_{name}": Out(stream.Signature(layout))
+                    for name, layout in queue_layouts(config).items()
                 },
                 "engines_idle": In(1),
                 "halt": In(1),

@@ -13,7 +13,15 @@ from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.interfaces import READ_LATENCY, EngineStatus, acc_sums, spad_read
-from hw_gen.layouts import LANES, PostStream, acc_tag_layout, field_shape, queued_layout
+from hw_gen.layouts import (
+    LANES,
+    STREAM_FIELDS,
+    WEIGHT_FIELDS,
+    PostStream,
+    acc_tag_layout,
+    field_shape,
+    queued_layout,
+)
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -42,11 +50,10 @@ class MatrixEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        queued = stream.Signature(queued_layout(Opcode.MATRIX))
         super().__init__(
             {
-                "i": In(queued),
-                "i_weights": In(queued),
+                "i": In(stream.Signature(queued_layout(Opcode.MATRIX, WEIGHT_FIELDS))),
+                "i_weights": In(stream.Signature(queued_layout(Opcode.MATRIX, STREAM_FIELDS))),
                 "act": Out(spad_read(config)),
                 "wgt": Out(spad_read(config)),
                 "acc": Out(acc_sums(config)),
@@ -69,6 +76,7 @@ class MatrixEngine(wiring.Component):
             Opcode.MATRIX,
             {"act": "act_base", "acc": "acc_base", "dy": "y0", "dx": "x0"},
             post_points=(Point.DONE, Point.READ),
+            without=WEIGHT_FIELDS,
         )
         m.submodules.weights = weights = Sequencer(
             Opcode.MATRIX,
@@ -76,6 +84,7 @@ class MatrixEngine(wiring.Component):
             wait_points=(Point.WEIGHTS,),
             post_points=(Point.WEIGHTS,),
             folds=True,
+            without=STREAM_FIELDS,
         )
         m.submodules.array = array = SystolicArray(cfg)
         m.submodules.feed = feed = WeightFeed(cfg, weights.step_layout)

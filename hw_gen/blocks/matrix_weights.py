@@ -11,7 +11,7 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.operands import OPERAND, last_or, operands
 from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, spad_read
-from hw_gen.layouts import LANES, field_shape, instruction_layout
+from hw_gen.layouts import LANES, STREAM_FIELDS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, Opcode
 
@@ -47,7 +47,7 @@ class WeightFeed(wiring.Component):
         super().__init__(
             {
                 "step": In(stream.Signature(step)),
-                "instr": In(instruction_layout(Opcode.MATRIX)),
+                "instr": In(engine_layout(Opcode.MATRIX, STREAM_FIELDS)),
                 "wgt": Out(spad_read(config)),
                 "swap": In(1),
                 "entering": In(1),

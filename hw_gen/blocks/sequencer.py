@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.semaphores import WaitPort
-from hw_gen.layouts import PostEntryStream, field_shape, instruction_layout, queued_layout
+from hw_gen.layouts import PostEntryStream, engine_layout, field_shape, queued_layout
 from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
 
 
@@ -19,6 +19,7 @@ class Sequencer(wiring.Component):
     wait_points : points whose wait slots this sequencer obeys.
     post_points : points for which it pushes post entries, in the order of ``post``.
     folds : walk only loops 0…fold_loops-1 (the weight sequencer).
+    without : fields of the instruction that are not queued (see `queued_layout`).
 
     Members
     -------
@@ -43,6 +44,7 @@ class Sequencer(wiring.Component):
         wait_points: tuple[Point, ...] = (Point.DONE, Point.READ),
         post_points: tuple[Point, ...] = (Point.DONE,),
         folds: bool = False,
+        without: frozenset[str] = frozenset(),
     ):
         self._streams = streams
         self._wait_points = wait_points
@@ -53,7 +55,7 @@ class Sequencer(wiring.Component):
         self._widths = {
             name: FORMATS[opcode].field(base).bits for name, base in self._streams.items()
         }
-        queued = queued_layout(opcode)
+        queued = queued_layout(opcode, without)
         self.step_layout = data.StructLayout(
             {
                 **self._widths,
@@ -69,7 +71,7 @@ class Sequencer(wiring.Component):
             {
                 "i": In(stream.Signature(queued)),
                 "o": Out(stream.Signature(self.step_layout)),
-                "instr": Out(instruction_layout(opcode)),
+                "instr": Out(engine_layout(opcode, without)),
                 "index": Out(queued["index"].shape),
                 "active": Out(1),
                 "wait": Out(WaitPort),

@@ -9,7 +9,7 @@ from hw_gen.blocks.operands import last_or
 from hw_gen.blocks.vector_context import CONTEXT, SLOT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
-from hw_gen.layouts import LANES, instruction_layout
+from hw_gen.layouts import LANES, engine_layout
 from spec.config import NpuConfig
 from spec.exhaustive import handles
 from spec.isa import Opcode, Reduce, Scale, Space, reads_b
@@ -50,7 +50,7 @@ class VectorIssue(wiring.Component):
         super().__init__(
             {
                 "step": In(stream.Signature(step_layout)),
-                "instr": In(instruction_layout(Opcode.VECTOR)),
+                "instr": In(engine_layout(Opcode.VECTOR)),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "acc": Out(stream.Signature(config.acc_addr_bits)),
