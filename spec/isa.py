@@ -74,6 +74,9 @@ __all__ = [
     "disassemble",
     "encode_program",
     "reads_b",
+    "rescales_b",
+    "rescales_result",
+    "scales_a_late",
     "uses_b",
 ]
 
@@ -156,6 +159,27 @@ def uses_b(v: Fields) -> Truth:
 def reads_b(v: Fields) -> Truth:
     """Whether a VECTOR with the fields `v` reads operand B from the scratchpad."""
     return uses_b(v) & absent(v["b_none"])
+
+
+def rescales_b(v: Fields) -> Truth:
+    """Whether operand B of a VECTOR takes the lanes' RESCALE for a cycle on its way to the ALU.
+
+    It does so without a scale, too, if it was read: A takes RESCALE in the cycle before.
+    """
+    return absent(among(v["alu"], *_UNARY)) & (absent(v["b_none"]) | (v["b_scale"] != Scale.OFF))
+
+
+def scales_a_late(v: Fields) -> Truth:
+    """Whether nothing happens to A before the RESCALE of the result, which can then be done as A's:
+    both are one.
+    """
+    idle = absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
+    return idle & (v["alu"] == Alu.PASS) & (v["reduce"] == Reduce.NONE)
+
+
+def rescales_result(v: Fields) -> Truth:
+    """Whether the results of a VECTOR take the lanes' RESCALE for a cycle."""
+    return (v["o_scale"] != Scale.OFF) & absent(scales_a_late(v))
 
 
 def _used(slots: Sequence[Mapping[str, int]]) -> tuple[Sync, ...]:

@@ -10,8 +10,8 @@ matrix.py      matrix_weights.py, array.py (rtl/systola_array.sv), operands.py
 depthwise.py   depthwise_scan.py, depthwise_weights.py, depthwise_lanes.py, depthwise_write.py
 vector.py      vector_issue.py, vector_context.py (settings under way), vector_gather.py,
                vector_schedule.py (when a step may enter), vector_lanes.py (the pipeline),
-               vector_alu.py, vector_rescale.py, multiplier.py (rtl/systola_multiplier.sv),
-               vector_table.py, vector_write.py, elements.py
+               vector_alu.py, adders.py, vector_rescale.py, vector_table.py, vector_write.py,
+               multiplier.py (rtl/systola_multiplier.sv), elements.py
 scratchpad.py  banks and who is granted one; spad_share.py: one port for several clients
 accumulator.py, params.py  the other memories; sram.py: the one class that holds any memory
 registers.py   counters.py, faults.py; axi_read_mux.py, axi_tracker.py: the AXI port

@@ -7,6 +7,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import carry_select
 from spec.exhaustive import exhaustive
 from spec.isa import Alu, DType, Reduce
 
@@ -22,12 +23,18 @@ IDENTITY = exhaustive(
 
 @dataclass(frozen=True)
 class _Operands:
-    """int32 operands A and B. right: A shifted right by the low bits of B, from one bit below."""
+    """int32 operands A and B, and what several functions have in common: their sum or difference,
+    comparisons, and A shifted by the low bits of B, to the left for LSL. `half`: the bit below.
+    """
 
     a: Value
     b: Value
-    by: Value
-    right: Value
+    total: Value
+    less: Value
+    equal: Value
+    differ: Value
+    shifted: Value
+    half: Value
 
 
 FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
@@ -35,20 +42,20 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
     Alu,
     {
         Alu.PASS: lambda x: x.a,
-        Alu.ADD: lambda x: x.a + x.b,
-        Alu.SUB: lambda x: x.a - x.b,
-        Alu.MIN: lambda x: Mux(x.a < x.b, x.a, x.b),
-        Alu.MAX: lambda x: Mux(x.a > x.b, x.a, x.b),
-        Alu.ASR: lambda x: x.right[1:33],
-        Alu.ASR_ROUND: lambda x: x.right[1:33] + x.right[0],
-        Alu.LSL: lambda x: (x.a << x.by)[:32],
-        Alu.LSR: lambda x: x.right[1:33],
+        Alu.ADD: lambda x: x.total,
+        Alu.SUB: lambda x: x.total,
+        Alu.MIN: lambda x: Mux(x.less, x.a, x.b),
+        Alu.MAX: lambda x: Mux(x.less, x.b, x.a),
+        Alu.ASR: lambda x: x.shifted,
+        Alu.ASR_ROUND: lambda x: x.shifted + x.half,
+        Alu.LSL: lambda x: x.shifted[::-1],
+        Alu.LSR: lambda x: x.shifted,
         Alu.AND: lambda x: x.a & x.b,
         Alu.OR: lambda x: x.a | x.b,
-        Alu.XOR: lambda x: x.a ^ x.b,
-        Alu.EQ: lambda x: x.a == x.b,
-        Alu.GT: lambda x: x.a > x.b,
-        Alu.GE: lambda x: x.a >= x.b,
+        Alu.XOR: lambda x: x.differ,
+        Alu.EQ: lambda x: x.equal,
+        Alu.GT: lambda x: ~(x.less | x.equal),
+        Alu.GE: lambda x: ~x.less,
         Alu.CLZ: lambda x: _leading_zeros(x.a[:32]),
         Alu.ABS: lambda x: Mux(x.a < 0, -x.a, x.a),
     },
@@ -59,12 +66,19 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 def alu(m: Module, name: str, kind: Value, a: Value, b: Value) -> Signal:
     """v of the int32 operands A and B."""
     v = Signal(signed(32), name=f"alu_{name}")
-    by = b[:5]
-    # One shifter to the right for all: a bit below for rounding, one above for the sign.
+    minus, left = kind == Alu.SUB, kind == Alu.LSL
+    # One shifter to the right for all, of A's bits in reverse for LSL; a bit below for rounding,
+    # one above for the sign.
     right = Signal(signed(34), name=f"right_{name}")
-    sign = a[31] & (kind != Alu.LSR)
-    m.d.comb += right.eq(Cat(Const(0, 1), a[:32], sign).as_signed() >> by)
-    operands = _Operands(a, b, by, right)
+    sign = a[31] & (kind != Alu.LSR) & ~left
+    bits = Mux(left, a[:32][::-1], a[:32])
+    m.d.comb += right.eq(Cat(Const(0, 1), bits, sign).as_signed() >> b[:5])
+    less, equal = Signal(name=f"less_{name}"), Signal(name=f"equal_{name}")
+    differ = Signal(32, name=f"differ_{name}")
+    m.d.comb += [less.eq(a < b), differ.eq(a ^ b), equal.eq(differ == 0)]
+    second = b[:32] ^ minus.replicate(32)
+    total = carry_select(m, f"total_{name}", a[:32], second, minus)
+    operands = _Operands(a, b, total, less, equal, differ, right[1:33], right[0])
     with m.Switch(kind):
         for member, function in FUNCTIONS.items():
             with m.Case(member):

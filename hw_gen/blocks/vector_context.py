@@ -77,6 +77,11 @@ def field_of(slots, slot: Value, name: str) -> Value:
     return Array(slots[i][name] for i in range(SLOTS))[slot]
 
 
+def fields_of(slots, slot: Value) -> dict[str, Value]:
+    """Every field of the context in `slot`, by name."""
+    return {name: field_of(slots, slot, name) for name in CONTEXT}
+
+
 class VectorContexts(wiring.Component):
     """Registers for the contexts of `SLOTS` instructions, which take and leave them in order.
 

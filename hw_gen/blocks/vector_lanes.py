@@ -4,9 +4,10 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.adders import carry_select
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
-from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, fields_of, tag_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
 from hw_gen.blocks.vector_schedule import (
     ALU,
@@ -16,14 +17,13 @@ from hw_gen.blocks.vector_schedule import (
     Source,
     Use,
     VectorSchedule,
-    b_passes,
 )
 from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.interfaces import table_write
 from hw_gen.layouts import field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import Opcode, Reduce, Scale, Table
+from spec.isa import Opcode, Reduce, Scale, Table, rescales_b, scales_a_late
 
 handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
 
@@ -55,6 +55,16 @@ def lane_result(config: NpuConfig) -> wiring.Signature:
 def _clamp(value: Value, low: Value, high: Value) -> Value:
     low, high = low.as_signed(), high.as_signed()
     return Mux(value < low, low, Mux(value > high, high, value))
+
+
+def _clamp_narrow(value: Value, low: Value, high: Value, when: Value) -> Value:
+    """The same for bounds of fewer bits, which alone are compared where the value fits in them."""
+    width = len(low)
+    top, small = value[width - 1 :], value[:width].as_signed()
+    over, under = ~value[-1] & top.any(), value[-1] & ~top.all()
+    below = when & (under | (~over & (small < low.as_signed())))
+    above = when & (over | (~under & (small > high.as_signed())))
+    return Mux(below, low.as_signed(), Mux(above, high.as_signed(), value))
 
 
 class VectorLanes(wiring.Component):
@@ -146,8 +156,7 @@ class VectorLanes(wiring.Component):
         self._bias = self._field(m, SCALE_A, "bias")
         self._clamps = [self._field(m, _CLAMP, n) for n in ("a_clamp", "a_min", "a_max", "a_shl")]
         before = _CLAMP
-        names = ("alu", "b_none", "b_scale", "b_zp")
-        fields = {n: field_of(self.slots, self._fixed_stages[before][1]["slot"], n) for n in names}
+        fields = fields_of(self.slots, self._fixed_stages[before][1]["slot"])
         self._alu = Signal(field_shape(Opcode.VECTOR, "alu"), reset_less=True)
         self._b_passed, self._immediate = (
             Signal(reset_less=True),
@@ -156,7 +165,7 @@ class VectorLanes(wiring.Component):
         inside = self._fixed_stages[before][1]["inside"]
         m.d.sync += [
             self._alu.eq(fields["alu"]),
-            self._b_passed.eq(b_passes(fields["alu"], fields["b_none"], fields["b_scale"])),
+            self._b_passed.eq(rescales_b(fields)),
             self._immediate.eq(Mux(inside, -fields["b_zp"], 0)),
         ]
         # Which lanes count in a reduction: across lanes, those not in use must not.
@@ -177,7 +186,6 @@ class VectorLanes(wiring.Component):
 
         step, lane = self.i.payload, slice(32 * c, 32 * c + 32)
         a, b, clamped, v, kept = (reg(n) for n in ("a", "b", "a_6", "v", "v_9"))
-        biased = Signal(signed(32), name=f"biased_{c}")
         m.submodules[f"rescale_{c}"] = rescale = LaneRescale()
         raw_b = Mux(step.b_none, 0, step.b[lane])
         m.d.sync += a.eq(Mux(step.tag.inside, step.a[lane].as_signed() - step.a_zp, 0))
@@ -185,15 +193,15 @@ class VectorLanes(wiring.Component):
             # It stays a cycle longer where B follows A through RESCALE.
             m.d.sync += b.eq(Mux(step.tag.inside, raw_b.as_signed() - step.b_zp, 0))
         bias, mult, shift = params.lane(c)
+        biased = carry_select(m, f"biased_{c}", a, Mux(self._bias, bias, 0))
         m.d.comb += [
-            biased.eq(a + Mux(self._bias, bias, 0)),
             rescale.x.eq(Mux(unit.kind == Use.A, biased, Mux(unit.kind == Use.B, b, kept))),
             rescale.by.eq(Mux(unit.operand, b, Mux(unit.channel, mult, unit.mult))),
             rescale.shift.eq(Mux(unit.channel, shift, unit.shift)),
         ]
         clamps, low, high, left = self._clamps
         within = Signal(signed(32), name=f"within_{c}")
-        m.d.comb += within.eq(Mux(clamps, _clamp(rescale.o, low, high), rescale.o))
+        m.d.comb += within.eq(_clamp_narrow(rescale.o, low, high, clamps))
         m.d.sync += clamped.eq((within << left)[:32])
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
         m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
@@ -279,6 +287,10 @@ def _fetched(m: Module, slots, slot: Value, name: str, suffix: str) -> Signal:
     return field
 
 
+_SCALE = ("scale", "mult", "shift")
+"""Of A, B and result."""
+
+
 class _Multiplicand:
     """What all lanes' RESCALE takes in this cycle, from registers.
 
@@ -293,13 +305,16 @@ class _Multiplicand:
         self.mult = Signal(signed(32), name="use_mult", reset_less=True)
         self.shift = Signal(SHIFT, name="use_shift", reset_less=True)
         m.d.sync += self.kind.eq(schedule.use.kind)
+        fields = fields_of(slots, schedule.use.slot)
+        late = scales_a_late(fields)
         with m.Switch(schedule.use.kind):
             for use, operand in ((Use.A, "a"), (Use.B, "b"), (Use.RESULT, "o")):
                 with m.Case(use):
-                    scale, mult, shift = (
-                        field_of(slots, schedule.use.slot, f"{operand}_{part}")
-                        for part in ("scale", "mult", "shift")
-                    )
+                    scale, mult, shift = (fields[f"{operand}_{x}"] for x in _SCALE)
+                    if use is Use.A:
+                        result = (fields[f"o_{x}"] for x in _SCALE)
+                        pairs = zip(result, (scale, mult, shift), strict=True)
+                        scale, mult, shift = (Mux(late, o, a) for o, a in pairs)
                     off = scale == Scale.OFF
                     m.d.sync += [
                         self.operand.eq(scale == Scale.OPERAND),

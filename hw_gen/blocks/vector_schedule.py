@@ -4,10 +4,10 @@ from amaranth.hdl import *
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, fields_of, tag_layout
 from hw_gen.blocks.vector_table import VectorTable
 from spec.config import NpuConfig
-from spec.isa import Alu, Reduce, Scale, Table
+from spec.isa import Reduce, Table, rescales_b, rescales_result
 
 SCALE_A, SCALE_B = 1, 2
 """Cycles from the entry of a step to the use of the lanes' RESCALE for A and for B."""
@@ -44,12 +44,6 @@ class Source(enum.Enum, shape=2):
 def across_levels(config: NpuConfig) -> int:
     """Cycles of the reduction across lanes: a level of its tree each."""
     return (config.cols - 1).bit_length()
-
-
-def b_passes(alu: Value, b_none: Value, b_scale: Value) -> Value:
-    """B goes through RESCALE on its way to the ALU. (An immediate without a scale need not.)"""
-    binary = Cat(alu == kind for kind in Alu if not kind.unary).any()
-    return binary & (~b_none | (b_scale != Scale.OFF))
 
 
 def use_layout(config: NpuConfig) -> data.StructLayout:
@@ -102,14 +96,13 @@ class VectorSchedule(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         levels = across_levels(self._config)
-        names = ("alu", "b_none", "b_scale", "reduce", "reduce_lanes", "o_scale", "table")
-        field = {name: field_of(self.slots, self.tag.slot, name) for name in names}
+        field = fields_of(self.slots, self.tag.slot)
         result, second, scaled = Signal(), Signal(), Signal()
         across, looked = Signal(), Signal()
         m.d.comb += [
             result.eq((field["reduce"] == Reduce.NONE) | self.tag.red_last),
-            second.eq(b_passes(field["alu"], field["b_none"], field["b_scale"])),
-            scaled.eq(result & (field["o_scale"] != Scale.OFF)),
+            second.eq(rescales_b(field)),
+            scaled.eq(result & rescales_result(field)),
             across.eq(field["reduce_lanes"]),
             looked.eq(field["table"] != Table.OFF),
         ]

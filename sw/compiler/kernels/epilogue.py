@@ -2,6 +2,7 @@
 
 from spec.isa import Alu, DType, Scale, Space
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
+from sw.compiler.program.cycles import rescale_cycles
 from sw.compiler.program.records import VectorFields
 
 
@@ -37,6 +38,22 @@ def accumulator_fields(epilogue: Epilogue, residual: Residual | RowFactor | None
             o_scale=Scale.TENSOR, o_mult=residual.multiplier, o_shift=residual.shift
         )
     return fields
+
+
+def extra_of(
+    part: Epilogue, epilogue: Epilogue, extra: Residual | RowFactor | None
+) -> Residual | RowFactor | None:
+    """What a pass of an epilogue reads besides: the first one a factor, the last one a residual."""
+    at = 0 if isinstance(extra, RowFactor) else -1
+    return extra if epilogue.passes[at] is part else None
+
+
+def epilogue_cycles(epilogue: Epilogue, extra: Residual | RowFactor | None) -> int:
+    """Cycles of the vector engine for each vector behind a product, in all passes together."""
+    return sum(
+        rescale_cycles(accumulator_fields(part, extra_of(part, epilogue, extra)))
+        for part in epilogue.passes
+    )
 
 
 def rescale_of_a(epilogue: Epilogue) -> VectorFields:

@@ -1,9 +1,10 @@
 """How long an instruction keeps its engine busy, if nothing holds it up."""
 
 import math
+from collections.abc import Mapping
 
 from spec.config import NpuConfig
-from spec.isa import DType, Reduce, Space, reads_b
+from spec.isa import DType, Reduce, Space, reads_b, rescales_b, rescales_result
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -28,9 +29,10 @@ def busy_cycles(instruction: VirtualInstruction, config: NpuConfig) -> float:
 
 
 def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> float:
-    """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words.
+    """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words, and
+    as it takes the lanes' RESCALE.
 
-    In a reduction only its last step writes. `same`: B is A, whose words are then read twice.
+    In a reduction only its last step has a result. `same`: B is A, whose words are then read twice.
     """
     chosen = 0 if record.reduce is Reduce.NONE else record.reduce_loops
     counts = [loop.count for loop in record.loop]
@@ -44,7 +46,23 @@ def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> f
         if same and record.a_space is not Space.ACC:
             read *= 2
     write = _words(record.o_space, record.o_type, 1 if record.reduce_lanes else lanes, config)
-    return float(max(math.prod(counts) * read, written * write))
+    fields = {name: getattr(record, name) for name in _RESCALES}
+    scaled = math.prod(counts) * (1 + bool(rescales_b(fields)))
+    scaled += written * bool(rescales_result(fields))
+    return float(max(math.prod(counts) * read, written * write, scaled))
+
+
+_RESCALES = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "reduce")
+"""Fields of VECTOR that say for what the lanes' RESCALE is taken."""
+_NOTHING = {name: getattr(Vector(), name) for name in _RESCALES}
+
+
+def rescale_cycles(fields: Mapping[str, object]) -> int:
+    """Cycles for which a step with a result takes the lanes' one RESCALE: for A, for B, for the
+    result. `fields`: those that are not at their defaults.
+    """
+    full = {name: fields.get(name, nothing) for name, nothing in _NOTHING.items()}
+    return 1 + bool(rescales_b(full)) + bool(rescales_result(full))
 
 
 def _words(space: Space, kind: DType, elements: int, config: NpuConfig) -> int:

@@ -13,6 +13,7 @@ from spec.config import NpuConfig
 from spec.isa import Opcode
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing
+from sw.compiler.kernels.epilogue import epilogue_cycles
 from sw.compiler.machine.costs import (
     FINISH_BYTES,
     HANDOVER,
@@ -95,7 +96,8 @@ class ConvCost:
 
     `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
     `blocks`: column blocks. `images`: how many sets of weights. `vectors`: of weights in a fold.
-    `few`: loading weights into the array takes longer than computing.
+    `few`: loading weights into the array takes longer than computing. `finish`: cycles of the
+    vector engine for a vector of sums.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget) -> None:
@@ -114,6 +116,7 @@ class ConvCost:
         self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weights_by_image else 1
         self.width = min(config.cols, geo.oc)
+        self.finish = epilogue_cycles(geo.layer.epilogue, geo.layer.residual)
         self.rows_of = lru_cache(maxsize=None)(self._rows_of)
         self.cols_of = lru_cache(maxsize=None)(self._cols_of)
 
@@ -160,12 +163,14 @@ class ConvCost:
         runs = SPLIT_RUN * self._output_runs(xs, n_tiles)
         other = (fetch + added) / bus + (runs if added else 0)
         store = 0 if self.held_out else out / bus + runs
-        passes = len(geo.layer.epilogue.passes)
-        busy = max(fold * folds * self.blocks, store, pixels * self.blocks * passes)
+        busy = max(fold * folds * self.blocks, store, pixels * self.blocks * self.finish)
         last = ys.counts[-1][0] * xs.counts[-1][0]
         # A reader on chip begins with the first blocks: only the last one's epilogue is left over.
         # In memory the whole last tile must be finished and stored after the array has ended.
-        tail = last / self.blocks + HANDOVER if self.held_out else 2 * last + 3 * MEMORY_LATENCY
+        finish = self.finish * last
+        tail = finish / self.blocks + HANDOVER
+        if not self.held_out:
+            tail = finish + last + 3 * MEMORY_LATENCY
         around = tail + INSTRUCTION_CYCLES[Opcode.MATRIX] * units
         return CutCost(
             cut=cut,

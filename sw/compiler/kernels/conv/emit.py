@@ -14,8 +14,8 @@ from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.conv.residual import ResidualTiles
 from sw.compiler.kernels.conv.steps import Accumulators, Unit, steps
 from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
-from sw.compiler.kernels.epilogue import accumulator_fields
-from sw.compiler.kernels.operands import Epilogue, Residual, RowFactor
+from sw.compiler.kernels.epilogue import accumulator_fields, extra_of
+from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArrayLoop, Matrix, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
 
@@ -281,7 +281,7 @@ class _ConvEmitter(EpilogueEmitter):
         rows = tile.rows // slices
         counts = (unit.count, slices, rows, tile.cols)
         sums = (unit.acc_step, rows * tile.cols, tile.cols, 1)
-        extra = self._extra(epilogue)
+        extra = extra_of(epilogue, self.layer.epilogue, self.layer.residual)
         accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": self.context.acc, "o_base": out.buffer}
         fields = accumulator_fields(epilogue, extra)
@@ -308,12 +308,6 @@ class _ConvEmitter(EpilogueEmitter):
         record = Vector(**fields, loop=loops)
         note = f"{unit} y{unit.step.tile.y0} x{unit.step.tile.x0}"
         self.append(record, bases, accesses, note)
-
-    def _extra(self, epilogue: Epilogue) -> Residual | RowFactor | None:
-        """What a pass reads besides: the first one a factor, the last one a residual."""
-        extra, passes = self.layer.residual, self.layer.epilogue.passes
-        at = 0 if isinstance(extra, RowFactor) else -1
-        return extra if passes[at] is epilogue else None
 
     def _params(
         self, unit: Unit, epilogue: Epilogue, bases: dict[str, Buffer], accesses: list[Access]

@@ -13,6 +13,7 @@ from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.depthwise.geometry import passes, units
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.depthwise.tiles import DepthwisePlan, heights
+from sw.compiler.kernels.epilogue import epilogue_cycles
 from sw.compiler.machine.costs import (
     DEPTHWISE_GROUP_BYTES,
     DEPTHWISE_TILE_BYTES,
@@ -27,12 +28,14 @@ from sw.compiler.machine.costs import (
 class DepthwiseCost:
     """The cost of plans of one layer.
 
-    `held_in`, `held_out`: see `DepthwisePlan`. `added`: the residual that is loaded.
+    `held_in`, `held_out`: see `DepthwisePlan`. `added`: the residual that is loaded. `finish`:
+    cycles of the vector engine for a vector of sums.
     """
 
     def __init__(self, layer: DepthwiseLayer, config: NpuConfig, budget: MemoryBudget) -> None:
         self.layer, self.config = layer, config
         self.passes = passes(layer, config.taps)
+        self.finish = epilogue_cycles(layer.epilogue, layer.residual)
         self.held_in = layer.input.tensor in budget.held
         self.held_out = layer.output.tensor in budget.held
         residual = None if layer.residual is None else layer.residual.operand.view
@@ -75,15 +78,16 @@ class DepthwiseCost:
         store = out / bus
         if out:
             store += self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
-        # The epilogue empties the accumulator a vector a cycle, whatever the kernel.
-        vector = n * oh * ow * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
+        # The epilogue empties the accumulator, whatever the kernel, a vector a cycle or slower.
+        vector = self.finish * n * oh * ow * blocks
+        vector += INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + MEMORY_LATENCY
         # The engine stops where loads do not come as fast as tiles are computed.
         loads = load if self.held_in else max(load, tiles * turn / plan.act_slots)
         start = self._start(plan, with_edges, widths[0], load / max(1, in_rows * groups))
         last = with_edges[-1] * ow * min(plan.tc, c)
-        tail = min(last / config.cols, self.config.acc_bank)
+        tail = self.finish * min(last / config.cols, self.config.acc_bank)
         tail += HANDOVER if self.held_out else last * item / bus + 3 * MEMORY_LATENCY
         cycles = max(engine + start, loads + MEMORY_LATENCY + engine / tiles, store, vector) + tail
         return math.ceil(cycles), act + once + out + fetch

@@ -3,9 +3,8 @@
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.elementwise.layer import ElementwiseLayer
-from sw.compiler.kernels.elementwise.plan import elementwise_work
+from sw.compiler.kernels.elementwise.plan import arithmetic, elementwise_work
 from sw.compiler.kernels.emitter import Spot
-from sw.compiler.kernels.epilogue import operand_a, operand_b, rescale_of_result
 from sw.compiler.kernels.vector.emit import VectorEmitter
 from sw.compiler.kernels.vector.plan import VectorPlan
 from sw.compiler.program.records import Vector, VectorFields, VectorLoop
@@ -55,13 +54,11 @@ class _ElementwiseEmitter(VectorEmitter):
                 VectorLoop(count=box.rows, a=first.line, b=second.line, o=out.line),
                 VectorLoop(count=box.cols, a=first.pixel, b=second.pixel, o=out.pixel),
             ]
-        right = VectorFields() if b is None else operand_b(b)
-        fields = self.result_fields() | rescale_of_result(layer.epilogue) | operand_a(a) | right
+        fields = self.result_fields() | arithmetic(layer)
         fields |= VectorFields(
             a_base=first.at,
             b_base=second.at,
             o_base=out.at,
-            alu=layer.alu,
             lane_loop=0,
             lanes=lanes,
             lanes_last=last,

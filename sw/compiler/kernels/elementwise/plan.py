@@ -10,10 +10,13 @@ from spec.config import NpuConfig
 from spec.isa import Scale
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.elementwise.layer import ElementwiseLayer
+from sw.compiler.kernels.epilogue import operand_a, operand_b, rescale_of_result
 from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits
 from sw.compiler.kernels.vector.work import VectorWork
 from sw.compiler.kernels.views import View, dense
+from sw.compiler.program.cycles import rescale_cycles
+from sw.compiler.program.records import VectorFields
 
 
 def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
@@ -26,7 +29,16 @@ def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
         ins, out = tuple(_flatten(v) for v in layer.inputs), _flatten(layer.output)
     else:
         ins, out = layer.inputs, layer.output
-    return VectorWork(ins=ins, out=out, per_channel=per_channel, flat=flat)
+    cycles = rescale_cycles(arithmetic(layer))
+    return VectorWork(ins=ins, out=out, per_channel=per_channel, flat=flat, cycles=cycles)
+
+
+def arithmetic(layer: ElementwiseLayer) -> VectorFields:
+    """What the VECTOR of a layer does to its operands."""
+    right = VectorFields() if layer.b is None else operand_b(layer.b)
+    return (
+        rescale_of_result(layer.epilogue) | operand_a(layer.a) | right | VectorFields(alu=layer.alu)
+    )
 
 
 def _flatten(view: View) -> View:

@@ -7,6 +7,7 @@ from spec.isa import Alu, Reduce, Scale, uses_b
 from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Product
 from sw.compiler.kernels.fused.tiles import FusedPlan
 from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
+from sw.compiler.program.cycles import rescale_cycles
 
 
 def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
@@ -32,7 +33,7 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
 
 
 def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig) -> int:
-    """Its vectors, times the words of the widest operand."""
+    """Its vectors, times the words of the widest operand or the cycles of RESCALE."""
     tile, cols = plan.tile, config.cols
     read = [i for i in (step.a, step.b) if i is not None]
     spans = [layer.registers[i].spans for i in (*read, step.out)]
@@ -53,7 +54,11 @@ def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: Np
     fields = {"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values}
     wide = max([words(step.a), *([words(read[1])] if uses_b(fields) and len(read) > 1 else [])])
     written = 1 if step.reduce is not Reduce.NONE else words(step.out)
-    return vectors * max(wide, written)
+    scales: dict[str, object] = {**step.values}
+    if step.reduce is not Reduce.NONE:
+        # Its result is scaled once, which is nothing beside its steps.
+        scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}
+    return vectors * max(wide, written, rescale_cycles(scales))
 
 
 def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:

@@ -1,11 +1,9 @@
-"""Cost model of pools: steps of the vector engine for a window. For the rest see `vector.cost`."""
+"""Cost model of pools: the vector engine for a window. For the rest see `vector.cost`."""
 
 from sw.compiler.kernels.pool.layer import PoolLayer
-from sw.compiler.kernels.pool.windows import pair_rows
 
 
-def window_steps(layer: PoolLayer) -> int:
-    """Steps per vector of results: one a tap; maxima take two rows in one step."""
-    # Of an odd number of rows one is taken twice, which a maximum allows and a sum does not.
+def window_cycles(layer: PoolLayer) -> int:
+    """Cycles for a vector of results: one a tap, and one for the RESCALE of an average."""
     rows, cols = layer.kernel
-    return (rows if layer.average else pair_rows(rows)) * cols
+    return rows * cols + (layer.average and not layer.sums)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spec.isa import Alu, Reduce, Scale
+from spec.isa import Reduce, Scale
 from spec.numerics import reciprocal_scale
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.pool.plan import pool_work
-from sw.compiler.kernels.pool.windows import pair_rows, pair_runs, same_taps
+from sw.compiler.kernels.pool.windows import same_taps
 from sw.compiler.kernels.vector.emit import VectorEmitter
 from sw.compiler.kernels.vector.plan import VectorPlan
 from sw.compiler.kernels.views import DTYPE
@@ -27,18 +27,14 @@ class _PoolEmitter(VectorEmitter):
         self.layer = layer
 
     def compute(self, box: Box) -> None:
-        for region, fields, pairs in self._regions(box):
-            self.vector(box, region, self._record(box, region, fields, pairs))
+        for region, fields in self._regions(box):
+            self.vector(box, region, self._record(box, region, fields))
 
-    def _regions(self, box: Box) -> Iterator[tuple[Box, VectorFields, bool]]:
-        """Regions of a box, the RESCALE of each, and whether kernel rows are taken in pairs."""
+    def _regions(self, box: Box) -> Iterator[tuple[Box, VectorFields]]:
+        """Regions of a box, and the RESCALE of each."""
         layer = self.layer
-        if layer.sums:
-            yield box, VectorFields(), False
-            return
-        if not layer.average:
-            for y0, y1, pairs in pair_runs(box.y0, box.y1, layer, layer.input.shape[1]):
-                yield replace(box, y0=y0, y1=y1), VectorFields(), pairs
+        if layer.sums or not layer.average:
+            yield box, VectorFields()
             return
         # An average divides by the taps inside the input: as many RESCALEs as there are counts.
         for y0, y1, taps_y in same_taps(box.y0, box.y1, layer, 0):
@@ -46,9 +42,9 @@ class _PoolEmitter(VectorEmitter):
                 region = replace(box, y0=y0, y1=y1, x0=x0, x1=x1)
                 multiplier, shift = reciprocal_scale(taps_y * taps_x)
                 scale = VectorFields(o_scale=Scale.TENSOR, o_mult=multiplier, o_shift=shift)
-                yield region, scale, False
+                yield region, scale
 
-    def _record(self, box: Box, region: Box, fields: VectorFields, pairs: bool) -> Vector:
+    def _record(self, box: Box, region: Box, fields: VectorFields) -> Vector:
         layer, item, cols = self.layer, self.output.item, self.config.cols
         view, reads = layer.input, self.work.reads(box)
         source = self.place(view, self.slots_in[0], reads, box)
@@ -58,13 +54,6 @@ class _PoolEmitter(VectorEmitter):
         blocks, lanes = -(-box.channels // cols), min(cols, box.channels)
         line, pixel, kind = source.line, source.pixel, DTYPE[view.dtype]
         base = source.at + (y - reads.y0) * line + (x - reads.x0) * pixel
-        # The second row of a pair is B, which walks with A some rows below it.
-        with_b = int(pairs)
-        steps = ky
-        if pairs:
-            steps = pair_rows(ky)
-            second = base + (ky - steps) * line
-            fields = fields | VectorFields(alu=Alu.MAX, b_type=kind, b_base=second)
         block = cols * view.item
         fields = self.result_fields() | fields
         fields |= VectorFields(
@@ -84,10 +73,10 @@ class _PoolEmitter(VectorEmitter):
         )
         down, right = sy * line, sx * pixel
         loops = [
-            VectorLoop(count=blocks, a=block, b=with_b * block, o=cols * item),
-            VectorLoop(count=region.rows, a=down, b=with_b * down, o=out.line, dy=sy),
-            VectorLoop(count=region.cols, a=right, b=with_b * right, o=out.pixel, dx=sx),
-            VectorLoop(count=steps, a=line, b=with_b * line, dy=1),
-            VectorLoop(count=kx, a=pixel, b=with_b * pixel, dx=1),
+            VectorLoop(count=blocks, a=block, o=cols * item),
+            VectorLoop(count=region.rows, a=down, o=out.line, dy=sy),
+            VectorLoop(count=region.cols, a=right, o=out.pixel, dx=sx),
+            VectorLoop(count=ky, a=line, dy=1),
+            VectorLoop(count=kx, a=pixel, dx=1),
         ]
         return Vector(**fields, loop=loops)

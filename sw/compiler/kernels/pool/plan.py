@@ -7,7 +7,7 @@ from spec.config import NpuConfig
 from spec.isa import Scale
 from sw.compiler.kernels.boxes import halvings
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.pool.cost import window_steps
+from sw.compiler.kernels.pool.cost import window_cycles
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized
@@ -20,7 +20,7 @@ def pool_work(layer: PoolLayer) -> VectorWork:
         ins=(layer.input,),
         out=layer.output,
         per_channel=layer.epilogue.scale is Scale.CHANNEL,
-        steps=window_steps(layer),
+        cycles=window_cycles(layer),
         overlapping=True,
         kernel=layer.kernel,
         stride=layer.stride,

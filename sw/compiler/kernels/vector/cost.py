@@ -21,7 +21,7 @@ def vector_cost(
     n, h, w, c = out.shape
     vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
     tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
-    steps = n * h * vectors * work.steps + VECTOR_TILE_CYCLES * tiles
+    steps = n * h * vectors * work.cycles + VECTOR_TILE_CYCLES * tiles
     load = sum(
         tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item
         # Each tile loads all that its windows reach, also what its neighbours load.

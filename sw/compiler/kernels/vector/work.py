@@ -13,7 +13,7 @@ from sw.compiler.kernels.views import View
 class VectorWork:
     """Operands and result, as one row of elements where they are `flat`, and the window.
 
-    `per_channel`: every channel has parameters. `steps`: of the vector engine for a vector of
+    `per_channel`: every channel has parameters. `cycles`: of the vector engine for a vector of
     results. `overlapping`: windows of neighbouring tiles read the same bytes, which each loads.
     """
 
@@ -21,7 +21,7 @@ class VectorWork:
     out: View
     per_channel: bool
     flat: bool = False
-    steps: int = 1
+    cycles: int = 1
     overlapping: bool = False
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
