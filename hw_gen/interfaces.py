@@ -12,8 +12,8 @@ from spec.memmap import Fault, Stall
 PROGRAM_BITS = 32
 """Width of the register with the program's size in bytes."""
 
-READ_LATENCY = 2
-"""Cycles from an accepted scratchpad read to its data."""
+READ_LATENCY = 3
+"""Fewest cycles from an accepted scratchpad read to its data."""
 
 
 def size_bits(config: NpuConfig) -> int:
@@ -21,11 +21,14 @@ def size_bits(config: NpuConfig) -> int:
     return config.word_bytes.bit_length()
 
 
-def spad_read(config: NpuConfig) -> wiring.Signature:
+def spad_read(config: NpuConfig, tag: ShapeLike = 0) -> wiring.Signature:
     """Scratchpad read, seen by the client: `size` bytes (1…word_bytes) at any byte address.
 
-    ``data_valid`` comes READ_LATENCY cycles after valid & ready, in order, byte 0 lowest; bytes
-    at and above `size` are undefined. Addresses must be in range.
+    A read is accepted with valid & ready; `ready` comes from a flip-flop. The bank is read later,
+    when no other client has it: ``data_valid`` comes READ_LATENCY cycles after the acceptance or
+    later, in order, with byte 0 lowest and with the read's `tag`. Bytes at and above `size` are
+    undefined. A read of no bytes needs no bank and is answered in its turn. Addresses must be in
+    range. A write that is accepted after a read may be seen by it until its data comes.
     """
     return wiring.Signature(
         {
@@ -33,8 +36,10 @@ def spad_read(config: NpuConfig) -> wiring.Signature:
             "ready": In(1),
             "addr": Out(config.spad_addr_bits),
             "size": Out(size_bits(config)),
+            "tag": Out(tag),
             "data_valid": In(1),
             "data": In(8 * config.word_bytes),
+            "data_tag": In(tag),
         }
     )
 
@@ -42,7 +47,9 @@ def spad_read(config: NpuConfig) -> wiring.Signature:
 def spad_write(config: NpuConfig) -> wiring.Signature:
     """Scratchpad write, seen by the client: bytes 0…size-1 of `data` to any byte address.
 
-    A write accepted in one cycle is seen by every read accepted in a later one.
+    An accepted write lands later. ``landed`` strobes once for each write that was accepted with
+    ``mark``: this one and all before it are seen by every read accepted in a later cycle.
+    ``empty``: every write has landed.
     """
     return wiring.Signature(
         {
@@ -51,19 +58,6 @@ def spad_write(config: NpuConfig) -> wiring.Signature:
             "addr": Out(config.spad_addr_bits),
             "size": Out(size_bits(config)),
             "data": Out(8 * config.word_bytes),
-        }
-    )
-
-
-def spad_posted(config: NpuConfig) -> wiring.Signature:
-    """Scratchpad write through a buffer, seen by the client: as `spad_write`, but it lands later.
-
-    ``landed`` strobes once for each write that was accepted with ``mark``: this one and all before
-    it are seen by every read accepted in a later cycle. ``empty``: every write has landed.
-    """
-    return wiring.Signature(
-        {
-            **dict(spad_write(config).members.items()),
             "mark": Out(1),
             "landed": In(1),
             "empty": In(1),

@@ -129,16 +129,17 @@ class Npu(wiring.Component):
         """Ports in the order of their priority."""
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
-        m.submodules.share = share = reset(SpadShare(self._config, 3))
+        sharers = [load.index, store.index, store.spad]
+        tags = [client.tag.shape() for client in sharers]
+        m.submodules.share = share = reset(SpadShare(self._config, tags))
         reads = [matrix.act, matrix.wgt]
         if self._config.depthwise:
             reads.append(engines[Engine.DEPTHWISE].spad)
         reads += [vector.a, vector.b, share.o]
-        m.submodules.scratchpad = spad = reset(Scratchpad(self._config, reads=len(reads), writes=1))
+        tags = [client.tag.shape() for client in reads]
+        m.submodules.scratchpad = spad = reset(Scratchpad(self._config, tags=tags, writes=1))
         for source, sink in (
-            (load.index, share.i[0]),
-            (store.index, share.i[1]),
-            (store.spad, share.i[2]),
+            *zip(sharers, share.i, strict=True),
             *zip(reads, spad.read, strict=True),
             (vector.out, spad.write[0]),
             (load.spad, spad.posted),

@@ -184,18 +184,21 @@ class SpadModel:
             # Bytes above the size are undefined: show that nobody uses them.
             junk = self.rng.getrandbits(8 * self.config.word_bytes)
             if now is not None:
-                addr, size = now
+                addr, size, tag = now
+                ctx.set(port.data_tag, tag)
                 mask = (1 << 8 * size) - 1
                 junk = junk & ~mask | int.from_bytes(self.data[addr : addr + size], "little")
             ctx.set(port.data, junk)
-            valid, ready, addr, size = await sample(
-                ctx, port.valid, port.ready, port.addr, port.size
+            valid, ready, addr, size, tag = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size, port.tag
             )
             line.append(None)
             if valid and ready:
-                assert 1 <= size <= self.config.word_bytes
+                assert size <= self.config.word_bytes
                 assert addr + size <= self.config.spad_bytes
-                line[-1] = (addr, size)
+                line[-1] = (addr, size, tag)
+                if not size:
+                    continue
                 self.accesses += 1
                 self.cycles.append(self.cycle)
 

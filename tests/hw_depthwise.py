@@ -103,21 +103,25 @@ class DepthwiseBench:
 
     async def _scratchpad(self, ctx) -> None:
         port, width = self.engine.spad, self.config.word_bytes
-        coming: list[bytes | None] = [None] * READ_LATENCY
+        coming: list[tuple | None] = [None] * READ_LATENCY
         while self.phase != "end":
             data = coming.pop(0)
             ctx.set(port.ready, self._free())
             ctx.set(port.data_valid, data is not None)
-            junk = self.rng.randbytes(width)
-            ctx.set(port.data, int.from_bytes((data or b"") + junk[len(data or b"") :], "little"))
-            valid, ready, addr, size = await sample(
-                ctx, port.valid, port.ready, port.addr, port.size
+            if data:
+                content, tag = data
+                junk = self.rng.randbytes(width)[len(content) :]
+                ctx.set(port.data, int.from_bytes(content + junk, "little"))
+                ctx.set(port.data_tag, tag)
+            valid, ready, addr, size, tag = await sample(
+                ctx, port.valid, port.ready, port.addr, port.size, port.tag
             )
-            took = valid and ready
-            if took:
-                assert size > 0 and addr + size <= self.config.spad_bytes
+            coming.append(None)
+            if valid and ready:
+                coming[-1] = bytes(self.reference.spad[addr : addr + size]), tag
+            if valid and ready and size:
+                assert addr + size <= self.config.spad_bytes
                 self.reads.append((addr, size))
-            coming.append(bytes(self.reference.spad[addr : addr + size]) if took else None)
 
     async def _matrix(self, ctx) -> None:
         """Now and then writes vectors beside those of the program: what they hold already."""

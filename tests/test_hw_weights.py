@@ -7,12 +7,13 @@ import pytest
 from amaranth.lib import data
 from hw_bench import sample, simulate
 
+from hw_gen.blocks.matrix import ACTS_AHEAD
 from hw_gen.blocks.matrix_weights import AHEAD, WeightFeed
 from hw_gen.interfaces import READ_LATENCY
 from spec import preset
 
 CONFIG = preset("tiny")
-STEP = data.StructLayout({"wgt": 24, "at_last": 6})
+STEP = data.StructLayout({"wgt": 24, "at_last": 6, "fires": 1})
 
 
 class Bench:
@@ -25,7 +26,7 @@ class Bench:
         self.refuse, self.pause = refuse, pause
         self.across = [int(self.rng.random() < transposed) for _ in folds]
         self.dut = WeightFeed(CONFIG, STEP)
-        self.swaps, self.reads = [], [[] for _ in folds]
+        self.swaps, self.reads, self.begins = [], [[] for _ in folds], []
         self.rows = []  # (cycle, word) as they go to the array
         self.cycle = 0
         simulate(self.dut, self._steps, self._clock)
@@ -50,33 +51,41 @@ class Bench:
 
     async def _clock(self, ctx):
         dut, pitch = self.dut, 8 * CONFIG.rows
-        flight, late = deque([None] * READ_LATENCY), deque([0] * READ_LATENCY)
-        fold, left = 0, 0
-        while fold < len(self.folds) or any(late) or left:
+        flight = deque([None] * READ_LATENCY)
+        fold, left, begun = 0, 0, 0
+        while fold < len(self.folds) or left:
             come = flight.popleft()
             ctx.set(dut.wgt.data_valid, come is not None)
-            ctx.set(dut.wgt.data, come or 0)
-            ctx.set(dut.entering, late.popleft())
+            if come:
+                ctx.set(dut.wgt.data, come[0])
+                ctx.set(dut.wgt.data_tag, come[1])
             ctx.set(dut.wgt.ready, self.rng.random() >= self.refuse)
             issue = self.rng.random() >= self.pause
-            start = issue and left == 0 and fold < len(self.folds) and bool(ctx.get(dut.ready))
-            ctx.set(dut.swap, start)
-            valid, ready, addr, size, row_valid, across, row = await sample(
+            start = issue and left == 0 and fold < len(self.folds) and bool(ctx.get(dut.loaded))
+            begin = (
+                begun < len(self.folds) and begun < fold + ACTS_AHEAD and bool(ctx.get(dut.have))
+            )
+            start = start and begun > fold
+            ctx.set(dut.begin, begin)
+            begun += begin
+            self.begins += [self.cycle] * begin
+            ctx.set(dut.entering, start)
+            valid, ready, addr, size, tag, row_valid, across, row = await sample(
                 ctx,
                 dut.wgt.valid,
                 dut.wgt.ready,
                 dut.wgt.addr,
                 dut.wgt.size,
+                dut.wgt.tag,
                 dut.o.valid,
                 dut.o.across,
                 dut.o.data,
             )
-            late.append(int(start))
             flight.append(None)
             if valid and ready:
                 self.reads[addr // pitch].append(self.cycle)
                 assert size == 1
-                flight[-1] = self.word(addr // pitch, addr % pitch // 8)
+                flight[-1] = self.word(addr // pitch, addr % pitch // 8), tag
             if row_valid:
                 self.rows.append((self.cycle, row, across))
             if start:
@@ -93,12 +102,12 @@ class Bench:
             mine = self.rows[at : at + rows]
             assert [word for _, word, _ in mine] == [self.word(fold, r) for r in range(rows)]
             assert {across for _, _, across in mine} == {self.across[fold]}
-            # The swap flag stands at the array READ_LATENCY + 1 cycles after its issue.
-            assert mine[-1][0] < self.swaps[fold] + READ_LATENCY + 1
+            # Swap flag and weights stand at the array a cycle after `entering` and after they pop.
+            assert mine[-1][0] < self.swaps[fold] + 1
             if fold:
-                assert mine[0][0] >= self.swaps[fold - 1] + READ_LATENCY + 1
+                assert mine[0][0] >= self.swaps[fold - 1] + 1
             if fold > 1:
-                assert self.reads[fold][0] > self.swaps[fold - 2]
+                assert self.reads[fold][0] > self.begins[fold - 2]
             at += rows
         assert at == len(self.rows)
 

@@ -90,7 +90,7 @@ def test_post_queue_refuses_to_fire_what_it_does_not_hold():
 
 
 def test_scratchpad_refuses_addresses_beyond_its_end():
-    dut = Scratchpad(TINY, reads=1, writes=0)
+    dut = Scratchpad(TINY, tags=[0], writes=0)
 
     async def run(ctx):
         ctx.set(dut.read[0].addr, TINY.spad_bytes - 1)

@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
-from hw_gen.blocks.scratchpad import bank_of
+from hw_gen.blocks.spad_request import bank_of
 from spec.config import PRESETS, ConfigError, NpuConfig, parse_settings, preset
 
 RULES = [

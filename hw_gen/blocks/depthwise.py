@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.depthwise_lanes import DepthwiseLanes
+from hw_gen.blocks.depthwise_lanes import DepthwiseLanes, depthwise_tag
 from hw_gen.blocks.depthwise_scan import DepthwiseScan
 from hw_gen.blocks.depthwise_weights import DepthwiseWeights
 from hw_gen.blocks.depthwise_write import DepthwiseWriter
@@ -34,7 +34,7 @@ class DepthwiseEngine(wiring.Component):
     Timing: a row of outputs takes a cycle per column of the input that it lies on, and per kernel
     row in the input where the column is in it too. A fold's weights take a cycle a vector, less
     the columns outside the input in the row before. The last output of a row is written
-    `DepthwiseLanes.LATENCY` + 4 cycles after the row's last read was issued.
+    READ_LATENCY + 5 cycles after the row's last read was issued, or later.
     """
 
     def __init__(self, config: NpuConfig):
@@ -42,7 +42,7 @@ class DepthwiseEngine(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(queued_layout(Opcode.DEPTHWISE))),
-                "spad": Out(spad_read(config)),
+                "spad": Out(spad_read(config, depthwise_tag(config))),
                 "acc": Out(acc_update(config)),
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),
@@ -103,7 +103,13 @@ class DepthwiseEngine(wiring.Component):
             POST_DEPTH,
             {
                 "done": (seq.post[0], writer.done, self.post_done),
-                "read": (seq.post[1], scan.read, self.post_read),
+                "read": (
+                    seq.post[1],
+                    self.spad.data_valid
+                    & self.spad.data_tag.access.valid
+                    & self.spad.data_tag.access.read,
+                    self.post_read,
+                ),
             },
         )
         self._status(m, seq, scan, weights, writer, no_posts)
@@ -113,19 +119,23 @@ class DepthwiseEngine(wiring.Component):
 
     def _port(self, m: Module, scan, weights, lanes) -> None:
         """One scratchpad port: the scan's reads go before those of the next fold's weights."""
-        theirs = scan.request.valid
+        theirs, ours = Signal(), weights.request.valid
         port, chosen = self.spad, Signal(scan.request.payload.shape())
         m.d.comb += [
-            chosen.eq(Mux(theirs, scan.request.payload, weights.request.payload)),
-            port.valid.eq(theirs | weights.request.valid),
+            theirs.eq(scan.request.valid & scan.o.inside),
+            chosen.eq(Mux(ours & ~theirs, weights.request.payload, scan.request.payload)),
+            port.valid.eq(scan.request.valid | ours),
             port.addr.eq(chosen.addr),
             port.size.eq(chosen.size),
+            port.tag.operand.eq(Mux(ours & ~theirs, weights.o.operand, scan.o.operand)),
             scan.request.ready.eq(port.ready),
             weights.request.ready.eq(port.ready & ~theirs),
+            lanes.valid.eq(port.data_valid),
             lanes.data.eq(port.data),
-            lanes.access.eq(scan.o),
-            lanes.weight.eq(weights.o),
+            lanes.tag.eq(port.data_tag),
         ]
+        for side, part in ((scan.o, port.tag.access), (weights.o, port.tag.weight)):
+            m.d.comb += [part[name].eq(side[name]) for name, _ in part.shape()]
 
     def _status(self, m: Module, seq, scan, weights, writer, no_posts: Value) -> None:
         st = self.status

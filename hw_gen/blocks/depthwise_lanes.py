@@ -1,16 +1,13 @@
 """Third part of the depthwise engine: `taps` multipliers a lane, and the sums under way."""
 
-from itertools import pairwise
-
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
 from hw_gen.blocks.operands import OPERAND, operands
 from hw_gen.blocks.sram import Sram
-from hw_gen.interfaces import READ_LATENCY
 from spec.config import NpuConfig
 from spec.isa import KERNEL_ROWS
 
@@ -31,6 +28,19 @@ def depthwise_output(config: NpuConfig) -> wiring.Signature:
     )
 
 
+def depthwise_tag(config: NpuConfig) -> data.StructLayout:
+    """What goes with a request: the scan's access, the weights that are read, or both if the scan
+    reads nothing. `operand`: how to take the bytes."""
+    access, weight = access_layout(config), weight_layout(config)
+    return data.StructLayout(
+        {
+            "operand": operand_layout,
+            "access": data.StructLayout({n: f.shape for n, f in access if n != "operand"}),
+            "weight": data.StructLayout({n: f.shape for n, f in weight if n != "operand"}),
+        }
+    )
+
+
 class DepthwiseLanes(wiring.Component):
     """A chain of sums per lane: every input vector adds to `taps` outputs at once.
 
@@ -40,22 +50,19 @@ class DepthwiseLanes(wiring.Component):
 
     Members
     -------
-    access, weight : what was issued in this cycle; at most one of them reads. data : what the
-        scratchpad answers, READ_LATENCY cycles later.
+    valid, data, tag : what the scratchpad answers.
     o : ``Out(depthwise_output(config))``.
 
-    Timing: an access a cycle; outputs LATENCY cycles after the access that completes them.
+    Timing: an answer a cycle; outputs in the cycle after the answer that completes them.
     """
-
-    LATENCY = READ_LATENCY + 1
 
     def __init__(self, config: NpuConfig):
         self._config = config
         super().__init__(
             {
-                "access": In(access_layout(config)),
-                "weight": In(weight_layout(config)),
+                "valid": In(1),
                 "data": In(8 * config.word_bytes),
+                "tag": In(depthwise_tag(config)),
                 "o": Out(depthwise_output(config)),
             }
         )
@@ -63,7 +70,8 @@ class DepthwiseLanes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        access, weight, operand = self._late(m)
+        access, weight, operand = self.tag.access, self.tag.weight, self.tag.operand
+        accessed = self.valid & access.valid
         keep, vector = Signal(cfg.cols), Signal(OPERAND.width * cfg.cols)
         m.d.comb += [
             keep.eq((1 << operand.lanes) - 1),
@@ -75,15 +83,15 @@ class DepthwiseLanes(wiring.Component):
             granularity=OPERAND.width * cfg.cols,
         )
         m.d.comb += [
-            weights.w_en.eq(Mux(weight.valid, 1 << weight.tap, 0)),
+            weights.w_en.eq(Mux(self.valid & weight.valid, 1 << weight.tap, 0)),
             weights.w_addr.eq(Cat(weight.k, weight.set)),
             weights.w_data.eq(vector.replicate(cfg.taps)),
-            weights.r_en.eq(access.valid),
+            weights.r_en.eq(accessed),
             weights.r_addr.eq(Cat(access.k, access.set)),
         ]
         now, value = Signal(access.shape()), Signal(OPERAND.width * cfg.cols)
-        m.d.sync += now.valid.eq(access.valid)
-        with m.If(access.valid):
+        m.d.sync += now.valid.eq(accessed)
+        with m.If(accessed):
             m.d.sync += [now.eq(access), value.eq(Mux(access.inside, vector, 0))]
         m.d.comb += [
             self.o.valid.eq(now.valid & now.emit),
@@ -93,20 +101,6 @@ class DepthwiseLanes(wiring.Component):
         ]
         self._chain(m, now, value, weights.r_data)
         return m
-
-    def _late(self, m: Module) -> tuple[Signal, Signal, Signal]:
-        """Access, weight, and how to read the bytes, in the cycle of their data."""
-        out = []
-        operand = Mux(self.weight.valid, self.weight.operand, self.access.operand)
-        for name, shape, first in (
-            ("access", self.access.shape(), self.access),
-            ("weight", self.weight.shape(), self.weight),
-            ("operand", operand_layout, operand),
-        ):
-            stages = [Signal(shape, name=f"{name}_{i}") for i in range(READ_LATENCY)]
-            m.d.sync += [stages[0].eq(first), *(b.eq(a) for a, b in pairwise(stages))]
-            out.append(stages[-1])
-        return out[0], out[1], out[2]
 
     def _chain(self, m: Module, now: Signal, vector: Signal, weights: Value) -> None:
         cols, taps, bits = self._config.cols, self._config.taps, OPERAND.width

@@ -40,6 +40,7 @@ def access_layout(config: NpuConfig) -> data.StructLayout:
     """A kernel row of a column, on its way with what is read for it.
 
     `inside`: it lies in the input, so something was read. `k`, `set`: which weights multiply it.
+    `read`: it is its row's last, and the row posts READ when it has come.
     `shift`: last kernel row of its column. `emit`: sum number `tap` of the chain then is an
     output, and goes to `addr`; `fires`: it is its row's last, and the row posts DONE.
     """
@@ -56,6 +57,7 @@ def access_layout(config: NpuConfig) -> data.StructLayout:
             "addr": config.acc_addr_bits,
             "accumulate": 1,
             "fires": 1,
+            "read": 1,
         }
     )
 
@@ -69,9 +71,8 @@ class DepthwiseScan(wiring.Component):
     fresh : the step is the first of a fold. weights_ready : its weights are there, in set
         ``weight_set``.
     room : a result has somewhere to go. halt : read nothing more.
-    request : ``Out(stream)`` of `request_layout`; o : what goes with it, or without one where a
-        column is outside the input.
-    read : strobe, the sources of a row that posts READ have been read.
+    request : ``Out(stream)`` of `request_layout`, of no bytes where a column is outside the input;
+        o : what goes with it.
     active, row_index : a row is under way, of that instruction. refused : no bank was free.
     bad : it touches something that does not exist.
 
@@ -92,7 +93,6 @@ class DepthwiseScan(wiring.Component):
                 "halt": In(1),
                 "request": Out(stream.Signature(request_layout(config))),
                 "o": Out(access_layout(config)),
-                "read": Out(1),
                 "active": Out(1),
                 "row_index": Out(INDEX_BITS),
                 "refused": Out(1),
@@ -138,13 +138,12 @@ class DepthwiseScan(wiring.Component):
                 )
             ),
             may.eq(self.active & ~self.bad & ~self.halt & (~emit | self.room)),
-            self.request.valid.eq(may & inside),
+            self.request.valid.eq(may),
             self.request.payload.addr.eq(addr),
-            self.request.payload.size.eq(row.lanes),
+            self.request.payload.size.eq(Mux(inside, row.lanes, 0)),
             self.refused.eq(self.request.valid & ~self.request.ready),
             go.eq(may & ~self.refused),
             finish.eq(go & emit & (left == 1)),
-            self.read.eq(finish & row.fires[1]),
         ]
         with m.If(go & ~last_k):
             m.d.sync += [k.eq(k + 1), addr.eq(addr + row.act_row)]
@@ -231,4 +230,5 @@ class DepthwiseScan(wiring.Component):
             o.addr.eq(acc),
             o.accumulate.eq(row.accumulate),
             o.fires.eq((left == 1) & row.fires[0]),
+            o.read.eq(emit & (left == 1) & row.fires[1]),
         ]

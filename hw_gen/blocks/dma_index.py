@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.dma_bursts import run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.interfaces import spad_read
+from hw_gen.interfaces import READ_LATENCY, spad_read
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, INDEX_BYTES
 
-DEPTH = 4
-"""Runs that wait for their index; more than the latency of a read, so that none is lost."""
+DEPTH = READ_LATENCY + 2
+"""Runs that wait for their index; enough for one a cycle."""
 
 
 class IndexStage(wiring.Component):
@@ -26,7 +26,8 @@ class IndexStage(wiring.Component):
     spad : reads of indices. halt : read nothing more. empty : no run is held.
 
     Timing: runs without an index pass in the same cycle once all before them have left; those with
-    one follow each other at one a cycle, each three cycles after its index was read.
+    one follow each other at one a cycle, each READ_LATENCY + 1 cycles after its index was asked
+    for, or later.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):

@@ -1,16 +1,14 @@
 """The first fault wins: cause, engine and instruction, and the halt that follows."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.interfaces import CAUSE, ENGINE, STALL, EngineStatus, Overflow
+from hw_gen.interfaces import CAUSE, ENGINE, EngineStatus, Overflow
 from hw_gen.layouts import INDEX_BITS
 from spec.isa import Engine
 from spec.memmap import Fault, Stall
 
-_REPORT = data.StructLayout({"stall": STALL, "fault": 1, "cause": CAUSE, "fault_index": INDEX_BITS})
-_OVERFLOW = data.StructLayout({"strobe": 1, "engine": ENGINE, "index": INDEX_BITS})
 _UNFINISHED = tuple(s for s in Stall if s is not Stall.IDLE)
 
 
@@ -24,9 +22,6 @@ class FaultUnit(wiring.Component):
     engines[e] : ``In(EngineStatus)``. overflow : ``In(Overflow)``.
     limit : cycles without any BUSY engine before WATCHDOG; 0: never.
     fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
-
-    Timing: what engines and semaphores report is registered first: `fault` rises two cycles later.
-    In between their program may seem to be done, in the cycle of ``strobe`` at the latest.
     """
 
     run: In(1)
@@ -43,25 +38,24 @@ class FaultUnit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cause, engine, index = Signal(CAUSE), Signal(ENGINE), Signal(INDEX_BITS)
-        engines, overflow = self._reported(m)
-        expired = self._watchdog(m, engines)
+        expired = self._watchdog(m)
         with m.If(expired):
             # Name the engine to look at: the first that waits for a semaphore, else for memory,
             # else that has any work. Fetch comes last: behind a full queue it waits for another.
             m.d.comb += [cause.eq(Fault.WATCHDOG), engine.eq(Engine.FETCH)]
             for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
                 for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
-                    here = Cat(engines[e].stall == reason for reason in reasons).any()
+                    here = Cat(self.engines[e].stall == reason for reason in reasons).any()
                     with m.If(here):
                         m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
-        with m.If(overflow.strobe):
+        with m.If(self.overflow.strobe):
             m.d.comb += [
                 cause.eq(Fault.SEMAPHORE_OVERFLOW),
-                engine.eq(overflow.engine),
-                index.eq(overflow.index),
+                engine.eq(self.overflow.engine),
+                index.eq(self.overflow.index),
             ]
         for e in reversed(Engine):
-            status = engines[e]
+            status = self.engines[e]
             with m.If(status.fault):
                 m.d.comb += [cause.eq(status.cause), engine.eq(e), index.eq(status.fault_index)]
         m.d.comb += self.strobe.eq((cause != Fault.NONE) & self.run & ~self.fault)
@@ -76,18 +70,9 @@ class FaultUnit(wiring.Component):
             ]
         return m
 
-    def _reported(self, m: Module):
-        """What engines and semaphores said in the cycle before."""
-        engines = [Signal(_REPORT, name=f"last_{e.name.lower()}") for e in Engine]
-        overflow = Signal(_OVERFLOW, name="last_overflow")
-        pairs = [*zip(engines, self.engines, strict=True), (overflow, self.overflow)]
-        for last, now in pairs:
-            m.d.sync += [last[name].eq(getattr(now, name)) for name, _ in last.shape()]
-        return engines, overflow
-
-    def _watchdog(self, m: Module, engines) -> Value:
+    def _watchdog(self, m: Module) -> Value:
         quiet = Signal(32)
-        busy = Cat(status.stall == Stall.BUSY for status in engines).any()
+        busy = Cat(status.stall == Stall.BUSY for status in self.engines).any()
         with m.If(busy | ~self.run):
             m.d.sync += quiet.eq(0)
         with m.Elif(self.limit != 0):

@@ -17,8 +17,8 @@ from hw_gen.interfaces import (
     EngineStatus,
     axi_read,
     region_bases,
-    spad_posted,
     spad_read,
+    spad_write,
     table_write,
 )
 from hw_gen.layouts import PostStream, queued_layout
@@ -55,7 +55,7 @@ class LoadEngine(wiring.Component):
                 "i": In(stream.Signature(queued_layout(Opcode.LOAD))),
                 "axi": Out(axi_read(config)),
                 "bases": In(region_bases(config)),
-                "spad": Out(spad_posted(config)),
+                "spad": Out(spad_write(config)),
                 "index": Out(spad_read(config)),
                 "param": Out(table_write(config)),
                 "table": Out(table_write(config)),

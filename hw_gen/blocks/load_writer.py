@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.load_requests import WINDOW, copy_layout
-from hw_gen.interfaces import size_bits, spad_posted, table_write
+from hw_gen.interfaces import size_bits, spad_write, table_write
 from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
 from spec.exhaustive import handles
@@ -44,7 +44,7 @@ class LoadWriter(wiring.Component):
             {
                 "i": In(stream.Signature(self._copy)),
                 "beat": In(stream.Signature(beat)),
-                "spad": Out(spad_posted(config)),
+                "spad": Out(spad_write(config)),
                 "param": Out(table_write(config)),
                 "table": Out(table_write(config)),
                 "halt": In(1),
@@ -152,19 +152,15 @@ class LoadWriter(wiring.Component):
             m.d.sync += held.eq(1)
         with m.Elif(self.wrote):
             m.d.sync += held.eq(0)
-        # Posts stay in order: a step that posts waits for the one before it to have landed.
-        spad, lanes, open_ = self.spad, lane_bits(self._config), Signal()
-        with m.If(spad.valid & spad.ready & spad.mark):
-            m.d.sync += open_.eq(1)
-        with m.Elif(spad.landed):
-            m.d.sync += open_.eq(0)
+        spad, lanes = self.spad, lane_bits(self._config)
         m.d.comb += [
             spad.valid.eq(held & (space == Space.SPAD)),
             spad.addr.eq(addr),
             spad.size.eq(length),
             spad.data.eq(bytes_),
             spad.mark.eq(fires),
-            self.wrote.eq(held & Mux(space == Space.SPAD, spad.ready, ~(fires & open_))),
+            # Posts stay in order: what was written before a step that posts has landed.
+            self.wrote.eq(held & Mux(space == Space.SPAD, spad.ready, ~fires | spad.empty)),
             self.blocked.eq(held & ~self.wrote),
             self.fire.eq(spad.landed | (self.wrote & fires & (space != Space.SPAD))),
         ]

@@ -1,17 +1,17 @@
 """The matrix engine: weight and activation sequencers in front of the systolic array."""
 
-from itertools import pairwise
-
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.array import SystolicArray
-from hw_gen.blocks.matrix_weights import WeightFeed
+from hw_gen.blocks.fifo import Fifo
+from hw_gen.blocks.matrix_weights import WeightFeed, vector_tag
 from hw_gen.blocks.operands import last_or, operands
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, EngineStatus, acc_sums, spad_read
 from hw_gen.layouts import (
     LANES,
@@ -27,6 +27,24 @@ from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
 
 POST_DEPTH = 32
+
+ACTS_AHEAD = READ_LATENCY + 3
+"""Activation vectors that may be issued and not yet be in the array: enough for one a cycle."""
+
+
+def activation_tag(config: NpuConfig) -> data.StructLayout:
+    """What goes with an activation vector; `rows` of it were read. `swap`: it is the first of its
+    fold. `read`: when it has come, the instruction posts READ."""
+    return data.StructLayout(
+        {
+            "acc": acc_tag_layout(config),
+            "swap": 1,
+            "rows": LANES,
+            "zp": field_shape(Opcode.MATRIX, "act_zp"),
+            "unsigned": 1,
+            "read": 1,
+        }
+    )
 
 
 class MatrixEngine(wiring.Component):
@@ -45,7 +63,7 @@ class MatrixEngine(wiring.Component):
 
     Timing: a fold of M vectors with R array rows and C columns takes max(M, R) cycles, with
     transposed weights max(M, C). A vector's sum is written READ_LATENCY + rows + cols + 2 cycles
-    after its issue.
+    after its issue, or as much later as the vector waited for a bank or for its fold's weights.
     """
 
     def __init__(self, config: NpuConfig):
@@ -54,8 +72,8 @@ class MatrixEngine(wiring.Component):
             {
                 "i": In(stream.Signature(queued_layout(Opcode.MATRIX, WEIGHT_FIELDS))),
                 "i_weights": In(stream.Signature(queued_layout(Opcode.MATRIX, STREAM_FIELDS))),
-                "act": Out(spad_read(config)),
-                "wgt": Out(spad_read(config)),
+                "act": Out(spad_read(config, activation_tag(config))),
+                "wgt": Out(spad_read(config, vector_tag())),
                 "acc": Out(acc_sums(config)),
                 "wait": Out(WaitPort),
                 "wait_weights": Out(WaitPort),
@@ -105,8 +123,8 @@ class MatrixEngine(wiring.Component):
             feed.instr.eq(weights.instr),
             feed.halt.eq(self.halt),
         ]
-        bad = self._activations(m, main, array, feed)
-        no_posts = self._posts(m, main, weights)
+        bad = self._activations(m, platform, main, array, feed)
+        no_posts = self._posts(m, main, weights, feed)
         self._status(m, main, weights, feed, no_posts)
         m.d.comb += [
             self.status.fault.eq((bad | feed.bad) & ~self.halt),
@@ -116,77 +134,87 @@ class MatrixEngine(wiring.Component):
         return m
 
     def _activations(
-        self, m: Module, seq: Sequencer, array: SystolicArray, feed: WeightFeed
+        self, m: Module, platform, seq: Sequencer, array: SystolicArray, feed: WeightFeed
     ) -> Value:
         """Issue one activation vector a cycle; returns: the step has an illegal address."""
         cfg = self._config
         step, instr = seq.o.payload, seq.instr
         rows = Signal(LANES)
-        inside, starts_fold, ready, bad = (
-            Signal(name=n) for n in ("inside", "starts_fold", "weights_ready", "bad_step")
+        inside, starts_fold, room, bad = (
+            Signal(name=n) for n in ("inside", "starts_fold", "room", "bad_step")
         )
         streaming = Cat(
             step.at_first[i] | (i < instr.fold_loops) for i in range(len(step.at_first))
         )
         first_k = Cat(step.at_first[i] | ~instr.k_loops[i] for i in range(len(step.at_first))).all()
         y, x = step.dy.as_signed(), step.dx.as_signed()
+        tag, ahead, enters = self.act.tag, Signal(range(ACTS_AHEAD + 1)), Signal()
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
             starts_fold.eq(streaming.all()),
-            ready.eq(~starts_fold | feed.ready),
+            # What the weights wait for, the activations of their fold wait for too.
+            room.eq((ahead != ACTS_AHEAD) & (~starts_fold | feed.have)),
+            feed.begin.eq(self.vector & starts_fold),
             bad.eq((inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)),
-            self.act.valid.eq(seq.o.valid & inside & ready & ~bad & ~self.halt),
+            # Nothing is read for a vector in the padding, but it keeps its place.
+            self.act.valid.eq(seq.o.valid & room & ~bad & ~self.halt),
             self.act.addr.eq(step.act),
-            self.act.size.eq(rows),
-            seq.o.ready.eq(ready & ~bad & ~self.halt & (~inside | self.act.ready)),
+            self.act.size.eq(tag.rows),
+            seq.o.ready.eq(room & ~bad & ~self.halt & self.act.ready),
             self.vector.eq(seq.o.valid & seq.o.ready),
-            feed.swap.eq(self.vector & starts_fold),
+            tag.acc.valid.eq(1),
+            tag.acc.addr.eq(step.acc),
+            tag.acc.overwrite.eq(first_k & ~instr.accumulate),
+            tag.acc.fires.eq(step.fires[0]),
+            tag.swap.eq(starts_fold),
+            tag.rows.eq(Mux(inside, rows, 0)),
+            tag.zp.eq(instr.act_zp),
+            tag["unsigned"].eq(instr.act_unsigned),
+            tag.read.eq(step.fires[1]),
         ]
+        m.d.sync += ahead.eq(ahead + self.vector - enters)
+        self._enter(m, platform, array, feed, enters)
+        return seq.o.valid & bad
 
-        meta = data.StructLayout(
-            {
-                "tag": acc_tag_layout(cfg),
-                "swap": 1,
-                "rows": LANES,
-                "zp": field_shape(Opcode.MATRIX, "act_zp"),
-                "unsigned": 1,
-            }
-        )
-        stages = [Signal(meta, name=f"act_meta_{i}") for i in range(READ_LATENCY)]
-        m.d.sync += [
-            stages[0].tag.valid.eq(self.vector),
-            stages[0].tag.addr.eq(step.acc),
-            stages[0].tag.overwrite.eq(first_k & ~instr.accumulate),
-            stages[0].tag.fires.eq(step.fires[0] & self.vector),
-            stages[0].swap.eq(feed.swap),
-            stages[0].rows.eq(Mux(inside, rows, 0)),
-            stages[0].zp.eq(instr.act_zp),
-            stages[0]["unsigned"].eq(instr.act_unsigned),
-            *(b.eq(a) for a, b in pairwise(stages)),
+    def _enter(
+        self, m: Module, platform, array: SystolicArray, feed: WeightFeed, enters: Signal
+    ) -> None:
+        """Vectors go to the array in order, past the FIFO where it is empty. The first of a fold
+        waits until all weights of the fold are there."""
+        cfg = self._config
+        layout = data.StructLayout({"data": 8 * cfg.rows, "tag": activation_tag(cfg)})
+        came, head, keep = Signal(layout), Signal(layout), Signal(cfg.rows, name="keep_rows")
+        m.submodules.acts = line = Fifo(layout, depth=ACTS_AHEAD, latency=1)
+        here = line.o.valid | self.act.data_valid
+        m.d.comb += [
+            came.data.eq(self.act.data[: 8 * cfg.rows]),
+            came.tag.eq(self.act.data_tag),
+            head.eq(Mux(line.o.valid, line.o.payload, came)),
+            enters.eq(here & (~head.tag.swap | feed.loaded)),
+            line.o.ready.eq(enters),
+            line.i.valid.eq(self.act.data_valid & (line.o.valid | ~enters)),
+            line.i.payload.eq(came),
+            keep.eq((1 << head.tag.rows) - 1),
+            feed.entering.eq(enters & head.tag.swap),
         ]
-        late = stages[-1]
-        keep = Signal(cfg.rows, name="keep_rows")
-        m.d.comb += keep.eq((1 << late.rows) - 1)
-        m.d.comb += feed.entering.eq(late.swap)
         m.d.sync += [
-            array.swap.eq(late.swap),
-            array.tag.eq(late.tag),
-            array.act.eq(operands(self.act.data, late["unsigned"], late.zp, keep, cfg.rows)),
+            array.swap.eq(feed.entering),
+            array.tag.eq(Mux(enters, head.tag.acc, 0)),
+            array.act.eq(operands(head.data, head.tag["unsigned"], head.tag.zp, keep, cfg.rows)),
         ]
-        return seq.o.valid & ready & bad
+        check(m, platform, ~line.i.valid | line.i.ready, "matrix: activations without room")
 
-    def _posts(self, m: Module, main: Sequencer, weights: Sequencer) -> Value:
-        """Post what has been done, read, and loaded into the array; returns: nothing is left."""
-        read = main.o.valid & main.o.ready & main.o.payload.fires[1]
-        loaded = weights.o.valid & weights.o.ready & weights.o.payload.fires[0]
+    def _posts(self, m: Module, main: Sequencer, weights: Sequencer, feed: WeightFeed) -> Value:
+        """Post what has been done, and read; returns: nothing is left."""
+        read = self.act.data_valid & self.act.data_tag.read
         return post_queues(
             m,
             POST_DEPTH,
             {
                 "done": (main.post[0], self.acc.done, self.post_done),
                 "read": (main.post[1], read, self.post_read),
-                "weights": (weights.post[0], loaded, self.post_weights),
+                "weights": (weights.post[0], feed.fire, self.post_weights),
             },
         )
 

@@ -15,7 +15,7 @@ from spec.isa import Engine
 WaitPort = wiring.Signature(
     {"valid": Out(1), "sem": Out(SEMAPHORE), "amount": Out(AMOUNT), "grant": In(1)}
 )
-"""A sequencer asks for `amount`; `grant` in the same cycle means that it was taken."""
+"""A sequencer asks for `amount`, until `grant` says that it was taken in the cycle before."""
 
 
 class Semaphores(wiring.Component):
@@ -28,11 +28,12 @@ class Semaphores(wiring.Component):
 
     Members
     -------
-    wait[i] : ``In(WaitPort)``; grant is combinational.
+    wait[i] : ``In(WaitPort)``; grant comes in the cycle after the amount was taken. What is asked
+        for in the cycle of a grant does not count.
     post[j] : ``In(PostStream)``.
     overflow : ``Out(Overflow)``.
 
-    Timing: a post is visible to waiters in the next cycle.
+    Timing: a post is visible to waiters in the next cycle, their grant in the one after it.
     """
 
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
@@ -54,16 +55,16 @@ class Semaphores(wiring.Component):
         bits = self._config.sem_addr_bits
 
         take_sem, take_amount = Signal(bits), Signal(AMOUNT)
-        taken = Const(0, 1)
+        taken, grants = Const(0, 1), []
         for i, port in enumerate(self.wait):
-            ok = Signal(name=f"ok_{i}")
-            m.d.comb += [
-                ok.eq(port.valid & (count[port.sem[:bits]] >= port.amount)),
-                port.grant.eq(ok & ~taken),
-            ]
-            with m.If(port.grant):
+            ok, grant = Signal(name=f"ok_{i}"), Signal(name=f"grant_{i}")
+            enough = count[port.sem[:bits]] >= port.amount
+            m.d.comb += [ok.eq(port.valid & ~port.grant & enough), grant.eq(ok & ~taken)]
+            m.d.sync += port.grant.eq(grant)
+            with m.If(grant):
                 m.d.comb += [take_sem.eq(port.sem), take_amount.eq(port.amount)]
             taken = taken | ok
+            grants.append(grant)
 
         post, posted = self._arbitrate(m)
         total = Signal(self._config.sem_bits + 1)
@@ -74,8 +75,7 @@ class Semaphores(wiring.Component):
             self.overflow.strobe.eq(posted & total[-1]),
             self.overflow.index.eq(post.index),
         ]
-        grants = sum(port.grant for port in self.wait)
-        check(m, platform, grants <= 1, "semaphores: two grants in a cycle")
+        check(m, platform, sum(grants) <= 1, "semaphores: two grants in a cycle")
         enough = ~taken | (count[take_sem] >= take_amount)
         check(m, platform, enough, "semaphores: more taken than there is")
         with m.If(taken):

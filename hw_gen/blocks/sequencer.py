@@ -33,7 +33,7 @@ class Sequencer(wiring.Component):
     post[p] : entries of post_points[p], pushed in the cycle in which the step is accepted.
 
     Timing: a step a cycle; the first step of an instruction is offered in the cycle after the
-    last one of its predecessor. A step with w waits takes at least w cycles.
+    last one of its predecessor. A step with w waits takes at least 2w cycles.
     """
 
     def __init__(
@@ -111,33 +111,55 @@ class Sequencer(wiring.Component):
         return m
 
     def _counters(self, m: Module, accept: Value, load: Value):
-        """Loop indices; returns bit vectors: bit k: all loops >= k in their first / last step."""
+        """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step.
+
+        Whether a loop is in its first or last iteration is known when the iteration begins.
+        """
         n, step = self._loops, self.o.payload
-        index = [Signal(self._index, name=f"idx_{level}") for level in range(n)]
-        for level in range(n):
-            loop = self.instr.loop[level]
-            limit = loop["count"]
-            if level:
-                limit = Mux(step.at_last[level - 1], loop["last"], loop["count"])
-            at_last = index[level] + 1 == limit
-            if self._folds:
-                at_last = at_last | (self.instr.fold_loops <= level)
-            m.d.comb += [
-                step.at_first[level].eq(index[level] == 0),
-                step.at_last[level].eq(at_last),
-            ]
         first_from, last_from = Signal(n + 1), Signal(n + 1)
         for level in range(n + 1):
             m.d.comb += [
                 first_from[level].eq(step.at_first[level:].all() if level < n else 1),
                 last_from[level].eq(step.at_last[level:].all() if level < n else 1),
             ]
-            if level < n:
-                with m.If(load | (accept & last_from[level])):
-                    m.d.sync += index[level].eq(0)
-                with m.Elif(accept & last_from[level + 1]):
-                    m.d.sync += index[level].eq(index[level] + 1)
+        new, fresh_last, next_last = self.i.payload.instr, Signal(n), Signal(n)
+        for level in range(n):
+            left = Signal(self._index, name=f"left_{level}")
+            fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
+            m.d.comb += [
+                fresh.eq(self._count(new, level, fresh_last)),
+                again.eq(self._count(self.instr, level, next_last)),
+                fresh_last[level].eq(self._ends(new, level, fresh_last)),
+            ]
+            with m.If(last_from[level]):
+                m.d.comb += next_last[level].eq(self._ends(self.instr, level, next_last))
+            with m.Elif(last_from[level + 1]):
+                m.d.comb += next_last[level].eq(left == 2)
+            with m.Else():
+                m.d.comb += next_last[level].eq(step.at_last[level])
+            with m.If(load):
+                m.d.sync += [left.eq(fresh), step.at_last[level].eq(fresh_last[level])]
+                m.d.sync += step.at_first[level].eq(1)
+            with m.Elif(accept):
+                m.d.sync += step.at_last[level].eq(next_last[level])
+                with m.If(last_from[level]):
+                    m.d.sync += [left.eq(again), step.at_first[level].eq(1)]
+                with m.Elif(last_from[level + 1]):
+                    m.d.sync += [left.eq(left - 1), step.at_first[level].eq(0)]
         return first_from, last_from
+
+    def _count(self, instr, level: int, at_last: Signal) -> Value:
+        """Iterations of a loop, given whether the loops around it are in their last one."""
+        loop = instr.loop[level]
+        return Mux(at_last[level - 1], loop["last"], loop["count"]) if level else loop["count"]
+
+    def _ends(self, instr, level: int, at_last: Signal) -> Value:
+        """Whether the first iteration of that loop is its last one."""
+        loop = instr.loop[level]
+        ends = loop["count"] == 1
+        if level:
+            ends = Mux(at_last[level - 1], loop["last"] == 1, ends)
+        return ends | (instr.fold_loops <= level) if self._folds else ends
 
     def _addresses(self, m: Module, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""

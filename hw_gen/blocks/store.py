@@ -11,7 +11,7 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.blocks.store_reader import StoreReader
+from hw_gen.blocks.store_reader import StoreReader, flight_layout
 from hw_gen.interfaces import EngineStatus, axi_write, region_bases, spad_read
 from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
 from spec.config import NpuConfig
@@ -47,7 +47,7 @@ class StoreEngine(wiring.Component):
                 "i": In(stream.Signature(queued_layout(Opcode.STORE))),
                 "axi": Out(axi_write(config)),
                 "bases": In(region_bases(config)),
-                "spad": Out(spad_read(config)),
+                "spad": Out(spad_read(config, flight_layout(config))),
                 "index": Out(spad_read(config)),
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),

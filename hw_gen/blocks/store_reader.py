@@ -1,18 +1,29 @@
 """The reading half of the store engine: bursts become scratchpad reads and bus beats."""
 
-from itertools import pairwise
-
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import burst_layout, lane_bits
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.interfaces import READ_LATENCY, spad_read
+from hw_gen.interfaces import spad_read
 from spec.config import NpuConfig
 
 CREDITS = 8
 """Beats read but not yet sent; more than the round trip of a read, so that none is lost."""
+
+
+def flight_layout(config: NpuConfig) -> data.StructLayout:
+    """What the data of a beat need when they come. `void`: nothing was read, because of a halt."""
+    return data.StructLayout(
+        {
+            "void": 1,
+            "lane": lane_bits(config),
+            "size": range(config.bus_bytes + 1),
+            "last": 1,
+            "fires": 1,
+        }
+    )
 
 
 class StoreReader(wiring.Component):
@@ -26,7 +37,7 @@ class StoreReader(wiring.Component):
     halt : read nothing more; the beats of bursts that were taken follow without strobes.
     took, blocked, empty : a read was taken; waits for a bank; nothing is held here.
 
-    Timing: a beat a cycle, READ_LATENCY + 3 cycles after its burst was taken.
+    Timing: a beat a cycle, READ_LATENCY + 3 cycles after its burst was taken, or later.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):
@@ -43,7 +54,7 @@ class StoreReader(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(self._burst)),
-                "spad": Out(spad_read(config)),
+                "spad": Out(spad_read(config, flight_layout(config))),
                 "o": Out(stream.Signature(self._beat)),
                 "fire": Out(1),
                 "halt": In(1),
@@ -67,12 +78,12 @@ class StoreReader(wiring.Component):
             last.eq(burst.bytes <= unit),
             size.eq(Mux(last, burst.bytes, unit)),
             may.eq(valid & (used != CREDITS)),
-            spad.valid.eq(may & ~self.halt),
+            spad.valid.eq(may),
             spad.addr.eq(burst.chip),
-            spad.size.eq(size),
-            step.eq(may & (spad.ready | self.halt)),
-            self.took.eq(spad.valid & spad.ready),
-            self.blocked.eq(spad.valid & ~spad.ready),
+            spad.size.eq(Mux(self.halt, 0, size)),
+            step.eq(may & spad.ready),
+            self.took.eq(step & ~self.halt),
+            self.blocked.eq(may & ~spad.ready & ~self.halt),
             self.i.ready.eq(~valid | (step & last)),
             self.empty.eq(~valid & (used == 0)),
         ]
@@ -88,39 +99,26 @@ class StoreReader(wiring.Component):
                 burst.bytes.eq(burst.bytes - size),
                 burst.lane.eq(0),
             ]
-        self._deliver(m, beats, step, burst, size, last)
+        m.d.comb += [
+            spad.tag.void.eq(self.halt),
+            spad.tag.lane.eq(burst.lane),
+            spad.tag.size.eq(Mux(self.halt, 0, size)),
+            spad.tag.last.eq(last),
+            spad.tag.fires.eq(last & burst.last & burst.tag.fires[-1]),
+        ]
+        self._deliver(m, beats)
         return m
 
-    def _deliver(self, m: Module, beats, step, burst, size, last) -> None:
-        """What the data needs when it comes travels beside the read, READ_LATENCY cycles."""
-        layout = data.StructLayout(
-            {
-                "valid": 1,
-                "void": 1,
-                "lane": lane_bits(self._config),
-                "size": size.shape(),
-                "last": 1,
-                "fires": 1,
-            }
-        )
-        line = [Signal(layout, name=f"flight_{i}") for i in range(READ_LATENCY)]
-        m.d.sync += [
-            line[0].valid.eq(step),
-            line[0].void.eq(self.halt),
-            line[0].lane.eq(burst.lane),
-            line[0].size.eq(Mux(self.halt, 0, size)),
-            line[0].last.eq(last),
-            line[0].fires.eq(last & burst.last & burst.tag.fires[-1]),
-        ]
-        m.d.sync += [b.eq(a) for a, b in pairwise(line)]
-        done, beat = line[-1], Signal(self._beat)
+    def _deliver(self, m: Module, beats) -> None:
+        """Bytes that come go on their lanes."""
+        done, beat = self.spad.data_tag, Signal(self._beat)
         bits = 8 * self._config.bus_bytes
         m.d.comb += [
             beat.data.eq(self.spad.data[:bits] << (done.lane << 3)),
             beat.strobe.eq(((1 << done.size) - 1) << done.lane),
             beat.size.eq(done.size),
             beat.last.eq(done.last),
-            beats.i.valid.eq(done.valid),
+            beats.i.valid.eq(self.spad.data_valid),
             beats.i.payload.eq(beat),
-            self.fire.eq(done.valid & done.fires & ~done.void),
+            self.fire.eq(self.spad.data_valid & done.fires & ~done.void),
         ]

@@ -97,6 +97,7 @@ class VectorEngine(wiring.Component):
             m.d.comb += [words.valid.eq(port.data_valid), words.data.eq(port.data)]
         m.d.comb += [
             issue.instr.eq(seq.instr),
+            issue.index.eq(seq.index),
             issue.halt.eq(self.halt),
             issue.consumed.eq(gather.consumed),
             issue.slot.eq(contexts.slot),
@@ -113,21 +114,17 @@ class VectorEngine(wiring.Component):
             POST_DEPTH,
             {
                 "done": (seq.post[0], writer.done, self.post_done),
-                "read": (
-                    seq.post[1],
-                    seq.o.valid & seq.o.ready & seq.o.payload.fires[1],
-                    self.post_read,
-                ),
+                "read": (seq.post[1], gather.read, self.post_read),
             },
         )
-        self._status(m, seq, issue, gather.busy | writer.busy, no_posts)
+        self._status(m, seq, issue, issue.active | gather.busy | writer.busy, no_posts)
         return m
 
     def _status(self, m: Module, seq, issue, busy: Value, no_posts: Value) -> None:
         st = self.status
         with m.If(issue.reading):
             m.d.comb += st.stall.eq(Stall.BUSY)
-        with m.Elif(seq.waiting):
+        with m.Elif(seq.waiting & ~issue.active):
             m.d.comb += st.stall.eq(Stall.SEMAPHORE)
         with m.Elif(issue.refused | (self.out.valid & ~self.out.ready)):
             m.d.comb += st.stall.eq(Stall.BANK)
@@ -136,9 +133,9 @@ class VectorEngine(wiring.Component):
         with m.Else():
             m.d.comb += st.stall.eq(Stall.IDLE)
         m.d.comb += [
-            st.index.eq(seq.index),
+            st.index.eq(Mux(issue.active, issue.step_index, seq.index)),
             st.idle.eq(~seq.active & ~self.i.valid & ~busy & no_posts),
-            st.fault.eq(seq.o.valid & issue.bad & ~self.halt),
+            st.fault.eq(issue.bad & ~self.halt),
             st.cause.eq(Fault.CHIP_ADDRESS),
-            st.fault_index.eq(seq.index),
+            st.fault_index.eq(issue.step_index),
         ]

@@ -22,7 +22,7 @@ class VectorGather(wiring.Component):
     -------
     pending : ``In(stream)`` from `VectorIssue`. slots : contexts of the instructions.
     a, b, acc : ``In(memory_words)``, operands A and B and vectors of the accumulator.
-    consumed : see `VectorIssue`.
+    consumed : see `VectorIssue`. read : all words of a step that posts READ are here.
     o : ``Out(stream)`` of `step_layout`.
     busy : a step is waiting here.
 
@@ -40,6 +40,7 @@ class VectorGather(wiring.Component):
                 "b": In(memory_words(word)),
                 "acc": In(memory_words(lanes)),
                 "consumed": Out(2),
+                "read": Out(1),
                 "o": Out(stream.Signature(step_layout(config))),
                 "busy": Out(1),
             }
@@ -50,36 +51,39 @@ class VectorGather(wiring.Component):
         cfg = self._config
         word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
         m.submodules.pendings = pendings = Fifo(pending_layout(cfg), depth=2 * READS_AHEAD)
-        m.submodules.words_a = words_a = Fifo(max(word, lanes), depth=READS_AHEAD)
-        m.submodules.words_b = words_b = Fifo(word, depth=READS_AHEAD)
         connect(m, flipped(self.pending), pendings.i)
         pending = pendings.o
-        m.d.comb += [
-            words_a.i.valid.eq(self.a.valid | self.acc.valid),
-            words_a.i.payload.eq(Mux(self.acc.valid, self.acc.data, self.a.data)),
-            words_b.i.valid.eq(self.b.valid),
-            words_b.i.payload.eq(self.b.data),
-        ]
-        for name, words in (("A", words_a), ("B", words_b)):
-            check(
-                m,
-                platform,
-                ~words.i.valid | words.i.ready,
-                f"vector gather: word of {name} comes when its FIFO is full",
-            )
-        check(m, platform, ~(self.a.valid & self.acc.valid), "vector gather: two words of A")
+        # The accumulator answers sooner than the scratchpad: its words must not overtake others.
+        queues = {}
+        for name, words, width in (
+            ("a", self.a, word),
+            ("b", self.b, word),
+            ("acc", self.acc, lanes),
+        ):
+            m.submodules[f"words_{name}"] = queue = Fifo(width, depth=READS_AHEAD)
+            queues[name] = queue.o
+            m.d.comb += [queue.i.valid.eq(words.valid), queue.i.payload.eq(words.data)]
+            message = f"vector gather: word of {name.upper()} comes when its FIFO is full"
+            check(m, platform, ~queue.i.valid | queue.i.ready, message)
         head, free, taken = Signal(pending_layout(cfg)), Signal(), Signal()
         kept = Signal(tag_layout(cfg), name="tag", reset_less=True)
+        a, sums = queues["a"], queues["acc"]
+        words_a = stream.Signature(max(word, lanes)).create(path=("words_of_a",))
         m.d.comb += [
             head.eq(pending.payload),
+            words_a.valid.eq(Mux(head.from_acc, sums.valid, a.valid)),
+            words_a.payload.eq(Mux(head.from_acc, sums.payload, a.payload)),
+            a.ready.eq(words_a.ready & ~head.from_acc),
+            sums.ready.eq(words_a.ready & head.from_acc),
             free.eq(pending.valid & (~self.o.valid | self.o.ready)),
             pending.ready.eq(taken),
+            self.read.eq(taken & head.read),
             self.o.payload.tag.eq(kept),
             self.busy.eq((pendings.level != 0) | self.o.valid),
         ]
         slot = head.step.slot
         complete_a = self._collect(m, 0, words_a, head.beats_a, slot, free, taken)
-        complete_b = self._collect(m, 1, words_b, head.beats_b, slot, free, taken)
+        complete_b = self._collect(m, 1, queues["b"], head.beats_b, slot, free, taken)
         m.d.comb += taken.eq(free & complete_a & complete_b)
         with m.If(taken):
             m.d.sync += [kept.eq(head.step), self.o.valid.eq(1)]
@@ -93,21 +97,21 @@ class VectorGather(wiring.Component):
         return m
 
     def _collect(
-        self, m: Module, i: int, queue: Fifo, beats: Value, slot: Value, free: Value, taken: Value
+        self, m: Module, i: int, words, beats: Value, slot: Value, free: Value, taken: Value
     ) -> Value:
         """Words of operand `i` into the lanes' registers. Returns: the last one comes or came."""
         have = Signal(3, name=f"have_{i}")
         take = self.consumed[i]
         m.d.comb += [
-            take.eq(free & queue.o.valid & (have != beats)),
-            queue.o.ready.eq(take),
+            take.eq(free & words.valid & (have != beats)),
+            words.ready.eq(take),
         ]
         with m.If(taken):
             m.d.sync += have.eq(0)
         with m.Elif(take):
             m.d.sync += have.eq(have + 1)
-        self._widen(m, "ab"[i], queue.o.payload, have, take, slot)
-        return (have == beats) | ((have + 1 == beats) & queue.o.valid)
+        self._widen(m, "ab"[i], words.payload, have, take, slot)
+        return (have == beats) | ((have + 1 == beats) & words.valid)
 
     def _widen(
         self, m: Module, name: str, words: Value, have: Value, take: Value, slot: Value

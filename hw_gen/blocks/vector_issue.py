@@ -9,10 +9,10 @@ from hw_gen.blocks.operands import last_or
 from hw_gen.blocks.vector_context import CONTEXT, SLOT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
-from hw_gen.layouts import LANES, engine_layout
+from hw_gen.layouts import INDEX_BITS, LANES, engine_layout
 from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import Opcode, Reduce, Scale, Space, reads_b
+from spec.isa import CHIP_BITS, Opcode, Reduce, Scale, Space, reads_b
 
 READS_AHEAD = 8
 """Words that may be read and not yet consumed, per operand; covers the read latency twice."""
@@ -24,8 +24,16 @@ handles("hw_gen.blocks.vector_issue", Space, Space.SPAD, Space.ACC, Space.PARAM,
 
 
 def pending_layout(config: NpuConfig) -> data.StructLayout:
-    """A step whose words are on their way: its tag, and how many words each operand has."""
-    return data.StructLayout({"step": tag_layout(config), "beats_a": 3, "beats_b": 3})
+    """A step whose words are on their way: its tag, how many words each operand has, whether those
+    of A come from the accumulator, and whether it posts READ when all have come."""
+    return data.StructLayout(
+        {"step": tag_layout(config), "beats_a": 3, "beats_b": 3, "from_acc": 1, "read": 1}
+    )
+
+
+def operand_layout() -> data.StructLayout:
+    """What is left to read of an operand: words, bytes, and where the next word is."""
+    return data.StructLayout({"beats": 3, "bytes": BYTES_BITS, "addr": CHIP_BITS})
 
 
 class VectorIssue(wiring.Component):
@@ -33,16 +41,18 @@ class VectorIssue(wiring.Component):
 
     Members
     -------
-    step, instr : the sequencer's steps and their instruction.
+    step, instr, index : the sequencer's steps, their instruction and its index.
     a, b : scratchpad ports; acc : accumulator reads.
     pending : ``Out(stream)`` of `pending_layout`, one per step; context : one per instruction.
     slot : where the next context goes.
     consumed : bits 0, 1: a word of A, of B has left its FIFO (gives a credit back).
     halt : read nothing more.
     reading : something of a step was read completely; refused : a memory was not free.
-    bad : the step touches something that does not exist.
+    active, step_index : a step is held here, of that instruction. bad : it touches something that
+        does not exist.
 
     Timing: a word of A and one of B per cycle; a step takes as many cycles as the wider has words.
+    Steps follow each other without a gap, each asks in the cycle after it was taken.
     """
 
     def __init__(self, config: NpuConfig, step_layout: data.StructLayout):
@@ -51,6 +61,7 @@ class VectorIssue(wiring.Component):
             {
                 "step": In(stream.Signature(step_layout)),
                 "instr": In(engine_layout(Opcode.VECTOR)),
+                "index": In(INDEX_BITS),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "acc": Out(stream.Signature(config.acc_addr_bits)),
@@ -61,46 +72,86 @@ class VectorIssue(wiring.Component):
                 "halt": In(1),
                 "reading": Out(1),
                 "refused": Out(1),
+                "active": Out(1),
+                "step_index": Out(INDEX_BITS),
                 "bad": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        step, instr = self.step.payload, self.instr
-        n, from_acc, inside, use_b = self._shape(m)
-        totals = self._range_check(m, n, from_acc, inside, use_b)
-        beat, beats = Signal(3), self._beats(m, from_acc, totals)
+        leaves = Signal()
+        held = self._hold(m, leaves)
+        a, b = held.a, held.b
         go, complete, last_beat = Signal(), Signal(), Signal()
         m.d.comb += [
-            go.eq(
-                self.step.valid
-                & ~self.bad
-                & ~self.halt
-                & self.pending.ready
-                & (self.context.ready | ~step.first)
-            ),
-            last_beat.eq(~inside | ((beat + 1 >= beats[0]) & ((beat + 1 >= beats[1]) | ~use_b))),
-            self.step.ready.eq(complete & last_beat),
+            self.bad.eq(self.active & held.bad),
+            go.eq(self.active & ~held.bad & ~self.halt & self.pending.ready),
+            last_beat.eq((a.beats <= 1) & (b.beats <= 1)),
+            leaves.eq(complete & last_beat),
             self.reading.eq(complete),
+            self.pending.payload.eq(held.pending),
+            self.pending.valid.eq(leaves),
         ]
-        needs = [inside & (beat < beats[0]), use_b & (beat < beats[1])]
+        needs = [a.beats != 0, b.beats != 0]
         wants, served = self._requests(m, platform, go, needs, complete)
-        self._ports(m, wants, from_acc, beat, totals)
+        self._ports(m, wants, held)
         m.d.comb += [
             served[0].eq((self.a.valid & self.a.ready) | (self.acc.valid & self.acc.ready)),
             served[1].eq(self.b.valid & self.b.ready),
             self.refused.eq(Cat(w & ~s for w, s in zip(wants, served, strict=True)).any()),
         ]
-        with m.If(complete):
-            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
-        self._describe(m, n, inside, use_b, beats)
+        return m
+
+    def _hold(self, m: Module, leaves: Value) -> Signal:
+        """The register of a step, with what is known of it before anything is read."""
+        step, instr = self.step.payload, self.instr
+        layout = data.StructLayout(
+            {
+                "a": operand_layout(),
+                "b": operand_layout(),
+                "bad": 1,
+                "pending": self.pending.payload.shape(),
+            }
+        )
+        held, new = Signal(layout, name="held"), Signal(layout, name="new")
+        n, from_acc, inside, use_b = self._shape(m)
+        totals = self._range_check(m, n, from_acc, inside, use_b, new)
+        beats = self._beats(m, from_acc, totals)
         m.d.comb += [
-            self.pending.valid.eq(complete & last_beat),
-            self.context.valid.eq(complete & last_beat & step.first),
+            self.step.ready.eq(
+                (~self.active | leaves) & (self.context.ready | ~step.first) & ~self.halt
+            ),
+            self.context.valid.eq(self.step.valid & self.step.ready & step.first),
             self.context.payload.eq(Cat(getattr(instr, name) for name in CONTEXT)),
         ]
-        return m
+        for operand, there, count, total, addr in (
+            (new.a, inside, beats[0], totals[0], step.a),
+            (new.b, use_b, beats[1], totals[1], step.b),
+        ):
+            m.d.comb += [
+                operand.beats.eq(Mux(there, count, 0)),
+                operand.bytes.eq(total),
+                operand.addr.eq(addr),
+            ]
+        self._describe(m, new.pending, n, from_acc, inside)
+        m.d.comb += [
+            new.pending.beats_a.eq(new.a.beats),
+            new.pending.beats_b.eq(new.b.beats),
+        ]
+        word = self._config.word_bytes
+        with m.If(self.step.valid & self.step.ready):
+            m.d.sync += [held.eq(new), self.active.eq(1), self.step_index.eq(self.index)]
+        with m.Elif(leaves):
+            m.d.sync += self.active.eq(0)
+        with m.Elif(self.reading):
+            for operand in (held.a, held.b):
+                m.d.sync += [
+                    operand.beats.eq(Mux(operand.beats == 0, 0, operand.beats - 1)),
+                    operand.bytes.eq(operand.bytes - word),
+                    operand.addr.eq(operand.addr + word),
+                ]
+        return held
 
     def _shape(self, m: Module):
         """Lanes of the step, where A comes from, whether the step and B are there."""
@@ -116,8 +167,8 @@ class VectorIssue(wiring.Component):
         ]
         return n, from_acc, inside, use_b
 
-    def _range_check(self, m: Module, n: Value, from_acc: Value, inside: Value, use_b: Value):
-        """Drives `bad`; returns the bytes of A and of B."""
+    def _range_check(self, m: Module, n: Value, from_acc: Value, inside: Value, use_b: Value, new):
+        """Drives `bad` of the new step; returns the bytes of A and of B."""
         cfg, step, instr = self._config, self.step.payload, self.instr
         totals = [Signal(BYTES_BITS, name=f"{x}_bytes") for x in "abo"]
         for total, dtype, one in zip(
@@ -131,14 +182,14 @@ class VectorIssue(wiring.Component):
         uses_param = (
             instr.bias | (instr.a_scale == Scale.CHANNEL) | (instr.o_scale == Scale.CHANNEL)
         )
-        writes = (instr.reduce == Reduce.NONE) | self.pending.payload.step.red_last
+        writes = (instr.reduce == Reduce.NONE) | new.pending.step.red_last
         bad_a = Mux(from_acc, step.a >= cfg.acc_vectors, step.a + a_bytes > cfg.spad_bytes)
         bad_o = Mux(
             instr.o_space == Space.ACC,
             step.o >= cfg.acc_vectors,
             step.o + o_bytes > cfg.spad_bytes,
         )
-        m.d.comb += self.bad.eq(
+        m.d.comb += new.bad.eq(
             (inside & bad_a)
             | (use_b & (step.b + b_bytes > cfg.spad_bytes))
             | (writes & bad_o)
@@ -175,35 +226,32 @@ class VectorIssue(wiring.Component):
         m.d.comb += complete.eq(go & done)
         return wants, served
 
-    def _ports(self, m: Module, wants, from_acc: Value, beat: Value, totals) -> None:
-        cfg, step = self._config, self.step.payload
-        offset = Signal(BYTES_BITS, name="offset")
+    def _ports(self, m: Module, wants, held) -> None:
+        word, from_acc = self._config.word_bytes, held.pending.from_acc
         m.d.comb += [
-            offset.eq(beat << (cfg.word_bytes - 1).bit_length()),
             self.acc.valid.eq(wants[0] & from_acc),
-            self.acc.payload.eq(step.a),
+            self.acc.payload.eq(held.a.addr),
         ]
-        for port, want, base, total in (
-            (self.a, wants[0] & ~from_acc, step.a, totals[0]),
-            (self.b, wants[1], step.b, totals[1]),
+        for port, want, operand in (
+            (self.a, wants[0] & ~from_acc, held.a),
+            (self.b, wants[1], held.b),
         ):
-            left = (total - offset)[:BYTES_BITS]
             m.d.comb += [
                 port.valid.eq(want),
-                port.addr.eq(base + offset),
-                port.size.eq(Mux(left > cfg.word_bytes, cfg.word_bytes, left)),
+                port.addr.eq(operand.addr),
+                port.size.eq(Mux(operand.bytes > word, word, operand.bytes)),
             ]
 
-    def _describe(self, m: Module, n: Value, inside: Value, use_b: Value, beats) -> None:
-        step, instr, pending = self.step.payload, self.instr, self.pending.payload
+    def _describe(self, m: Module, pending, n: Value, from_acc: Value, inside: Value) -> None:
+        step, instr = self.step.payload, self.instr
         slot = Signal(SLOT)
         with m.If(self.context.valid):
             m.d.sync += slot.eq(self.slot)
         loops = range(len(step.at_first))
         reduced = [instr.reduce_loops[i] & (instr.reduce != Reduce.NONE) for i in loops]
         m.d.comb += [
-            pending.beats_a.eq(Mux(inside, beats[0], 0)),
-            pending.beats_b.eq(Mux(use_b, beats[1], 0)),
+            pending.from_acc.eq(from_acc),
+            pending.read.eq(step.fires[1]),
             pending.step.slot.eq(Mux(step.first, self.slot, slot)),
             pending.step.last.eq(step.last),
             pending.step.inside.eq(inside),

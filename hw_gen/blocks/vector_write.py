@@ -78,14 +78,13 @@ class VectorWriter(wiring.Component):
             values.i.valid.eq(self.i.valid),
             values.i.payload.eq(self.i.value),
             self.room.eq(claimed != DEPTH),
-            self.busy.eq(claimed != 0),
+            self.busy.eq((claimed != 0) | ~self.out.empty),
         ]
         m.d.sync += claimed.eq(claimed + needed - pop)
         self._write(m, values, head, places.o.valid, pop)
         m.d.comb += [
             values.o.ready.eq(pop & head.write),
             places.o.ready.eq(pop),
-            self.done.eq(pop & head.fires),
         ]
         check(m, platform, self.room | ~needed, "vector write: claimed without room")
         check(m, platform, claimed <= DEPTH, "vector write: more claimed than the queue holds")
@@ -135,16 +134,18 @@ class VectorWriter(wiring.Component):
         offset = beat << (cfg.word_bytes - 1).bit_length()
         left = Signal(BYTES_BITS)
         there = noted & values.o.valid & head.write
+        to_spad = there & ~head.to_acc
         packed = self._packed(m, values.o.payload, head.kind)
-        last = Signal()
+        last, held_back = Signal(), Signal()
         m.d.comb += [
             left.eq(head.bytes - offset),
             last.eq(left <= cfg.word_bytes),
-            self.out.valid.eq(there & ~head.to_acc),
+            self.out.valid.eq(to_spad),
+            self.out.mark.eq(head.fires & last),
             self.out.addr.eq(head.o + offset),
             self.out.size.eq(Mux(last, left, cfg.word_bytes)),
             self.out.data.eq(packed.word_select(beat, word) if words > 1 else packed),
-            self.acc.w_valid.eq(there & head.to_acc),
+            self.acc.w_valid.eq(there & head.to_acc & ~held_back),
             self.acc.w_addr.eq(head.o),
             self.acc.w_data.eq(
                 Cat(
@@ -155,5 +156,10 @@ class VectorWriter(wiring.Component):
         ]
         with m.If(self.out.valid & self.out.ready):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))
-        written = Mux(head.to_acc, self.acc.w_ready, self.out.ready & last)
-        m.d.comb += pop.eq(Mux(head.write, there & written, noted))
+        written = Mux(head.to_acc, self.acc.w_ready & ~held_back, self.out.ready & last)
+        m.d.comb += [
+            # Posts stay in order: writes before a step that posts have landed when it does.
+            held_back.eq(head.fires & ~self.out.empty),
+            pop.eq(Mux(head.write, there & written, noted & ~held_back)),
+            self.done.eq(self.out.landed | (pop & head.fires & (~head.write | head.to_acc))),
+        ]
