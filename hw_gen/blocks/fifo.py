@@ -93,7 +93,11 @@ class Fifo(wiring.Component):
             read.eq((behind != 0) & (~self.o.valid | self.o.ready)),
             self.level.eq(behind + self.o.valid),
         ]
-        m.d.sync += behind.eq(behind + write - read)
+        # `write` and `read` come late in a cycle: they choose a sum, they are not added.
+        with m.If(write & ~read):
+            m.d.sync += behind.eq(behind + 1)
+        with m.Elif(read & ~write):
+            m.d.sync += behind.eq(behind - 1)
         for address, step in ((items.w_addr, write), (items.r_addr, read)):
             at = Signal.like(address)
             m.d.comb += address.eq(at)

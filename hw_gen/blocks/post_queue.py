@@ -90,7 +90,11 @@ class PostQueue(wiring.Component):
             with m.If((left & ~lowest) == 0):
                 m.d.comb += [pop.eq(1), entries.o.ready.eq(1), posts.o.ready.eq(entry.last)]
                 m.d.sync += sent.eq(0)
-        m.d.sync += fired.eq(fired + self.fire - pop)
+        # Neither comes early in a cycle.
+        with m.If(self.fire & ~pop):
+            m.d.sync += fired.eq(fired + 1)
+        with m.Elif(pop & ~self.fire):
+            m.d.sync += fired.eq(fired - 1)
         if checking(platform):
             held = Signal(range(self._depth + 2))
             push = self.i.valid & self.i.ready
