@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--source-lines", action="store_true", help="write the generator's lines as attribute src"
     )
+    parser.add_argument(
+        "--loops", action="store_true", help="the array as loops, which simulate fast"
+    )
     options = parser.parse_args(argv)
     try:
         config = preset(options.config).with_settings(parse_settings(options.set))
@@ -33,7 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         began = time.monotonic()
         out = options.out or Path("rtl", "gen", config.name)
         paths = generate(
-            config, out, assertions=options.assertions, source_lines=options.source_lines
+            config,
+            out,
+            assertions=options.assertions,
+            source_lines=options.source_lines,
+            loops=options.loops,
         )
     except (SystolaError, OSError) as error:
         print(f"hw_gen: {error}", file=sys.stderr)  # noqa: T201 (this is the command line)

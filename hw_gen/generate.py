@@ -8,6 +8,8 @@ from pathlib import Path
 from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Flow
 
+from hw_gen.blocks.array import array_shape
+from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
 from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
@@ -15,8 +17,12 @@ from hw_gen.top import Npu
 from spec.config import NpuConfig
 
 TOP = "systola_npu"
-SV_BLOCKS = ("systola_array.sv", "systola_multiplier.sv", "systola_sram.sv")
-"""Written by hand as loops: Amaranth would emit one module per processing element."""
+ELEMENTS = "systola_elements.v"
+"""The processing elements, a module for each kind."""
+ARRAY = "systola_array.sv"
+"""The array as loops, for simulation."""
+SV_BLOCKS = ("systola_multiplier.sv", "systola_sram.sv")
+"""Written by hand, to be replaced by what a process or an FPGA has."""
 
 _RTL = Path(__file__).resolve().parent.parent / "rtl"
 
@@ -35,23 +41,46 @@ def _ports(npu: Npu, config: NpuConfig) -> dict:
     return ports
 
 
-def npu_verilog(config: NpuConfig, *, assertions: bool = False, source_lines: bool = False) -> str:
+def npu_verilog(
+    config: NpuConfig,
+    *,
+    assertions: bool = False,
+    source_lines: bool = False,
+    loops: bool = False,
+) -> str:
     """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
 
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     source_lines: with the line of the generator that each signal comes from, as attribute `src`.
+    loops: see `RtlPlatform`.
     """
     with _no_garbage_collection():
         npu = Npu(config)
         text = convert(
             npu,
             name=TOP,
-            platform=RtlPlatform(assertions=assertions),
+            platform=RtlPlatform(assertions=assertions, loops=loops),
             ports=_ports(npu, config),
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
         )
     return f"// {LICENSE}\n{text}"
+
+
+def elements_verilog(shape: ArrayShape, *, source_lines: bool = False) -> str:
+    """The modules of the processing elements of an array."""
+    texts = [f"// {LICENSE}\n"]
+    for name, kind in sorted(shape.kinds().items()):
+        texts.append(
+            convert(
+                ProcessingElement(kind),
+                name=name,
+                platform=RtlPlatform(),
+                emit_src=source_lines,
+                strip_internal_attrs=not source_lines,
+            )
+        )
+    return "".join(texts)
 
 
 @contextlib.contextmanager
@@ -67,7 +96,12 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def generate(
-    config: NpuConfig, out_dir: Path, *, assertions: bool = False, source_lines: bool = False
+    config: NpuConfig,
+    out_dir: Path,
+    *,
+    assertions: bool = False,
+    source_lines: bool = False,
+    loops: bool = False,
 ) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
 
@@ -75,8 +109,12 @@ def generate(
     """
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
-    verilog = npu_verilog(config, assertions=assertions, source_lines=source_lines)
+    verilog = npu_verilog(config, assertions=assertions, source_lines=source_lines, loops=loops)
     texts = {f"{TOP}.v": verilog}
+    if loops:
+        texts[ARRAY] = (_RTL / ARRAY).read_text()
+    else:
+        texts[ELEMENTS] = elements_verilog(array_shape(config), source_lines=source_lines)
     texts |= {name: (_RTL / name).read_text() for name in SV_BLOCKS}
     texts |= {"systola_pkg.sv": sv_package(config), "systola_params.h": c_header(config)}
     paths = []

@@ -22,7 +22,8 @@ def main() -> int:
     try:
         config = preset(str(parameters.get("config", "default")))
         settings = parse_settings([str(setting) for setting in parameters.get("set", [])])
-        files = generate_rtl(config.with_settings(settings), Path.cwd())
+        loops = bool(parameters.get("loops", False))
+        files = generate_rtl(config.with_settings(settings), Path.cwd(), loops=loops)
     except SystolaError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -55,6 +55,8 @@ module systola_array #(
   logic [COLS-1:0]    across [ROWS];
   logic signed [31:0] sum_q [ROWS][COLS];
   logic signed [31:0] sum_skew [COLS][COLS];
+  logic signed [31:0] total;
+  logic [4:0]         spare;
   logic [TAG_BITS-1:0] tag_q [TAG_DELAY];
 
   logic signed [8:0]  act_in [COLS];
@@ -79,9 +81,12 @@ module systola_array #(
       if (|swap_in)
         for (int c = 0; c < COLS; c++)
           if (swap_in[c]) current[r][c] = loaded[r][c] ? shadow[r][c] : 9'sd0;
+      // A sum of r + 1 products of 9 bits needs no more: the elements hold these bits only.
+      spare = 31 - $clog2((r + 1) * 65536 + 1);
       for (int c = 0; c < COLS; c++) begin
         act_q[r][c] = act_in[c];
-        sum_q[r][c] = ((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_in[c]) * 32'(current[r][c]);
+        total = ((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_in[c]) * 32'(current[r][c]);
+        sum_q[r][c] = (total <<< spare) >>> spare;
       end
 
       down_in = (r == 0) ? COLS'({skew_down, wgt_valid & ~wgt_across}) : down[r-1];
@@ -104,7 +109,7 @@ module systola_array #(
       if (|(down_in | across_in))
         for (int c = 0; c < COLS; c++) begin
           if (take[c]) shadow[r][c] = wgt_in[c];
-          passing[r][c] = wgt_in[c];
+          if (down_in[c] | across_in[c]) passing[r][c] = wgt_in[c];
         end
     end
 

@@ -187,7 +187,7 @@ def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(gene
     ]
     assert set(digests[0]) == {
         "systola_npu.v",
-        "systola_array.sv",
+        "systola_elements.v",
         "systola_multiplier.sv",
         "systola_sram.sv",
         "systola_params.h",

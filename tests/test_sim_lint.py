@@ -34,7 +34,7 @@ def test_the_smallest_parameters_have_no_warnings(depthwise):
 
 
 def test_a_warning_fails_the_lint(monkeypatch, tmp_path):
-    def generate(config, folder):
+    def generate(config, folder, *, loops):
         bad = folder / "systola_npu.sv"
         bad.write_text("module systola_npu; logic [3:0] a; wire [1:0] b = a; endmodule\n")
         return [bad]

@@ -1,12 +1,20 @@
-"""The systolic array as a black box: `rtl/systola_array.sv` holds it as loops."""
+"""The systolic array: processing elements, or for simulation loops that do the same."""
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.array_element import ArrayShape
+from hw_gen.blocks.array_elements import ArrayElements
 from hw_gen.blocks.operands import OPERAND
+from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.layouts import acc_tag_layout
 from spec.config import NpuConfig
+
+
+def array_shape(config: NpuConfig) -> ArrayShape:
+    """The array of a configuration."""
+    return ArrayShape(rows=config.rows, cols=config.cols, across=config.transposed_weights)
 
 
 def weight_vectors(config: NpuConfig) -> wiring.Signature:
@@ -18,7 +26,7 @@ def weight_vectors(config: NpuConfig) -> wiring.Signature:
 
 
 class SystolicArray(wiring.Component):
-    """Wrapper of the SystemVerilog module; see there for the timing.
+    """Wrapper of both forms; `rtl/systola_array.sv` says the timing. Proofs hold them equal.
 
     Members
     -------
@@ -43,6 +51,28 @@ class SystolicArray(wiring.Component):
         )
 
     def elaborate(self, platform):
+        loops = isinstance(platform, RtlPlatform) and platform.loops
+        return self._loops() if loops else self._elements()
+
+    def _elements(self):
+        m = Module()
+        m.submodules.elements = elements = ArrayElements(
+            array_shape(self._config), tag_bits=acc_tag_layout(self._config).size
+        )
+        m.d.comb += [
+            elements.clear.eq(self.clear),
+            elements.act.eq(self.act),
+            elements.swap.eq(self.swap),
+            elements.tag_i.eq(self.tag),
+            elements.wgt_valid.eq(self.weights.valid),
+            elements.wgt_across.eq(self.weights.across),
+            elements.wgt.eq(self.weights.data),
+            self.sums.eq(elements.sums),
+            self.tag_o.eq(elements.tag_o),
+        ]
+        return m
+
+    def _loops(self):
         m = Module()
         tag_o = Signal(acc_tag_layout(self._config).size)
         m.submodules.array = Instance(

@@ -6,10 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 
 class RtlPlatform:
-    """Passed as the platform when Verilog is written; `assertions`: see `hw_gen.checks`."""
+    """Passed as the platform when Verilog is written.
 
-    def __init__(self, *, assertions: bool = False):
+    assertions: see `hw_gen.checks`. loops: the systolic array is the module of
+    `rtl/systola_array.sv`, which simulates fast, in place of processing elements.
+    """
+
+    def __init__(self, *, assertions: bool = False, loops: bool = False):
         self.assertions = assertions
+        self.loops = loops
 
 
 class Sram(wiring.Component):

@@ -29,17 +29,20 @@ def generate_rtl(
     *,
     assertions: bool = False,
     source_lines: bool = False,
+    loops: bool = False,
     cache: BuildCache | None = None,
 ) -> list[Path]:
     """Generated Verilog of `config` in `folder`, packages first.
 
     assertions: with the blocks' own invariants, which only SystemVerilog tools read.
     source_lines: with the line of the generator that each signal comes from.
+    loops: the systolic array as loops, which simulate fast, in place of processing elements.
     cache: where the files are kept; default: the user's. Raises `BuildError`.
     """
     flags = [
         *(["--assertions"] if assertions else []),
         *(["--source-lines"] if source_lines else []),
+        *(["--loops"] if loops else []),
     ]
     cache = cache or BuildCache()
     key = f"rtl-{config.digest_hex}-{_digest(flags)}"

@@ -20,9 +20,16 @@ from sw.runtime.simulator.verilator import find_verilator
 
 
 def lint(config: NpuConfig) -> int:
-    """Number of lines of Verilog that are clean; `BuildError` with every warning if any is not."""
+    """Number of lines of Verilog that are clean; `BuildError` with every warning if any is not.
+
+    Both forms of the array are looked at, as loops and as processing elements.
+    """
+    return sum(_lint(config, loops) for loops in (True, False))
+
+
+def _lint(config: NpuConfig, loops: bool) -> int:
     with Scratch("lint") as scratch:
-        sources = generate_rtl(config, scratch.path)
+        sources = generate_rtl(config, scratch.path, loops=loops)
         recipe = npu_recipe(config, Kind.PERF, sources)
         command = [
             str(find_verilator().command),

@@ -1,0 +1,163 @@
+"""Proofs that the systolic array's two forms are equal: processing elements, and loops.
+
+Both are read by Yosys. Every register of one is paired with the register of the other that holds
+the same bit, and each pair is proven by induction: equal now and equal inputs make it equal in the
+next cycle. Nothing is assumed of the inputs, and no bound is set on the number of cycles.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from amaranth.back.verilog import convert
+
+from hw_gen.blocks.array_element import ArrayShape, sum_bits
+from hw_gen.blocks.array_elements import ArrayElements
+from hw_gen.blocks.operands import OPERAND
+from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.generate import elements_verilog
+from sw.runtime.progress import Say
+from sw.synth.recipe import Step, script
+from sw.synth.tools import find_yosys
+from sw.synth.yosys import run_yosys
+
+LOOPS = Path(__file__).resolve().parents[2] / "rtl" / "systola_array.sv"
+
+_ELEMENTS = """
+module elements(
+    input clk, rst, swap, wgt_valid, wgt_across,
+    input [{act}:0] act, input [{wgt}:0] wgt, input [{tag}:0] tag_i,
+    output [{sums}:0] sums, output [{tag}:0] tag_o);
+  array_elements array(.clear(rst), .*);
+endmodule
+"""
+"""The elements with the ports of the loops: one reset for everything."""
+
+_PINS = ("delete -output w:sums w:tag_o", "splitnets w:sums w:tag_o")
+"""Outputs are registers like the others."""
+
+Pair = tuple[str, str, int]
+"""A register of the loops, the one of the elements, and its width."""
+
+
+def prove_array(
+    shape: ArrayShape, folder: Path, say: Say, *, tag_bits: int = 3, loops: Path = LOOPS
+) -> int:
+    """Prove an array of `shape` equal to `loops`; returns the number of proven bits.
+
+    Files stay in `folder`. `SynthError` if a pair is not proven.
+    """
+    elements = folder / "elements.sv"
+    elements.write_text(_elements(shape, tag_bits))
+    parameters = {
+        "ROWS": shape.rows,
+        "COLS": shape.cols,
+        "TAG_BITS": tag_bits,
+        "ACROSS": int(shape.across),
+    }
+    settings = " ".join(f"-set {name} {value}" for name, value in parameters.items())
+    # Bit by bit, so that what only repeats a sum's sign is one register in the loops as well.
+    bits = ("proc", "simplemap t:$dff", "splitnets", "opt_merge w:sum_* %ci:+[Q]", "opt_clean")
+    pairs = list(registers(shape, tag_bits))
+    steps = [
+        Step(
+            "reading the loops",
+            (
+                f'read_verilog -sv "{loops}"',
+                f"chparam {settings} systola_array",
+                *("hierarchy -top systola_array", *bits),
+                *("rename -top gold", *_PINS, "cd gold", *_renamed(pairs, 0), "cd .."),
+                "design -stash gold",
+            ),
+        ),
+        Step(
+            "reading the elements",
+            (
+                f'read_verilog -sv "{elements}"',
+                *("hierarchy -top elements", "flatten", *bits),
+                *("rename -top gate", *_PINS, "cd gate", *_renamed(pairs, 1), "cd .."),
+                "design -stash gate",
+            ),
+        ),
+        Step(
+            "proving",
+            (
+                "design -copy-from gold -as gold gold",
+                "design -copy-from gate -as gate gate",
+                # Registers become pins: what they hold, and what they will hold.
+                "expose -evert-dff -shared gold gate",
+                "opt_clean", "select -assert-none t:$*ff* t:$_*FF*",
+                "miter -equiv -flatten gold gate miter",
+                *("hierarchy -top miter", "opt -full", "wreduce", "opt -full", "techmap", "opt -full"),
+                'abc -g AND -script "+strash;&get,-n;&fraig,-x;&put;fraig"',
+                *("opt -full", "sat -verify -prove trigger 0 miter"),
+            ),
+        ),
+    ]
+    run_yosys(find_yosys(), script(steps), folder, say)
+    return sum(bits for *_, bits in pairs)
+
+
+def _elements(shape: ArrayShape, tag_bits: int) -> str:
+    """The Verilog of the elements."""
+    array = ArrayElements(shape, tag_bits=tag_bits)
+    top = _ELEMENTS.format(
+        act=len(array.act) - 1,
+        wgt=len(array.wgt) - 1,
+        tag=tag_bits - 1,
+        sums=len(array.sums) - 1,
+    )
+    text = convert(array, name="array_elements", platform=RtlPlatform(), emit_src=False)
+    return top + text + elements_verilog(shape)
+
+
+def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
+    """The registers of both forms."""
+    rows, cols, width = shape.rows, shape.cols, OPERAND.width
+    for r in range(rows):
+        for c in range(cols):
+            yield from _element(shape, r, c)
+        for i in range(r):
+            yield f"act_skew[{r * rows + i}]", f"act_{r}_{i}", width
+    lanes = max(rows, cols)
+    for n in range(lanes):
+        for i in range(n):
+            yield f"wgt_skew[{n * lanes + i}]", f"wgt_{n}_{i}", width
+    bits = sum_bits(rows)
+    for c in range(cols - 1):
+        for i in range(cols - 1 - c):
+            yield f"sum_skew[{c * cols + i}]", f"sum_{c}_{i}", bits
+    for i in range(rows - 1):
+        yield f"swap_skew[{i}][0]", f"swap_{i + 1}_0", 1
+        if shape.across:
+            yield f"skew_across[{i}]", f"across_{i + 1}_0", 1
+    for i in range(cols - 1):
+        yield f"skew_down[{i}]", f"down_{i + 1}_0", 1
+    for i in range(rows + cols - 2):
+        yield f"tag_q[{i}]", f"tag_{i}", tag_bits
+
+
+def _element(shape: ArrayShape, row: int, col: int) -> Iterator[Pair]:
+    """Registers of one element; flags of a row are one register in the loops."""
+    at, element = row * shape.cols + col, f"element_{row}_{col}"
+    kind, width = shape.kind(row, col), OPERAND.width
+    for name in ("current", "shadow"):
+        yield f"{name}[{at}]", f"{element}.{name}", width
+    yield f"sum_q[{at}]", f"{element}.sum_o", kind.sums[1]
+    yield f"loaded[{row}][{col}]", f"{element}.loaded", 1
+    if kind.right:
+        yield f"act_q[{at}]", f"{element}.act_o", width
+        yield f"swap_q[{row}][{col}]", f"{element}.swap_o", 1
+    if kind.passes:
+        yield f"passing[{at}]", f"{element}.passing", width
+        if row + 1 < shape.rows:
+            yield f"down[{row}][{col}]", f"{element}.down_o", 1
+        if kind.across and kind.right:
+            yield f"across[{row}][{col}]", f"{element}.across_o", 1
+
+
+def _renamed(pairs: list[Pair], side: int) -> Iterator[str]:
+    """Give each bit of a register the name that it has on both sides."""
+    for number, pair in enumerate(pairs):
+        for bit in range(pair[2]):
+            index = f"[{bit}]" if pair[2] > 1 else ""
+            yield f"rename \\{'array.' if side else ''}{pair[side]}{index} r{number}_{bit}"
