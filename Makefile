@@ -61,6 +61,11 @@ synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TAR
 	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \
 	  $(if $(JSON),--json '$(JSON)')
 
+.PHONY: prove
+prove: venv ## Prove the array's processing elements equal to the loops that stand for them in simulation
+	@$(PY) -m sw.synth.equivalence
+	@$(PY) -m pytest -q tests/array_of_full_size.py
+
 .PHONY: bench
 bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers|modules CONFIG= ONLY=name,… JSON=
 	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \

@@ -6,7 +6,8 @@ sequencer.py   the loop nest in front of every engine; semaphores.py, post_queue
 load.py        dma_runs.py and dma_index.py (addresses), load_requests.py (AXI bursts),
                load_writer.py (bus words to the scratchpad)
 store.py       dma_runs.py, dma_index.py, dma_bursts.py (AXI bursts), store_reader.py
-matrix.py      matrix_weights.py, array.py (rtl/systola_array.sv), operands.py
+matrix.py      matrix_weights.py, operands.py, array.py: array_elements.py, array_element.py, or as
+               loops rtl/systola_array.sv
 depthwise.py   depthwise_scan.py, depthwise_weights.py, depthwise_lanes.py, depthwise_write.py
 vector.py      vector_issue.py, vector_context.py (settings under way), vector_gather.py,
                vector_schedule.py (when a step may enter), vector_lanes.py (the pipeline),

@@ -1,10 +1,13 @@
-"""Proofs that the systolic array's two forms are equal: processing elements, and loops.
+"""Proofs that the systolic array's two forms are equal: `python -m sw.synth.equivalence`.
 
-Both are read by Yosys. Every register of one is paired with the register of the other that holds
-the same bit, and each pair is proven by induction: equal now and equal inputs make it equal in the
-next cycle. Nothing is assumed of the inputs, and no bound is set on the number of cycles.
+Processing elements are what is generated, loops what is simulated. Both are read by Yosys. Every
+register of one is paired with the register of the other that holds the same bit, and each pair is
+proven by induction: equal now and equal inputs make it equal in the next cycle. Nothing is assumed
+of the inputs, and no bound is set on the number of cycles.
 """
 
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from hw_gen.blocks.operands import OPERAND
 from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.generate import elements_verilog
 from sw.runtime.progress import Say
+from sw.runtime.scratch import Scratch
+from sw.synth.errors import SynthError
 from sw.synth.recipe import Step, script
 from sw.synth.tools import find_yosys
 from sw.synth.yosys import run_yosys
@@ -35,6 +40,13 @@ endmodule
 _PINS = ("delete -output w:sums w:tag_o", "splitnets w:sums w:tag_o")
 """Outputs are registers like the others."""
 
+SHAPES = tuple(
+    ArrayShape(rows=rows, cols=cols, across=across)
+    for rows, cols in ((2, 2), (4, 4), (3, 5), (5, 3))
+    for across in (False, True)
+)
+"""What is proven: square and not, with weights from above only, or from the left as well."""
+
 Pair = tuple[str, str, int]
 """A register of the loops, the one of the elements, and its width."""
 
@@ -47,7 +59,7 @@ def prove_array(
     Files stay in `folder`. `SynthError` if a pair is not proven.
     """
     elements = folder / "elements.sv"
-    elements.write_text(_elements(shape, tag_bits))
+    elements.write_text(elements_module(shape, tag_bits))
     parameters = {
         "ROWS": shape.rows,
         "COLS": shape.cols,
@@ -62,7 +74,7 @@ def prove_array(
         Step(
             "reading the loops",
             (
-                f'read_verilog -sv "{loops}"',
+                f'read_verilog -defer -sv "{loops}"',
                 f"chparam {settings} systola_array",
                 *("hierarchy -top systola_array", *bits),
                 *("rename -top gold", *_PINS, "cd gold", *_renamed(pairs, 0), "cd .."),
@@ -85,9 +97,11 @@ def prove_array(
                 "design -copy-from gate -as gate gate",
                 # Registers become pins: what they hold, and what they will hold.
                 "expose -evert-dff -shared gold gate",
-                "opt_clean", "select -assert-none t:$*ff* t:$_*FF*",
+                "opt_clean",
+                "select -assert-none t:$*ff* t:$_*FF*",
                 "miter -equiv -flatten gold gate miter",
-                *("hierarchy -top miter", "opt -full", "wreduce", "opt -full", "techmap", "opt -full"),
+                *("hierarchy -top miter", "opt -full", "wreduce", "opt -full"),
+                *("techmap", "opt -full"),
                 'abc -g AND -script "+strash;&get,-n;&fraig,-x;&put;fraig"',
                 *("opt -full", "sat -verify -prove trigger 0 miter"),
             ),
@@ -97,14 +111,14 @@ def prove_array(
     return sum(bits for *_, bits in pairs)
 
 
-def _elements(shape: ArrayShape, tag_bits: int) -> str:
-    """The Verilog of the elements."""
+def elements_module(shape: ArrayShape, tag_bits: int) -> str:
+    """Verilog of the elements as module `elements`, whose ports are those of the loops."""
     array = ArrayElements(shape, tag_bits=tag_bits)
     top = _ELEMENTS.format(
-        act=len(array.act) - 1,
-        wgt=len(array.wgt) - 1,
+        act=OPERAND.width * shape.rows - 1,
+        wgt=OPERAND.width * max(shape.rows, shape.cols) - 1,
         tag=tag_bits - 1,
-        sums=len(array.sums) - 1,
+        sums=32 * shape.cols - 1,
     )
     text = convert(array, name="array_elements", platform=RtlPlatform(), emit_src=False)
     return top + text + elements_verilog(shape)
@@ -161,3 +175,26 @@ def _renamed(pairs: list[Pair], side: int) -> Iterator[str]:
         for bit in range(pair[2]):
             index = f"[{bit}]" if pair[2] > 1 else ""
             yield f"rename \\{'array.' if side else ''}{pair[side]}{index} r{number}_{bit}"
+
+
+def main() -> int:
+    """Prove `SHAPES`; exit code 1 if one is not proven."""
+    for shape in SHAPES:
+        began = time.monotonic()
+        ways = "from above and from the left" if shape.across else "from above"
+        title = f"{shape.rows}x{shape.cols}, weights {ways}"
+        with Scratch("prove") as scratch:
+            try:
+                bits = prove_array(shape, scratch.path, lambda text: None)
+            except SynthError as error:
+                sys.stderr.write(f"array {title}: not proven\n{error}\n")
+                return 1
+        sys.stdout.write(
+            f"array {title}: {bits} bits of registers equal, {time.monotonic() - began:.0f} s\n"
+        )
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

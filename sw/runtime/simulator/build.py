@@ -137,9 +137,7 @@ def _build(
     title = npu_recipe(config, kind, []).title
     say(f"{title}…")
     if verilog is None:
-        sources = generate_rtl(
-            config, rtl, assertions=kind is Kind.DEBUG, loops=True, cache=cache
-        )
+        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG, loops=True, cache=cache)
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}
