@@ -82,7 +82,7 @@ module systola_array #(
         for (int c = 0; c < COLS; c++)
           if (swap_in[c]) current[r][c] = loaded[r][c] ? shadow[r][c] : 9'sd0;
       // A sum of r + 1 products of 9 bits needs no more: the elements hold these bits only.
-      spare = 31 - $clog2((r + 1) * 65536 + 1);
+      spare = 5'(31 - $clog2((r + 1) * 65536 + 1));
       for (int c = 0; c < COLS; c++) begin
         act_q[r][c] = act_in[c];
         total = ((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_in[c]) * 32'(current[r][c]);
