@@ -123,7 +123,13 @@ class VectorSchedule(wiring.Component):
         since = Signal(2)
         m.d.sync += since.eq(Cat(self.go & thrice, since[0]))
         late = Cat(
-            chosen & (finishes.valid[finish:].any() | exits.valid[exit:].any())
+            chosen
+            & (
+                finishes.valid[finish:].any()
+                | exits.valid[exit:].any()
+                # TABLE takes a step every second cycle.
+                | (looked & exits.valid[exit - 1] & exits.items[exit - 1].table)
+            )
             for chosen, finish, exit in ways
         ).any()
         taken = Cat(wanted & uses.valid[at] for at, wanted in use_result.items()).any()

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.sram import Sram
+from hw_gen.checks import check
 from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
 from spec.exhaustive import handles
@@ -19,19 +20,21 @@ _FRACTION = 7
 
 
 class VectorTable(wiring.Component):
-    """`table_entries` int16 per lane, those of even and of odd numbers in a memory each, so that an
-    entry and its successor are read together. Int8 entries are the bytes from 0 on.
+    """`table_entries` int16 for each pair of lanes, those of even and of odd numbers in a memory
+    each, so that an entry and its successor are read together. Int8 entries are the bytes from 0.
 
     Members
     -------
     valid, wide, value : look up, `wide` between int16; `cols` int32 lanes.
-    o : the results, `LATENCY` cycles later; lookups may follow each other every cycle.
+    o : the results, `LATENCY` cycles later. Lookups follow each other every `INTERVAL` cycles.
     write : ``In(table_write)``, byte addresses from 0.
 
-    Stages: read; difference of two entries; its product with the fraction; sum.
+    Stages: read; difference of two entries; its product with the fraction; sum. The second lane of
+    a pair goes through them a cycle behind the first.
     """
 
-    LATENCY = 4
+    LATENCY = 5
+    INTERVAL = 2
 
     def __init__(self, config: NpuConfig):
         self._config = config
@@ -48,22 +51,33 @@ class VectorTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        wide = [self.wide, *(Signal(name=f"wide_{s}", reset_less=True) for s in (1, 2, 3))]
-        for s in range(3):
-            m.d.sync += wide[s + 1].eq(wide[s])
-        for c in range(self._config.cols):
-            lane = slice(32 * c, 32 * c + 32)
-            m.d.comb += self.o[lane].eq(self._lane(m, c, self.value[lane].as_signed(), wide))
+        second = Signal()
+        m.d.sync += second.eq(self.valid)
+        check(m, platform, ~(self.valid & second), "vector table: lookups in successive cycles")
+        wide = [Signal(name="wide_0")]
+        for s in (1, 2, 3):
+            wide.append(Signal(name=f"wide_{s}", reset_less=True))
+            m.d.sync += wide[s].eq(wide[s - 1])
+        m.d.comb += wide[0].eq(Mux(second, wide[1], self.wide))
+        for c in range(0, self._config.cols, 2):
+            lanes = [self.value[32 * k : 32 * k + _ENTRY] for k in (c, c + 1)]
+            waiting = Signal(_ENTRY, name=f"waiting_{c}", reset_less=True)
+            m.d.sync += waiting.eq(lanes[1])
+            value = Mux(second, waiting, lanes[0])
+            out = self._lane(m, c, value, self.valid | second, wide)
+            before = Signal(signed(32), name=f"before_{c}", reset_less=True)
+            m.d.sync += before.eq(out)
+            m.d.comb += self.o[32 * c : 32 * c + 64].eq(Cat(before, out))
         return m
 
-    def _lane(self, m: Module, c: int, value: Value, wide: list) -> Value:
+    def _lane(self, m: Module, c: int, value: Value, valid: Value, wide: list) -> Value:
         def reg(name: str, shape) -> Signal:
             return Signal(shape, name=f"{name}_{c}", reset_less=True)
 
         fraction = [reg(f"fraction_{s}", _FRACTION) for s in (1, 2)]
         base = [reg(f"base_{s}", signed(_ENTRY)) for s in (2, 3)]
         step, product = reg("step", signed(_ENTRY + 1)), reg("product", signed(_ENTRY + 8))
-        entry, following, byte = self._read(m, c, value, reg)
+        entry, following, byte = self._read(m, c, value, valid, wide[0], reg)
         out = reg("out", signed(32))
         m.d.sync += [
             fraction[0].eq(value),
@@ -76,13 +90,15 @@ class VectorTable(wiring.Component):
         ]
         return out
 
-    def _read(self, m: Module, c: int, value: Value, reg) -> tuple[Signal, Signal, Value]:
+    def _read(
+        self, m: Module, c: int, value: Value, valid: Value, wide: Value, reg
+    ) -> tuple[Signal, Signal, Value]:
         """The entry of `value`, its successor, and the byte of `value`, a cycle later."""
         cfg = self._config
         number, byte = Signal(9, name=f"number_{c}"), Signal(8, name=f"byte_{c}")
         m.d.comb += [
             byte.eq(value[:_BYTE] ^ 0x80),
-            number.eq(Mux(self.wide, value[_FRACTION:_ENTRY] ^ 0x100, byte[1:])),
+            number.eq(Mux(wide, value[_FRACTION:_ENTRY] ^ 0x100, byte[1:])),
         ]
         row_entries = cfg.bus_bytes // 4
         bits = (row_entries - 1).bit_length()
@@ -95,7 +111,7 @@ class VectorTable(wiring.Component):
             m.submodules[f"ram_{c}_{k}"] = ram = self._ram(m, k)
             m.d.comb += [
                 half.eq(number >> 1 if k else (number + 1) >> 1),
-                ram.r_en.eq(self.valid & (self.wide | (number[0] == k))),
+                ram.r_en.eq(valid & (wide | (number[0] == k))),
                 ram.r_addr.eq(half >> bits),
             ]
             m.d.sync += place.eq(half)

@@ -2,7 +2,7 @@
 
 from spec.isa import Alu, DType, Scale, Space
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
-from sw.compiler.program.cycles import rescale_cycles
+from sw.compiler.program.cycles import step_cycles
 from sw.compiler.program.records import VectorFields
 
 
@@ -51,7 +51,7 @@ def extra_of(
 def epilogue_cycles(epilogue: Epilogue, extra: Residual | RowFactor | None) -> int:
     """Cycles of the vector engine for each vector behind a product, in all passes together."""
     return sum(
-        rescale_cycles(accumulator_fields(part, extra_of(part, epilogue, extra)))
+        step_cycles(accumulator_fields(part, extra_of(part, epilogue, extra)))
         for part in epilogue.passes
     )
 

@@ -59,6 +59,10 @@ DEPENDENT_STEP_CYCLES = 32
 """Cycles that a VECTOR costs besides its vectors if it waits for the results of the one before:
 the depth of the vector pipeline and its writer. Fitted with the norms of decision 27."""
 
+TABLE_STEP_CYCLES = 2
+"""Cycles from a step that looks up in TABLE to the next: two lanes have one memory
+(hw_gen/blocks/vector_table.py)."""
+
 TABLE_CYCLES = 200
 """Cycles that a TABLE takes where one replaces another in every tile: a load, and the wait for it.
 Fitted."""

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 
 from spec.config import NpuConfig
-from spec.isa import DType, Reduce, Space, reads_b, rescales_b, rescales_result
+from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
+from sw.compiler.machine.costs import TABLE_STEP_CYCLES
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -46,23 +47,25 @@ def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> f
         if same and record.a_space is not Space.ACC:
             read *= 2
     write = _words(record.o_space, record.o_type, 1 if record.reduce_lanes else lanes, config)
-    fields = {name: getattr(record, name) for name in _RESCALES}
+    fields = {name: getattr(record, name) for name in _RATE}
     scaled = math.prod(counts) * (1 + bool(rescales_b(fields)))
     scaled += written * bool(rescales_result(fields))
-    return float(max(math.prod(counts) * read, written * write, scaled))
+    looked = written * (1 if record.table is Table.OFF else TABLE_STEP_CYCLES)
+    return float(max(math.prod(counts) * read, written * write, scaled, looked))
 
 
-_RESCALES = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "reduce")
-"""Fields of VECTOR that say for what the lanes' RESCALE is taken."""
-_NOTHING = {name: getattr(Vector(), name) for name in _RESCALES}
+_RATE = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "reduce", "table")
+"""Fields of VECTOR that say for what the lanes' RESCALE is taken, and whether TABLE is."""
+_NOTHING = {name: getattr(Vector(), name) for name in _RATE}
 
 
-def rescale_cycles(fields: Mapping[str, object]) -> int:
-    """Cycles for which a step with a result takes the lanes' one RESCALE: for A, for B, for the
-    result. `fields`: those that are not at their defaults.
+def step_cycles(fields: Mapping[str, object]) -> int:
+    """Cycles that a step with a result takes in the lanes: one of RESCALE for A, for B and for the
+    result, or those of TABLE. `fields`: those that are not at their defaults.
     """
     full = {name: fields.get(name, nothing) for name, nothing in _NOTHING.items()}
-    return 1 + bool(rescales_b(full)) + bool(rescales_result(full))
+    looked = 1 if full["table"] is Table.OFF else TABLE_STEP_CYCLES
+    return max(looked, 1 + bool(rescales_b(full)) + bool(rescales_result(full)))
 
 
 def _words(space: Space, kind: DType, elements: int, config: NpuConfig) -> int:

@@ -15,7 +15,7 @@ from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits
 from sw.compiler.kernels.vector.work import VectorWork
 from sw.compiler.kernels.views import View, dense
-from sw.compiler.program.cycles import rescale_cycles
+from sw.compiler.program.cycles import step_cycles
 from sw.compiler.program.records import VectorFields
 
 
@@ -29,16 +29,16 @@ def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
         ins, out = tuple(_flatten(v) for v in layer.inputs), _flatten(layer.output)
     else:
         ins, out = layer.inputs, layer.output
-    cycles = rescale_cycles(arithmetic(layer))
+    cycles = step_cycles(arithmetic(layer))
     return VectorWork(ins=ins, out=out, per_channel=per_channel, flat=flat, cycles=cycles)
 
 
 def arithmetic(layer: ElementwiseLayer) -> VectorFields:
     """What the VECTOR of a layer does to its operands."""
-    right = VectorFields() if layer.b is None else operand_b(layer.b)
-    return (
-        rescale_of_result(layer.epilogue) | operand_a(layer.a) | right | VectorFields(alu=layer.alu)
-    )
+    fields = rescale_of_result(layer.epilogue) | operand_a(layer.a)
+    if layer.b is not None:
+        fields |= operand_b(layer.b)
+    return fields | VectorFields(alu=layer.alu, table=layer.epilogue.lookup)
 
 
 def _flatten(view: View) -> View:

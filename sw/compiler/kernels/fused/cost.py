@@ -7,7 +7,7 @@ from spec.isa import Alu, Reduce, Scale, uses_b
 from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Product
 from sw.compiler.kernels.fused.tiles import FusedPlan
 from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
-from sw.compiler.program.cycles import rescale_cycles
+from sw.compiler.program.cycles import step_cycles
 
 
 def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
@@ -58,7 +58,7 @@ def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: Np
     if step.reduce is not Reduce.NONE:
         # Its result is scaled once, which is nothing beside its steps.
         scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}
-    return vectors * max(wide, written, rescale_cycles(scales))
+    return vectors * max(wide, written, step_cycles(scales))
 
 
 def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:
