@@ -12,7 +12,7 @@ from sw.synth.netlist import SRAM, Netlist
 class Block:
     """A block with all that is below it. area_ge: NAND2 equivalents without memories.
 
-    sram_bits: in `systola_sram`. other_bits: in memories that are no such wrapper, as FIFOs.
+    sram_bits: in `systola_sram`. other_bits: in memories that are no such wrapper, as small queues.
     """
 
     area_ge: float = 0.0

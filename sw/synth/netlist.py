@@ -22,7 +22,7 @@ Nets = npt.NDArray[np.int32]
 MEMORY = "$mem_v2"
 SRAM = "systola_sram"
 MACROS = (MEMORY, SRAM)
-"""Cells that are memories: FIFOs and other small ones, and the wrapper that a macro replaces."""
+"""Cells that are memories: small ones, and the wrapper that a macro replaces."""
 
 
 @dataclass(frozen=True, slots=True)

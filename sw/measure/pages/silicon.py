@@ -45,7 +45,7 @@ minutes of processor time, `small` 4.3 and `default` 7.8.
 """
 _FIGURES = (
     "**Area** is that of cells, without wires. Memories are not in it: neither `systola_sram`, "
-    "which a memory compiler's macro replaces, nor the others (FIFOs and small tables), whose bits "
+    "which a memory compiler's macro replaces, nor the others (arrays of registers), whose bits "
     "are a column of their own.",
     "**Timing** is static, at one corner, with an ideal clock and without wires: registers and "
     "memories to registers and memories. The reset is no path. Delays are the library's tables "
