@@ -278,6 +278,18 @@ def test_first_fault_wins_and_lower_engines_go_first():
     run(test)
 
 
+def test_an_engine_that_is_idle_after_its_fault_does_not_end_the_run_as_done():
+    async def test(host, ctx):
+        await host.write("CONTROL", Control.START)
+        await host.fail(Engine.STORE, Fault.AXI_ERROR, 5)
+        await host.pulse(host.dut.program.done)
+        assert ctx.get(host.dut.halt)
+        assert await host.read("STATUS") == Status.FAULT
+        assert await host.read("FAULT_INSTRUCTION") == 5
+
+    run(test)
+
+
 def test_semaphore_overflow():
     async def test(host, ctx):
         await host.write("CONTROL", Control.START)
