@@ -1,5 +1,6 @@
 """Area, registers and memory bits of every block of the hierarchy."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -32,19 +33,23 @@ TOP = ""
 
 
 def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
-    """Every block by its path with dots; `TOP` is the sum."""
-    own: dict[str, Block] = {instance.path: Block() for instance in netlist.instances}
+    """Every block by its path with dots; `TOP` is the sum.
+
+    Blocks that differ in a number only count as one: `element` is all of `element_0_0` and so on.
+    """
+    paths = [_without_numbers(instance.path) for instance in netlist.instances]
+    own: dict[str, Block] = {path: Block() for path in paths}
     for kind, gates in netlist.gates.items():
         cell = library.cells[kind]
         area = cell.area / library.nand2.area
         numbers, counts = _counted(gates.instances)
         for number, count in zip(numbers, counts, strict=True):
             ffs = count if cell.sequential else 0
-            own[netlist.instances[number].path].add(Block(area_ge=area * count, ffs=ffs))
+            own[paths[number]].add(Block(area_ge=area * count, ffs=ffs))
     for macro in netlist.macros:
         size = memories.bits(macro)
         sram = macro.kind == SRAM
-        own[netlist.instances[macro.instance].path].add(
+        own[paths[macro.instance]].add(
             Block(sram_bits=size if sram else 0, other_bits=0 if sram else size)
         )
     total: dict[str, Block] = {}
@@ -52,6 +57,10 @@ def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
         for above in _upwards(path):
             total.setdefault(above, Block()).add(block)
     return dict(sorted(total.items()))
+
+
+def _without_numbers(path: str) -> str:
+    return re.sub(r"(_\d+)+(?=\.|$)", "", path)
 
 
 def _counted(instances: object) -> tuple[list[int], list[int]]:
