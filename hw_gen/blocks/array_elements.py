@@ -104,7 +104,7 @@ class ArrayElements(wiring.Component):
                 n,
                 reset=False,
             )
-            for n in range(self._lanes)
+            for n in range(self._lanes if self._shape.across else self._shape.cols)
         ]
         down: Value = self.wgt_valid & ~self.wgt_across
         for c in range(self._shape.cols):

@@ -133,7 +133,7 @@ def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
         for i in range(r):
             yield f"act_skew[{r * rows + i}]", f"act_{r}_{i}", width
     lanes = max(rows, cols)
-    for n in range(lanes):
+    for n in range(lanes if shape.across else cols):
         for i in range(n):
             yield f"wgt_skew[{n * lanes + i}]", f"wgt_{n}_{i}", width
     bits = sum_bits(rows)
