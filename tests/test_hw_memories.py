@@ -492,7 +492,7 @@ def test_semaphores_count_and_never_grant_too_much():
     count = [0] * config.semaphores
 
     async def run(ctx):
-        grants, granted = 0, [0, 0]
+        grants, granted, last, coming = 0, [0, 0], None, []
         for _ in range(1500):
             for port in dut.wait:
                 ctx.set(port.valid, rng.random() < 0.6)
@@ -503,19 +503,25 @@ def test_semaphores_count_and_never_grant_too_much():
                 ctx.set(port.payload, {"sem": rng.randint(0, 3), "amount": rng.randint(1, 4)})
             await ctx.delay(1e-8)
             assert [ctx.get(port.grant) for port in dut.wait] == granted
-            # What is asked for beside a grant does not count; of the others the first that can.
+            # What is asked for beside a grant does not count, nor the semaphore that was just taken
+            # from; of the others the first that can.
             able = [
-                ctx.get(p.valid) and not had and count[ctx.get(p.sem)] >= ctx.get(p.amount)
+                ctx.get(p.valid)
+                and not had
+                and ctx.get(p.sem) != last
+                and count[ctx.get(p.sem)] >= ctx.get(p.amount)
                 for p, had in zip(dut.wait, granted, strict=True)
             ]
+            last = next((ctx.get(p.sem) for p, ok in zip(dut.wait, able, strict=True) if ok), None)
             granted = [int(ok and not any(able[:i])) for i, ok in enumerate(able)]
             posted = [p for p in dut.post if ctx.get(p.valid) and ctx.get(p.ready)]
             assert len(posted) <= 1
+            for sem, amount in coming:
+                count[sem] += amount
+            coming = [(ctx.get(p.payload.sem), ctx.get(p.payload.amount)) for p in posted]
             for p, taken in zip(dut.wait, granted, strict=True):
                 count[ctx.get(p.sem)] -= ctx.get(p.amount) * taken
                 grants += taken
-            for p in posted:
-                count[ctx.get(p.payload.sem)] += ctx.get(p.payload.amount)
             assert not ctx.get(dut.overflow.strobe)
             await ctx.tick()
         assert grants > 200
@@ -530,9 +536,9 @@ def test_semaphore_overflow_is_reported():
         ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100, "index": 9})
         ctx.set(dut.post[1].valid, 1)
         flags, out = [], dut.overflow
-        for _ in range(3):
+        for _ in range(4):
             flags.append(await sample(ctx, out.strobe, out.engine, out.index))
-        assert flags == [(strobe, Engine.STORE, 9) for strobe in (0, 0, 1)]
+        assert flags[1:] == [(strobe, Engine.STORE, 9) for strobe in (0, 0, 1)]
 
     simulate(dut, run)
 

@@ -76,7 +76,8 @@ class DepthwiseScan(wiring.Component):
     active, row_index : a row is under way, of that instruction. refused : no bank was free.
     bad : it touches something that does not exist.
 
-    Timing: a cycle per kernel row in the input and column; rows follow each other without a gap.
+    Timing: a cycle per kernel row in the input and column; rows of two cycles or more follow each
+    other without a gap.
     """
 
     def __init__(self, config: NpuConfig, step_layout: data.StructLayout):
@@ -176,14 +177,18 @@ class DepthwiseScan(wiring.Component):
         return m
 
     def _take(self, m: Module, row: Signal, kept: dict, finish: Value) -> tuple[Signal, Signal]:
-        """The next row begins; returns: it does, and at which kernel row."""
+        """The next row begins; returns: it does, and at which kernel row.
+
+        Which kernel rows lie in the input is found a cycle before.
+        """
         step, instr = self.step.payload, self.instr
-        take, rows = Signal(name="take"), Signal(KERNEL_ROWS, name="rows")
-        first_k, last_k = (Signal(range(KERNEL_ROWS), name=f"{n}_k") for n in ("from", "to"))
+        take, rows, known = Signal(name="take"), Signal(KERNEL_ROWS, name="rows"), Signal()
+        any_k, first_k, last_k = Signal(), Signal(range(KERNEL_ROWS)), Signal(range(KERNEL_ROWS))
         m.d.comb += [
-            self.step.ready.eq((~self.active | finish) & self.weights_ready & ~self.halt),
+            self.step.ready.eq((~self.active | finish) & self.weights_ready & known & ~self.halt),
             take.eq(self.step.valid & self.step.ready),
         ]
+        m.d.sync += [known.eq(self.step.valid & ~take), any_k.eq(rows.any())]
         # Rows of the input are consecutive on a circle of 2^16, and so are the kernel's rows on
         # far less than half of it: those in both are consecutive too.
         for k in range(KERNEL_ROWS):
@@ -193,17 +198,17 @@ class DepthwiseScan(wiring.Component):
                 rows[k].eq((k < instr.kernel_rows) & (y >= 0) & (y < instr.height)),
             ]
             with m.If(rows[k]):
-                m.d.comb += last_k.eq(k)
+                m.d.sync += last_k.eq(k)
         for k in reversed(range(KERNEL_ROWS)):
             with m.If(rows[k]):
-                m.d.comb += first_k.eq(k)
+                m.d.sync += first_k.eq(k)
         with m.If(take):
             m.d.sync += [
                 *(row[name].eq(instr[name]) for name in kept),
                 row.lanes.eq(last_or(step.at_last, instr.lane_loop, instr.lanes_last, instr.lanes)),
                 row.first_k.eq(first_k),
                 row.last_k.eq(last_k),
-                row.any_k.eq(rows.any()),
+                row.any_k.eq(any_k),
                 row.fires.eq(step.fires),
                 self.row_index.eq(self.index),
                 self.active.eq(1),

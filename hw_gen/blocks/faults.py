@@ -1,14 +1,15 @@
 """The first fault wins: cause, engine and instruction, and the halt that follows."""
 
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.interfaces import CAUSE, ENGINE, EngineStatus, Overflow
+from hw_gen.interfaces import CAUSE, ENGINE, STALL, EngineStatus, Overflow
 from hw_gen.layouts import INDEX_BITS
 from spec.isa import Engine
 from spec.memmap import Fault, Stall
 
+_REPORT = data.StructLayout({"stall": STALL, "fault": 1, "cause": CAUSE, "fault_index": INDEX_BITS})
 _UNFINISHED = tuple(s for s in Stall if s is not Stall.IDLE)
 
 
@@ -22,6 +23,10 @@ class FaultUnit(wiring.Component):
     engines[e] : ``In(EngineStatus)``. overflow : ``In(Overflow)``.
     limit : cycles without any BUSY engine before WATCHDOG; 0: never.
     fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
+
+    Timing: what engines report is registered first: `fault` rises two cycles later. In between
+    their program may seem to be done, in the cycle of ``strobe`` at the latest. An overflow has
+    been in a register of the semaphores: `fault` rises in the next cycle.
     """
 
     run: In(1)
@@ -38,24 +43,25 @@ class FaultUnit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cause, engine, index = Signal(CAUSE), Signal(ENGINE), Signal(INDEX_BITS)
-        expired = self._watchdog(m)
+        engines, overflow = self._reported(m), self.overflow
+        expired = self._watchdog(m, engines)
         with m.If(expired):
             # Name the engine to look at: the first that waits for a semaphore, else for memory,
             # else that has any work. Fetch comes last: behind a full queue it waits for another.
             m.d.comb += [cause.eq(Fault.WATCHDOG), engine.eq(Engine.FETCH)]
             for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
                 for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
-                    here = Cat(self.engines[e].stall == reason for reason in reasons).any()
+                    here = Cat(engines[e].stall == reason for reason in reasons).any()
                     with m.If(here):
                         m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
-        with m.If(self.overflow.strobe):
+        with m.If(overflow.strobe):
             m.d.comb += [
                 cause.eq(Fault.SEMAPHORE_OVERFLOW),
-                engine.eq(self.overflow.engine),
-                index.eq(self.overflow.index),
+                engine.eq(overflow.engine),
+                index.eq(overflow.index),
             ]
         for e in reversed(Engine):
-            status = self.engines[e]
+            status = engines[e]
             with m.If(status.fault):
                 m.d.comb += [cause.eq(status.cause), engine.eq(e), index.eq(status.fault_index)]
         m.d.comb += self.strobe.eq((cause != Fault.NONE) & self.run & ~self.fault)
@@ -70,9 +76,16 @@ class FaultUnit(wiring.Component):
             ]
         return m
 
-    def _watchdog(self, m: Module) -> Value:
+    def _reported(self, m: Module):
+        """What engines said in the cycle before."""
+        engines = [Signal(_REPORT, name=f"last_{e.name.lower()}") for e in Engine]
+        for last, now in zip(engines, self.engines, strict=True):
+            m.d.sync += [last[name].eq(getattr(now, name)) for name, _ in last.shape()]
+        return engines
+
+    def _watchdog(self, m: Module, engines) -> Value:
         quiet = Signal(32)
-        busy = Cat(status.stall == Stall.BUSY for status in self.engines).any()
+        busy = Cat(status.stall == Stall.BUSY for status in engines).any()
         with m.If(busy | ~self.run):
             m.d.sync += quiet.eq(0)
         with m.Elif(self.limit != 0):

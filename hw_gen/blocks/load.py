@@ -13,6 +13,7 @@ from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.blocks.skid import Skid
 from hw_gen.interfaces import (
     EngineStatus,
     axi_read,
@@ -72,6 +73,7 @@ class LoadEngine(wiring.Component):
         m.submodules.seq = seq = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
         m.submodules.indices = indices = IndexStage(config, runs.tag)
+        m.submodules.ready = ready = Skid(indices.o.payload.shape())
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)
         m.submodules.posts = posts = PostQueue(config.outstanding)
@@ -79,7 +81,8 @@ class LoadEngine(wiring.Component):
         connect(m, seq.o, runs.i)
         connect(m, flipped(self.bases), runs.bases)
         connect(m, runs.o, indices.i)
-        connect(m, indices.o, requests.i)
+        connect(m, indices.o, ready.i)
+        connect(m, ready.o, requests.i)
         connect(m, indices.spad, flipped(self.index))
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
@@ -103,7 +106,9 @@ class LoadEngine(wiring.Component):
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
         waiting_ar = self.axi.arvalid & ~self.axi.arready
-        empty = runs.empty & indices.empty & requests.empty & ~queued & writer.empty
+        empty = (
+            runs.empty & indices.empty & ~ready.o.valid & requests.empty & ~queued & writer.empty
+        )
         empty = empty & ~self.axi.arvalid
         with m.If(writer.wrote | requested):
             m.d.comb += self.status.stall.eq(Stall.BUSY)

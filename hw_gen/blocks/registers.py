@@ -2,7 +2,7 @@
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.counters import COUNTERS, Counters
 from hw_gen.blocks.faults import FaultUnit
@@ -67,15 +67,22 @@ class Registers(wiring.Component):
         control = written["CONTROL"]
         reset_asked = self._reset(m, control)
         start = self.program.start
-        self._reports(m, counters, faults)
+        connect(m, flipped(self.overflow), faults.overflow)
         m.d.comb += [
             start.eq(control[0] & ~control[1] & ~self.running & ~faults.fault & ~reset_asked),
             self.halt.eq(faults.fault | reset_asked),
             faults.run.eq(self.running & ~reset_asked),
             faults.clear.eq(self.soft_reset),
             faults.limit.eq(storage["WATCHDOG"]),
+            counters.run.eq(self.running),
             counters.clear.eq(start | self.soft_reset),
+            counters.vector.eq(self.vector),
+            counters.read_beat.eq(self.read_beat),
+            counters.write_bytes.eq(self.write_bytes),
         ]
+        for e in Engine:
+            m.d.comb += counters.stall[e].eq(self.engines[e].stall)
+            connect(m, flipped(self.engines[e]), faults.engines[e])
         ended = self.running & (self.program.done | faults.strobe)
         with m.If(start):
             m.d.sync += [self.running.eq(1), done.eq(0)]
@@ -89,20 +96,6 @@ class Registers(wiring.Component):
         values["IRQ_STATUS"] = pending
         self._read_port(m, values, counters)
         return m
-
-    def _reports(self, m: Module, counters: Counters, faults: FaultUnit) -> None:
-        """What engines report goes to the counters, and through a register to the fault unit."""
-        m.d.comb += [
-            counters.run.eq(self.running),
-            counters.vector.eq(self.vector),
-            counters.read_beat.eq(self.read_beat),
-            counters.write_bytes.eq(self.write_bytes),
-            *(counters.stall[e].eq(self.engines[e].stall) for e in Engine),
-        ]
-        engines = ((self.engines[e], faults.engines[e]) for e in Engine)
-        for report, taken in ((self.overflow, faults.overflow), *engines):
-            for name in report.signature.members:
-                m.d.sync += getattr(taken, name).eq(getattr(report, name))
 
     def _write_port(self, m: Module) -> dict[str, Value]:
         """Accept address and data together; returns per writable register: bytes written, masked.

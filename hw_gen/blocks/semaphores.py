@@ -33,7 +33,8 @@ class Semaphores(wiring.Component):
     post[j] : ``In(PostStream)``.
     overflow : ``Out(Overflow)``.
 
-    Timing: a post is visible to waiters in the next cycle, their grant in the one after it.
+    Timing: a post is visible to waiters two cycles later, their grant in the one after that. A
+    semaphore is taken from every other cycle at most.
     """
 
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
@@ -54,38 +55,41 @@ class Semaphores(wiring.Component):
         )
         bits = self._config.sem_addr_bits
 
-        take_sem, take_amount = Signal(bits), Signal(AMOUNT)
+        taking, take_sem, take_amount = Signal(), Signal(bits), Signal(AMOUNT)
         taken, grants = Const(0, 1), []
         for i, port in enumerate(self.wait):
             ok, grant = Signal(name=f"ok_{i}"), Signal(name=f"grant_{i}")
+            # What was granted in the cycle before is not off the count yet.
+            known = ~(taking & (take_sem == port.sem[:bits]))
             enough = count[port.sem[:bits]] >= port.amount
-            m.d.comb += [ok.eq(port.valid & ~port.grant & enough), grant.eq(ok & ~taken)]
+            m.d.comb += [ok.eq(port.valid & ~port.grant & known & enough), grant.eq(ok & ~taken)]
             m.d.sync += port.grant.eq(grant)
             with m.If(grant):
-                m.d.comb += [take_sem.eq(port.sem), take_amount.eq(port.amount)]
+                m.d.sync += [take_sem.eq(port.sem), take_amount.eq(port.amount)]
             taken = taken | ok
             grants.append(grant)
+        m.d.sync += taking.eq(taken)
 
         post, posted = self._arbitrate(m)
         total = Signal(self._config.sem_bits + 1)
         same = Signal()
         m.d.comb += [
-            same.eq(taken & (take_sem == post.sem[:bits])),
+            same.eq(taking & (take_sem == post.sem[:bits])),
             total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
             self.overflow.strobe.eq(posted & total[-1]),
             self.overflow.index.eq(post.index),
         ]
         check(m, platform, sum(grants) <= 1, "semaphores: two grants in a cycle")
-        enough = ~taken | (count[take_sem] >= take_amount)
+        enough = ~taking | (count[take_sem] >= take_amount)
         check(m, platform, enough, "semaphores: more taken than there is")
-        with m.If(taken):
+        with m.If(taking):
             m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)
         with m.If(posted):
             m.d.sync += count[post.sem[:bits]].eq(total)
         return m
 
     def _arbitrate(self, m: Module):
-        """Round robin over the posters: the chosen post, and whether there is one."""
+        """Round robin over the posters: the post chosen a cycle ago, and whether there is one."""
         n = len(self.post)
         valid = Cat(port.valid for port in self.post)
         turn = Signal(range(n))
@@ -98,15 +102,12 @@ class Semaphores(wiring.Component):
                         with m.If(valid[(t + k) % n]):
                             m.d.comb += chosen.eq((t + k) % n)
         post, posted = Signal(post_layout), Signal()
-        m.d.comb += posted.eq(valid.any())
+        m.d.sync += posted.eq(valid.any())
         with m.Switch(chosen):
             for i, (port, engine) in enumerate(zip(self.post, self._posters, strict=True)):
                 with m.Case(i):
-                    m.d.comb += [
-                        post.eq(port.payload),
-                        port.ready.eq(1),
-                        self.overflow.engine.eq(engine),
-                    ]
-        with m.If(posted):
+                    m.d.comb += port.ready.eq(1)
+                    m.d.sync += [post.eq(port.payload), self.overflow.engine.eq(engine)]
+        with m.If(valid.any()):
             m.d.sync += turn.eq(chosen)
         return post, posted
