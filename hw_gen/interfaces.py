@@ -21,7 +21,7 @@ def size_bits(config: NpuConfig) -> int:
     return config.word_bytes.bit_length()
 
 
-def spad_read(config: NpuConfig, tag: ShapeLike = 0) -> wiring.Signature:
+def spad_read(config: NpuConfig, tag: ShapeLike = 1) -> wiring.Signature:
     """Scratchpad read, seen by the client: `size` bytes (1…word_bytes) at any byte address.
 
     A read is accepted with valid & ready; `ready` comes from a flip-flop. The bank is read later,
@@ -29,6 +29,7 @@ def spad_read(config: NpuConfig, tag: ShapeLike = 0) -> wiring.Signature:
     later, in order, with byte 0 lowest and with the read's `tag`. Bytes at and above `size` are
     undefined. A read of no bytes needs no bank and is answered in its turn. Addresses must be in
     range. A write that is accepted after a read may be seen by it until its data comes.
+    A client without tags has one bit that nobody looks at: Verilog has no signals of no bits.
     """
     return wiring.Signature(
         {
