@@ -14,7 +14,7 @@ from tutorial_pages import FOLDER, blocks, commands, differences, masked, pages,
 
 SWEEP = "systola sweep arrays.yaml --out sweep"
 PICTURES = {"layers.png": "layers.png", "sweep/points.png": "points.png"}
-ROW = re.compile(r"^│ (\w+) +│ (\d+) +│ ([\d.]+) +│ [\d,]+ +│ \d+ +│ +([\d,]+) (\d+)% │$", re.M)
+ROW = re.compile(r"^│ (\w+) +│ +(\d+) +│ +([\d.]+) +│ +[\d,]+ +│ +\d+ +│ +([\d,]+) (\d+)% │$", re.M)
 
 
 def cycles(name: str, folder: Path) -> int:
@@ -65,6 +65,7 @@ def test_every_command_prints_what_the_page_shows(
 
 def test_the_decision_is_made_of_the_figures_of_the_sweep() -> None:
     swept = ROW.findall((FOLDER / "4-try-hardware.md").read_text())
+    assert len(swept) == 4
     decided = (FOLDER / "5-decide.md").read_text()
     for name, pes, memory, count, used in swept:
         microseconds = int(count.replace(",", "")) / 500
