@@ -114,9 +114,9 @@ class VectorSchedule(wiring.Component):
             chosen = (scaled == far) & (across == wide) & (looked == look)
             ways.append((chosen, finish, finish + WRITTEN + VectorTable.LATENCY * look))
         last_use = SCALE_O + levels
-        uses = self._line(m, "use", use_layout(self._config), last_use)
-        finishes = self._line(m, "finish", finish_layout, max(w[1] for w in ways))
-        exits = self._line(m, "exit", exit_layout, max(w[2] for w in ways))
+        uses = _Line(m, "use", use_layout(self._config), last_use)
+        finishes = _Line(m, "finish", finish_layout, max(w[1] for w in ways))
+        exits = _Line(m, "exit", exit_layout, max(w[2] for w in ways))
 
         use_result = {SCALE_O: scaled & ~across, last_use: scaled & across}
         thrice = second & scaled
@@ -167,9 +167,6 @@ class VectorSchedule(wiring.Component):
             finishes.insert(finish, enters, {"slot": self.tag.slot, "source": source})
             exits.insert(exit, enters, {"table": looked, "last": self.tag.last})
         return m
-
-    def _line(self, m: Module, name: str, layout, last: int) -> "_Line":
-        return _Line(m, name, layout, last)
 
 
 class _Line:

@@ -5,7 +5,6 @@ from pathlib import Path
 from spec.config import NpuConfig
 from sw.runtime.simulator.generated import generate_rtl
 
-ROOT = Path(__file__).resolve().parents[2]
 TOP = "systola_npu"
 
 
