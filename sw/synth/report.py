@@ -228,7 +228,7 @@ def source_line(source: str) -> str:
 
     A file of this project has its path in it, of another one there is the name.
     """
-    from sw.synth.rtl import ROOT
+    from sw.runtime.simulator.generated import ROOT
 
     texts = source.split("|")
     text = next((text for text in texts if ".py:" in text), texts[0])
