@@ -2,21 +2,43 @@
 
 from amaranth.hdl import *
 
-_PART = 11
+from hw_gen.blocks.sram import RtlPlatform
+
+_PART = 8
 
 
-def carry_select(m: Module, name: str, a: Value, b: Value, carry: Value | int = 0) -> Signal:
-    """a + b + carry as wide as `a`: each part is added without and with a carry, which chooses."""
+def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | int = 0) -> Signal:
+    """a + b + carry, as wide and as signed as `a`; `b` is at least as wide.
+
+    Each part of 8 bits is added without and with a carry, which chooses (carry select). Synthesis
+    for small area turns a plain sum, and also a tree of prefixes, into a chain through all bits.
+    In simulation it is a plain sum.
+    """
     width = len(a)
-    out = Signal(signed(width), name=name)
-    carry = Value.cast(carry)
+    a, b, carry = Value.cast(a), Value.cast(b), Value.cast(carry)
+    assert len(b) >= width and len(carry) == 1
+    out = Signal(Shape(width, a.shape().signed), name=name)
+    if isinstance(platform, RtlPlatform) and platform.loops:
+        m.d.comb += out.eq(a + b + carry)
+        return out
     for low in range(0, width, _PART):
-        x, y = a[low : low + _PART], b[low : low + _PART]
-        part = Signal(len(x) + 1, name=f"{name}_{low}")
+        x, y = a[low : min(low + _PART, width)], b[low : min(low + _PART, width)]
+        without = Signal(len(x) + 1, name=f"{name}_{low}")
         if low == 0:
-            m.d.comb += part.eq(x + y + carry[0])
-        else:
-            m.d.comb += part.eq(Mux(carry, x + y + 1, x + y))
-        m.d.comb += out[low : low + len(x)].eq(part)
-        carry = part[-1]
+            m.d.comb += [without.eq(x + y + carry), out[: len(x)].eq(without)]
+            carry = without[-1]
+            continue
+        carried = Signal(len(x) + 1, name=f"{name}_{low}_carried")
+        m.d.comb += [
+            without.eq(x + y),
+            carried.eq(x + y + 1),
+            out[low : low + len(x)].eq(Mux(carry, carried, without)),
+        ]
+        # Two gates from carry to carry.
+        carry = without[-1] | (carried[-1] & carry)
     return out
+
+
+def fast_difference(m: Module, platform, name: str, a: Value, b: Value) -> Signal:
+    """a - b, as wide and as signed as `a`; see `fast_sum`."""
+    return fast_sum(m, platform, name, a, ~b, 1)

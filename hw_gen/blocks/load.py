@@ -148,21 +148,22 @@ class LoadEngine(wiring.Component):
         """Each burst goes to AR while fewer than `outstanding` are in flight."""
         burst, axi = bursts.payload, self.axi
         flying = Signal(range(self._config.outstanding + 1))
-        go = Signal()
+        may, go, ended = Signal(), Signal(), Signal()
         lanes = lane_bits(self._config)
         m.d.comb += [
-            go.eq(
-                bursts.valid
-                & (flying != self._config.outstanding)
-                & (~axi.arvalid | axi.arready)
-                & ~halted
-            ),
-            bursts.ready.eq(go),
+            may.eq((flying != self._config.outstanding) & (~axi.arvalid | axi.arready) & ~halted),
+            bursts.ready.eq(may),
+            go.eq(bursts.valid & may),
+            ended.eq(axi.rvalid & axi.rready & axi.rlast),
             axi.arid.eq(READ_ID),
             axi.arsize.eq(lanes),
             axi.arburst.eq(1),
         ]
-        m.d.sync += flying.eq(flying + go - (axi.rvalid & axi.rready & axi.rlast))
+        # `go` comes late in a cycle: it chooses a sum, it is not added.
+        with m.If(go & ~ended):
+            m.d.sync += flying.eq(flying + 1)
+        with m.Elif(~go & ended):
+            m.d.sync += flying.eq(flying - 1)
         with m.If(go):
             m.d.sync += [
                 axi.arvalid.eq(1),

@@ -1,9 +1,13 @@
 """AXI bursts of LOAD: runs that share bus words, or follow each other, fetch each word once."""
 
+from typing import Any
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from spec.config import NpuConfig
@@ -49,13 +53,26 @@ class LoadRequests(wiring.Component):
     copies : ``Out(stream)`` of `copy_layout`, one per run.
     empty : nothing is held.
 
-    Timing: a run and a burst a cycle, a burst in the cycle after its run; short runs' words in at
-    most `PATIENCE` cycles.
+    Timing: a run and a burst a cycle. A run is held for a cycle at least, and its burst is offered
+    in the next cycle; short runs' words in at most `PATIENCE` cycles.
     """
 
     def __init__(self, config: NpuConfig, tag: data.StructLayout):
         self._config = config
         self._word_bits = config.axi_addr_bits - lane_bits(config)
+        # A run as it is held: numbers of its words instead of an address.
+        self._held = data.StructLayout(
+            {
+                "chip": CHIP_BITS,
+                "bytes": RUN_BITS,
+                "lane": lane_bits(config),
+                "tag": tag,
+                "first": self._word_bits,
+                "last": self._word_bits,
+                "short": 1,
+                "few": range(WINDOW + 2),
+            }
+        )
         burst = data.StructLayout({"word": self._word_bits, "len": 8})
         super().__init__(
             {
@@ -68,94 +85,134 @@ class LoadRequests(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        lanes, run = lane_bits(self._config), self.i.payload
-        first = run.addr[lanes:]
-        accept = Signal()
-
+        run, valid, accept = Signal(self._held), Signal(), Signal()
         # The newest word that was asked for, and how many in a row up to it the writer keeps.
         newest, kept = Signal(self._word_bits), Signal(range(WINDOW + 1))
-        ahead, near, joined = Signal(self._word_bits), Signal(), Signal()
-        have = Signal(range(WINDOW + 1))
+        have, near, joined, quiet = Signal.like(kept), Signal(), Signal(), Signal()
+        words = self._words(m, platform)
+        ahead = self._ahead(m, platform, run, newest, accept & ~quiet, self.i.ready)
+        m.d.comb += self.i.ready.eq(~valid | accept)
+        with m.If(self.i.ready):
+            m.d.sync += [valid.eq(self.i.valid), run.eq(words)]
         m.d.comb += [
-            ahead.eq(newest - first),
-            near.eq(~run.tag.apart & (ahead < kept)),
-            joined.eq(near | (~run.tag.apart & (kept != 0) & ahead.all())),
-            have.eq(Mux(near, ahead + 1, 0)),
+            near.eq(~run.tag.apart & ahead.close & (ahead.words < kept)),
+            joined.eq(near | (~run.tag.apart & (kept != 0) & ahead.follows)),
+            have.eq(Mux(near, ahead.words + 1, 0)),
+            quiet.eq(run.tag.fill | (run.short & (run.few <= have))),
         ]
-        # Words that are missing. Whether a short run has any, and few, must be known soon: the
-        # sequencer waits for it. The numbers of a long run only go to registers.
-        short, few = Signal(), Signal(range(WINDOW + 2))
-        words, quiet = Signal(RUN_BITS + 1 - lanes), Signal()
-        low = run.bytes[: lanes + WINDOW.bit_length()]
-        m.d.comb += [
-            short.eq(run.bytes <= WINDOW << lanes),
-            few.eq(((run.addr[:lanes] + low - 1) >> lanes) + 1),
-            words.eq(((run.addr[:lanes] + run.bytes - 1) >> lanes) + 1),
-            quiet.eq(run.tag.fill | (short & (few <= have))),
-        ]
-        grows, room = self._collect(m, accept, quiet, joined, near, short, few, words, have, newest)
+        missing = Signal.like(run.few)  # of a short run
+        m.d.comb += missing.eq(run.few - have)
+        grows, room = self._collect(m, valid, accept, quiet, joined, near, missing, run, newest)
         with m.If(accept & ~quiet):
-            sum_ = Mux(joined, kept, 0) + words - have
+            sum_ = Mux(joined, kept, 0) + missing
             m.d.sync += [
-                newest.eq(first + words - 1),
-                kept.eq(Mux(~short | (sum_ > WINDOW), WINDOW, sum_)),
+                newest.eq(run.last),
+                kept.eq(Mux(~run.short | (sum_ > WINDOW), WINDOW, sum_)),
             ]
         copy = self.copies.payload
         m.d.comb += [
             copy.chip.eq(run.chip),
             copy.bytes.eq(run.bytes),
-            copy.lane.eq(run.addr[:lanes]),
+            copy.lane.eq(run.lane),
             copy.have.eq(have),
             copy.tag.eq(run.tag),
-            self.copies.valid.eq(self.i.valid & (quiet | grows | room)),
+            self.copies.valid.eq(valid & (quiet | grows | room)),
             accept.eq(self.copies.valid & self.copies.ready),
-            self.i.ready.eq(accept),
         ]
         return m
 
-    def _collect(self, m: Module, accept, quiet, joined, near, short, few, words, have, newest):
-        """The words that are collected and sent; returns: the run adds to them; there is room for
-        a run that begins anew."""
-        run, burst = self.i.payload, self.bursts.payload
-        per_burst = self._config.max_burst
+    def _words(self, m: Module, platform) -> Any:
+        """The run that comes, as it will be held."""
+        lanes, run = lane_bits(self._config), self.i.payload
+        held = Signal(self._held, name="words")
+        # Its last byte is at addr + bytes - 1: two numbers that have the same sum come first.
+        wide = len(run.addr)
+        bits = Cat(run.bytes, Const(0, wide - len(run.bytes)))
+        last = fast_sum(
+            m, platform, "last", ~(run.addr ^ bits), Cat(Const(0, 1), run.addr | bits)[:wide]
+        )
+        low = run.bytes[: lanes + WINDOW.bit_length()]
+        m.d.comb += [
+            held.chip.eq(run.chip),
+            held.bytes.eq(run.bytes),
+            held.lane.eq(run.addr[:lanes]),
+            held.tag.eq(run.tag),
+            held.first.eq(run.addr[lanes:]),
+            held.last.eq(last[lanes:]),
+            held.short.eq(run.bytes <= WINDOW << lanes),
+            held.few.eq(((run.addr[:lanes] + low - 1) >> lanes) + 1),
+        ]
+        return held
+
+    def _ahead(
+        self, m: Module, platform, run: data.View, newest: Signal, moves: Value, load: Value
+    ) -> Any:
+        """How far the newest word is ahead of the first one of the run that is held.
+
+        `close`: by `words`, less than WINDOW. `follows`: the first one is the next after it. Both
+        are known when the run comes: from the newest word, and from the last one of the run before,
+        which becomes the newest if that run `moves` it.
+        """
+        layout = data.StructLayout({"close": 1, "words": range(WINDOW), "follows": 1})
+        first = self.i.payload.addr[lane_bits(self._config) :]
+        found = []
+        for name, word in (("newest", newest), ("last", run.last)):
+            distance = fast_difference(m, platform, f"ahead_of_{name}", word, first)
+            low = Signal(layout, name=f"ahead_{name}")
+            bits = len(low.words)
+            m.d.comb += [
+                low.close.eq(~distance[bits:].any()),
+                low.words.eq(distance),
+                low.follows.eq(distance.all()),
+            ]
+            found.append(low)
+        ahead = Signal(layout)
+        with m.If(load):
+            m.d.sync += ahead.eq(Mux(moves, found[1], found[0]))
+        return ahead
+
+    def _collect(self, m: Module, valid, accept, quiet, joined, near, missing, run, newest):
+        """The words that are collected and sent, up to the newest; returns: the run that is held
+        adds to them; there is room for it to begin anew."""
+        burst, per_burst = self.bursts.payload, self._config.max_burst
+        bits = exact_log2(per_burst)
         most = min(MERGE_BEATS, per_burst)
-        begin, count, held = Signal.like(newest), Signal.like(words), Signal()
+        begin, held = Signal.like(newest), Signal()
+        count = Signal(range(most + 1))  # of the words, as far as they are no more than `most`
         age, offered = Signal(range(PATIENCE + 1)), Signal()
         following, grows, full, ends = Signal.like(newest), Signal(), Signal(), Signal()
-        left = Signal(range(per_burst + 1))
         taken = self.bursts.valid & self.bursts.ready
+        total = Mux(grows, count, 0) + missing
         m.d.comb += [
             following.eq(newest + 1),
-            full.eq((count >= most) | (age == PATIENCE) | offered),
+            full.eq((count == most) | (age == PATIENCE) | offered),
             grows.eq(
                 held
                 & ~full
                 & joined
-                & short
-                & (count[:3] + few - have <= most)
+                & run.short
+                & (count + missing <= most)
                 & ((following & (per_burst - 1)) != 0)
             ),
             # Bursts end at multiples of the longest one, hence never cross 4 KiB.
-            left.eq(per_burst - (begin & (per_burst - 1))),
-            ends.eq(count <= left),
+            ends.eq(begin[bits:] == newest[bits:]),
             burst.word.eq(begin),
-            burst.len.eq(Mux(ends, count, left) - 1),
-            self.bursts.valid.eq(held & ~(self.i.valid & (quiet | grows) & ~full)),
-            self.empty.eq(~held),
+            burst.len.eq(Mux(ends, newest[:bits], per_burst - 1) - begin[:bits]),
+            self.bursts.valid.eq(held & ~(valid & (quiet | grows) & ~full)),
+            self.empty.eq(~held & ~valid),
         ]
         m.d.sync += offered.eq(self.bursts.valid)
         with m.If(age != PATIENCE):
             m.d.sync += age.eq(age + 1)
         with m.If(taken):
-            m.d.sync += [held.eq(~ends), begin.eq(begin + left), count.eq(count - left)]
-        with m.If(accept & ~quiet & grows):
-            m.d.sync += count.eq(count + few - have)
-        with m.Elif(accept & ~quiet):
-            m.d.sync += [
-                begin.eq(Mux(near, following, run.addr[lane_bits(self._config) :])),
-                count.eq(words - have),
-                held.eq(1),
-                age.eq(0),
-                offered.eq(0),
-            ]
+            m.d.sync += [held.eq(~ends), begin.eq(Cat(Const(0, bits), begin[bits:] + 1))]
+        with m.If(accept & ~quiet):
+            m.d.sync += count.eq(Mux(~run.short | (total > most), most, total))
+            with m.If(~grows):
+                m.d.sync += [
+                    begin.eq(Mux(near, following, run.first)),
+                    held.eq(1),
+                    age.eq(0),
+                    offered.eq(0),
+                ]
         return grows, ~held | (taken & ends)

@@ -7,7 +7,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.adders import carry_select
+from hw_gen.blocks.adders import fast_sum
 from spec.exhaustive import exhaustive
 from spec.isa import Alu, DType, Reduce
 
@@ -63,7 +63,7 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 """v of the operands; its low 32 bits count."""
 
 
-def alu(m: Module, name: str, kind: Value, a: Value, b: Value) -> Signal:
+def alu(m: Module, platform, name: str, kind: Value, a: Value, b: Value) -> Signal:
     """v of the int32 operands A and B."""
     v = Signal(signed(32), name=f"alu_{name}")
     minus, left = kind == Alu.SUB, kind == Alu.LSL
@@ -77,7 +77,7 @@ def alu(m: Module, name: str, kind: Value, a: Value, b: Value) -> Signal:
     differ = Signal(32, name=f"differ_{name}")
     m.d.comb += [less.eq(a < b), differ.eq(a ^ b), equal.eq(differ == 0)]
     second = b[:32] ^ minus.replicate(32)
-    total = carry_select(m, f"total_{name}", a[:32], second, minus)
+    total = fast_sum(m, platform, f"total_{name}", a[:32], second, minus)
     operands = _Operands(a, b, total, less, equal, differ, right[1:33], right[0])
     with m.Switch(kind):
         for member, function in FUNCTIONS.items():

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.adders import carry_select
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
 from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, fields_of, tag_layout
@@ -99,6 +99,7 @@ class VectorLanes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg, step = self._config, self.i.payload
+        self._platform = platform
         m.submodules.schedule = schedule = VectorSchedule(cfg)
         m.submodules.params = params = ParamMemory(cfg)
         m.submodules.table = table = VectorTable(cfg)
@@ -193,7 +194,7 @@ class VectorLanes(wiring.Component):
             # It stays a cycle longer where B follows A through RESCALE.
             m.d.sync += b.eq(Mux(step.tag.inside, raw_b.as_signed() - step.b_zp, 0))
         bias, mult, shift = params.lane(c)
-        biased = carry_select(m, f"biased_{c}", a, Mux(self._bias, bias, 0))
+        biased = fast_sum(m, self._platform, f"biased_{c}", a, Mux(self._bias, bias, 0))
         m.d.comb += [
             rescale.x.eq(Mux(unit.kind == Use.A, biased, Mux(unit.kind == Use.B, b, kept))),
             rescale.by.eq(Mux(unit.operand, b, Mux(unit.channel, mult, unit.mult))),
@@ -205,7 +206,7 @@ class VectorLanes(wiring.Component):
         m.d.sync += clamped.eq((within << left)[:32])
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
         m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
-        m.d.sync += v.eq(alu(m, str(c), self._alu, clamped, b_scaled))
+        m.d.sync += v.eq(alu(m, self._platform, str(c), self._alu, clamped, b_scaled))
         return _Lane(rescale.o, self._reduce(m, c, v), kept)
 
     def _reduce(self, m: Module, c: int, v: Signal) -> Signal:
