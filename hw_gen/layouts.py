@@ -68,7 +68,11 @@ def engine_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data
 
 
 def queued_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
-    """What a queue of an engine holds: of an instruction what is needed, and its index."""
+    """What a queue of an engine holds: of an instruction what is needed, and its index.
+
+    `without`: besides fields of another part of the engine, those of functions that the
+    configuration lacks (`spec.optional.absent_fields`).
+    """
     return data.StructLayout({"instr": engine_layout(opcode, without), "index": INDEX_BITS})
 
 

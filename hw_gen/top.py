@@ -129,17 +129,14 @@ class Npu(wiring.Component):
         """Ports in the order of their priority."""
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
-        sharers = [load.index, store.index, store.spad]
-        tags = [client.tag.shape() for client in sharers]
-        m.submodules.share = share = reset(SpadShare(self._config, tags))
+        last = self._shared(m, reset, load, store)
         reads = [matrix.act, matrix.wgt]
         if self._config.depthwise:
             reads.append(engines[Engine.DEPTHWISE].spad)
-        reads += [vector.a, vector.b, share.o]
+        reads += [vector.a, vector.b, last]
         tags = [client.tag.shape() for client in reads]
         m.submodules.scratchpad = spad = reset(Scratchpad(self._config, tags=tags, writes=1))
         for source, sink in (
-            *zip(sharers, share.i, strict=True),
             *zip(reads, spad.read, strict=True),
             (vector.out, spad.write[0]),
             (load.spad, spad.posted),
@@ -147,6 +144,17 @@ class Npu(wiring.Component):
             (load.table, vector.table_write),
         ):
             connect(m, source, sink)
+
+    def _shared(self, m: Module, reset, load: LoadEngine, store: StoreEngine):
+        """The reads of STORE, which indices share with them; returns: a client of one port."""
+        if not self._config.indexed_dma:
+            return store.spad
+        sharers = [load.index, store.index, store.spad]
+        tags = [client.tag.shape() for client in sharers]
+        m.submodules.share = share = reset(SpadShare(self._config, tags))
+        for client, port in zip(sharers, share.i, strict=True):
+            connect(m, client, port)
+        return share.o
 
     def _accumulator(self, m: Module, reset, engines: dict[Engine, Any]) -> None:
         m.submodules.accumulator = acc = reset(Accumulator(self._config))

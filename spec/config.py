@@ -48,12 +48,16 @@ class NpuConfig:
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
     number of vector lanes. `depthwise`: whether there is a depthwise engine, `taps` how many
     kernel columns each of its lanes multiplies in a cycle. `transposed_weights`: whether weights
-    can also enter the array from its left edge, column by column. `name` is a label: it is not
-    part of `digest()`.
+    can also enter the array from its left edge, column by column. `indexed_dma`: whether LOAD and
+    STORE can add an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
+    vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
+    (`spec.optional` says which instructions need what). `name` is a label: it is not part of
+    `digest()`.
     """
 
     # A new field needs: its range in `_RANGES` below or a rule in `__post_init__`, its sentence in
-    # `MEANING` (sw/measure/pages/configuration.py), rows in tests/test_spec_config.py, `make docs`.
+    # `MEANING` (sw/measure/pages/configuration.py), rows in tests/test_spec_config.py, `make docs`;
+    # and, where it is a function that hardware may lack, a row in spec/optional.py.
     name: str = "custom"
     rows: int = 16
     cols: int = 16
@@ -72,6 +76,10 @@ class NpuConfig:
     depthwise: bool = True
     taps: int = 3
     transposed_weights: bool = True
+    indexed_dma: bool = True
+    lane_reductions: bool = True
+    table_int16: bool = True
+    shifts: bool = True
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -175,8 +183,10 @@ class NpuConfig:
 
     @property
     def table_bytes(self) -> int:
-        """Bytes of TABLE: `table_entries` int16 (512 steps and the end of the last one)."""
-        return 2 * self.table_entries
+        """Bytes of TABLE: `table_entries` int16 (512 steps and the end of the last one), or int8
+        alone.
+        """
+        return 2 * self.table_entries if self.table_int16 else 256
 
     @property
     def spad_addr_bits(self) -> int:
@@ -205,8 +215,15 @@ class NpuConfig:
         return dataclasses.asdict(self)
 
     def digest(self) -> int:
-        """64-bit digest of every field but `name`; equal hardware has equal digests."""
-        fields = {k: v for k, v in self.to_dict().items() if k != "name"}
+        """64-bit digest of every field but `name`; equal hardware has equal digests.
+
+        A field of `_LATER` counts only where it differs from its default, so that it did not
+        change the digests of the configurations that were there before it.
+        """
+        usual = {f.name: f.default for f in dataclasses.fields(self) if f.name in _LATER}
+        fields = {
+            k: v for k, v in self.to_dict().items() if k != "name" and (k, v) not in usual.items()
+        }
         text = json.dumps(fields, sort_keys=True).encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
 
@@ -254,6 +271,9 @@ def _parse(key: str, text: str, kind: object) -> int | bool:
     return int(text, 0)
 
 
+_LATER = ("indexed_dma", "lane_reductions", "table_int16", "shifts")
+"""Fields that configurations did not always have."""
+
 _RANGES = (
     ("rows", 2, 128),
     ("cols", 2, 128),
@@ -275,6 +295,24 @@ _RANGES = (
 PRESETS: dict[str, NpuConfig] = {
     c.name: c
     for c in (
+        NpuConfig(
+            name="micro",
+            rows=4,
+            cols=4,
+            spad_kib=16,
+            acc_kib=4,
+            bus_bytes=8,
+            banks=4,
+            queue_depth=4,
+            outstanding=8,
+            axi_addr_bits=32,
+            depthwise=False,
+            transposed_weights=False,
+            indexed_dma=False,
+            lane_reductions=False,
+            table_int16=False,
+            shifts=False,
+        ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
         NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),
         NpuConfig(name="default"),

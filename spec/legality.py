@@ -34,6 +34,7 @@ from spec.isa import (
 )
 from spec.logic import Fields, Number, Truth, absent, among, bit, never, outside
 from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN
+from spec.optional import Function, lacking
 
 Rule = tuple[Truth, Callable[[], str]]
 """When an instruction is illegal; and what is wrong then (field, value, rule), for integers."""
@@ -73,6 +74,20 @@ def rules(opcode: Opcode, v: Fields, config: NpuConfig) -> Iterator[Rule]:
             lambda: f"loop[0].last: value {first['last']} must equal its count {first['count']}",
         )
     yield from _RULES[opcode](v, config)
+    for function in lacking(config, opcode):
+        yield _lacks(function, v)
+
+
+def _lacks(function: Function, v: Fields) -> Rule:
+    """The instruction uses a function that the configuration does not have."""
+    name = function.field
+    return (
+        function.uses(v),
+        lambda: (
+            f"{name}: value {v[name]:d}: needs {function.what}; this configuration has "
+            f"{function.flag}=False"
+        ),
+    )
 
 
 def _repeats(loop: Fields) -> Truth:
@@ -205,11 +220,6 @@ def _matrix(v: Fields, config: NpuConfig) -> Iterator[Rule]:
         yield _at_most(v, f"{what}_last", limit, what)
     yield _fold_loop(v, "row_loop")
     yield _fold_loop(v, "col_loop")
-    if not config.transposed_weights:
-        yield (
-            v["transposed"] != 0,
-            lambda: "transposed: value 1: this configuration has no transposed weights",
-        )
     yield _operand(v, "act")
     yield _operand(v, "wgt")
 

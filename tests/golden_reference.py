@@ -52,7 +52,7 @@ class Reference:
         self.spad = bytearray(config.spad_bytes)
         self.acc = [[0] * config.cols for _ in range(config.acc_vectors)]
         self.param = bytearray(config.param_bytes)
-        self.table = bytearray(1026)
+        self.table = bytearray(config.table_bytes)
         self.memory = [bytearray() for _ in range(8)]
 
     def execute(self, instruction: Instruction) -> None:

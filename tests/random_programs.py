@@ -28,6 +28,7 @@ from golden_reference import Reference, randomize, walk
 from golden_model import HazardError, Machine, MachineFault
 from spec import Image, Instruction, NpuConfig, Opcode
 from spec.isa import SYNC_SLOTS, DType, Engine, Point, Space, Sync
+from spec.optional import lacking
 from spec.program import REGION_CONST, REGION_OUTPUT, REGION_TEMP
 
 MEMORY_BYTES = 2048
@@ -159,12 +160,16 @@ class Program:
         if self.config.depthwise:
             compute += [random_depthwise, random_depthwise]
         compute = (*compute, *self.more)
-        choice = int(self.rng.integers(len(kinds) + len(compute)))
-        if choice < len(kinds):
-            opcode, values = kinds[choice]()
-        else:
-            made = compute[choice - len(kinds)](self.rng, self.area)
-            opcode, values = made.opcode, made.values
+        while True:
+            choice = int(self.rng.integers(len(kinds) + len(compute)))
+            if choice < len(kinds):
+                opcode, values = kinds[choice]()
+            else:
+                made = compute[choice - len(kinds)](self.rng, self.area)
+                opcode, values = made.opcode, made.values
+            fields = Instruction(opcode, values).values
+            if not any(function.uses(fields) for function in lacking(self.config, opcode)):
+                break
         return opcode, {name: self._moved(values, name) for name in values}
 
     def _moved(self, values: Values, name: str) -> Any:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from spec import ConfigError, Instruction, IsaError, NpuConfig, Opcode, preset
-from spec.isa import DType, Point, Reduce, Scale, Space, Sync, Table
+from spec.isa import Alu, DType, Point, Reduce, Scale, Space, Sync, Table
 from spec.legality import IllegalInstructionError, check_instruction
+from spec.optional import FUNCTIONS
 
 TINY = preset("tiny")
 LOAD, STORE, MATRIX, VECTOR = Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.VECTOR
@@ -269,13 +270,54 @@ def test_unused_slots_are_not_looked_at() -> None:
     check_instruction(Instruction(LOAD, {"wait": [slot]}), TINY)
 
 
-def test_a_configuration_can_be_without_transposed_weights() -> None:
-    without = NpuConfig(transposed_weights=False)
-    check_instruction(Instruction(MATRIX, {"transposed": 1}), NpuConfig())
-    check_instruction(Instruction(MATRIX, {"transposed": 0}), without)
-    message = "MATRIX.transposed: value 1: this configuration has no transposed weights"
-    with pytest.raises(IllegalInstructionError, match=f"^{message}$"):
-        check_instruction(Instruction(MATRIX, {"transposed": 1}), without)
+OPTIONAL = [
+    (
+        "transposed_weights",
+        MATRIX,
+        {"transposed": 1},
+        "MATRIX.transposed: value 1: needs weights that enter the array column by column",
+    ),
+    (
+        "indexed_dma",
+        LOAD,
+        {"indexed": 1},
+        "LOAD.indexed: value 1: needs memory addresses with an index from the scratchpad",
+    ),
+    (
+        "indexed_dma",
+        Opcode.STORE,
+        {"indexed": 1},
+        "STORE.indexed: value 1: needs memory addresses with an index from the scratchpad",
+    ),
+    (
+        "lane_reductions",
+        VECTOR,
+        {"reduce": Reduce.SUM, "reduce_lanes": 1},
+        "VECTOR.reduce_lanes: value 1: needs reductions across the vector lanes",
+    ),
+    ("table_int16", VECTOR, {"table": Table.I16}, "VECTOR.table: value 2: needs tables of int16"),
+    *(
+        ("shifts", VECTOR, {"alu": alu}, f"VECTOR.alu: value {alu:d}: needs shifts by a tensor")
+        for alu in (Alu.ASR, Alu.ASR_ROUND, Alu.LSL, Alu.LSR, Alu.CLZ)
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("flag", "opcode", "values", "message"), OPTIONAL, ids=lambda v: str(v)[:40]
+)
+def test_a_configuration_can_be_without_a_function(
+    flag: str, opcode: Opcode, values: dict[str, Any], message: str
+) -> None:
+    check_instruction(Instruction(opcode, values), NpuConfig())
+    without = NpuConfig(**{flag: False})
+    check_instruction(Instruction(opcode), without)
+    with pytest.raises(IllegalInstructionError, match=rf"^{message}.*; .* has {flag}=False$"):
+        check_instruction(Instruction(opcode, values), without)
+
+
+def test_every_optional_function_has_a_flag_and_an_instruction_that_uses_it() -> None:
+    assert {function.flag for function in FUNCTIONS} == {flag for flag, *_ in OPTIONAL}
 
 
 def test_every_amount_fits_the_narrowest_semaphore() -> None:

@@ -14,9 +14,10 @@ from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dispatch import queue_layouts, queues
 from hw_gen.blocks.fetch import Fetch
 from spec import preset
-from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Group, Instruction, IsaError, Opcode, decode
+from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Alu, Group, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
 from spec.memmap import Fault, Stall
+from spec.optional import SHIFTS
 
 MEMORY = 1 << 15
 ENGINE_OPCODES = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR)
@@ -77,6 +78,8 @@ def tame(rng, opcode, config, values):
         values["lanes_last"] = rng.randint(1, config.cols)
         values["lane_loop"] = rng.choice([7, rng.randrange(LOOPS)])
         values |= {"reduce": 0, "reduce_lanes": 0, "table": rng.randint(0, 1)}
+        if not config.shifts and values["alu"] in SHIFTS:
+            values["alu"] = Alu.ADD
         for name in ("a", "b", "o"):
             values[f"{name}_shift"] = rng.randint(2, 62)
     return values
@@ -344,6 +347,7 @@ MACHINES = {
     "tiny": preset("tiny"),
     "default": preset("default"),
     "bare": small(depthwise=False, transposed_weights=False, semaphores=64, bus_bytes=64),
+    "micro": preset("micro"),
 }
 
 

@@ -28,7 +28,7 @@ COUNT = int(os.environ.get("SYSTOLA_RANDOM_COUNT", "20"))
 SEED = os.environ.get("SYSTOLA_RANDOM_SEED", "2026")
 # Its simulator takes two minutes of CPU to build. `make test ARGS="-m 'not slow'"` leaves it out.
 LARGE = pytest.param("large", marks=pytest.mark.slow)
-EVERY = ("tiny", "small", "rect", "odd", "default", LARGE)
+EVERY = ("micro", "tiny", "small", "rect", "odd", "default", LARGE)
 SLOW_MEMORY = Memory(latency=400, stall=0.3, seed=7)
 
 

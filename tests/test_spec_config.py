@@ -62,6 +62,10 @@ RULES = [
         "acc_kib=2 does",
     ),
     ({"transposed_weights": 1}, "transposed_weights=1: must be true or false"),
+    ({"indexed_dma": 0}, "indexed_dma=0: must be true or false"),
+    ({"lane_reductions": 0}, "lane_reductions=0: must be true or false"),
+    ({"table_int16": 8}, "table_int16=8: must be true or false"),
+    ({"shifts": "no"}, "shifts='no': must be true or false"),
     (
         {"wide_operands": True},
         "wide_operands=True: this release's generator has no such hardware yet",
@@ -117,6 +121,7 @@ def test_presets_hold_what_their_derived_sizes_say(name):
 def test_presets_are_the_promised_arrays():
     sizes = {name: (c.rows, c.cols) for name, c in PRESETS.items()}
     assert sizes == {
+        "micro": (4, 4),
         "tiny": (4, 4),
         "small": (8, 8),
         "default": (16, 16),
@@ -226,6 +231,8 @@ def test_unknown_setting_lists_the_fields(key):
 
 
 def test_unknown_preset_lists_the_presets():
-    message = "config 'nosuch': no such preset; presets are tiny, small, default, large, rect, odd"
+    message = (
+        "config 'nosuch': no such preset; presets are micro, tiny, small, default, large, rect, odd"
+    )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         preset("nosuch")

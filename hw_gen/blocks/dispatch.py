@@ -16,6 +16,7 @@ from hw_gen.layouts import (
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import Opcode
+from spec.optional import absent_fields
 
 QUEUES: dict[Opcode, tuple[str, ...]] = exhaustive(
     "hw_gen.blocks.dispatch",
@@ -35,6 +36,11 @@ WITHOUT = {"matrix": WEIGHT_FIELDS, "weights": STREAM_FIELDS}
 """What a queue leaves out of an instruction, for each that has not all of its engine's fields."""
 
 
+def without(config: NpuConfig, name: str, opcode: Opcode) -> frozenset[str]:
+    """Fields of `opcode` that its queue called `name` leaves out."""
+    return WITHOUT.get(name, frozenset()) | absent_fields(config, opcode)
+
+
 def queues(config: NpuConfig) -> dict[str, Opcode]:
     """The queues of a configuration and what is in them. Outputs: ``o_<name>``."""
     return {
@@ -48,7 +54,7 @@ def queues(config: NpuConfig) -> dict[str, Opcode]:
 def queue_layouts(config: NpuConfig) -> dict[str, data.StructLayout]:
     """An item of each queue."""
     return {
-        name: queued_layout(opcode, WITHOUT.get(name, frozenset()))
+        name: queued_layout(opcode, without(config, name, opcode))
         for name, opcode in queues(config).items()
     }
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.dma_bursts import run_layout
-from hw_gen.blocks.dma_runs import RUN_BITS
+from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.interfaces import READ_LATENCY, spad_read
 from spec.config import NpuConfig
@@ -44,6 +44,11 @@ class IndexStage(wiring.Component):
                 "empty": Out(1),
             }
         )
+
+    def follow(self, m: Module, runs: RunStage, halt: Value) -> None:
+        """What comes with each run of `runs`."""
+        m.d.comb += [getattr(self, n).eq(getattr(runs, n)) for n in ("indexed", "fresh", "at")]
+        m.d.comb += self.halt.eq(halt)
 
     def elaborate(self, platform):
         m = Module()

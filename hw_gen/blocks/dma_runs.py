@@ -11,6 +11,7 @@ from hw_gen.layouts import INDEX_BITS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, REGIONS, Opcode, Space
+from spec.optional import absent_fields
 
 RUN_BITS = FORMATS[Opcode.LOAD].field("run").bits
 """Width of a run's length in an instruction."""
@@ -54,7 +55,7 @@ class RunStage(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(step)),
-                "instr": In(engine_layout(opcode)),
+                "instr": In(engine_layout(opcode, absent_fields(config, opcode))),
                 "index": In(INDEX_BITS),
                 "bases": In(region_bases(config)),
                 "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),
@@ -91,19 +92,8 @@ class RunStage(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
-                m.d.sync += self.indexed.eq(instr.indexed)
-                with m.If(instr.indexed):
-                    fresh = step.at_first[1:].all()
-                    m.d.sync += [
-                        self.fresh.eq(fresh),
-                        self.at.eq(
-                            Mux(
-                                step.first,
-                                instr.index_base,
-                                self.at + (fresh << exact_log2(INDEX_BYTES)),
-                            )
-                        ),
-                    ]
+                if self._config.indexed_dma:
+                    self._index(m)
                 m.d.sync += [
                     run.addr.eq(base + step.mem),
                     run.chip.eq(step.chip),
@@ -122,6 +112,18 @@ class RunStage(wiring.Component):
                     with m.If(instr.fill):
                         m.d.sync += run.addr.eq(step.chip)
         return m
+
+    def _index(self, m: Module) -> None:
+        """Where the index of the next run lies; within the `If` that takes its step."""
+        step, instr = self.i.payload, self.instr
+        m.d.sync += self.indexed.eq(instr.indexed)
+        with m.If(instr.indexed):
+            fresh = step.at_first[1:].all()
+            following = self.at + (fresh << exact_log2(INDEX_BYTES))
+            m.d.sync += [
+                self.fresh.eq(fresh),
+                self.at.eq(Mux(step.first, instr.index_base, following)),
+            ]
 
     def _bad(self, m: Module, run) -> Value:
         config = self._config

@@ -26,6 +26,7 @@ from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode
 from spec.memmap import Fault, Stall
+from spec.optional import absent_fields
 
 READ_ID = 1
 
@@ -37,7 +38,8 @@ class LoadEngine(wiring.Component):
     -------
     i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
     axi : AR and R channels, id 1.
-    spad, param, table : where the bytes go. index : reads of indices.
+    spad, param, table : where the bytes go.
+    index : reads of indices, where the configuration has them.
     wait, post : semaphores.
     halt : a fault happened somewhere: request nothing more, write nothing more, take what was
         requested. Left by reset only. Own faults act like it.
@@ -51,13 +53,15 @@ class LoadEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._absent = absent_fields(config, Opcode.LOAD)
+        index = {"index": Out(spad_read(config))} if config.indexed_dma else {}
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.LOAD))),
+                "i": In(stream.Signature(queued_layout(Opcode.LOAD, self._absent))),
                 "axi": Out(axi_read(config)),
                 "bases": In(region_bases(config)),
                 "spad": Out(spad_write(config)),
-                "index": Out(spad_read(config)),
+                **index,
                 "param": Out(table_write(config)),
                 "table": Out(table_write(config)),
                 "wait": Out(WaitPort),
@@ -70,20 +74,16 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.seq = seq = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
+        m.submodules.seq = seq = Sequencer(
+            Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"}, without=self._absent
+        )
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
-        m.submodules.indices = indices = IndexStage(config, runs.tag)
-        m.submodules.ready = ready = Skid(indices.o.payload.shape())
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
         connect(m, flipped(self.bases), runs.bases)
-        connect(m, runs.o, indices.i)
-        connect(m, indices.o, ready.i)
-        connect(m, ready.o, requests.i)
-        connect(m, indices.spad, flipped(self.index))
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
         connect(m, posts.o, flipped(self.post))
@@ -95,21 +95,13 @@ class LoadEngine(wiring.Component):
             posts.fire.eq(writer.fire),
         ]
         halted = self._faults(m, runs, writer)
-        m.d.comb += [
-            indices.indexed.eq(runs.indexed),
-            indices.fresh.eq(runs.fresh),
-            indices.at.eq(runs.at),
-            indices.halt.eq(halted),
-        ]
+        waiting = self._indices(m, runs, requests, halted)
         self._issue(m, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
         waiting_ar = self.axi.arvalid & ~self.axi.arready
-        empty = (
-            runs.empty & indices.empty & ~ready.o.valid & requests.empty & ~queued & writer.empty
-        )
-        empty = empty & ~self.axi.arvalid
+        empty = runs.empty & ~waiting & requests.empty & ~queued & writer.empty & ~self.axi.arvalid
         with m.If(writer.wrote | requested):
             m.d.comb += self.status.stall.eq(Stall.BUSY)
         with m.Elif(writer.blocked):
@@ -127,6 +119,20 @@ class LoadEngine(wiring.Component):
             self.status.idle.eq(~self.i.valid & ~seq.active & empty & posts.empty),
         ]
         return m
+
+    def _indices(self, m: Module, runs: RunStage, requests: LoadRequests, halted: Value) -> Value:
+        """Runs get their indices, where the configuration has any. Returns: some wait here."""
+        if not self._config.indexed_dma:
+            connect(m, runs.o, requests.i)
+            return Const(0, 1)
+        m.submodules.indices = indices = IndexStage(self._config, runs.tag)
+        m.submodules.ready = ready = Skid(indices.o.payload.shape())
+        connect(m, runs.o, indices.i)
+        connect(m, indices.o, ready.i)
+        connect(m, ready.o, requests.i)
+        connect(m, indices.spad, flipped(self.index))
+        indices.follow(m, runs, halted)
+        return ~indices.empty | ready.o.valid
 
     def _faults(self, m: Module, runs: RunStage, writer: LoadWriter) -> Value:
         """Report the first fault of this engine; returns: nothing new may happen."""

@@ -25,6 +25,7 @@ from hw_gen.layouts import (
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
+from spec.optional import absent_fields
 
 POST_DEPTH = 32
 
@@ -68,10 +69,13 @@ class MatrixEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        absent = absent_fields(config, Opcode.MATRIX)
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.MATRIX, WEIGHT_FIELDS))),
-                "i_weights": In(stream.Signature(queued_layout(Opcode.MATRIX, STREAM_FIELDS))),
+                "i": In(stream.Signature(queued_layout(Opcode.MATRIX, absent | WEIGHT_FIELDS))),
+                "i_weights": In(
+                    stream.Signature(queued_layout(Opcode.MATRIX, absent | STREAM_FIELDS))
+                ),
                 "act": Out(spad_read(config, activation_tag(config))),
                 "wgt": Out(spad_read(config, vector_tag())),
                 "acc": Out(acc_sums(config)),
@@ -90,11 +94,12 @@ class MatrixEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
+        absent = absent_fields(cfg, Opcode.MATRIX)
         m.submodules.main = main = Sequencer(
             Opcode.MATRIX,
             {"act": "act_base", "acc": "acc_base", "dy": "y0", "dx": "x0"},
             post_points=(Point.DONE, Point.READ),
-            without=WEIGHT_FIELDS,
+            without=absent | WEIGHT_FIELDS,
         )
         m.submodules.weights = weights = Sequencer(
             Opcode.MATRIX,
@@ -102,7 +107,7 @@ class MatrixEngine(wiring.Component):
             wait_points=(Point.WEIGHTS,),
             post_points=(Point.WEIGHTS,),
             folds=True,
-            without=STREAM_FIELDS,
+            without=absent | STREAM_FIELDS,
         )
         m.submodules.array = array = SystolicArray(cfg)
         m.submodules.feed = feed = WeightFeed(cfg, weights.step_layout)

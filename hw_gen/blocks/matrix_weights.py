@@ -12,6 +12,7 @@ from hw_gen.interfaces import READ_LATENCY, spad_read
 from hw_gen.layouts import LANES, STREAM_FIELDS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, Opcode
+from spec.optional import absent_fields
 
 AHEAD = 2 * READ_LATENCY
 """Vectors that may be read and not yet be in the array: enough for one a cycle without a gap."""
@@ -55,10 +56,11 @@ class WeightFeed(wiring.Component):
 
     def __init__(self, config: NpuConfig, step: data.StructLayout):
         self._config = config
+        without = absent_fields(config, Opcode.MATRIX) | STREAM_FIELDS
         super().__init__(
             {
                 "step": In(stream.Signature(step)),
-                "instr": In(engine_layout(Opcode.MATRIX, STREAM_FIELDS)),
+                "instr": In(engine_layout(Opcode.MATRIX, without)),
                 "wgt": Out(spad_read(config, vector_tag())),
                 "have": Out(1),
                 "begin": In(1),

@@ -17,6 +17,7 @@ from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
+from spec.optional import absent_fields
 
 POINTS = (Point.DONE, Point.READ)
 _DONE, _READ = range(len(POINTS))
@@ -28,7 +29,8 @@ class StoreEngine(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
-    axi : AW, W and B channels, id 0. spad, index : reads of data and of indices.
+    axi : AW, W and B channels, id 0.
+    spad, index : reads of data and, where the configuration has them, of indices.
     wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
         scratchpad has been read.
     w_bytes : bytes that memory took in this cycle.
@@ -42,13 +44,15 @@ class StoreEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._absent = absent_fields(config, Opcode.STORE)
+        index = {"index": Out(spad_read(config))} if config.indexed_dma else {}
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.STORE))),
+                "i": In(stream.Signature(queued_layout(Opcode.STORE, self._absent))),
                 "axi": Out(axi_write(config)),
                 "bases": In(region_bases(config)),
                 "spad": Out(spad_read(config, flight_layout(config))),
-                "index": Out(spad_read(config)),
+                **index,
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),
                 "post_read": Out(PostStream),
@@ -65,9 +69,9 @@ class StoreEngine(wiring.Component):
             Opcode.STORE,
             {"mem": "mem_base", "chip": "chip_base"},
             post_points=POINTS,
+            without=self._absent,
         )
         m.submodules.runs = runs = RunStage(config, Opcode.STORE, seq.step_layout)
-        m.submodules.indices = indices = IndexStage(config, runs.tag)
         m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
         m.submodules.reader = reader = StoreReader(config, runs.tag)
         m.submodules.done = done = PostQueue(config.outstanding)
@@ -75,9 +79,6 @@ class StoreEngine(wiring.Component):
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
         connect(m, flipped(self.bases), runs.bases)
-        connect(m, runs.o, indices.i)
-        connect(m, indices.o, split.i)
-        connect(m, indices.spad, flipped(self.index))
         connect(m, seq.post[_DONE], done.i)
         connect(m, seq.post[_READ], read.i)
         connect(m, seq.wait, flipped(self.wait))
@@ -94,16 +95,11 @@ class StoreEngine(wiring.Component):
         self._write(m, reader)
         bad, bad_index = self._respond(m, pending, done)
         self._faults(m, runs, bad, bad_index, halted)
-        m.d.comb += [
-            indices.indexed.eq(runs.indexed),
-            indices.fresh.eq(runs.fresh),
-            indices.at.eq(runs.at),
-            indices.halt.eq(halted),
-            reader.halt.eq(halted),
-        ]
+        waiting = self._indices(m, runs, split, halted)
+        m.d.comb += reader.halt.eq(halted)
         empty = (
             runs.empty
-            & indices.empty
+            & ~waiting
             & split.empty
             & reader.empty
             & ~self.axi.awvalid
@@ -111,6 +107,18 @@ class StoreEngine(wiring.Component):
         )
         self._status(m, seq, reader, empty, done.empty & read.empty, pending.level != 0)
         return m
+
+    def _indices(self, m: Module, runs: RunStage, split: BurstSplitter, halted: Value) -> Value:
+        """Runs get their indices, where the configuration has any. Returns: some wait here."""
+        if not self._config.indexed_dma:
+            connect(m, runs.o, split.i)
+            return Const(0, 1)
+        m.submodules.indices = indices = IndexStage(self._config, runs.tag)
+        connect(m, runs.o, indices.i)
+        connect(m, indices.o, split.i)
+        connect(m, indices.spad, flipped(self.index))
+        indices.follow(m, runs, halted)
+        return ~indices.empty
 
     def _faults(self, m: Module, runs: RunStage, bad, bad_index, halted: Signal) -> None:
         stopped = Signal()

@@ -18,6 +18,7 @@ from hw_gen.layouts import PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
+from spec.optional import absent_fields
 
 
 class VectorEngine(wiring.Component):
@@ -38,9 +39,10 @@ class VectorEngine(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        absent = absent_fields(config, Opcode.VECTOR)
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.VECTOR))),
+                "i": In(stream.Signature(queued_layout(Opcode.VECTOR, absent))),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "out": Out(spad_write(config)),
@@ -69,9 +71,10 @@ class VectorEngine(wiring.Component):
                 "dx": "x0",
             },
             post_points=(Point.DONE, Point.READ),
+            without=absent_fields(cfg, Opcode.VECTOR),
         )
         m.submodules.issue = issue = VectorIssue(cfg, seq.step_layout)
-        m.submodules.contexts = contexts = VectorContexts()
+        m.submodules.contexts = contexts = VectorContexts(cfg)
         m.submodules.gather = gather = VectorGather(cfg)
         m.submodules.lanes = lanes = VectorLanes(cfg)
         m.submodules.writer = writer = VectorWriter(cfg)

@@ -8,8 +8,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.adders import fast_sum
+from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import Alu, DType, Reduce
+from spec.optional import SHIFTS
 
 _HERE = "hw_gen.blocks.vector_alu"
 IDENTITY = exhaustive(
@@ -63,8 +65,10 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 """v of the operands; its low 32 bits count."""
 
 
-def alu(m: Module, platform, name: str, kind: Value, a: Value, b: Value) -> Signal:
-    """v of the int32 operands A and B."""
+def alu(
+    config: NpuConfig, m: Module, platform, name: str, kind: Value, a: Value, b: Value
+) -> Signal:
+    """v of the int32 operands A and B, by the functions that the configuration has."""
     v = Signal(signed(32), name=f"alu_{name}")
     minus, left = kind == Alu.SUB, kind == Alu.LSL
     # One shifter to the right for all, of A's bits in reverse for LSL; a bit below for rounding,
@@ -81,6 +85,8 @@ def alu(m: Module, platform, name: str, kind: Value, a: Value, b: Value) -> Sign
     operands = _Operands(a, b, total, less, equal, differ, right[1:33], right[0])
     with m.Switch(kind):
         for member, function in FUNCTIONS.items():
+            if member in SHIFTS and not config.shifts:
+                continue
             with m.Case(member):
                 m.d.comb += v.eq(function(operands))
     return v

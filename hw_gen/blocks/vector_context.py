@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.layouts import LANES, field_shape
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, Opcode
+from spec.optional import absent_fields
 
 SLOTS = 4
 """Instructions that may have steps between their issue and the end of the lanes."""
@@ -47,12 +48,19 @@ CONTEXT = [
 """Fields of VECTOR that the engine needs behind the issue of its steps."""
 
 
-def context_layout() -> data.StructLayout:
-    return data.StructLayout({name: field_shape(Opcode.VECTOR, name) for name in CONTEXT})
+def context_layout(config: NpuConfig) -> data.StructLayout:
+    absent = absent_fields(config, Opcode.VECTOR)
+    return data.StructLayout(
+        {name: field_shape(Opcode.VECTOR, name) for name in CONTEXT if name not in absent}
+    )
 
 
 SLOT = Shape.cast(range(SLOTS))
-SLOTS_LAYOUT = data.ArrayLayout(context_layout(), SLOTS)
+
+
+def slots_layout(config: NpuConfig) -> data.ArrayLayout:
+    """The contexts of all slots."""
+    return data.ArrayLayout(context_layout(config), SLOTS)
 
 
 def tag_layout(config: NpuConfig) -> data.StructLayout:
@@ -73,7 +81,9 @@ def tag_layout(config: NpuConfig) -> data.StructLayout:
 
 
 def field_of(slots, slot: Value, name: str) -> Value:
-    """Field `name` of the context in `slot`."""
+    """Field `name` of the context in `slot`; 0 where the configuration has no such field."""
+    if name not in slots.shape().elem_shape.members:
+        return Const(0, field_shape(Opcode.VECTOR, name))
     return Array(slots[i][name] for i in range(SLOTS))[slot]
 
 
@@ -92,12 +102,13 @@ class VectorContexts(wiring.Component):
     release : the last step of the oldest one has left the lanes.
     """
 
-    def __init__(self):
+    def __init__(self, config: NpuConfig):
+        self._context = context_layout(config)
         super().__init__(
             {
-                "i": In(stream.Signature(context_layout())),
+                "i": In(stream.Signature(self._context)),
                 "slot": Out(SLOT),
-                "slots": Out(SLOTS_LAYOUT),
+                "slots": Out(slots_layout(config)),
                 "release": In(1),
             }
         )
@@ -114,7 +125,7 @@ class VectorContexts(wiring.Component):
         with m.If(take):
             m.d.sync += self.slot.eq(self.slot + 1)
         for i in range(SLOTS):
-            slot = Signal(context_layout(), name=f"context_{i}", reset_less=True)
+            slot = Signal(self._context, name=f"context_{i}", reset_less=True)
             m.d.comb += self.slots[i].eq(slot)
             with m.If(take & (self.slot == i)):
                 m.d.sync += slot.eq(self.i.payload)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.vector_context import SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_context import field_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_lanes import step_layout
 from hw_gen.checks import check
@@ -35,7 +35,7 @@ class VectorGather(wiring.Component):
         super().__init__(
             {
                 "pending": In(stream.Signature(pending_layout(config))),
-                "slots": In(SLOTS_LAYOUT),
+                "slots": In(slots_layout(config)),
                 "a": In(memory_words(word)),
                 "b": In(memory_words(word)),
                 "acc": In(memory_words(lanes)),

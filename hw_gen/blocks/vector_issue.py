@@ -6,13 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import log2_bytes
 from hw_gen.blocks.operands import last_or
-from hw_gen.blocks.vector_context import CONTEXT, SLOT, context_layout, tag_layout
+from hw_gen.blocks.vector_context import SLOT, context_layout, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import INDEX_BITS, LANES, engine_layout
 from spec.config import NpuConfig
 from spec.exhaustive import handles
 from spec.isa import CHIP_BITS, Opcode, Reduce, Scale, Space, reads_b
+from spec.optional import absent_fields
 
 READS_AHEAD = 8
 """Words that may be read and not yet consumed, per operand; covers the read latency twice."""
@@ -60,13 +61,13 @@ class VectorIssue(wiring.Component):
         super().__init__(
             {
                 "step": In(stream.Signature(step_layout)),
-                "instr": In(engine_layout(Opcode.VECTOR)),
+                "instr": In(engine_layout(Opcode.VECTOR, absent_fields(config, Opcode.VECTOR))),
                 "index": In(INDEX_BITS),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "acc": Out(stream.Signature(config.acc_addr_bits)),
                 "pending": Out(stream.Signature(pending_layout(config))),
-                "context": Out(stream.Signature(context_layout())),
+                "context": Out(stream.Signature(context_layout(config))),
                 "slot": In(SLOT),
                 "consumed": In(2),
                 "halt": In(1),
@@ -123,7 +124,7 @@ class VectorIssue(wiring.Component):
                 (~self.active | leaves) & (self.context.ready | ~step.first) & ~self.halt
             ),
             self.context.valid.eq(self.step.valid & self.step.ready & step.first),
-            self.context.payload.eq(Cat(getattr(instr, name) for name in CONTEXT)),
+            self.context.payload.eq(Cat(instr[name] for name, _ in context_layout(self._config))),
         ]
         for operand, there, count, total, addr in (
             (new.a, inside, beats[0], totals[0], step.a),
@@ -171,10 +172,11 @@ class VectorIssue(wiring.Component):
         """Drives `bad` of the new step; returns the bytes of A and of B."""
         cfg, step, instr = self._config, self.step.payload, self.instr
         totals = [Signal(BYTES_BITS, name=f"{x}_bytes") for x in "abo"]
+        across = instr.reduce_lanes if cfg.lane_reductions else Const(0, 1)
         for total, dtype, one in zip(
             totals,
             (instr.a_type, instr.b_type, instr.o_type),
-            (instr.a_one, instr.b_one, instr.reduce_lanes),
+            (instr.a_one, instr.b_one, across),
             strict=True,
         ):
             m.d.comb += total.eq(Mux(one, 1, n) << log2_bytes(dtype))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
-from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, field_of, fields_of, tag_layout
+from hw_gen.blocks.vector_context import SLOT, field_of, fields_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
 from hw_gen.blocks.vector_schedule import (
     ALU,
@@ -87,7 +87,7 @@ class VectorLanes(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(step_layout(config))),
-                "slots": In(SLOTS_LAYOUT),
+                "slots": In(slots_layout(config)),
                 "release": Out(1),
                 "room": In(1),
                 "o": Out(lane_result(config)),
@@ -206,7 +206,9 @@ class VectorLanes(wiring.Component):
         m.d.sync += clamped.eq((within << left)[:32])
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
         m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
-        m.d.sync += v.eq(alu(m, self._platform, str(c), self._alu, clamped, b_scaled))
+        kind = self._alu
+        v_next = alu(self._config, m, self._platform, str(c), kind, clamped, b_scaled)
+        m.d.sync += v.eq(v_next)
         return _Lane(rescale.o, self._reduce(m, c, v), kept)
 
     def _reduce(self, m: Module, c: int, v: Signal) -> Signal:
@@ -231,6 +233,8 @@ class VectorLanes(wiring.Component):
         return out
 
     def _across(self, m: Module, lanes: list["_Lane"]) -> None:
+        if not self._config.lane_reductions:
+            return
         m.submodules.tree = self._tree = tree = LaneTree(len(lanes))
         kind = Signal(Reduce, name="reduce_8", reset_less=True)
         m.d.sync += kind.eq(self._reduction)
@@ -256,7 +260,7 @@ class VectorLanes(wiring.Component):
             out = Signal(signed(32), name=f"clamped_{c}", reset_less=True)
             direct: Value = lane.reduced
             kept: Value = lane.reduced
-            if c == 0:
+            if c == 0 and self._config.lane_reductions:
                 # The way across the lanes ends here.
                 direct = Mux(source == Source.LANES, self._tree.o, direct)
                 kept = Mux(schedule.result_across, self._tree.o, kept)

@@ -1,10 +1,12 @@
 """When a step may enter the vector lanes, and when it is where in them."""
 
+from itertools import product
+
 from amaranth.hdl import *
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_context import SLOT, SLOTS_LAYOUT, fields_of, tag_layout
+from hw_gen.blocks.vector_context import SLOT, fields_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_table import VectorTable
 from spec.config import NpuConfig
 from spec.isa import Reduce, Table, rescales_b, rescales_result
@@ -42,7 +44,9 @@ class Source(enum.Enum, shape=2):
 
 
 def across_levels(config: NpuConfig) -> int:
-    """Cycles of the reduction across lanes: a level of its tree each."""
+    """Cycles of the reduction across lanes: a level of its tree each; 0: there is none."""
+    if not config.lane_reductions:
+        return 0
     return (config.cols - 1).bit_length()
 
 
@@ -80,7 +84,7 @@ class VectorSchedule(wiring.Component):
             {
                 "valid": In(1),
                 "tag": In(tag_layout(config)),
-                "slots": In(SLOTS_LAYOUT),
+                "slots": In(slots_layout(config)),
                 "room": In(1),
                 "go": Out(1),
                 "use": Out(use_layout(config)),
@@ -108,7 +112,7 @@ class VectorSchedule(wiring.Component):
         ]
         # Ways behind the reduction: (condition, cycles to the zero point, to the exit).
         ways = []
-        for far, wide, look in ((f, w, t) for f in (0, 1) for w in (0, 1) for t in (0, 1)):
+        for far, wide, look in product((0, 1), (0, 1) if levels else (0,), (0, 1)):
             start = SCALE_O + RESCALED if far else REDUCED
             finish = start + levels * wide
             chosen = (scaled == far) & (across == wide) & (looked == look)
@@ -118,7 +122,9 @@ class VectorSchedule(wiring.Component):
         finishes = _Line(m, "finish", finish_layout, max(w[1] for w in ways))
         exits = _Line(m, "exit", exit_layout, max(w[2] for w in ways))
 
-        use_result = {SCALE_O: scaled & ~across, last_use: scaled & across}
+        use_result = {SCALE_O: scaled & ~across}
+        if levels:
+            use_result[last_use] = scaled & across
         thrice = second & scaled
         since = Signal(2)
         m.d.sync += since.eq(Cat(self.go & thrice, since[0]))

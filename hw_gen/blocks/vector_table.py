@@ -74,6 +74,8 @@ class VectorTable(wiring.Component):
         def reg(name: str, shape) -> Signal:
             return Signal(shape, name=f"{name}_{c}", reset_less=True)
 
+        if not self._config.table_int16:
+            return self._narrow(m, c, value, valid, reg)
         fraction = [reg(f"fraction_{s}", _FRACTION) for s in (1, 2)]
         base = [reg(f"base_{s}", signed(_ENTRY)) for s in (2, 3)]
         step, product = reg("step", signed(_ENTRY + 1)), reg("product", signed(_ENTRY + 8))
@@ -88,6 +90,14 @@ class VectorTable(wiring.Component):
             product.eq(step * fraction[1]),
             out.eq(Mux(wide[3], (base[1] << _FRACTION) + product, base[1])),
         ]
+        return out
+
+    def _narrow(self, m: Module, c: int, value: Value, valid: Value, reg) -> Value:
+        """Where there are no tables of int16: the byte alone, as many cycles later."""
+        *_, byte = self._read(m, c, value, valid, Const(0, 1), reg)
+        later = [reg(f"byte_{s}", signed(_BYTE)) for s in (2, 3)]
+        out = reg("out", signed(32))
+        m.d.sync += [later[0].eq(byte), later[1].eq(later[0]), out.eq(later[1])]
         return out
 
     def _read(

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import element_bits, log2_bytes
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.vector_context import SLOTS_LAYOUT, field_of, tag_layout
+from hw_gen.blocks.vector_context import field_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import BYTES_BITS
 from hw_gen.blocks.vector_lanes import VectorLanes, lane_result
 from hw_gen.blocks.vector_table import VectorTable
@@ -57,7 +57,7 @@ class VectorWriter(wiring.Component):
                 "room": Out(1),
                 "claim": In(1),
                 "tag": In(tag_layout(config)),
-                "slots": In(SLOTS_LAYOUT),
+                "slots": In(slots_layout(config)),
                 "i": In(lane_result(config)),
                 "out": Out(spad_write(config)),
                 "acc": Out(acc_write(config)),

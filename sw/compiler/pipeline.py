@@ -13,6 +13,7 @@ from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import LayerProgram, Plan
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.families import FAMILIES, Families
+from sw.compiler.kernels.functions import check_functions
 from sw.compiler.kernels.schedule import schedule
 from sw.compiler.kernels.tiling import Planner, check_plans
 from sw.compiler.limits import check_sizes
@@ -265,6 +266,7 @@ STAGES: tuple[Stage, ...] = (
         name="schedule",
         makes=("tensors", "constants", "virtual"),
         run=_schedule,
+        check=lambda virtual, layers, config: check_functions(virtual, layers, config),
         dump=lambda virtual: _dump_instructions(virtual.instructions),
     ),
     Stage(

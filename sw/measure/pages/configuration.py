@@ -25,6 +25,10 @@ MEANING = {
     "depthwise": "whether there is a depthwise engine",
     "taps": "kernel columns that a lane of the depthwise engine multiplies in a cycle",
     "transposed_weights": "whether weights can also enter the array from its left edge",
+    "indexed_dma": "whether LOAD and STORE can add an index from the scratchpad to an address",
+    "lane_reductions": "whether the vector engine can reduce across its lanes",
+    "table_int16": "whether TABLE can also interpolate between int16",
+    "shifts": "whether the vector engine can shift by a tensor, and count leading zeros",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""

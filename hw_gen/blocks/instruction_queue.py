@@ -1,0 +1,73 @@
+"""A queue of instructions whose memory also holds the one that is being executed."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.fifo import Fifo
+from hw_gen.blocks.sram import Sram
+from hw_gen.layouts import engine_layout, instruction_stream, start_layout
+from spec.isa import Opcode
+
+
+def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
+    """What goes into an `InstructionQueue`."""
+    return data.StructLayout(
+        {"start": start_layout(opcode, without), "instr": engine_layout(opcode, without)}
+    )
+
+
+class InstructionQueue(wiring.Component):
+    """Up to `depth` instructions of `opcode`.
+
+    What a sequencer needs to begin with an instruction (`start_layout`) is offered. All else is in
+    a second memory, which is read when the instruction is taken, and whose output stays until the
+    next one is: no register has to hold it.
+
+    Members
+    -------
+    i : ``In(stream)`` of `item_layout`. o : ``Out(instruction_stream)``.
+    empty : nothing is offered, or will be.
+
+    Timing: an instruction a cycle, offered two cycles after it came.
+    """
+
+    def __init__(self, opcode: Opcode, without: frozenset[str], *, depth: int):
+        self._start = start_layout(opcode, without)
+        self._instr = engine_layout(opcode, without)
+        self._depth = depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(item_layout(opcode, without))),
+                "o": Out(instruction_stream(opcode, without)),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.starts = starts = Fifo(self._start, depth=self._depth)
+        m.submodules.items = items = Sram(depth=self._depth, width=Shape.cast(self._instr).width)
+        came, taken = Signal(), Signal()
+        m.d.comb += [
+            starts.i.valid.eq(self.i.valid),
+            starts.i.payload.eq(self.i.payload.start),
+            self.i.ready.eq(starts.i.ready),
+            self.o.valid.eq(starts.o.valid),
+            self.o.start.eq(starts.o.payload),
+            starts.o.ready.eq(self.o.ready),
+            came.eq(self.i.valid & self.i.ready),
+            taken.eq(self.o.valid & self.o.ready),
+            items.w_en.eq(came),
+            items.w_data.eq(self.i.payload.instr),
+            items.r_en.eq(taken),
+            Value.cast(self.o.instr).eq(items.r_data),
+            self.empty.eq(starts.level == 0),
+        ]
+        # At most `depth` instructions wait, the offered one included: none is written over.
+        for address, step in ((items.w_addr, came), (items.r_addr, taken)):
+            at = Signal.like(address)
+            m.d.comb += address.eq(at)
+            with m.If(step):
+                m.d.sync += at.eq(Mux(at == self._depth - 1, 0, at + 1))
+        return m
