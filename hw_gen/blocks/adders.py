@@ -8,7 +8,7 @@ _PART = 8
 
 
 def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | int = 0) -> Signal:
-    """a + b + carry, as wide and as signed as `a`; `b` is at least as wide.
+    """a + b + carry, as wide and as signed as `a`. A narrower `b` must be unsigned.
 
     Each part of 8 bits is added without and with a carry, which chooses (carry select). Synthesis
     for small area turns a plain sum, and also a tree of prefixes, into a chain through all bits.
@@ -16,7 +16,8 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
     """
     width = len(a)
     a, b, carry = Value.cast(a), Value.cast(b), Value.cast(carry)
-    assert len(b) >= width and len(carry) == 1
+    assert len(carry) == 1 and (len(b) >= width or not b.shape().signed)
+    b = Cat(b, Const(0, max(0, width - len(b))))[:width]
     out = Signal(Shape(width, a.shape().signed), name=name)
     if isinstance(platform, RtlPlatform) and platform.loops:
         m.d.comb += out.eq(a + b + carry)
@@ -42,3 +43,21 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
 def fast_difference(m: Module, platform, name: str, a: Value, b: Value) -> Signal:
     """a - b, as wide and as signed as `a`; see `fast_sum`."""
     return fast_sum(m, platform, name, a, ~b, 1)
+
+
+def sum_less_one(m: Module, platform, name: str, a: Value, b: Value) -> Signal:
+    """a + b - 1, as wide as `a`: where what begins at `a` and has `b` bytes ends."""
+    b = Cat(b, Const(0, len(a)))[: len(a)]
+    # Each bit of the sum of a, b and ones, and the carry out of it.
+    return fast_sum(m, platform, name, ~(a ^ b), Cat(Const(0, 1), a | b)[: len(a)])
+
+
+def sum_exceeds(m: Module, platform, name: str, a: Value, b: Value, limit: Value) -> Value:
+    """Whether a + b > limit, all unsigned; `limit` has a bit more than the wider of the others."""
+    width = len(limit)
+    assert width > max(len(a), len(b))
+    a, b = (Cat(x, Const(0, width))[:width] for x in (a, b))
+    # The carry of a + b + (2^width - 1 - limit) says it: three numbers become two first.
+    sums, carries = a ^ b ^ ~limit, (a & b) | ((a | b) & ~limit)
+    total = fast_sum(m, platform, name, Cat(sums, Const(0, 1)), Cat(Const(0, 1), carries))
+    return total[width]

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from hw_gen.blocks.adders import fast_sum, sum_less_one
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS
 
@@ -74,32 +75,35 @@ class BurstSplitter(wiring.Component):
         m = Module()
         bits = exact_log2(burst_bytes(self._config))
         lanes = lane_bits(self._config)
-        run, valid = Signal(self._run), Signal()
-        burst = self.o.payload
-        room = Signal(bits + 1)
-        accept = Signal()
+        run, burst = self.i.payload, self.o.payload
+        # Of the burst that is offered: its address; and where the run ends, counted from the
+        # multiple of the longest burst before it. Above `bits` that is the bursts to come.
+        addr, end = Signal.like(run.addr), Signal(len(run.bytes) + 1)
+        chip, tag = Signal.like(run.chip), Signal(run.tag.shape())
+        first, final, room, accept = addr[:bits], Signal(bits), Signal(bits + 1), Signal()
+        ends = sum_less_one(m, platform, "ends", Cat(run.bytes, Const(0, 1)), run.addr[:bits])
         m.d.comb += [
-            room.eq((1 << bits) - run.addr[:bits]),
-            burst.last.eq(run.bytes <= room),
-            burst.bytes.eq(Mux(burst.last, run.bytes, room)),
-            burst.addr.eq(run.addr),
-            burst.chip.eq(run.chip),
-            burst.lane.eq(run.addr[:lanes]),
-            burst.len.eq((burst.lane + burst.bytes - 1) >> lanes),
-            burst.tag.eq(run.tag),
-            self.o.valid.eq(valid),
-            accept.eq(valid & self.o.ready),
-            self.i.ready.eq(~valid | (accept & burst.last)),
-            self.empty.eq(~valid),
+            burst.last.eq(end[bits:] == 0),
+            final.eq(Mux(burst.last, end[:bits], (1 << bits) - 1)),
+            room.eq((1 << bits) - first),
+            burst.bytes.eq(final - first + 1),
+            burst.addr.eq(addr),
+            burst.chip.eq(chip),
+            burst.lane.eq(first[:lanes]),
+            burst.len.eq(final[lanes:] - first[lanes:]),
+            burst.tag.eq(tag),
+            accept.eq(self.o.valid & self.o.ready),
+            self.i.ready.eq(~self.o.valid | (accept & burst.last)),
+            self.empty.eq(~self.o.valid),
         ]
         with m.If(self.i.ready):
-            m.d.sync += valid.eq(self.i.valid)
+            m.d.sync += self.o.valid.eq(self.i.valid)
             with m.If(self.i.valid):
-                m.d.sync += run.eq(self.i.payload)
+                m.d.sync += [addr.eq(run.addr), end.eq(ends), chip.eq(run.chip), tag.eq(run.tag)]
         with m.Elif(accept):
             m.d.sync += [
-                run.addr.eq(Cat(Const(0, bits), run.addr[bits:] + 1)),
-                run.chip.eq(run.chip + room),
-                run.bytes.eq(run.bytes - room),
+                addr.eq(Cat(Const(0, bits), addr[bits:] + 1)),
+                chip.eq(fast_sum(m, platform, "next_chip", chip, room)),
+                end[bits:].eq(end[bits:] - 1),
             ]
         return m

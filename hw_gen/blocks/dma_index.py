@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.dma_bursts import run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
 from hw_gen.blocks.fifo import Fifo
@@ -81,11 +82,10 @@ class IndexStage(wiring.Component):
             self.i.ready.eq(Mux(self.indexed, runs.i.valid, self.o.ready & ~held_back)),
             self.empty.eq(~held_back),
         ]
+        far = Cat(offset, offset[-1].replicate(len(head.run.addr)))[: len(head.run.addr)]
+        place = fast_sum(m, platform, "place", head.run.addr, far)
         with m.If(held_back):
-            m.d.comb += [
-                self.o.payload.eq(head.run),
-                self.o.payload.addr.eq(head.run.addr + offset),
-            ]
+            m.d.comb += [self.o.payload.eq(head.run), self.o.payload.addr.eq(place)]
         with m.If(pop):
             m.d.sync += held.eq(offset)
         return m

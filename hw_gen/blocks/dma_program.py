@@ -93,7 +93,8 @@ class ProgramReader(wiring.Component):
             beats.eq(burst.len + 1),
             go.eq(
                 split.o.valid
-                & ((reserved + beats) <= self._depth)
+                # As if every burst were the longest one: that is known without its length.
+                & (reserved <= self._depth - self._config.max_burst)
                 & (~axi.arvalid | axi.arready)
                 & ~(self.halt | self.flush)
             ),

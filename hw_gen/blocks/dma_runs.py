@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from hw_gen.blocks.adders import fast_sum, sum_exceeds
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
 from hw_gen.interfaces import region_bases
 from hw_gen.layouts import INDEX_BITS, engine_layout, field_shape
@@ -72,30 +73,30 @@ class RunStage(wiring.Component):
         m = Module()
         run, valid, bad = Signal(self.o.payload.shape()), Signal(), Signal()
         step, instr = self.i.payload, self.instr
-        base = Signal(self._config.axi_addr_bits)
+        base, outside = Signal(self._config.axi_addr_bits), Signal()
         with m.Switch(instr.region):
             for region in range(REGIONS):
                 with m.Case(region):
                     m.d.comb += base.eq(self.bases.base[region])
         m.d.comb += [
             self.i.ready.eq(~valid | (self.o.valid & self.o.ready)),
-            bad.eq(
-                self._bad(m, run)
-                | (self.indexed & (self.at > self._config.spad_bytes - INDEX_BYTES))
-            ),
+            bad.eq(outside | (self.indexed & (self.at > self._config.spad_bytes - INDEX_BYTES))),
             self.o.valid.eq(valid & ~bad),
             self.o.payload.eq(run),
             self.fault.eq(valid & bad),
             self.fault_index.eq(run.tag.index),
             self.empty.eq(~valid),
         ]
+        addr = fast_sum(m, platform, "addr", base, step.mem)
+        leaves_memory = self._outside(m, platform, addr)
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
                 if self._config.indexed_dma:
                     self._index(m)
                 m.d.sync += [
-                    run.addr.eq(base + step.mem),
+                    outside.eq(leaves_memory),
+                    run.addr.eq(addr),
                     run.chip.eq(step.chip),
                     run.bytes.eq(instr.run),
                     run.tag.fires.eq(step.fires),
@@ -125,8 +126,10 @@ class RunStage(wiring.Component):
                 self.at.eq(Mux(step.first, instr.index_base, following)),
             ]
 
-    def _bad(self, m: Module, run) -> Value:
-        config = self._config
+    def _outside(self, m: Module, platform, addr: Value) -> Value:
+        """Whether the run that comes does not lie in the on-chip memory that it is for, or has
+        another alignment than in memory where it must not."""
+        config, chip, instr = self._config, self.i.payload.chip, self.instr
         sizes = exhaustive(
             "hw_gen.blocks.dma_runs",
             Space,
@@ -137,13 +140,14 @@ class RunStage(wiring.Component):
             },
             without=[Space.ACC],
         )
+        limit, skewed = Signal(CHIP_BITS + 1), Const(0, 1)
         if self._opcode is Opcode.STORE:
-            return run.chip + run.bytes > config.spad_bytes
-        limit = Signal(CHIP_BITS + 1)
-        with m.Switch(run.tag.space):
-            for space, size in sizes.items():
-                with m.Case(space):
-                    m.d.comb += limit.eq(size)
-        lanes = lane_bits(config)
-        skewed = (run.addr[:lanes] != run.chip[:lanes]) & (run.tag.space != Space.SPAD)
-        return (run.chip + run.bytes > limit) | skewed
+            m.d.comb += limit.eq(config.spad_bytes)
+        else:
+            with m.Switch(instr.space):
+                for space, size in sizes.items():
+                    with m.Case(space):
+                        m.d.comb += limit.eq(size)
+            low = slice(0, lane_bits(config))
+            skewed = (addr[low] != chip[low]) & (instr.space != Space.SPAD) & ~instr.fill
+        return sum_exceeds(m, platform, "chip_end", chip, instr.run, limit) | skewed

@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw_gen.blocks.adders import fast_difference, fast_sum
+from hw_gen.blocks.adders import fast_difference, sum_less_one
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
 from hw_gen.blocks.dma_runs import RUN_BITS
 from spec.config import NpuConfig
@@ -125,12 +125,7 @@ class LoadRequests(wiring.Component):
         """The run that comes, as it will be held."""
         lanes, run = lane_bits(self._config), self.i.payload
         held = Signal(self._held, name="words")
-        # Its last byte is at addr + bytes - 1: two numbers that have the same sum come first.
-        wide = len(run.addr)
-        bits = Cat(run.bytes, Const(0, wide - len(run.bytes)))
-        last = fast_sum(
-            m, platform, "last", ~(run.addr ^ bits), Cat(Const(0, 1), run.addr | bits)[:wide]
-        )
+        last = sum_less_one(m, platform, "last", run.addr, run.bytes)
         low = run.bytes[: lanes + WINDOW.bit_length()]
         m.d.comb += [
             held.chip.eq(run.chip),

@@ -1,9 +1,14 @@
 """Walks an instruction's loop nest: addresses, waits, posts; one step a cycle, no bubbles."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.layouts import PostEntryStream, engine_layout, field_shape, queued_layout
 from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
@@ -99,7 +104,7 @@ class Sequencer(wiring.Component):
             m.d.sync += self.active.eq(0)
 
         first_from, last_from = self._counters(m, accept, load)
-        self._addresses(m, accept, load, last_from)
+        self._addresses(m, platform, accept, load, last_from)
         waits_met = self._waits(m, accept, first_from)
         posts_ready = self._posts(m, accept, last_from)
         m.d.comb += [
@@ -161,19 +166,21 @@ class Sequencer(wiring.Component):
             ends = Mux(at_last[level - 1], loop["last"] == 1, ends)
         return ends | (instr.fold_loops <= level) if self._folds else ends
 
-    def _addresses(self, m: Module, accept: Value, load: Value, last_from: Value) -> None:
+    def _addresses(self, m: Module, platform, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
-        n = self._loops
+        n, at_last = self._loops, self.o.payload.at_last
+        goes_on = [last_from[level + 1] & ~at_last[level] for level in range(n)]
         for name, base in self._streams.items():
             width = self._widths[name]
             start = [Signal(width, name=f"{name}_{level}") for level in range(n)]
-            value = Signal(width, name=f"{name}_next")
-            m.d.comb += getattr(self.o.payload, name).eq(start[n - 1])
-            for level in range(n):
-                with m.If(last_from[level + 1]):
-                    moved = start[level] + self.instr.loop[level][name]
-                    with m.If(~self.o.payload.at_last[level]):
-                        m.d.comb += value.eq(moved)
+            origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
+            strides = [loop[name] for loop in self.instr.loop]
+            m.d.comb += [
+                getattr(self.o.payload, name).eq(start[n - 1]),
+                origin.eq(_chosen(goes_on, start)),
+                stride.eq(_chosen(goes_on, strides)),
+            ]
+            value = fast_sum(m, platform, f"{name}_next", origin, stride)
             first = self.i.payload.instr[base]
             for level in range(n):
                 with m.If(load):
@@ -233,3 +240,8 @@ class Sequencer(wiring.Component):
             ]
             ready = ready & self.post[p].ready
         return ready
+
+
+def _chosen(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
+    """The one of `values` that is chosen."""
+    return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))

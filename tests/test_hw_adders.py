@@ -1,0 +1,71 @@
+"""The adders against integers: sums, differences, ends of runs, and what passes a limit."""
+
+import random
+
+import pytest
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.sim import Simulator
+
+from hw_gen.blocks.adders import fast_difference, fast_sum, sum_exceeds, sum_less_one
+
+
+def values(width):
+    """Numbers of so many bits: around the ends of 8-bit parts, and any."""
+    rng = random.Random(width)
+    edges = {0, 1, (1 << width) - 1, 1 << (width - 1), *(1 << i for i in range(0, width, 8))}
+    near = {(e + d) % (1 << width) for e in edges for d in (-1, 0, 1)}
+    return [*sorted(near), *(rng.getrandbits(width) for _ in range(20))]
+
+
+def settle(m, inputs, rows, output):
+    """`output` for each row of values of the inputs."""
+    found = []
+
+    async def bench(ctx):
+        for row in rows:
+            for signal, value in zip(inputs, row, strict=True):
+                ctx.set(signal, value)
+            await ctx.delay(1e-9)
+            found.append(ctx.get(output))
+
+    sim = Simulator(m)
+    sim.add_testbench(bench)
+    sim.run()
+    return found
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 24, 33])
+def test_sums_and_differences_of_all_widths(width):
+    m, a, b, carry = Module(), Signal(width), Signal(width), Signal()
+    outs = Cat(
+        fast_sum(m, None, "plain", a, b),
+        fast_sum(m, None, "carried", a, b, carry),
+        fast_difference(m, None, "less", a, b),
+        sum_less_one(m, None, "last", a, b),
+    )
+    rows = [(x, y, (x ^ y) & 1) for x in values(width) for y in values(width)]
+    for (x, y, c), found in zip(rows, settle(m, (a, b, carry), rows, outs), strict=True):
+        wanted = (x + y, x + y + c, x - y, x + y - 1)
+        mask = (1 << width) - 1
+        assert [found >> width * i & mask for i in range(4)] == [w & mask for w in wanted], (x, y)
+
+
+def test_a_narrow_number_is_added_and_the_sum_has_the_sign_of_the_first():
+    m, a, b = Module(), Signal(signed(20)), Signal(5)
+    total = fast_sum(m, None, "total", a, b)
+    rows = [(x - (1 << 19), y) for x in values(20) for y in (0, 1, 31)]
+    found = settle(m, (a, b), rows, total)
+    wrapped = [((x + y + (1 << 19)) % (1 << 20)) - (1 << 19) for x, y in rows]
+    assert found == wrapped
+
+
+@pytest.mark.parametrize("width", [4, 24])
+def test_a_sum_passes_a_limit(width):
+    m, a, b, limit = Module(), Signal(width), Signal(width), Signal(width + 1)
+    passed = sum_exceeds(m, None, "end", a, b, limit)
+    rows = []
+    for x in values(width):
+        for y in values(width)[::3]:
+            near = {x + y + d for d in (-1, 0, 1)} | {0, 1 << width, (1 << (width + 1)) - 1}
+            rows += [(x, y, top) for top in near if 0 <= top < 1 << (width + 1)]
+    assert settle(m, (a, b, limit), rows, passed) == [x + y > top for x, y, top in rows]
