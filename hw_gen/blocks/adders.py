@@ -4,13 +4,13 @@ from amaranth.hdl import *
 
 from hw_gen.blocks.sram import RtlPlatform
 
-_PART = 8
+_PART = 11
 
 
 def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | int = 0) -> Signal:
     """a + b + carry, as wide and as signed as `a`. A narrower `b` must be unsigned.
 
-    Each part of 8 bits is added without and with a carry, which chooses (carry select). Synthesis
+    Each part of 11 bits is added without and with a carry, which chooses (carry select). Synthesis
     for small area turns a plain sum, and also a tree of prefixes, into a chain through all bits.
     In simulation it is a plain sum.
     """

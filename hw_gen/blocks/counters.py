@@ -1,9 +1,10 @@
 """64-bit counters of a run: what every engine did in every cycle, and traffic."""
 
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import STALL
 from spec.config import NpuConfig
@@ -14,9 +15,17 @@ COUNTER_BITS = 64
 TOTALS = ("CYCLES", "VECTORS", "READ_BYTES", "WRITE_BYTES")
 COUNTERS = (*TOTALS, *(f"COUNT_{e.name}_{stall.name}" for e in Engine for stall in Stall))
 """Names of the counters in the order of their numbers. An engine's six sum to CYCLES."""
-_ROUND = 4 * len(COUNTERS)
-"""Most cycles from one turn of a counter to its next: each turn takes two cycles, and two more if
-the host reads a counter before it."""
+_ROUND = 6 * len(COUNTERS)
+"""Most cycles from one turn of a counter to its next: each turn takes three cycles, and three more
+if the host reads a counter before it."""
+
+
+class _Phase(enum.Enum, shape=2):
+    """What happens to a word: it is read, leaves the memory, and its low part is added."""
+
+    READ = 0
+    TAKE = 1
+    ADD = 2
 
 
 class Counters(wiring.Component):
@@ -30,9 +39,9 @@ class Counters(wiring.Component):
     stall[engine] : a `Stall`. vector, read_beat : an activation vector entered the array, a beat
         was read. write_bytes : bytes that memory took.
     ask, which : the number of a counter that the host reads, held until it ``answers``.
-    value : of that counter, in that cycle; without the cycle before.
+    value : of that counter, in that cycle; without the two cycles before.
 
-    Timing: an answer comes one to four cycles after the first cycle of ``ask``.
+    Timing: an answer comes two to seven cycles after the first cycle of ``ask``.
     """
 
     def __init__(self, config: NpuConfig):
@@ -55,33 +64,42 @@ class Counters(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.words = words = Sram(depth=len(COUNTERS), width=COUNTER_BITS)
-        # One cycle reads a word, the next one uses it: no word is read while it is written.
-        uses, serves, adds = Signal(), Signal(), Signal()
+        # Each phase is a cycle, and no word is read while another one is under way.
+        phase, serves, takes, adds = Signal(_Phase), Signal(), Signal(), Signal()
         at, turn = Signal.like(self.which), Signal.like(self.which)
         fresh = Signal(len(COUNTERS))  # counters whose word is not from this run
-        serve = self.ask & ~serves
+        word, part = Signal(COUNTER_BITS), Signal(COUNTER_BITS)
+        reads, ends = phase == _Phase.READ, phase == _Phase.ADD
+        serve = self.ask & ~serves  # a turn follows each answer
+        low = self._low(m, at, takes)
         m.d.comb += [
-            words.r_en.eq(~uses),
+            words.r_en.eq(reads),
             words.r_addr.eq(Mux(serve, self.which, turn)),
-            self.value.eq(Mux(fresh.bit_select(at, 1), 0, words.r_data) + self._low(m, at, adds)),
-            self.answers.eq(uses & serves),
-            adds.eq(uses & ~serves),
+            takes.eq((phase == _Phase.TAKE) & ~serves),
+            self.value.eq(fast_sum(m, platform, "sum", word, part)),
+            self.answers.eq(ends & serves),
+            adds.eq(ends & ~serves),
             words.w_en.eq(adds),
             words.w_addr.eq(at),
             words.w_data.eq(self.value),
         ]
-        m.d.sync += uses.eq(~uses)
-        with m.If(~uses):
-            m.d.sync += [at.eq(words.r_addr), serves.eq(serve)]
+        with m.If(reads):
+            m.d.sync += [at.eq(words.r_addr), serves.eq(serve), phase.eq(_Phase.TAKE)]
             with m.If(~serve):
                 m.d.sync += turn.eq(Mux(turn == len(COUNTERS) - 1, 0, turn + 1))
+        with m.Elif(ends):
+            m.d.sync += phase.eq(_Phase.READ)
+        with m.Else():
+            m.d.sync += phase.eq(_Phase.ADD)
+            m.d.sync += [word.eq(Mux(fresh.bit_select(at, 1), 0, words.r_data)), part.eq(low)]
         with m.If(adds):
             m.d.sync += fresh.bit_select(at, 1).eq(0)
         with m.If(self.clear):
-            m.d.sync += fresh.eq(~0)
+            # What was taken before is of the run before.
+            m.d.sync += [fresh.eq(~0), phase.eq(_Phase.READ)]
         return m
 
-    def _low(self, m: Module, at: Value, adds: Value) -> Value:
+    def _low(self, m: Module, at: Value, takes: Value) -> Value:
         """The registers; returns: what the one of counter `at` has counted."""
         # READ_BYTES counts beats here: every one is a bus word.
         shift = (self._config.bus_bytes - 1).bit_length()
@@ -92,7 +110,7 @@ class Counters(wiring.Component):
             for name, step in zip(COUNTERS, steps, strict=True)
         ]
         for number, (count, step) in enumerate(zip(counts, steps, strict=True)):
-            m.d.sync += count.eq(Mux(adds & (at == number), 0, count) + step)
+            m.d.sync += count.eq(Mux(takes & (at == number), 0, count) + step)
             with m.If(self.clear):
                 m.d.sync += count.eq(0)
         with m.Switch(at):

@@ -33,8 +33,8 @@ class Registers(wiring.Component):
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
         it no longer does; resets every engine, queue and semaphore.
 
-    Timing: a read answers in the next cycle, that of a counter up to four cycles later. START while
-    running, halted or faulted is ignored. A fault is taken a cycle after it was reported.
+    Timing: a read answers in the next cycle, that of a counter up to eight cycles later. START
+    while running, halted or faulted is ignored. A fault is taken a cycle after it was reported.
     """
 
     def __init__(self, config: NpuConfig):
