@@ -82,6 +82,7 @@ class BurstSplitter(wiring.Component):
         chip, tag = Signal.like(run.chip), Signal(run.tag.shape())
         first, final, room, accept = addr[:bits], Signal(bits), Signal(bits + 1), Signal()
         ends = sum_less_one(m, platform, "ends", Cat(run.bytes, Const(0, 1)), run.addr[:bits])
+        next_chip = fast_sum(m, platform, "next_chip", chip, room)
         m.d.comb += [
             burst.last.eq(end[bits:] == 0),
             final.eq(Mux(burst.last, end[:bits], (1 << bits) - 1)),
@@ -103,7 +104,7 @@ class BurstSplitter(wiring.Component):
         with m.Elif(accept):
             m.d.sync += [
                 addr.eq(Cat(Const(0, bits), addr[bits:] + 1)),
-                chip.eq(fast_sum(m, platform, "next_chip", chip, room)),
+                chip.eq(next_chip),
                 end[bits:].eq(end[bits:] - 1),
             ]
         return m
