@@ -2,7 +2,7 @@
 // The simulator program: Verilated model, cocotb through VPI, and a guard that ends the
 // simulation when the process that started it is gone.
 //
-// Arguments: --trace FILE (debug build), then plus-args.
+// Arguments: --trace FILE, --trace-windows PERIOD,SIZE,SEED (builds with waves), then plus-args.
 #include <unistd.h>
 
 #include <cstdio>
@@ -47,12 +47,49 @@ void settle(Vtop& top) {
     VerilatedVpi::callCbs(cbReadOnlySynch);
 }
 
+#if VM_TRACE
+// Cycles whose waves are written: all, or in each PERIOD cycles SIZE that follow each other, from
+// one that is drawn. In windows there is one dump a cycle, before the clock's next rising edge.
+class Windows {
+public:
+    explicit Windows(const char* text) {
+        if (text && std::sscanf(text, "%llu,%llu,%llu", &period_, &size_, &seed_) != 3) {
+            std::fprintf(stderr, "--trace-windows %s: not PERIOD,SIZE,SEED\n", text);
+            std::exit(2);
+        }
+    }
+    bool wanted(uint64_t time) {
+        if (!period_) return true;
+        if (time % kCycle) return false;
+        const unsigned long long cycle = time / kCycle;
+        if (cycle / period_ != drawn_for_) {
+            drawn_for_ = cycle / period_;
+            first_ = drawn_for_ * period_ + draw(seed_ + drawn_for_) % (period_ - size_ + 1);
+        }
+        return cycle >= first_ && cycle < first_ + size_;
+    }
+
+private:
+    static constexpr uint64_t kCycle = 10;
+    static uint64_t draw(uint64_t x) {  // splitmix64
+        x += 0x9e3779b97f4a7c15ull;
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+        return x ^ (x >> 31);
+    }
+    unsigned long long period_ = 0, size_ = 0, seed_ = 0, drawn_for_ = ~0ull, first_ = 0;
+};
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
     const char* trace_path = nullptr;
-    for (int i = 1; i + 1 < argc; ++i)
+    const char* trace_windows = nullptr;
+    for (int i = 1; i + 1 < argc; ++i) {
         if (!std::strcmp(argv[i], "--trace")) trace_path = argv[i + 1];
+        if (!std::strcmp(argv[i], "--trace-windows")) trace_windows = argv[i + 1];
+    }
 
     VerilatedContext& context = *Verilated::threadContextp();
     context.commandArgs(argc, argv);
@@ -61,6 +98,7 @@ int main(int argc, char** argv) {
 
 #if VM_TRACE
     std::unique_ptr<VerilatedVcdC> trace;
+    Windows windows(trace_windows);
     context.traceEverOn(true);
     if (trace_path) {
         trace = std::make_unique<VerilatedVcdC>();
@@ -68,8 +106,8 @@ int main(int argc, char** argv) {
         trace->open(trace_path);
     }
 #else
-    if (trace_path) {
-        std::fprintf(stderr, "--trace needs the debug build\n");
+    if (trace_path || trace_windows) {
+        std::fprintf(stderr, "--trace needs a build with waves\n");
         return 2;
     }
 #endif
@@ -83,7 +121,7 @@ int main(int argc, char** argv) {
     while (!context.gotFinish()) {
         settle(*top);
 #if VM_TRACE
-        if (trace) trace->dump(context.time());
+        if (trace && windows.wanted(context.time())) trace->dump(context.time());
 #endif
         if (++steps % kGuardInterval == 0 && getppid() != parent) {
             std::fprintf(stderr, "the process that started this simulation is gone\n");

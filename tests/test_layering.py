@@ -31,9 +31,12 @@ ALLOWED = {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
     },
+    "sw.energy": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.synth", "sw.measure", "sw.energy"),
+    },
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
-        *("sw.torch_backend", "sw.synth", "sw.measure", "sw.cli"),
+        *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.cli"),
     },
     "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
 }

@@ -52,6 +52,7 @@ COMMANDS = {
         "simspeed": "sw.cli.measure:simspeed",
         "goldenspeed": "sw.cli.measure:goldenspeed",
         "synth": "sw.cli.synth:synth",
+        "energy": "sw.cli.energy:energy",
         "pages": "sw.cli.pages:pages",
     },
     "Campaigns": {

@@ -51,7 +51,9 @@ class RtlDevice:
     verilog: files with module `systola_npu` instead of the generated ones. events: file for the
     record of the last run (`sw.measure.profile.trace_records`; slower). say: hears
     what the build is doing (default: standard error). resident: images stay in memory, with their
-    constants, when others are loaded; loading one again only points the NPU at it.
+    constants, when others are loaded; loading one again only points the NPU at it. sampled:
+    (period, size, seed): `waves` has only `size` cycles of each `period`, drawn by the seed, of the
+    RTL as it is synthesized.
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
 
@@ -70,6 +72,7 @@ class RtlDevice:
         events: Path | None = None,
         say: Say | None = None,
         resident: bool = False,
+        sampled: tuple[int, int, int] | None = None,
     ) -> None:
         self.config = config
         self.max_cycles = max_cycles
@@ -78,6 +81,7 @@ class RtlDevice:
         self._layout: MemoryLayout | None = None
         self._resident: dict[int, MemoryLayout] | None = {} if resident else None
         kind = Kind.DEBUG if debug or waves is not None else Kind.PERF
+        kind = kind if sampled is None else Kind.ACTIVITY
         path = None
         if waves is not None:
             path = Path(waves).absolute()
@@ -85,7 +89,7 @@ class RtlDevice:
         self._build = build_simulator(config, kind, verilog=verilog, say=say)
         try:
             self._process = SimulatorProcess(
-                self._build, memory_base(config), path, events and Path(events).absolute()
+                self._build, memory_base(config), path, events and Path(events).absolute(), sampled
             )
             self._memory = self._process.memory
             self.set_memory(latency=latency, stall=stall, seed=seed)

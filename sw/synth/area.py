@@ -37,7 +37,7 @@ def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
 
     Blocks that differ in a number only count as one: `element` is all of `element_0_0` and so on.
     """
-    paths = [_without_numbers(instance.path) for instance in netlist.instances]
+    paths = [without_numbers(instance.path) for instance in netlist.instances]
     own: dict[str, Block] = {path: Block() for path in paths}
     for kind, gates in netlist.gates.items():
         cell = library.cells[kind]
@@ -59,7 +59,7 @@ def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
     return dict(sorted(total.items()))
 
 
-def _without_numbers(path: str) -> str:
+def without_numbers(path: str) -> str:
     return re.sub(r"(_\d+)+(?=\.|$)", "", path)
 
 

@@ -1,23 +1,31 @@
-"""Functions of cells, as Liberty writes them: truth tables of `!(A & B)`, `(A B)'`, `A ^ B`."""
+"""Functions of cells, as Liberty writes them: `!(A & B)`, `(A B)'`, `A ^ B`."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from sw.synth.errors import SynthError
 
 _TOKEN = re.compile(r"\s*([A-Za-z_][\w\[\]]*|[01!'&*|+^()])")
 
-Evaluate = Callable[[dict[str, bool]], bool]
+Values = Mapping[str, Any]
+"""By name of an input: an int or an array of them, each bit a case; "1" is that of all ones."""
+Evaluate = Callable[[Values], Any]
+
+
+def evaluator(function: str) -> Evaluate:
+    """What works out `function`, bit by bit. A name that it does not know is a `KeyError`."""
+    return _Parser(function).whole()
 
 
 def truth_table(function: str, inputs: Sequence[str]) -> tuple[bool, ...]:
     """Values of `function` over all values of `inputs`, the last one changing fastest."""
-    evaluate = _Parser(function).whole()
+    evaluate = evaluator(function)
     try:
         return tuple(
-            evaluate(dict(zip(inputs, values, strict=True)))
-            for values in product((False, True), repeat=len(inputs))
+            bool(evaluate({**dict(zip(inputs, values, strict=True)), "1": 1}))
+            for values in product((0, 1), repeat=len(inputs))
         )
     except KeyError as error:
         raise SynthError(
@@ -88,23 +96,23 @@ class _Parser:
     def _name(self) -> Evaluate:
         name = self._tokens.pop(0) if self._tokens else ""
         if name in ("0", "1"):
-            return lambda values: name == "1"
+            return lambda values: values["1"] if name == "1" else values["1"] ^ values["1"]
         if not (name[:1].isalpha() or name[:1] == "_"):
             raise self._error()
         return lambda values: values[name]
 
 
 def _not(a: Evaluate) -> Evaluate:
-    return lambda values: not a(values)
+    return lambda values: a(values) ^ values["1"]
 
 
 def _and(a: Evaluate, b: Evaluate) -> Evaluate:
-    return lambda values: a(values) and b(values)
+    return lambda values: a(values) & b(values)
 
 
 def _or(a: Evaluate, b: Evaluate) -> Evaluate:
-    return lambda values: a(values) or b(values)
+    return lambda values: a(values) | b(values)
 
 
 def _xor(a: Evaluate, b: Evaluate) -> Evaluate:
-    return lambda values: a(values) != b(values)
+    return lambda values: a(values) ^ b(values)

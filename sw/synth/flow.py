@@ -81,8 +81,13 @@ def map_netlist(
     steps = [recipe.read(sources, top, [MACROS])]
     steps += recipe.map_to_gates(cells.library, files, effort)
     log = run_yosys(find_yosys(), recipe.script(steps), folder, say)
-    pins = {name: cell.inputs + cell.outputs for name, cell in cells.library.cells.items()}
-    return load_netlist(files.netlist, pins, top), log
+    return read_netlist(files.netlist, cells.library, top), log
+
+
+def read_netlist(path: Path, library: Library, top: str) -> Netlist:
+    """A netlist that `map_netlist` has left."""
+    pins = {name: cell.inputs + cell.outputs for name, cell in library.cells.items()}
+    return load_netlist(path, pins, top)
 
 
 def analyse(netlist: Netlist, library: Library) -> tuple[list[paths.Path], dict[str, float]]:

@@ -10,6 +10,10 @@ the same input capacitance. One fan-out of four is 5 τ. The transition at an ou
 load's part of the delay, and delays do not depend on it.
 
 τ is 5 ps, so that FO4 is 25 ps, which is about what open 45 nm cells have. It only fixes the unit.
+
+Energy: a gate's parasitic delay is that of charging its own drains, which are so many inverter
+inputs: a change of its output takes half of their capacitance times the square of the supply, 1 V,
+beside what its load takes. Four inverters of a flip-flop follow the clock. Leakage is 1 nW a column.
 """
 
 from dataclasses import dataclass
@@ -65,6 +69,8 @@ FLIP_FLOP_COLUMNS = 16
 FLIP_FLOP_PARASITIC = 8.0
 """Clock to output without a load: two transmission gates and two inverters, in τ."""
 SETUP_TAU = 6.0
+CLOCKED_INVERTERS = 4
+"""Their inputs and outputs change at every edge: half of two capacitances each."""
 
 _LOADS_FF = (0.0, 1000.0)
 
@@ -93,6 +99,16 @@ library (systola_generic) {{
   slew_lower_threshold_pct_fall : 20;
   slew_upper_threshold_pct_rise : 80;
   slew_upper_threshold_pct_fall : 80;
+  power_lut_template (energy) {{
+    variable_1 : input_transition_time;
+    variable_2 : total_output_net_capacitance;
+    index_1 ("0, 1000");
+    index_2 ("{_LOADS_FF[0]:g}, {_LOADS_FF[1]:g}");
+  }}
+  power_lut_template (edge) {{
+    variable_1 : input_transition_time;
+    index_1 ("0, 1000");
+  }}
   lu_table_template (delay) {{
     variable_1 : input_net_transition;
     variable_2 : total_output_net_capacitance;
@@ -131,6 +147,16 @@ def _tables(parasitic: float, drive: int) -> str:
     )
 
 
+def _energy(template: str, fj: float) -> str:
+    """A change takes as much at any transition and load, at either edge."""
+    row = ", ".join([f"{fj:.4f}"] * 2)
+    values = f'"{row}"' if template == "edge" else f'"{row}", "{row}"'
+    tables = "".join(
+        f"        {edge}_power ({template}) {{ values ({values}); }}\n" for edge in ("rise", "fall")
+    )
+    return f"      internal_power () {{\n{tables}      }}\n"
+
+
 def _sense(cell: GenericCell, pin: str) -> str:
     """How the output follows one input, over all values of the others."""
     names = cell.inputs.split()
@@ -161,9 +187,10 @@ def _cell(cell: GenericCell) -> str:
         for pin in pins
     )
     return (
-        f"  cell ({cell.name}) {{\n    area : {_area(cell.columns)};\n{inputs}"
+        f"  cell ({cell.name}) {{\n    area : {_area(cell.columns)};\n"
+        f"    cell_leakage_power : {cell.columns};\n{inputs}"
         f'    pin (Y) {{\n      direction : output;\n      function : "{cell.function}";\n'
-        f"{arcs}    }}\n  }}\n"
+        f"{arcs}{_energy('energy', cell.parasitic * cell.drive * INVERTER_FF / 2)}    }}\n  }}\n"
     )
 
 
@@ -174,8 +201,13 @@ def _flip_flop() -> str:
     )
     return f"""  cell (DFF_X1) {{
     area : {_area(FLIP_FLOP_COLUMNS)};
+    cell_leakage_power : {FLIP_FLOP_COLUMNS};
     ff (IQ, IQN) {{ clocked_on : "CK"; next_state : "D"; }}
-    pin (CK) {{ direction : input; clock : true; capacitance : {2 * INVERTER_FF:g}; }}
+    pin (CK) {{
+      direction : input;
+      clock : true;
+      capacitance : {2 * INVERTER_FF:g};
+{_energy("edge", CLOCKED_INVERTERS * INVERTER_FF)}    }}
     pin (D) {{
       direction : input;
       capacitance : {2 * INVERTER_FF:g};
@@ -194,6 +226,6 @@ def _flip_flop() -> str:
         timing_sense : non_unate;
 {_tables(FLIP_FLOP_PARASITIC, 1)}
       }}
-    }}
+{_energy("energy", FLIP_FLOP_PARASITIC * INVERTER_FF / 2)}    }}
   }}
 """

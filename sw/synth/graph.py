@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sw.synth import memories
-from sw.synth.library import FALL, RISE, Arc, Cell, Library, Table
+from sw.synth.library import FALL, RISE, Arc, Cell, Library
+from sw.synth.lookup import Table
 from sw.synth.memories import MacroPorts
-from sw.synth.netlist import Netlist, Nets
+from sw.synth.netlist import CONSTANTS, Netlist, Nets
 from sw.synth.tables import Floats, Ints, TableStack, constant
 
 _COMBINATIONAL = ("combinational", "combinational_rise", "combinational_fall")
@@ -118,7 +119,7 @@ class _Builder:
             delays=delays,
             transitions=transitions,
             origins=self._arcs.origins,
-            clocks=(clocks[clocks > 0] * 2 + RISE).astype(np.int32),
+            clocks=(clocks[clocks >= CONSTANTS] * 2 + RISE).astype(np.int32),
             ends=ends,
             setups=setups,
             end_origins=self._ends.origins,

@@ -5,30 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from sw.synth.boolean import truth_table
 from sw.synth.errors import SynthError
 from sw.synth.liberty import Group, parse, read_text
-
-Numbers = npt.NDArray[np.float64]
+from sw.synth.lookup import Table, TableReader
 
 RISE, FALL = 0, 1
 """Edges of a net; the index of every pair of rise and fall below."""
 EDGES = ("rise", "fall")
-
-_TRANSITIONS = ("input_net_transition", "constrained_pin_transition", "input_transition_time")
-_LOADS = ("total_output_net_capacitance", "related_pin_transition", "output_net_length")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """Delay, transition or constraint over (transition of the input, load or clock transition)."""
-
-    slews: Numbers
-    loads: Numbers
-    values: Numbers
-    """Shape (slews, loads)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +33,11 @@ class Arc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A cell. capacitance: of each input, by edge. functions: of each output that has one."""
+    """A cell. capacitance: of each input, by edge. functions: of each output that has one.
+
+    Of a flip-flop, `state` names its state and the inverse, which its functions are of, and
+    `next_state` is the function that the clock's edge takes.
+    """
 
     name: str
     area: float
@@ -60,6 +49,8 @@ class Cell:
     sequential: bool
     flip_flop: bool
     clock: str
+    state: tuple[str, ...]
+    next_state: str
     usable: bool
 
     def table(self) -> tuple[bool, ...] | None:
@@ -150,9 +141,7 @@ class _Reader:
 
     def __init__(self, tree: Group) -> None:
         self._tree = tree
-        self._time = _time_unit_ns(tree)
-        self._load = _load_unit_pf(tree)
-        self._templates = {g.name: g for g in tree.all("lu_table_template")}
+        self._tables = TableReader(tree)
 
     def cell(self, group: Group) -> Cell:
         pins = list(_pins(group))
@@ -172,6 +161,8 @@ class _Reader:
             sequential=sequential,
             flip_flop=ff is not None and clock in [p.name for p in inputs],
             clock=clock,
+            state=tuple(ff.arguments) if ff else (),
+            next_state=ff.text("next_state") if ff else "",
             usable=_usable(group, pins, sequential, ff is not None),
         )
 
@@ -179,7 +170,7 @@ class _Reader:
         both = pin.number("capacitance", self._tree.number("default_input_pin_cap", 0.0))
         rise = pin.number("rise_capacitance", both)
         fall = pin.number("fall_capacitance", both)
-        return (rise * self._load, fall * self._load)
+        return (rise * self._tables.load, fall * self._tables.load)
 
     def _arcs(self, pin: Group) -> Iterator[Arc]:
         for timing in pin.all("timing"):
@@ -188,7 +179,7 @@ class _Reader:
             constraint = kind.startswith(("setup", "hold", "recovery", "removal"))
             names = ("{}_constraint", "") if constraint else ("cell_{}", "{}_transition")
             delay, transition = (
-                tuple(self._table(tables.get(name.format(edge)), not constraint) for edge in EDGES)
+                tuple(self._tables.delay(tables.get(name.format(e)), not constraint) for e in EDGES)
                 for name in names
             )
             for related in timing.text("related_pin").split():
@@ -200,28 +191,6 @@ class _Reader:
                     delay=(delay[0], delay[1]),
                     transition=(transition[0], transition[1]),
                 )
-
-    def _table(self, group: Group | None, second_is_load: bool) -> Table | None:
-        if group is None:
-            return None
-        template = self._templates.get(group.name, group)
-        names = [template.text(f"variable_{i}") for i in (1, 2)]
-        axes = [
-            _numbers(group.attributes.get(f"index_{i}") or template.attributes.get(f"index_{i}"))
-            for i in (1, 2)
-        ]
-        values = _numbers(group.attributes.get("values")) * self._time
-        shape = tuple(max(1, len(axis)) for axis in axes)
-        if len(values) != shape[0] * shape[1]:
-            raise SynthError(
-                f"table {group.kind} ({group.name}): {len(values)} values for an index of "
-                f"{shape[0]} × {shape[1]}"
-            )
-        grid = values.reshape(shape)
-        if names[0] in _LOADS or (names[0] not in _TRANSITIONS and names[1] in _TRANSITIONS):
-            axes, grid = axes[::-1], grid.T
-        second = self._load if second_is_load else self._time
-        return Table(axes[0] * self._time, axes[1] * second, np.ascontiguousarray(grid))
 
 
 def _pins(cell: Group) -> Iterator[Group]:
@@ -247,36 +216,6 @@ def _usable(group: Group, pins: Sequence[Group], sequential: bool, flip_flop: bo
     if "dly" in group.name.lower() or "delay" in group.name.lower():
         return False
     return any(pin.text("direction") == "output" and pin.text("function") for pin in pins)
-
-
-def _numbers(items: Sequence[str] | None) -> Numbers:
-    """The numbers of `index_1 ("1, 2")` or `values ("1, 2", "3, 4")`."""
-    text = " ".join(items or ()).replace(",", " ")
-    try:
-        return np.array(text.split(), np.float64)
-    except ValueError:
-        raise SynthError(f"table of a Liberty file: {text[:40]!r} is no list of numbers") from None
-
-
-_PREFIX = {"": 1e9, "m": 1e6, "u": 1e3, "n": 1.0, "p": 1e-3, "f": 1e-6}
-
-
-def _time_unit_ns(tree: Group) -> float:
-    text = tree.text("time_unit", "1ns").strip()
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = text[len(digits) :]
-    if unit[-1:] != "s" or unit[:-1] not in _PREFIX or not digits.isdigit():
-        raise SynthError(f"library {tree.name}: time_unit {text!r} is no time such as 1ns")
-    return int(digits) * _PREFIX[unit[:-1]]
-
-
-def _load_unit_pf(tree: Group) -> float:
-    values = tree.attributes.get("capacitive_load_unit", ["1", "pf"])
-    scale = {"pf": 1.0, "ff": 1e-3}.get(values[-1].lower())
-    if scale is None:
-        text = ", ".join(values)
-        raise SynthError(f"library {tree.name}: capacitive_load_unit ({text}) is neither pf nor ff")
-    return float(values[0]) * scale
 
 
 def interpolate(table: Table, slew: float, load: float) -> float:

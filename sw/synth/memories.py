@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sw.synth.netlist import MEMORY, Macro, Nets
+from sw.synth.netlist import CONSTANTS, MEMORY, Macro, Nets
 
 SRAM_SETUP, SRAM_READ, SRAM_READ_PER_BIT = 5.0, 10.0, 2.0
 """Of `systola_sram`, in FO4: inputs before the edge; data after it, and for each address bit."""
@@ -81,7 +81,9 @@ def _small(macro: Macro, address_bits: int) -> MacroPorts:
         else:
             through.append((address, data, access))
             outputs.append((data, SMALL_READ + access))
-    clocks = [int(net) for name in ("RD_CLK", "WR_CLK") for net in macro.ports[name] if net]
+    clocks = [
+        int(net) for name in ("RD_CLK", "WR_CLK") for net in macro.ports[name] if net >= CONSTANTS
+    ]
     return MacroPorts(clocks=clocks, setups=setups, outputs=outputs, through=through)
 
 

@@ -1,8 +1,8 @@
 """The mapped netlist: Yosys writes one module after another, here they become one flat netlist.
 
-Nets are numbered; net 0 stands for everything constant. Gates are kept by type as arrays of nets,
-one column a pin, so that a netlist of a million gates is a few dozen arrays. Names are looked up
-only for what a report shows.
+Nets are numbered; net 0 is constant 0 (or of no value), net 1 constant 1. Gates are kept by type
+as arrays of nets, one column a pin, so that a netlist of a million gates is a few dozen arrays.
+Names are looked up only for what a report shows.
 """
 
 import json
@@ -18,6 +18,9 @@ import numpy.typing as npt
 from sw.synth.errors import SynthError
 
 Nets = npt.NDArray[np.int32]
+
+CONSTANTS = 2
+"""Nets 0 and 1."""
 
 MEMORY = "$mem_v2"
 SRAM = "systola_sram"
@@ -46,7 +49,7 @@ class Macro:
 
 @dataclass(slots=True, kw_only=True)
 class Module:
-    """A module as Yosys wrote it; nets are numbered within it, 0 is constant."""
+    """A module as Yosys wrote it; nets are numbered within it, from 2 (see above)."""
 
     ports: dict[str, tuple[str, Nets]]
     gates: dict[str, Nets]
@@ -55,6 +58,13 @@ class Module:
     children: list[tuple[str, str, dict[str, Nets]]]
     nets: int
     names: dict[int, Named]
+    anonymous: dict[int, str]
+    """What Verilog calls nets that the generator has no name for; simulators know it too."""
+
+    def wave_name(self, net: int) -> str:
+        """The name of a net in this module that a simulator has, or nothing."""
+        named = self.names.get(net)
+        return named.name if named else self.anonymous.get(net, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +111,17 @@ class Netlist:
             self._firsts = [instance.first for instance in self.instances]
         instance = self.instances[bisect_right(self._firsts, net) - 1]
         at = net - instance.first
-        if net < 1 or not 0 <= at < len(instance.own):
+        if net < CONSTANTS or not 0 <= at < len(instance.own):
             return Named("", "")
         return instance.module.names.get(int(instance.own[at]), Named("", ""))
+
+    def wave_name(self, kind: str, row: int, pin: str) -> tuple[str, str]:
+        """The path of the gate's instance and the name of the net at `pin` in a simulator."""
+        gates = self.gates[kind]
+        number, at = gates.place(row)
+        instance = self.instances[number]
+        local = int(instance.module.gates[kind][at, gates.pins.index(pin)])
+        return instance.path, instance.module.wave_name(local)
 
     def gate_name(self, kind: str, row: int, pin: str) -> tuple[str, Named]:
         """The path of the gate's instance and the name of the net at `pin`, as known there.
@@ -151,8 +169,13 @@ def load_netlist(path: Path, pins: dict[str, tuple[str, ...]], top: str) -> Netl
     return _Flattener(modules, pins).netlist(top)
 
 
+def _net(bit: int | str) -> int:
+    """Yosys numbers nets from 2; a text is a constant."""
+    return bit if isinstance(bit, int) else int(bit == "1")
+
+
 def _bits(bits: list[Any]) -> Nets:
-    return np.array([b if isinstance(b, int) else 0 for b in bits], np.int32)
+    return np.array([_net(bit) for bit in bits], np.int32)
 
 
 def _module(name: str, data: dict[str, Any], pins: dict[str, tuple[str, ...]]) -> Module:
@@ -164,7 +187,7 @@ def _module(name: str, data: dict[str, Any], pins: dict[str, tuple[str, ...]]) -
         kind, connections = cell["type"], cell["connections"]
         if kind in pins:
             bits = [(connections.get(pin) or "0")[0] for pin in pins[kind]]
-            gates.setdefault(kind, []).append([b if isinstance(b, int) else 0 for b in bits])
+            gates.setdefault(kind, []).append([_net(bit) for bit in bits])
             sources.setdefault(kind, []).append(cell["attributes"].get("src", ""))
         elif kind in MACROS:
             ports = {port: _bits(bits) for port, bits in connections.items()}
@@ -176,7 +199,7 @@ def _module(name: str, data: dict[str, Any], pins: dict[str, tuple[str, ...]]) -
         else:
             ports = {port: _bits(bits) for port, bits in connections.items()}
             children.append((cell_name, kind, ports))
-    names, last = _names(data)
+    names, anonymous, last = _names(data)
     return Module(
         ports={n: (p["direction"], _bits(p["bits"])) for n, p in data["ports"].items()},
         gates={kind: np.array(rows, np.int32) for kind, rows in gates.items()},
@@ -185,28 +208,32 @@ def _module(name: str, data: dict[str, Any], pins: dict[str, tuple[str, ...]]) -
         children=children,
         nets=1 + max(last, *(int(m.max(initial=0)) for m in map(np.array, gates.values())), 1),
         names=names,
+        anonymous=anonymous,
     )
 
 
-def _names(data: dict[str, Any]) -> tuple[dict[int, Named], int]:
-    """Names of nets that are in the source, the shortest of each; the largest number of a net."""
+def _names(data: dict[str, Any]) -> tuple[dict[int, Named], dict[int, str], int]:
+    """Names of nets that are in the source, the shortest of each; those of expressions of the
+    generator; the largest number of a net."""
     names: dict[int, Named] = {}
+    anonymous: dict[int, str] = {}
     last = 1
     for name, net in data["netnames"].items():
         bits = net["bits"]
         last = max(last, max((b for b in bits if isinstance(b, int)), default=1))
         if net["hide_name"]:
             continue
-        if name.lstrip("\\").startswith("$"):  # an expression of the generator, without a name
-            continue
         source = net["attributes"].get("src", "")
         for i, bit in enumerate(bits):
             if isinstance(bit, int):
                 text = f"{name}[{i}]" if len(bits) > 1 else name
+                if name.startswith(("$", "\\$")):
+                    anonymous.setdefault(bit, text.removeprefix("\\"))
+                    continue
                 known = names.get(bit)
                 if known is None or (not known.source, len(known.name)) > (not source, len(text)):
                     names[bit] = Named(text, source)
-    return names, last
+    return names, anonymous, last
 
 
 class _Flattener:
@@ -215,7 +242,7 @@ class _Flattener:
     def __init__(self, modules: dict[str, Module], pins: dict[str, tuple[str, ...]]) -> None:
         self._modules = modules
         self._pins = pins
-        self._nets = 1
+        self._nets = CONSTANTS
         self._instances: list[Instance] = []
         self._macros: list[Macro] = []
         self._same: list[tuple[int, int]] = []
@@ -240,7 +267,7 @@ class _Flattener:
         if module is None:
             raise SynthError(f"instance {path}: there is no module {kind}")
         nets = np.full(module.nets, -1, np.int32)
-        nets[0] = 0
+        nets[:CONSTANTS] = range(CONSTANTS)
         for port, outer in outside.items():
             inner = module.ports[port][1]
             self._same += _clashes(nets, inner, outer)

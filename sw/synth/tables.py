@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sw.synth.library import Table
+from sw.synth.lookup import Table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sw.synth.errors import SynthError
 from sw.synth.graph import Graph
-from sw.synth.netlist import Netlist
+from sw.synth.netlist import CONSTANTS, Netlist
 from sw.synth.tables import Floats, Ints
 
 NONE = -1
@@ -169,5 +169,5 @@ def _nodes(ports: dict[str, Ints], without: tuple[str, ...]) -> Ints:
     """Both edges of every net at the ports."""
     chosen = [nets for name, nets in ports.items() if name not in without]
     nets = np.unique(np.concatenate([np.zeros(0, np.int32), *chosen]))
-    nets = nets[nets > 0]
+    nets = nets[nets >= CONSTANTS]
     return np.concatenate([nets * 2, nets * 2 + 1]).astype(np.int32)

@@ -18,11 +18,15 @@ from sw.runtime.simulator.verilator import digest
 
 
 class Kind(enum.Enum):
-    """perf: for cocotb, fast. debug: waves and assertions. bare: a C++ loop, no cocotb."""
+    """perf: for cocotb, fast. debug: waves and assertions. bare: a C++ loop, no cocotb.
+
+    activity: waves of sampled cycles, of the hardware as it is synthesized: the array of elements.
+    """
 
     PERF = "performance"
     DEBUG = "debug"
     BARE = "bare"
+    ACTIVITY = "activity"
 
 
 # The performance and the bare build share these, or their comparison would mean nothing. The C++
@@ -35,11 +39,13 @@ _FLAGS: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: (*_FAST, "--timing"),
     Kind.BARE: (*_FAST, "--no-timing"),
     Kind.DEBUG: ("-O2", "--timing", "--assert", "--trace-vcd", "--trace-structs"),
+    Kind.ACTIVITY: (*_FAST, "--timing", "--trace-vcd"),
 }
 _MAKE: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: _FAST_MAKE,
     Kind.BARE: _FAST_MAKE,
     Kind.DEBUG: ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0"),
+    Kind.ACTIVITY: _FAST_MAKE,
 }
 
 
@@ -137,7 +143,8 @@ def _build(
     title = npu_recipe(config, kind, []).title
     say(f"{title}…")
     if verilog is None:
-        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG, loops=True, cache=cache)
+        loops = kind is not Kind.ACTIVITY
+        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG, loops=loops, cache=cache)
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}

@@ -34,6 +34,7 @@ _KINDS = {
     "network": "quantized networks",
     "torch": "parts of torch.compile",
     "rtl": "generated RTL",
+    "netlist": "netlists",
 }
 """What entries are, by the beginning of their names; all others are simulators."""
 

@@ -22,9 +22,10 @@ SOCKET_VARIABLE = "SYSTOLA_SOCKET"
 class SimulatorProcess:
     """A simulator of `build` with a memory at `base`, alive until `close()`.
 
-    waves: VCD file to write (debug builds only). events: file for the record of what the engines
-    do. The process dies with its parent, however that ends: it watches its parent while it
-    simulates, and the socket while it waits.
+    waves: VCD file to write (builds that have them). windows: (period, size, seed) of the cycles
+    in it, else all. events: file for the record of what the engines do. The process dies with its
+    parent, however that ends: it watches its parent while it simulates, and the socket while it
+    waits.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class SimulatorProcess:
         base: int,
         waves: Path | None = None,
         events: Path | None = None,
+        windows: tuple[int, int, int] | None = None,
     ) -> None:
         self._folder = Scratch("simulator")
         folder = self._folder.path
@@ -43,6 +45,8 @@ class SimulatorProcess:
         command = [str(build.program)]
         if waves is not None:
             command += ["--trace", str(waves)]
+        if windows is not None:
+            command += ["--trace-windows", ",".join(map(str, windows))]
         command += [f"+memory={self.memory.memory_path}", f"+control={self.memory.control_path}"]
         if events is not None:
             command.append(f"+events={events}")
