@@ -196,6 +196,6 @@ class Npu(wiring.Component):
         m.d.comb += [
             fetch.engines_idle.eq(Cat(engine.status.idle for engine in others).all()),
             matrix.clear.eq(regs.soft_reset),
-            regs.vector.eq(matrix.vector),
+            regs.vector_taken.eq(matrix.vector_taken),
             self.irq.eq(regs.irq),
         ]

@@ -216,3 +216,11 @@ def test_default_folder_follows_from_preset_and_settings(tmp_path, monkeypatch):
     for arguments in (["--config", "odd"], ["--set", "rows=8"], ["--out", "x"]):
         assert main(arguments) == 0
     assert folders == [Path("rtl/gen/odd"), Path("rtl/gen/default+rows=8"), Path("x")]
+
+
+def test_blocks_have_names_that_no_signal_takes_from_them(generated):
+    """A generated name would be in every wave, path and table of areas."""
+    _, out = generated
+    found = re.findall(r"^module \\?(systola_npu\S*)", (out / "systola_npu.v").read_text(), re.M)
+    assert len(found) > 50
+    assert [name for name in found if "$" in name] == []

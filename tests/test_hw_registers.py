@@ -140,11 +140,11 @@ def test_counters_sum_to_the_cycles_of_the_run():
         for n in range(200):
             for e in Engine:
                 ctx.set(dut.engines[e].stall, (n * (e + 1) // 7) % 6)
-            ctx.set(dut.vector, n % 2)
+            ctx.set(dut.vector_taken, n % 2)
             ctx.set(dut.read_beat, n % 4 == 0)
             ctx.set(dut.write_bytes, n % 8)
             await ctx.tick()
-        ctx.set(dut.vector, 0)
+        ctx.set(dut.vector_taken, 0)
         ctx.set(dut.read_beat, 0)
         ctx.set(dut.write_bytes, 0)
         await host.pulse(dut.program.done)
@@ -175,7 +175,11 @@ def test_counters_are_exact_however_often_they_are_read(bus_bytes):
         dut = host.dut
         for engine in dut.engines:
             ctx.set(engine.stall, Stall.BUSY)
-        for signal, value in ((dut.vector, 1), (dut.read_beat, 1), (dut.write_bytes, bus_bytes)):
+        for signal, value in (
+            (dut.vector_taken, 1),
+            (dut.read_beat, 1),
+            (dut.write_bytes, bus_bytes),
+        ):
             ctx.set(signal, value)
         await host.write("CONTROL", Control.START)
         before, reads = 0, 0

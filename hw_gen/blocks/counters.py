@@ -36,8 +36,8 @@ class Counters(wiring.Component):
 
     Members
     -------
-    stall[engine] : a `Stall`. vector, read_beat : an activation vector entered the array, a beat
-        was read. write_bytes : bytes that memory took.
+    stall[engine] : a `Stall`. vector_taken, read_beat : an activation vector entered the array, a
+        beat was read. write_bytes : bytes that memory took.
     ask, which : the number of a counter that the host reads, held until it ``answers``.
     value : of that counter, in that cycle; without the two cycles before.
 
@@ -51,7 +51,7 @@ class Counters(wiring.Component):
                 "run": In(1),
                 "clear": In(1),
                 "stall": In(STALL).array(len(Engine)),
-                "vector": In(1),
+                "vector_taken": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
                 "ask": In(1),
@@ -125,7 +125,7 @@ class Counters(wiring.Component):
         written = Signal.like(self.write_bytes)
         m.d.sync += [
             run.eq(self.run),
-            vector.eq(self.vector & self.run),
+            vector.eq(self.vector_taken & self.run),
             read_beat.eq(self.read_beat & self.run),
             written.eq(Mux(self.run, self.write_bytes, 0)),
         ]

@@ -87,10 +87,10 @@ class ProgramReader(wiring.Component):
         axi, burst = self.axi, split.o.payload
         lanes = lane_bits(self._config)
         reserved = Signal(range(self._depth + 1))
-        beats = Signal(range(self._config.max_burst + 1))
+        wanted = Signal(range(self._config.max_burst + 1))
         go = Signal()
         m.d.comb += [
-            beats.eq(burst.len + 1),
+            wanted.eq(burst.len + 1),
             go.eq(
                 split.o.valid
                 # As if every burst were the longest one: that is known without its length.
@@ -111,7 +111,7 @@ class ProgramReader(wiring.Component):
             ]
         with m.Elif(axi.arready):
             m.d.sync += axi.arvalid.eq(0)
-        m.d.sync += reserved.eq(reserved + Mux(go, beats, 0) - popped)
+        m.d.sync += reserved.eq(reserved + Mux(go, wanted, 0) - popped)
         return reserved
 
     def _gearbox(self, m: Module, beats, pop: Signal, final: Value) -> Value:

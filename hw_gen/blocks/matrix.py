@@ -58,7 +58,7 @@ class MatrixEngine(wiring.Component):
     acc : ``Out(acc_sums(config))``, to the `Accumulator`.
     wait, wait_weights : ports to the semaphores.
     post_done, post_read, post_weights : semaphore updates.
-    vector : strobe, an activation vector was issued (for the counters).
+    vector_taken : strobe, an activation vector was issued (for the counters).
     halt : issue nothing more. clear : soft reset of the array, which a `ResetInserter` around the
         engine does not reach.
 
@@ -84,7 +84,7 @@ class MatrixEngine(wiring.Component):
                 "post_done": Out(PostStream),
                 "post_read": Out(PostStream),
                 "post_weights": Out(PostStream),
-                "vector": Out(1),
+                "vector_taken": Out(1),
                 "halt": In(1),
                 "clear": In(1),
                 "status": Out(EngineStatus),
@@ -160,14 +160,14 @@ class MatrixEngine(wiring.Component):
             starts_fold.eq(streaming.all()),
             # What the weights wait for, the activations of their fold wait for too.
             room.eq((ahead != ACTS_AHEAD) & (~starts_fold | feed.have)),
-            feed.begin.eq(self.vector & starts_fold),
+            feed.begin.eq(self.vector_taken & starts_fold),
             bad.eq((inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)),
             # Nothing is read for a vector in the padding, but it keeps its place.
             self.act.valid.eq(seq.o.valid & room & ~bad & ~self.halt),
             self.act.addr.eq(step.act),
             self.act.size.eq(tag.rows),
             seq.o.ready.eq(room & ~bad & ~self.halt & self.act.ready),
-            self.vector.eq(seq.o.valid & seq.o.ready),
+            self.vector_taken.eq(seq.o.valid & seq.o.ready),
             tag.acc.valid.eq(1),
             tag.acc.addr.eq(step.acc),
             tag.acc.overwrite.eq(first_k & ~instr.accumulate),
@@ -178,7 +178,7 @@ class MatrixEngine(wiring.Component):
             tag["unsigned"].eq(instr.act_unsigned),
             tag.read.eq(step.fires[1]),
         ]
-        m.d.sync += ahead.eq(ahead + self.vector - enters)
+        m.d.sync += ahead.eq(ahead + self.vector_taken - enters)
         self._enter(m, platform, array, feed, enters)
         return seq.o.valid & bad
 
@@ -234,10 +234,10 @@ class MatrixEngine(wiring.Component):
         flying = Signal(range(4 * (self._config.rows + self._config.cols)))
         landed = Signal()
         m.d.sync += landed.eq(self.acc.tag.valid)
-        m.d.sync += flying.eq(flying + self.vector - landed)
+        m.d.sync += flying.eq(flying + self.vector_taken - landed)
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
         st = self.status
-        with m.If(self.vector):
+        with m.If(self.vector_taken):
             m.d.comb += st.stall.eq(Stall.BUSY)
         with m.Elif(main.waiting | (main.active & ~feed.have & weights.waiting)):
             m.d.comb += st.stall.eq(Stall.SEMAPHORE)

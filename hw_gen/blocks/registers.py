@@ -28,7 +28,7 @@ class Registers(wiring.Component):
     irq : interrupt. program : ``Out(program_start(config))``, START and what to run. bases :
         ``Out(region_bases(config))``. running : between START and DONE or fault.
     engines, overflow : see `FaultUnit`.
-    vector, read_beat, write_bytes : see `Counters`.
+    vector_taken, read_beat, write_bytes : see `Counters`.
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
         it no longer does; resets every engine, queue and semaphore.
@@ -48,7 +48,7 @@ class Registers(wiring.Component):
                 "running": Out(1),
                 "engines": In(EngineStatus).array(len(Engine)),
                 "overflow": In(Overflow),
-                "vector": In(1),
+                "vector_taken": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
                 "halt": Out(1),
@@ -76,7 +76,7 @@ class Registers(wiring.Component):
             faults.limit.eq(storage["WATCHDOG"]),
             counters.run.eq(self.running),
             counters.clear.eq(start | self.soft_reset),
-            counters.vector.eq(self.vector),
+            counters.vector_taken.eq(self.vector_taken),
             counters.read_beat.eq(self.read_beat),
             counters.write_bytes.eq(self.write_bytes),
         ]

@@ -53,10 +53,13 @@ def energy(
     """Tell the energy of an inference by block and layer: toggles of the RTL on its netlist."""
     from sw.energy.flow import Settings, energy_of
     from sw.runtime.report import write_json
+    from sw.runtime.session import OptionError
     from sw.synth.flow import generic_cells, liberty_cells
     from sw.synth.recipe import effort_named
 
     options = machine.options()
+    if options.device != "rtl":
+        raise OptionError(f"--device {options.device}: it has no gates; energy needs rtl")
     settings = Settings(
         samples=samples,
         mhz=mhz,

@@ -13,7 +13,7 @@ load's part of the delay, and delays do not depend on it.
 
 Energy: a gate's parasitic delay is that of charging its own drains, which are so many inverter
 inputs: a change of its output takes half of their capacitance times the square of the supply, 1 V,
-beside what its load takes. Four inverters of a flip-flop follow the clock. Leakage is 1 nW a column.
+beside what its load takes. Four inverters of a flip-flop follow the clock. A column leaks 1 nW.
 """
 
 from dataclasses import dataclass

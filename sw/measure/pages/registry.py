@@ -79,6 +79,11 @@ PAGES: dict[str, Page] = {
             ),
         ),
         Page(name="configuration", renderer="sw.measure.pages.configuration:render"),
+        Page(
+            name="energy",
+            renderer="sw.measure.pages.energy:render",
+            data=("energy-*.json",),
+        ),
         Page(name="isa", renderer="sw.measure.pages.reference:isa_page"),
         Page(
             name="modules",

@@ -77,10 +77,10 @@ def render(files: Sequence[Path]) -> str:
         prose(_INTRO),
         code(_COMMANDS),
         heading(2, "Targets"),
-        bullets(map(_wrapped, _TARGETS)),
+        bullets(map(wrapped, _TARGETS)),
         prose(_EFFORT),
         heading(2, "What the figures mean"),
-        bullets(map(_wrapped, _FIGURES)),
+        bullets(map(wrapped, _FIGURES)),
         prose(_NOT),
         prose(_CHECK),
         *measured,
@@ -95,7 +95,7 @@ def read_records(path: Path) -> Record:
     return found
 
 
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
     """The text of a bullet: two columns narrower than other text, lines indented by two."""
     lines = textwrap.wrap(text, WIDTH - 2, break_long_words=False, break_on_hyphens=False)
     return "\n  ".join(lines)
