@@ -1,0 +1,1 @@
+"""An NPU with memory and a serial line: what an FPGA board needs to run it."""
