@@ -59,6 +59,8 @@ def test_a_byte_without_a_stop_bit_is_dropped():
     got = []
 
     async def line(ctx):
+        ctx.set(dut.rx, 1)
+        await ctx.tick().repeat(4)
         for bits in ([0, *[1, 0] * 4, 0, 1, 1, 1], [0, *[1] * 8, 1]):
             for bit in bits:
                 ctx.set(dut.rx, bit)
@@ -67,7 +69,7 @@ def test_a_byte_without_a_stop_bit_is_dropped():
 
     async def receive(ctx):
         ctx.set(dut.o.ready, 1)
-        for _ in range(28 * DIVISOR):
+        for _ in range(29 * DIVISOR):
             _, _, valid, byte = await ctx.tick().sample(dut.o.valid, dut.o.payload)
             if valid:
                 got.append(byte)

@@ -30,9 +30,7 @@ class FpgaTop(wiring.Component):
         self._config = config
         self._bytes = bytes
         self._divisor = divisor
-        super().__init__(
-            {"clk": In(1), "rx": In(1, init=1), "tx": Out(1), "busy": Out(1), "irq": Out(1)}
-        )
+        super().__init__({"clk": In(1), "rx": In(1), "tx": Out(1), "busy": Out(1), "irq": Out(1)})
 
     def elaborate(self, platform):
         m = Module()

@@ -2,7 +2,6 @@
 
 from amaranth.hdl import *
 from amaranth.lib import stream, wiring
-from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 
@@ -25,12 +24,13 @@ class UartReceiver(wiring.Component):
     def __init__(self, divisor: int):
         assert divisor >= 4
         self._divisor = divisor
-        super().__init__({"rx": In(1, init=1), "o": Out(stream.Signature(8))})
+        super().__init__({"rx": In(1), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
         m = Module()
-        line = Signal(init=1)
-        m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
+        # The line is of no clock: its second register is the first that anything depends on.
+        first, line = Signal(init=1), Signal(init=1)
+        m.d.sync += [first.eq(self.rx), line.eq(first)]
         wait = Signal(range(self._divisor + self._divisor // 2))
         left = Signal(range(10))
         bits, broken = Signal(8), Signal()
@@ -69,22 +69,23 @@ class UartSender(wiring.Component):
 
     def __init__(self, divisor: int):
         self._divisor = divisor
-        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
+        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         wait = Signal(range(self._divisor))
         bits = Signal(9, init=0x1FF)
         left = Signal(range(11))
-        m.d.comb += self.i.ready.eq(left == 0)
+        line = Signal(init=1)
+        m.d.comb += [self.i.ready.eq(left == 0), self.tx.eq(line)]
         with m.If(left == 0), m.If(self.i.valid):
             m.d.sync += [
-                *(self.tx.eq(0), bits.eq(Cat(self.i.payload, 1))),
+                *(line.eq(0), bits.eq(Cat(self.i.payload, 1))),
                 *(left.eq(10), wait.eq(self._divisor - 1)),
             ]
         with m.Elif(wait != 0):
             m.d.sync += wait.eq(wait - 1)
         with m.Else():
-            m.d.sync += [self.tx.eq(bits[0]), bits.eq(Cat(bits[1:], 1))]
+            m.d.sync += [line.eq(bits[0]), bits.eq(Cat(bits[1:], 1))]
             m.d.sync += [left.eq(left - 1), wait.eq(self._divisor - 1)]
         return m
