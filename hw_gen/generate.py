@@ -14,6 +14,7 @@ from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
 from hw_gen.top import Npu
+from hw_gen.verilog import one_process_a_register
 from spec.config import NpuConfig
 
 TOP = "systola_npu"
@@ -64,7 +65,7 @@ def npu_verilog(
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
         )
-    return f"// {LICENSE}\n{text}"
+    return f"// {LICENSE}\n{one_process_a_register(text)}"
 
 
 def elements_verilog(shape: ArrayShape, *, source_lines: bool = False) -> str:

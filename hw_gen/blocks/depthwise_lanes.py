@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
-from hw_gen.blocks.operands import OPERAND, operands
+from hw_gen.blocks.operands import OPERAND, first_lanes, operands
 from hw_gen.blocks.sram import Sram
 from spec.config import NpuConfig
 from spec.isa import KERNEL_ROWS
@@ -74,7 +74,7 @@ class DepthwiseLanes(wiring.Component):
         accessed = self.valid & access.valid
         keep, vector = Signal(cfg.cols), Signal(OPERAND.width * cfg.cols)
         m.d.comb += [
-            keep.eq((1 << operand.lanes) - 1),
+            keep.eq(first_lanes(operand.lanes, cfg.cols)),
             vector.eq(operands(self.data, operand["unsigned"], operand.zp, keep, cfg.cols)),
         ]
         m.submodules.weights = weights = Sram(

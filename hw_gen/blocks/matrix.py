@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.matrix_weights import WeightFeed, vector_tag
-from hw_gen.blocks.operands import last_or, operands
+from hw_gen.blocks.operands import first_lanes, last_or, operands
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
@@ -200,7 +200,7 @@ class MatrixEngine(wiring.Component):
             line.o.ready.eq(enters),
             line.i.valid.eq(self.act.data_valid & (line.o.valid | ~enters)),
             line.i.payload.eq(came),
-            keep.eq((1 << head.tag.rows) - 1),
+            keep.eq(first_lanes(head.tag.rows, cfg.rows)),
             feed.entering.eq(enters & head.tag.swap),
         ]
         m.d.sync += [

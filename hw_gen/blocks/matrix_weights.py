@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.array import weight_vectors
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.operands import OPERAND, last_or, operands
+from hw_gen.blocks.operands import OPERAND, first_lanes, last_or, operands
 from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, spad_read
 from hw_gen.layouts import LANES, STREAM_FIELDS, engine_layout, field_shape
@@ -136,7 +136,7 @@ class WeightFeed(wiring.Component):
         m.submodules.line = line = Fifo(layout, depth=AHEAD, latency=1)
         here = line.o.valid | self.wgt.data_valid
         m.d.comb += [
-            keep.eq((1 << late.size) - 1),
+            keep.eq(first_lanes(late.size, lanes)),
             came.weights.eq(operands(self.wgt.data, late["unsigned"], late.zp, keep, lanes)),
             came.across.eq(late.across),
             came.last.eq(late.last),

@@ -17,6 +17,11 @@ def last_or(at_last: Value, loop: Value, last: Value, plain: Value) -> Value:
     return Mux(every.bit_select(loop, 1), last, plain)
 
 
+def first_lanes(count: Value, lanes: int) -> Value:
+    """One bit a lane: whether it is among the first `count`."""
+    return Cat(count > lane for lane in range(lanes))
+
+
 def operands(raw: Value, is_unsigned: Value, zero_point: Value, keep: Value, lanes: int) -> Value:
     """Bytes to operands with the zero point subtracted, packed; lanes not kept are zero."""
     out = []
