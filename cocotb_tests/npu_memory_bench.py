@@ -115,6 +115,8 @@ class Bench:
         for name, value in (
             ("BASE0_LO", SOURCE),
             ("BASE1_LO", TARGET),
+            ("LIMIT0", TARGET - SOURCE),
+            ("LIMIT1", SIZE - TARGET),
             ("PROGRAM_LO", PROGRAM),
             ("PROGRAM_BYTES", len(code)),
             ("IRQ_ENABLE", 1),

@@ -106,13 +106,13 @@ class Context:
             self.hazards.in_place(getattr(self, space), same, writes, timeline, index)
 
     def memory_read(self, region: int, address: Ints, run: int, index: int) -> None:
-        self._memory_bounds(region, address, run, Timeline.LOAD_ISSUE, index)
+        self.memory_bounds(region, address, run, Timeline.LOAD_ISSUE, index)
         if self.hazards is not None and (shadow := self.memory[region]) is not None:
             touched = region_at(address, run)
             self.hazards.read(shadow, touched, 0, Timeline.LOAD_ISSUE, index)
 
     def memory_write(self, region: int, address: Ints, run: int, index: int) -> None:
-        self._memory_bounds(region, address, run, Timeline.STORE_DONE, index)
+        self.memory_bounds(region, address, run, Timeline.STORE_DONE, index)
         if self.hazards is not None and (shadow := self.memory[region]) is not None:
             touched = region_at(address, run)
             self.hazards.write(shadow, touched, 0, Timeline.STORE_DONE, index)
@@ -151,16 +151,18 @@ class Context:
                 f"`{self.program.describe(index)}`",
             )
 
-    def _memory_bounds(
+    def memory_bounds(
         self, region: int, address: Ints, run: int, timeline: Timeline, index: int
     ) -> None:
         size = self.state.memory[region].size
         if address.size and int(address.max()) + run > size:
             bad = int(address[np.argmax(address + run > size)])
             raise MachineFault(
-                Fault.AXI_ERROR,
+                Fault.OUTSIDE_REGION,
                 timeline.engine,
                 index,
                 f"region {region} bytes {bad}…{bad + run - 1} lie outside its {size} bytes: "
                 f"`{self.program.describe(index)}`",
+                region=region,
+                offset=bad,
             )

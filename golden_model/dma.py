@@ -9,7 +9,7 @@ from golden_model.access import Context
 from golden_model.boxes import Walk, boxes, disjoint, view
 from golden_model.clocks import Timeline
 from golden_model.hazards import Span
-from golden_model.loops import Ints
+from golden_model.loops import Bools, Ints
 from golden_model.program import Plan
 from golden_model.regions import Region, region
 from golden_model.state import Bytes, gather, mark, scatter
@@ -32,8 +32,10 @@ def load(context: Context, plan: Plan, chunk: int) -> None:
     if not v["fill"]:
         number = v["region"]
         source = _addresses(plan, chunk, "mem_base", "mem", MEMORY_MASK)
+        at: Ints | None = None
         if v["indexed"]:
-            source, indices = _indexed(context, plan, chunk, source, Timeline.LOAD_ISSUE)
+            source, indices, at = _indexed(context, plan, chunk, source, Timeline.LOAD_ISSUE)
+        _check_runs(context, plan, space, chip, source, at, Timeline.LOAD_ISSUE)
         context.memory_read(number, source, run, plan.index)
     context.reads_done(Timeline.LOAD_ISSUE, Timeline.LOAD_DONE)
     context.write(space.name.lower(), chip, run, Timeline.LOAD_DONE, plan.index)
@@ -54,10 +56,12 @@ def store(context: Context, plan: Plan, chunk: int) -> None:
     v, state = plan.v, context.state
     run = v["run"]
     chip = _addresses(plan, chunk, "chip_base", "chip", CHIP_MASK)
-    context.read("spad", chip, run, Timeline.STORE_ISSUE, plan.index)
     target = _addresses(plan, chunk, "mem_base", "mem", MEMORY_MASK)
+    at: Ints | None = None
     if v["indexed"]:
-        target, _ = _indexed(context, plan, chunk, target, Timeline.STORE_ISSUE)
+        target, _, at = _indexed(context, plan, chunk, target, Timeline.STORE_ISSUE)
+    _check_runs(context, plan, Space.SPAD, chip, target, at, Timeline.STORE_ISSUE)
+    context.read("spad", chip, run, Timeline.STORE_ISSUE, plan.index)
     context.reads_done(Timeline.STORE_ISSUE, Timeline.STORE_DONE)
     context.memory_write(v["region"], target, run, plan.index)
     _copy(state.spad, chip, state.memory[v["region"]], target, run)
@@ -74,24 +78,62 @@ def _addresses(plan: Plan, chunk: int, base: str, stride: str, mask: int) -> Int
     return (inner + (plan.v[base] + chunks.offset(stride, chunk))) & mask
 
 
+def _check_runs(
+    context: Context,
+    plan: Plan,
+    space: Space,
+    chip: Ints,
+    memory: Ints,
+    at: Ints | None,
+    timeline: Timeline,
+) -> None:
+    """Fault for the first run that leaves the chip's memory or else its region.
+
+    at: where the runs' indices are, if they have any.
+    """
+    run, index, number = plan.v["run"], plan.index, plan.v["region"]
+    off_chip = chip + run > context.state.bytes_of(space).size
+    astray = at is not None and _astray(context, at)
+    bad = off_chip | astray | (memory + run > context.state.memory[number].size)
+    if not bad.any():
+        return
+    first = slice(int(np.argmax(bad)), int(np.argmax(bad)) + 1)
+    context.bounds(space.name.lower(), chip[first], run, timeline, index)
+    if at is not None:
+        context.bounds("spad", at[first], INDEX_BYTES, timeline, index)
+    context.memory_bounds(number, memory[first], run, timeline, index)
+
+
+def _astray(context: Context, at: Ints) -> Bools:
+    """Which indices do not lie in the scratchpad."""
+    return at + INDEX_BYTES > context.state.spad.size
+
+
 def _indexed(
     context: Context, plan: Plan, chunk: int, address: Ints, timeline: Timeline
-) -> tuple[Ints, list[Span]]:
-    """Memory addresses with their indices added; the reads of indices that took."""
+) -> tuple[Ints, list[Span], Ints | None]:
+    """Memory addresses with their indices added; the reads of indices that took; where they are.
+
+    The address of a run whose index is not in the scratchpad means nothing: it is a fault.
+    """
     if plan.level and plan.chunks.starts[chunk] > 1:
         # Amidst an iteration of loop 0: its index has been read, and may have changed since.
-        return (address + context.indices[timeline]) & MEMORY_MASK, []
+        return (address + context.indices[timeline]) & MEMORY_MASK, [], None
     inner = plan.nest.steps(plan.chunks.outer_last[chunk])
     number = np.zeros(inner.size, np.int64)
     number += plan.chunks.steps.index[0, chunk] if plan.level else inner.index[0]
     at = (plan.v["index_base"] + INDEX_BYTES * number) & CHIP_MASK
     first = np.flatnonzero(np.diff(at, prepend=-1))
-    context.read("spad", at[first], INDEX_BYTES, timeline, plan.index)
-    offset = (
-        gather(context.state.spad, at, INDEX_BYTES).view(f"<i{INDEX_BYTES}")[:, 0].astype(np.int64)
-    )
+    if _astray(context, at).any():
+        legal = np.minimum(at, context.state.spad.size - INDEX_BYTES)
+    else:
+        legal = at
+        context.read("spad", at[first], INDEX_BYTES, timeline, plan.index)
+    words = gather(context.state.spad, legal, INDEX_BYTES)
+    offset = words.view(f"<i{INDEX_BYTES}")[:, 0].astype(np.int64)
     context.indices[timeline] = int(offset[-1])
-    return (address + offset) & MEMORY_MASK, [Span("spad", first, at[first], INDEX_BYTES)]
+    spans = [Span("spad", first, at[first], INDEX_BYTES)]
+    return (address + offset) & MEMORY_MASK, spans, at
 
 
 def _copy(source: Bytes, at: Ints, target: Bytes, to: Ints, run: int) -> None:

@@ -13,13 +13,20 @@ class TensorError(GoldenError, ValueError):
 
 
 class MachineFault(GoldenError):
-    """The hardware would stop here: `cause`, `engine` and `index` are what its registers latch."""
+    """The hardware would stop here: `cause`, `engine` and `index` are what its registers latch.
 
-    def __init__(self, cause: Fault, engine: str, index: int, text: str) -> None:
+    region, offset: where a run begins that leaves its region; 0 for other causes.
+    """
+
+    def __init__(
+        self, cause: Fault, engine: str, index: int, text: str, *, region: int = 0, offset: int = 0
+    ) -> None:
         super().__init__(f"{cause.name} in {engine} at instruction {index}: {text}")
         self.cause = cause
         self.engine = engine
         self.index = index
+        self.region = region
+        self.offset = offset
 
 
 class DeadlockError(GoldenError):

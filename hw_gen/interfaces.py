@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.layouts import INDEX_BITS, acc_tag_layout
 from spec.config import NpuConfig
-from spec.isa import CHIP_BITS, REGIONS, Engine
-from spec.memmap import Fault, Stall
+from spec.isa import CHIP_BITS, MEM_BITS, REGIONS, Engine
+from spec.memmap import LIMIT_BITS, Fault, Stall
 
 PROGRAM_BITS = 32
 """Width of the register with the program's size in bytes."""
@@ -172,9 +172,18 @@ def program_start(config: NpuConfig) -> wiring.Signature:
     )
 
 
-def region_bases(config: NpuConfig) -> wiring.Signature:
-    """The base registers, seen by them."""
-    return wiring.Signature({"base": Out(config.axi_addr_bits).array(REGIONS)})
+def memory_regions(config: NpuConfig) -> wiring.Signature:
+    """The regions of a run, seen by the registers: region r is the `limit` bytes from `base` on."""
+    return wiring.Signature(
+        {
+            "base": Out(config.axi_addr_bits).array(REGIONS),
+            "limit": Out(LIMIT_BITS).array(REGIONS),
+        }
+    )
+
+
+Outside = wiring.Signature({"region": Out(range(REGIONS)), "offset": Out(MEM_BITS)})
+"""Where the run begins that LOAD or STORE refused, in bytes from the region's base."""
 
 
 ReadHandshakes = wiring.Signature(

@@ -185,7 +185,10 @@ class Npu(wiring.Component):
         fetch, matrix = engines[Engine.FETCH], engines[Engine.MATRIX]
         connect(m, flipped(self.control), regs.axil)
         connect(m, regs.program, fetch.program)
-        connect(m, regs.bases, engines[Engine.LOAD].bases, engines[Engine.STORE].bases)
+        load, store = engines[Engine.LOAD], engines[Engine.STORE]
+        connect(m, regs.regions, load.regions, store.regions)
+        connect(m, load.outside, regs.outside[0])
+        connect(m, store.outside, regs.outside[1])
         for which, status in zip(Engine, regs.engines, strict=True):
             if which in engines:
                 connect(m, engines[which].status, status)

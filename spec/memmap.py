@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from spec.isa import REGIONS, Engine
 
 ID_VALUE = 0x5359_5354
+REGION_ALIGN = 64
+"""Bytes that the base of a region is a multiple of: the widest bus word."""
+LIMIT_BITS = 32
+"""Width of a region's limit: its size in bytes."""
 ADDR_BITS = 12
 
 
@@ -28,6 +32,7 @@ class Fault(enum.IntEnum):
     SEMAPHORE_OVERFLOW = 4
     DIGEST_MISMATCH = 5
     WATCHDOG = 6
+    OUTSIDE_REGION = 7
 
 
 class Control(enum.IntFlag):
@@ -68,13 +73,14 @@ REGISTERS: tuple[Register, ...] = (
     Register("ISA_DIGEST_HI", 0x00C, "ro", "high word"),
     Register("CONFIG_DIGEST_LO", 0x010, "ro", "digest of the configuration, low word"),
     Register("CONFIG_DIGEST_HI", 0x014, "ro", "high word"),
-    Register("CONTROL", 0x018, "wo", "bit 0 START, bit 1 RESET (soft: everything but bases)"),
+    Register("CONTROL", 0x018, "wo", "bit 0 START, bit 1 RESET (soft: everything but regions)"),
     Register("STATUS", 0x01C, "ro", "bit 0 BUSY, bit 1 DONE, bit 2 FAULT"),
     Register("IRQ_ENABLE", 0x020, "rw", "bit 0: raise the interrupt on DONE or FAULT"),
     Register("IRQ_STATUS", 0x024, "rw1c", "bit 0: DONE or FAULT happened"),
     Register("FAULT_CAUSE", 0x028, "ro", "first fault's cause"),
     Register("FAULT_ENGINE", 0x02C, "ro", "the engine that faulted"),
     Register("FAULT_INSTRUCTION", 0x030, "ro", "index of its instruction, BEGIN being 0"),
+    Register("FAULT_REGION", 0x034, "ro", "OUTSIDE_REGION: the region; else 0"),
     Register("PROGRAM_LO", 0x038, "rw", "program address in memory, low word; 16-byte aligned"),
     Register("PROGRAM_HI", 0x03C, "rw", "high word"),
     Register("PROGRAM_BYTES", 0x040, "rw", "program size; fetch never reads past it"),
@@ -87,15 +93,21 @@ REGISTERS: tuple[Register, ...] = (
     Register("READ_BYTES_HI", 0x05C, "ro", "high word"),
     Register("WRITE_BYTES_LO", 0x060, "ro", "bytes written on AXI (strobed), low word"),
     Register("WRITE_BYTES_HI", 0x064, "ro", "high word"),
+    Register("FAULT_OFFSET_LO", 0x068, "ro", "OUTSIDE_REGION: first byte, from the base; low word"),
+    Register("FAULT_OFFSET_HI", 0x06C, "ro", "high word: bits 39…32"),
     *(
         Register(
             f"BASE{i}_{half}",
             0x080 + 8 * i + 4 * j,
             "rw",
-            f"base of region {i}, {half.lower()} word",
+            f"base of region {i}, {'multiple of 64' if half == 'LO' else 'high word'}",
         )
         for i in range(REGIONS)
         for j, half in enumerate(("LO", "HI"))
+    ),
+    *(
+        Register(f"LIMIT{i}", 0x100 + 4 * i, "rw", f"bytes of region {i}; 0: no access")
+        for i in range(REGIONS)
     ),
     *(
         Register(

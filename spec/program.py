@@ -28,13 +28,14 @@ from spec.isa import (
     IsaError,
     decode_program,
 )
+from spec.memmap import LIMIT_BITS, REGION_ALIGN
 
 FORMAT = "systola-image"
 REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP = 0, 1, 2, 3
-ALIGN = 64
+ALIGN = REGION_ALIGN
 """Bytes to which regions and ports are aligned."""
 
-MAX_REGION_BYTES = 1 << 32
+MAX_REGION_BYTES = (1 << LIMIT_BITS) - 1
 """Largest region that a port or `temp_bytes` may span."""
 PORT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32")
 

@@ -71,7 +71,8 @@ class DmaBench:
     """What both engines need; `run` executes `program` and returns when all is quiet.
 
     gate: a function of the cycle: whether semaphores grant. After a run: `posts` (cycle, sem,
-    amount, port), `stalls` (a Stall per cycle), `fault` (cause, index) or None.
+    amount, port), `stalls` (a Stall per cycle), `fault` (cause, index) or None, then `outside`
+    (region, offset).
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class DmaBench:
         self.spad_before = bytes(self.spad.data)
         rng = random.Random(seed)
         self.bases = [rng.randint(0, MEMORY // 2) & ~63 for _ in range(8)]
+        self.limits = [MEMORY - base for base in self.bases]
         self.posts, self.stalls, self.fault = [], [], None
         self.gate = lambda cycle: True
         self.cycles = 0
@@ -98,8 +100,9 @@ class DmaBench:
 
     async def _feed(self, ctx):
         dut = self.dut
-        for region, base in enumerate(self.bases):
-            ctx.set(dut.bases.base[region], base)
+        for region, (base, limit) in enumerate(zip(self.bases, self.limits, strict=True)):
+            ctx.set(dut.regions.base[region], base)
+            ctx.set(dut.regions.limit[region], limit)
         for index, instruction in enumerate(self.program):
             ctx.set(dut.i.payload, queued_bits(instruction, index))
             ctx.set(dut.i.valid, 1)
@@ -110,7 +113,7 @@ class DmaBench:
         ctx.set(dut.i.valid, 0)
 
     async def _watch(self, ctx):
-        status = self.dut.status
+        status, dut_outside = self.dut.status, self.dut.outside
         for port in self.post_ports:
             ctx.set(port.ready, 1)
         quiet = 0
@@ -127,6 +130,7 @@ class DmaBench:
             if fault:
                 assert self.fault is None, "a second fault after the first"
                 self.fault = (cause, index)
+                self.outside = (ctx.get(dut_outside.region), ctx.get(dut_outside.offset))
                 ctx.set(self.dut.halt, 1)
             self.stalls.append(stall)
             over = self.memory.owed == 0 if self.fault else idle

@@ -96,7 +96,7 @@ def test_addresses_of_void_steps_may_lie_anywhere() -> None:
 def test_memory_outside_a_region_faults(opcode: Opcode, engine: str) -> None:
     text = "region 3 bytes 99…100 lie outside its 100 bytes"
     program = body(opcode, region=3, mem_base=99, run=2)
-    fault(program, Fault.AXI_ERROR, engine, 2, text)
+    fault(program, Fault.OUTSIDE_REGION, engine, 2, text)
     run(body(opcode, region=3, mem_base=98, run=2))
 
 

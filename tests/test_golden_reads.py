@@ -151,7 +151,7 @@ def test_an_index_that_an_earlier_row_overwrites_is_a_race() -> None:
 def test_an_index_out_of_the_region_faults(index: int) -> None:
     with pytest.raises(MachineFault) as caught:
         run([load(12), gather(), store(12)], offsets(0, index, 0))
-    assert (caught.value.cause, caught.value.index) == (Fault.AXI_ERROR, 2)
+    assert (caught.value.cause, caught.value.index) == (Fault.OUTSIDE_REGION, 2)
 
 
 def test_an_index_outside_the_scratchpad_faults() -> None:

@@ -131,11 +131,15 @@ def test_a_program_of_another_configuration_is_a_fault(device):
 
 
 def test_an_access_outside_the_regions_is_a_fault_that_names_it(device):
-    device.load(image(TINY, load(mem_base=1 << 20), store()))
-    with pytest.raises(DeviceFault, match="AXI_ERROR in load") as fault:
-        device.run()
-    assert "lies outside the regions that allow it" in str(fault.value)
-    run_copy(device)
+    for base, run in ((1 << 20, SIZE), (1, SIZE), ((1 << 40) - 1, 1)):
+        device.load(image(TINY, load(mem_base=base, run=run), store()))
+        with pytest.raises(DeviceFault, match="OUTSIDE_REGION in load, instruction 1: ") as fault:
+            device.run()
+        text = f"a run from byte {base} of region 1 on does not lie inside its {SIZE} bytes"
+        assert text in str(fault.value)
+        assert (fault.value.region, fault.value.offset) == (1, base)
+        assert device.memory_report().rejected == 0
+        run_copy(device)
 
 
 def test_the_watchdog_ends_a_deadlock(device):

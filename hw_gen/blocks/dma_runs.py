@@ -5,13 +5,15 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw_gen.blocks.adders import fast_sum, sum_exceeds
+from hw_gen.blocks.adders import fast_difference, fast_sum, sum_exceeds
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
-from hw_gen.interfaces import region_bases
+from hw_gen.blocks.dma_extent import extent_layout
+from hw_gen.interfaces import memory_regions
 from hw_gen.layouts import INDEX_BITS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
-from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, REGIONS, Opcode, Space
+from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, MEM_BITS, REGIONS, Opcode, Space
+from spec.memmap import LIMIT_BITS
 from spec.optional import absent_fields
 
 RUN_BITS = FORMATS[Opcode.LOAD].field("run").bits
@@ -40,12 +42,15 @@ class RunStage(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of steps of the instruction ``instr`` with index ``index``.
-    bases : ``In(region_bases(config))``.
+    regions : ``In(memory_regions(config))``.
     o : ``Out(stream)`` of `run_layout` with `tag_layout`. Fills have their chip address as `addr`.
     indexed, fresh, at : the run's address lacks an index; the run is the first of its iteration of
         loop 0; where the index of that iteration is in the scratchpad.
-    fault, fault_index : the run held here, or its index, does not lie in the memory it is for, or
-        (PARAM, TABLE) it has another alignment in memory than on chip; it is never passed on.
+    extent : where the run lies in its region, less its index. behind : runs before this one are
+        still to be checked against their regions; what is wrong with it is reported after that.
+    fault, fault_index : the run held here, or its index, does not lie in the on-chip memory it is
+        for, or (PARAM, TABLE) it has another alignment in memory than on chip, or (``outside``,
+        runs without an index) it does not lie in its region; it is never passed on.
     empty : no run is held.
     """
 
@@ -58,12 +63,15 @@ class RunStage(wiring.Component):
                 "i": In(stream.Signature(step)),
                 "instr": In(engine_layout(opcode, absent_fields(config, opcode))),
                 "index": In(INDEX_BITS),
-                "bases": In(region_bases(config)),
+                "regions": In(memory_regions(config)),
                 "o": Out(stream.Signature(run_layout(config, RUN_BITS, self.tag))),
                 "indexed": Out(1),
                 "fresh": Out(1),
                 "at": Out(CHIP_BITS),
+                "extent": Out(extent_layout()),
+                "behind": In(1),
                 "fault": Out(1),
+                "outside": Out(1),
                 "fault_index": Out(INDEX_BITS),
                 "empty": Out(1),
             }
@@ -72,30 +80,45 @@ class RunStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         run, valid, bad = Signal(self.o.payload.shape()), Signal(), Signal()
+        misplaced, left = Signal(), Signal()
         step, instr = self.i.payload, self.instr
-        base, outside = Signal(self._config.axi_addr_bits), Signal()
+        base, limit = Signal(self._config.axi_addr_bits), Signal(MEM_BITS + 1)
         with m.Switch(instr.region):
             for region in range(REGIONS):
                 with m.Case(region):
-                    m.d.comb += base.eq(self.bases.base[region])
+                    m.d.comb += [
+                        base.eq(self.regions.base[region]),
+                        limit.eq(self.regions.limit[region]),
+                    ]
         m.d.comb += [
             self.i.ready.eq(~valid | (self.o.valid & self.o.ready)),
-            bad.eq(outside | (self.indexed & (self.at > self._config.spad_bytes - INDEX_BYTES))),
+            bad.eq(
+                misplaced
+                | left
+                | (self.indexed & (self.at > self._config.spad_bytes - INDEX_BYTES))
+            ),
+            self.outside.eq(left & ~misplaced),
             self.o.valid.eq(valid & ~bad),
             self.o.payload.eq(run),
-            self.fault.eq(valid & bad),
+            self.fault.eq(valid & bad & ~self.behind),
             self.fault_index.eq(run.tag.index),
             self.empty.eq(~valid),
         ]
-        addr = fast_sum(m, platform, "addr", base, step.mem)
-        leaves_memory = self._outside(m, platform, addr)
+        # Signed: from below the base, an index may lead back into the region.
+        reach = Cat(step.mem, step.mem[-1].replicate(len(base)))[: len(base)]
+        addr = fast_sum(m, platform, "addr", base, reach)
+        off_chip = self._off_chip(m, platform, addr)
+        leaves_region = self._leaves_region(m, platform, limit)
         with m.If(self.i.ready):
             m.d.sync += valid.eq(self.i.valid)
             with m.If(self.i.valid):
                 if self._config.indexed_dma:
                     self._index(m)
                 m.d.sync += [
-                    outside.eq(leaves_memory),
+                    misplaced.eq(off_chip),
+                    left.eq(leaves_region),
+                    self.extent.region.eq(instr.region),
+                    self.extent.offset.eq(step.mem),
                     run.addr.eq(addr),
                     run.chip.eq(step.chip),
                     run.bytes.eq(instr.run),
@@ -112,6 +135,8 @@ class RunStage(wiring.Component):
                     ]
                     with m.If(instr.fill):
                         m.d.sync += run.addr.eq(step.chip)
+        if self._config.indexed_dma:
+            self._room(m, platform, run.bytes)
         return m
 
     def _index(self, m: Module) -> None:
@@ -126,7 +151,26 @@ class RunStage(wiring.Component):
                 self.at.eq(Mux(step.first, instr.index_base, following)),
             ]
 
-    def _outside(self, m: Module, platform, addr: Value) -> Value:
+    def _leaves_region(self, m: Module, platform, limit: Value) -> Value:
+        """Whether the run that comes does not lie in its region; an index is still to be added."""
+        instr, exempt = self.instr, Const(0, 1)
+        if self._opcode is Opcode.LOAD:
+            exempt = exempt | instr.fill
+        if self._config.indexed_dma:
+            exempt = exempt | instr.indexed
+        return sum_exceeds(m, platform, "mem_end", self.i.payload.mem, instr.run, limit) & ~exempt
+
+    def _room(self, m: Module, platform, run: Value) -> None:
+        """The last offset at which the run fits in its region, for `IndexStage`."""
+        limit = Signal(LIMIT_BITS + 1)
+        with m.Switch(self.extent.region):
+            for region in range(REGIONS):
+                with m.Case(region):
+                    m.d.comb += limit.eq(self.regions.limit[region])
+        run = Cat(run, Const(0, len(limit)))[: len(limit)]
+        m.d.comb += self.extent.room.eq(fast_difference(m, platform, "room", limit, run))
+
+    def _off_chip(self, m: Module, platform, addr: Value) -> Value:
         """Whether the run that comes does not lie in the on-chip memory that it is for, or has
         another alignment than in memory where it must not."""
         config, chip, instr = self._config, self.i.payload.chip, self.instr

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import lane_bits
-from hw_gen.blocks.dma_index import IndexStage
+from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RunStage
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.load_requests import LoadRequests
@@ -16,8 +16,9 @@ from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.skid import Skid
 from hw_gen.interfaces import (
     EngineStatus,
+    Outside,
     axi_read,
-    region_bases,
+    memory_regions,
     spad_read,
     spad_write,
     table_write,
@@ -36,14 +37,14 @@ class LoadEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
+    i : ``In(stream)`` of `queued_layout`. regions : ``In(memory_regions(config))``.
     axi : AR and R channels, id 1.
     spad, param, table : where the bytes go.
     index : reads of indices, where the configuration has them.
     wait, post : semaphores.
     halt : a fault happened somewhere: request nothing more, write nothing more, take what was
         requested. Left by reset only. Own faults act like it.
-    status : `EngineStatus`.
+    status : `EngineStatus`. outside : the run behind a fault OUTSIDE_REGION.
 
     Timing: an AR, a run and a write a cycle, also when every burst is one beat; up to
     ``config.outstanding`` bursts in flight, for up to twice as many runs. Runs of one instruction
@@ -59,7 +60,7 @@ class LoadEngine(wiring.Component):
             {
                 "i": In(stream.Signature(queued_layout(Opcode.LOAD, self._absent))),
                 "axi": Out(axi_read(config)),
-                "bases": In(region_bases(config)),
+                "regions": In(memory_regions(config)),
                 "spad": Out(spad_write(config)),
                 **index,
                 "param": Out(table_write(config)),
@@ -68,6 +69,7 @@ class LoadEngine(wiring.Component):
                 "post": Out(PostStream),
                 "halt": In(1),
                 "status": Out(EngineStatus),
+                "outside": Out(Outside),
             }
         )
 
@@ -83,7 +85,7 @@ class LoadEngine(wiring.Component):
         m.submodules.posts = posts = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
-        connect(m, flipped(self.bases), runs.bases)
+        connect(m, flipped(self.regions), runs.regions)
         connect(m, seq.post[0], posts.i)
         connect(m, seq.wait, flipped(self.wait))
         connect(m, posts.o, flipped(self.post))
@@ -94,8 +96,9 @@ class LoadEngine(wiring.Component):
             runs.index.eq(seq.index),
             posts.fire.eq(writer.fire),
         ]
-        halted = self._faults(m, runs, writer)
-        waiting = self._indices(m, runs, requests, halted)
+        halted = Signal()
+        indices, waiting = self._indices(m, runs, requests, halted)
+        self._faults(m, runs, indices, writer, halted)
         self._issue(m, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
@@ -120,11 +123,13 @@ class LoadEngine(wiring.Component):
         ]
         return m
 
-    def _indices(self, m: Module, runs: RunStage, requests: LoadRequests, halted: Value) -> Value:
+    def _indices(
+        self, m: Module, runs: RunStage, requests: LoadRequests, halted: Value
+    ) -> tuple[IndexStage | None, Value]:
         """Runs get their indices, where the configuration has any. Returns: some wait here."""
         if not self._config.indexed_dma:
             connect(m, runs.o, requests.i)
-            return Const(0, 1)
+            return None, Const(0, 1)
         m.submodules.indices = indices = IndexStage(self._config, runs.tag)
         m.submodules.ready = ready = Skid(indices.o.payload.shape())
         connect(m, runs.o, indices.i)
@@ -132,23 +137,36 @@ class LoadEngine(wiring.Component):
         connect(m, ready.o, requests.i)
         connect(m, indices.spad, flipped(self.index))
         indices.follow(m, runs, halted)
-        return ~indices.empty | ready.o.valid
+        return indices, ~indices.empty | ready.o.valid
 
-    def _faults(self, m: Module, runs: RunStage, writer: LoadWriter) -> Value:
-        """Report the first fault of this engine; returns: nothing new may happen."""
+    def _faults(
+        self,
+        m: Module,
+        runs: RunStage,
+        indices: IndexStage | None,
+        writer: LoadWriter,
+        halted: Signal,
+    ) -> None:
+        """Report the first fault of this engine, and stop whatever is new (`halted`).
+
+        A run that an index led outside is in `ready` when it is known: it is no burst before the
+        cycle in which `stopped` holds those back.
+        """
         stopped = Signal()
-        halted = Signal()
         status = self.status
+        refusal = refused(m, status, self.outside, runs, indices)
         m.d.comb += [
             halted.eq(self.halt | stopped),
             writer.halt.eq(halted),
-            status.fault.eq((writer.fault | runs.fault) & ~halted),
-            status.cause.eq(Mux(writer.fault, Fault.AXI_ERROR, Fault.CHIP_ADDRESS)),
-            status.fault_index.eq(Mux(writer.fault, writer.fault_index, runs.fault_index)),
+            status.fault.eq((writer.fault | refusal) & ~halted),
         ]
+        with m.If(writer.fault):
+            m.d.comb += [
+                status.cause.eq(Fault.AXI_ERROR),
+                status.fault_index.eq(writer.fault_index),
+            ]
         with m.If(status.fault):
             m.d.sync += stopped.eq(1)
-        return halted
 
     def _issue(self, m: Module, bursts, halted: Value) -> None:
         """Each burst goes to AR while fewer than `outstanding` are in flight."""

@@ -1,15 +1,23 @@
-"""The AXI4-Lite registers: control, status, bases, counters, faults, interrupt."""
+"""The AXI4-Lite registers: control, status, regions, counters, faults, interrupt."""
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from hw_gen.blocks.counters import COUNTERS, Counters
 from hw_gen.blocks.faults import FaultUnit
-from hw_gen.interfaces import EngineStatus, Overflow, axi_lite, program_start, region_bases
+from hw_gen.interfaces import (
+    EngineStatus,
+    Outside,
+    Overflow,
+    axi_lite,
+    memory_regions,
+    program_start,
+)
 from spec.config import NpuConfig
-from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
-from spec.memmap import ID_VALUE, OFFSETS, REGISTERS
+from spec.isa import ISA_DIGEST, ISA_VERSION, REGIONS, Engine
+from spec.memmap import ID_VALUE, OFFSETS, REGION_ALIGN, REGISTERS, Fault
 
 _OKAY, _SLVERR = 0, 2
 _QUIET = 4
@@ -25,9 +33,10 @@ class Registers(wiring.Component):
     Members
     -------
     axil : ``In(axi_lite)``; an address that holds no register answers SLVERR.
-    irq : interrupt. program : ``Out(program_start(config))``, START and what to run. bases :
-        ``Out(region_bases(config))``. running : between START and DONE or fault.
-    engines, overflow : see `FaultUnit`.
+    irq : interrupt. program : ``Out(program_start(config))``, START and what to run. regions :
+        ``Out(memory_regions(config))``, as they were at START.
+    running : between START and DONE or fault.
+    engines, overflow : see `FaultUnit`. outside : the run that LOAD (0) or STORE (1) refused.
     vector_taken, read_beat, write_bytes : see `Counters`.
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
@@ -44,10 +53,11 @@ class Registers(wiring.Component):
                 "axil": In(axi_lite),
                 "irq": Out(1),
                 "program": Out(program_start(config)),
-                "bases": Out(region_bases(config)),
+                "regions": Out(memory_regions(config)),
                 "running": Out(1),
                 "engines": In(EngineStatus).array(len(Engine)),
                 "overflow": In(Overflow),
+                "outside": In(Outside).array(2),
                 "vector_taken": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
@@ -91,7 +101,7 @@ class Registers(wiring.Component):
         with m.Elif(ended):
             m.d.sync += [self.running.eq(0), done.eq(~faults.strobe)]
         pending = self._interrupt(m, ended, written, storage)
-        values = self._values(storage, faults)
+        values = self._values(m, storage, faults)
         values["STATUS"] = Cat(self.running | reset_asked, done, faults.fault)
         values["IRQ_STATUS"] = pending
         self._read_port(m, values, counters)
@@ -126,29 +136,38 @@ class Registers(wiring.Component):
             m.d.sync += axil.bvalid.eq(0)
         return written
 
-    def _storage(self, m: Module, written: dict[str, Value]) -> dict[str, Signal]:
-        """A flip-flop per bit of every read-write register; soft reset spares only the bases."""
-        storage = {}
+    def _storage(self, m: Module, written: dict[str, Value]) -> dict[str, Value]:
+        """A flip-flop per bit of every read-write register; soft reset spares only the regions.
+
+        What a run must not see change is copied at START.
+        """
+        storage: dict[str, Value] = {}
         for register in REGISTERS:
             if register.access != "rw":
                 continue
-            held = Signal(32, name=register.name)
-            storage[register.name] = held
-            value = written[register.name]
-            if not register.name.startswith("BASE"):
+            name = register.name
+            low, high = _bits(name, self._config)
+            if low == high:
+                storage[name] = Const(0, 32)
+                continue
+            held = Signal(high - low, name=name)
+            storage[name] = Cat(Const(0, low), held)
+            value = written[name]
+            if not name.startswith(("BASE", "LIMIT")):
                 with m.If(self.soft_reset):
                     m.d.sync += held.eq(0)
             with m.If(value[32:].any()):
-                m.d.sync += held.eq((held & ~value[32:]) | value[:32])
-        bits = self._config.axi_addr_bits
+                mask, bits = value[32:][low:high], value[:32][low:high]
+                m.d.sync += held.eq((held & ~mask) | bits)
         m.d.comb += [
-            self.program.address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])[:bits]),
+            self.program.address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])),
             self.program.bytes.eq(storage["PROGRAM_BYTES"]),
-            *(
-                base.eq(Cat(storage[f"BASE{i}_LO"], storage[f"BASE{i}_HI"])[:bits])
-                for i, base in enumerate(self.bases.base)
-            ),
         ]
+        with m.If(self.program.start):
+            for i in range(REGIONS):
+                base = Cat(storage[f"BASE{i}_LO"], storage[f"BASE{i}_HI"])
+                m.d.sync += self.regions.base[i].eq(base)
+                m.d.sync += self.regions.limit[i].eq(storage[f"LIMIT{i}"])
         return storage
 
     def _reset(self, m: Module, control: Value) -> Value:
@@ -178,8 +197,9 @@ class Registers(wiring.Component):
         m.d.comb += self.irq.eq(pending & storage["IRQ_ENABLE"][0])
         return pending
 
-    def _values(self, storage, faults: FaultUnit) -> dict[str, Value]:
+    def _values(self, m: Module, storage, faults: FaultUnit) -> dict[str, Value]:
         """What each register but a counter reads as, CONTROL as zero."""
+        region, offset = self._refused(m, faults)
         values: dict[str, Value] = {
             **storage,
             "ID": Const(ID_VALUE, 32),
@@ -189,8 +209,10 @@ class Registers(wiring.Component):
             "FAULT_CAUSE": faults.cause,
             "FAULT_ENGINE": faults.engine,
             "FAULT_INSTRUCTION": faults.index,
+            "FAULT_REGION": region,
         }
         wide: dict[str, Value] = {
+            "FAULT_OFFSET": offset,
             "ISA_DIGEST": Const(ISA_DIGEST, 64),
             "CONFIG_DIGEST": Const(self._config.digest(), 64),
         }
@@ -199,6 +221,16 @@ class Registers(wiring.Component):
         for name, value in wide.items():
             values[f"{name}_LO"], values[f"{name}_HI"] = value[:32], value[32:]
         return values
+
+    def _refused(self, m: Module, faults: FaultUnit) -> tuple[Value, Value]:
+        """Region and offset of the run behind an OUTSIDE_REGION; its engine still holds it."""
+        region = Signal.like(self.outside[0].region)
+        offset = Signal.like(self.outside[0].offset)
+        with m.If(faults.cause == Fault.OUTSIDE_REGION):
+            for each, engine in zip(self.outside, (Engine.LOAD, Engine.STORE), strict=True):
+                with m.If(faults.engine == engine):
+                    m.d.comb += [region.eq(each.region), offset.eq(each.offset)]
+        return region, offset
 
     def _read_port(self, m: Module, values: dict[str, Value], counters: Counters) -> None:
         """Answer at once, but for a counter when its value comes."""
@@ -230,3 +262,9 @@ class Registers(wiring.Component):
             ]
         with m.Elif(axil.rready):
             m.d.sync += axil.rvalid.eq(0)
+
+
+def _bits(name: str, config: NpuConfig) -> tuple[int, int]:
+    """First bit of a read-write register that exists, and the one behind the last."""
+    first = exact_log2(REGION_ALIGN) if name.startswith("BASE") and name.endswith("_LO") else 0
+    return first, max(0, config.axi_addr_bits - 32) if name.endswith("_HI") else 32

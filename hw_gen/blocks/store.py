@@ -5,14 +5,14 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
-from hw_gen.blocks.dma_index import IndexStage
+from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.store_reader import StoreReader, flight_layout
-from hw_gen.interfaces import EngineStatus, axi_write, region_bases, spad_read
+from hw_gen.interfaces import EngineStatus, Outside, axi_write, memory_regions, spad_read
 from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
@@ -28,7 +28,7 @@ class StoreEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. bases : ``In(region_bases(config))``.
+    i : ``In(stream)`` of `queued_layout`. regions : ``In(memory_regions(config))``.
     axi : AW, W and B channels, id 0.
     spad, index : reads of data and, where the configuration has them, of indices.
     wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
@@ -36,7 +36,7 @@ class StoreEngine(wiring.Component):
     w_bytes : bytes that memory took in this cycle.
     halt : a fault happened somewhere: request nothing more; bursts that were requested are
         finished without strobes. Left by reset only. Own faults act like it.
-    status : `EngineStatus`.
+    status : `EngineStatus`. outside : the run behind a fault OUTSIDE_REGION.
 
     Timing: an AW and a W beat a cycle, also when every burst is one beat; up to
     ``config.outstanding`` bursts in flight.
@@ -50,7 +50,7 @@ class StoreEngine(wiring.Component):
             {
                 "i": In(stream.Signature(queued_layout(Opcode.STORE, self._absent))),
                 "axi": Out(axi_write(config)),
-                "bases": In(region_bases(config)),
+                "regions": In(memory_regions(config)),
                 "spad": Out(spad_read(config, flight_layout(config))),
                 **index,
                 "wait": Out(WaitPort),
@@ -59,6 +59,7 @@ class StoreEngine(wiring.Component):
                 "w_bytes": Out(range(config.bus_bytes + 1)),
                 "halt": In(1),
                 "status": Out(EngineStatus),
+                "outside": Out(Outside),
             }
         )
 
@@ -78,7 +79,7 @@ class StoreEngine(wiring.Component):
         m.submodules.read = read = PostQueue(config.outstanding)
         connect(m, flipped(self.i), seq.i)
         connect(m, seq.o, runs.i)
-        connect(m, flipped(self.bases), runs.bases)
+        connect(m, flipped(self.regions), runs.regions)
         connect(m, seq.post[_DONE], done.i)
         connect(m, seq.post[_READ], read.i)
         connect(m, seq.wait, flipped(self.wait))
@@ -91,12 +92,15 @@ class StoreEngine(wiring.Component):
             read.fire.eq(reader.fire),
         ]
         halted = Signal()
-        pending = self._issue(m, split.o, reader, halted)
+        indices = self._indices(m, runs, split, halted)
+        # A run that an index led outside is in `split` when it is known.
+        refusal = Const(0, 1) if indices is None else indices.outside
+        pending = self._issue(m, split.o, reader, halted, refusal)
         self._write(m, reader)
         bad, bad_index = self._respond(m, pending, done)
-        self._faults(m, runs, bad, bad_index, halted)
-        waiting = self._indices(m, runs, split, halted)
+        self._faults(m, runs, indices, bad, bad_index, halted)
         m.d.comb += reader.halt.eq(halted)
+        waiting = Const(0, 1) if indices is None else ~indices.empty
         empty = (
             runs.empty
             & ~waiting
@@ -108,49 +112,57 @@ class StoreEngine(wiring.Component):
         self._status(m, seq, reader, empty, done.empty & read.empty, pending.level != 0)
         return m
 
-    def _indices(self, m: Module, runs: RunStage, split: BurstSplitter, halted: Value) -> Value:
-        """Runs get their indices, where the configuration has any. Returns: some wait here."""
+    def _indices(
+        self, m: Module, runs: RunStage, split: BurstSplitter, halted: Value
+    ) -> IndexStage | None:
+        """Runs get their indices, where the configuration has any."""
         if not self._config.indexed_dma:
             connect(m, runs.o, split.i)
-            return Const(0, 1)
+            return None
         m.submodules.indices = indices = IndexStage(self._config, runs.tag)
         connect(m, runs.o, indices.i)
         connect(m, indices.o, split.i)
         connect(m, indices.spad, flipped(self.index))
         indices.follow(m, runs, halted)
-        return ~indices.empty
+        return indices
 
-    def _faults(self, m: Module, runs: RunStage, bad, bad_index, halted: Signal) -> None:
+    def _faults(
+        self,
+        m: Module,
+        runs: RunStage,
+        indices: IndexStage | None,
+        bad: Value,
+        bad_index: Value,
+        halted: Signal,
+    ) -> None:
         stopped = Signal()
         status = self.status
         m.d.comb += [
             halted.eq(self.halt | stopped),
-            status.fault.eq((bad | runs.fault) & ~halted),
-            status.cause.eq(Mux(bad, Fault.AXI_ERROR, Fault.CHIP_ADDRESS)),
-            status.fault_index.eq(Mux(bad, bad_index, runs.fault_index)),
+            status.fault.eq((bad | refused(m, status, self.outside, runs, indices)) & ~halted),
         ]
+        with m.If(bad):
+            m.d.comb += [status.cause.eq(Fault.AXI_ERROR), status.fault_index.eq(bad_index)]
         with m.If(status.fault):
             m.d.sync += stopped.eq(1)
 
-    def _issue(self, m: Module, bursts, reader: StoreReader, halted: Value):
-        """Each burst goes to AW, to the reader, and to the queue that awaits responses."""
+    def _issue(self, m: Module, bursts, reader: StoreReader, halted: Value, refusal: Value):
+        """Each burst goes to AW, to the reader, and to the queue that awaits responses.
+
+        refusal : the burst is of a run that is a fault, and goes nowhere.
+        """
         burst, axi = bursts.payload, self.axi
         layout = burst_layout(self._config, burst.tag.shape())
         m.submodules.reads = reads = Fifo(layout, depth=16)
         m.submodules.pending = pending = Fifo(1 + INDEX_BITS, depth=self._config.outstanding)
         connect(m, reads.o, reader.i)
-        go = Signal()
+        may, go = Signal(), Signal()
         lanes = lane_bits(self._config)
         fires = burst.last & burst.tag.fires[_DONE]
         m.d.comb += [
-            go.eq(
-                bursts.valid
-                & reads.i.ready
-                & pending.i.ready
-                & (~axi.awvalid | axi.awready)
-                & ~halted
-            ),
-            bursts.ready.eq(go),
+            may.eq(reads.i.ready & pending.i.ready & (~axi.awvalid | axi.awready) & ~halted),
+            bursts.ready.eq(may),
+            go.eq(bursts.valid & may & ~refusal),
             reads.i.valid.eq(go),
             reads.i.payload.eq(burst),
             pending.i.valid.eq(go),

@@ -20,6 +20,7 @@ from sw.runtime.simulator.layout import MemoryLayout, memory_base
 from sw.runtime.simulator.process import SimulatorProcess
 from sw.runtime.simulator.recipe import Say
 from sw.runtime.simulator.registers import (
+    FaultState,
     describe_instruction,
     read_fault,
     read_positions,
@@ -34,11 +35,13 @@ _RESET_READS = 100_000
 class DeviceFault(SystolaError):
     """The NPU stopped with a fault. It is reset: the device can run again."""
 
-    def __init__(self, message: str, *, cause: str, engine: str, instruction: int) -> None:
+    def __init__(self, message: str, state: FaultState) -> None:
         super().__init__(message)
-        self.cause = cause
-        self.engine = engine
-        self.instruction = instruction
+        self.cause = state.cause
+        self.engine = state.engine
+        self.instruction = state.instruction
+        self.region = state.region
+        self.offset = state.offset
 
 
 class RtlDevice:
@@ -237,12 +240,14 @@ class RtlDevice:
         if fault.cause == Fault.WATCHDOG.name:
             text += f"\nno engine made progress for {self._watchdog_cycles()} cycles; they are at\n"
             text += self._positions(layout)
+        if fault.cause == Fault.OUTSIDE_REGION.name:
+            size = layout.region_bytes(fault.region)
+            text += f"\na run from byte {fault.offset} of region {fault.region} on does not lie "
+            text += f"inside its {size} bytes"
         self._soft_reset()
         if report.message:
             text += f"\nmemory: {report.message}"
-        raise DeviceFault(
-            text, cause=fault.cause, engine=fault.engine, instruction=fault.instruction
-        )
+        raise DeviceFault(text, fault)
 
     def _soft_reset(self) -> None:
         """Reset the NPU and wait until it has taken back what memory still owed it."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model.memory import read_port, write_port
 from spec.config import NpuConfig
+from spec.isa import REGIONS
 from spec.memmap import OFFSETS
 from spec.program import (
     REGION_CONST,
@@ -89,7 +90,12 @@ class MemoryLayout:
         out.append((OFFSETS["PROGRAM_BYTES"], self.program.size))
         for region, span in self.regions.items():
             out += _pair(f"BASE{region}", self._base + span.offset)
+        out += [(OFFSETS[f"LIMIT{i}"], self.region_bytes(i)) for i in range(REGIONS)]
         return out
+
+    def region_bytes(self, region: int) -> int:
+        """Size of a region, which is its limit; 0 for those that no image has."""
+        return self.regions[region].size if region in self.regions else 0
 
     def place(self, memory: SharedMemory) -> None:
         """Write program and constants; poison the rest."""

@@ -42,22 +42,30 @@ def read_result(read: Read, wall_s: float) -> RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultState:
-    """What the NPU says about a fault."""
+    """What the NPU says about a fault.
+
+    region, offset: where the run begins that OUTSIDE_REGION is about; 0 for other causes.
+    """
 
     cause: str
     engine: str
     instruction: int
+    region: int
+    offset: int
 
 
 def read_fault(read: Read) -> FaultState | None:
     """The fault that stopped the run, or None."""
-    values = read_words(read, ["STATUS", "FAULT_CAUSE", "FAULT_ENGINE", "FAULT_INSTRUCTION"])
+    names = ("CAUSE", "ENGINE", "INSTRUCTION", "REGION", "OFFSET")
+    values = read_words(read, ["STATUS", *(f"FAULT_{name}" for name in names)])
     if not values["STATUS"] & Status.FAULT:
         return None
     return FaultState(
         cause=_name(Fault, values["FAULT_CAUSE"]),
         engine=_name(Engine, values["FAULT_ENGINE"]).lower(),
         instruction=values["FAULT_INSTRUCTION"],
+        region=values["FAULT_REGION"],
+        offset=values["FAULT_OFFSET"],
     )
 
 
