@@ -19,6 +19,8 @@ _COPY = re.compile(
 _PROCESS = re.compile(rf"{_SOURCE}  always @\* begin\n(?P<body>.*?\n)  end\n", re.DOTALL)
 _UNUSED = re.compile(r"    if \(\\\$auto\$verilog_backend\S* \) begin end\n")
 _TARGET = re.compile(rf"^ +({_NAME}) +(?:\[[^\]]*\] )?= ", re.MULTILINE)
+_PARTS = re.compile(r"^ +\{.*\} = ", re.MULTILINE)
+"""Several parts of a register written at once."""
 _DECLARATION = re.compile(rf"(?:{_SOURCE})  reg (?:\[\d+:\d+\] )?(?P<name>\\\S+) ;\n")
 _MODULE = re.compile(r"(?<=endmodule\n)")
 
@@ -49,7 +51,7 @@ def _module(text: str) -> str:
     def process(found: re.Match[str]) -> str:
         body = _UNUSED.sub("", found["body"])
         targets = set(_TARGET.findall(body))
-        copy = copies.get(targets.pop()) if len(targets) == 1 else None
+        copy = copies.get(targets.pop()) if len(targets) == 1 and not _PARTS.search(body) else None
         # All other uses: where it is declared, and where it is copied.
         if copy is None or uses[copy.next] != body.split().count(copy.next) + 2:
             return found[0]
