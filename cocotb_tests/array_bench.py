@@ -81,7 +81,7 @@ async def sums_and_tags_of_random_folds(dut, seed):
     chance = [0, 0.5, 1][seed - 1]
     cycles, expected = schedule(rng, [(*size, rng.random() < chance) for size in sizes])
     got, delays, issued = [], [], []
-    due = False
+    due = [False, False]
     for n, (weight, act, swap) in enumerate(cycles + [(None, None, False)] * (ROWS + COLS + 3)):
         dut.wgt_valid.value = weight is not None
         dut.wgt_across.value = random.random() < 0.5 if weight is None else weight[0]
@@ -92,12 +92,12 @@ async def sums_and_tags_of_random_folds(dut, seed):
         if act is not None:
             issued.append(n)
         await FallingEdge(dut.clk)
-        if due:
+        if due.pop(0):
             word = dut.sums.value.to_unsigned()
             lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(COLS)]
             got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
             delays.append(n + 1 - issued[len(got) - 1])
-        due = bool(dut.tag_o.value.to_unsigned() & 1)
+        due.append(bool(dut.tag_o.value.to_unsigned() & 1))
     assert len(expected) > 20
     assert len(got) == len(expected)
     for i, (have, want) in enumerate(zip(got, expected, strict=True)):

@@ -87,7 +87,7 @@ def memory_words(width: int) -> wiring.Signature:
 
 
 def acc_sums(config: NpuConfig) -> wiring.Signature:
-    """Sums of products, seen by the array: `tag` says what `sums` is in the *next* cycle.
+    """Sums of products, seen by the array: `tag` says what `sums` is two cycles later.
 
     They are never refused. ``done``: a vector whose tag has ``fires`` has been written.
     """

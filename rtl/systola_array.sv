@@ -12,7 +12,7 @@
 //     got none holds a weight of 0.
 //   swap: beside an activation vector; the shadow weights become current for it and those after.
 //   sums: the products of the vector that entered ROWS + COLS cycles ago.
-//   tag_o: tag_i of the vector whose sums come in the next cycle.
+//   tag_o: tag_i of the vector whose sums come two cycles later.
 //
 // One process with blocking assignments, last row first, so that each row still reads the values
 // that its upper neighbour held before the clock edge. That describes the same flip-flops as a
@@ -35,7 +35,7 @@ module systola_array #(
     output logic [32*COLS-1:0]     sums,
     output logic [TAG_BITS-1:0]    tag_o
 );
-  localparam int TAG_DELAY = ROWS + COLS - 2;
+  localparam int TAG_DELAY = ROWS + COLS - 3;
   localparam int LANES = ROWS > COLS ? ROWS : COLS;
 
   logic signed [8:0]  act_skew [ROWS][ROWS];

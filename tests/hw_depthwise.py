@@ -129,14 +129,14 @@ class DepthwiseBench:
         size = self.config.acc_bank
         banks = {addr // size for addr in used if addr < self.config.acc_vectors}
         others = [b * size + i for b in banks for i in range(size) if b * size + i not in used]
-        before = 0
+        sums = [0, 0]  # they come two cycles after their tag
         while self.phase != "end":
             hog = self.phase == "run" and bool(others) and not self._free()
             addr, overwrite = self.rng.choice(others) if hog else 0, self.rng.randrange(2)
             tag = {"valid": hog, "addr": addr, "overwrite": overwrite, "fires": 0}
             ctx.set(self.memory.matrix.tag, tag)
-            ctx.set(self.memory.matrix.sums, before)
-            before = self._packed(addr) if overwrite else 0
+            ctx.set(self.memory.matrix.sums, sums.pop(0))
+            sums.append(self._packed(addr) if overwrite else 0)
             await ctx.tick()
 
     def _packed(self, addr: int) -> int:

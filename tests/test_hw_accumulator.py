@@ -20,7 +20,7 @@ def test_accumulator_accumulates_back_to_back_and_reads_the_other_half():
         return sum((int(v) & 0xFFFFFFFF) << (32 * i) for i, v in enumerate(values))
 
     async def fill(ctx):
-        sums = 0
+        sums = [0, 0]
         for n in range(200):
             addr = rng.choice([0, 1, 2, 3])
             overwrite = int(n < 8 or rng.random() < 0.1)
@@ -28,13 +28,14 @@ def test_accumulator_accumulates_back_to_back_and_reads_the_other_half():
                 addr = n
             values = np.array([rng.randint(-(1 << 20), 1 << 20) for _ in range(config.cols)])
             ctx.set(dut.matrix.tag, {"valid": 1, "addr": addr, "overwrite": overwrite, "fires": 0})
-            ctx.set(dut.matrix.sums, sums)
+            ctx.set(dut.matrix.sums, sums.pop(0))
             await ctx.tick()
-            sums = pack(values)
+            sums.append(pack(values))
             model[addr] = values + (0 if overwrite else model[addr])
         ctx.set(dut.matrix.tag, {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0})
-        ctx.set(dut.matrix.sums, sums)
-        await ctx.tick()
+        for late in sums:
+            ctx.set(dut.matrix.sums, late)
+            await ctx.tick()
         done.append(1)
 
     done, results, refused = [], {}, []
@@ -84,11 +85,13 @@ def test_each_accumulator_bank_serves_matrix_then_depthwise_then_vector():
         port = dut.depthwise
         request, write = dut.vector.request, dut.vector.write
         tag = {"valid": 0, "addr": 0, "overwrite": 0, "fires": 0}
+        tags = [tag, tag]
         old, answers, refused = None, [None, None], [0, 0]
         for _ in range(1500):
-            now, sums = tag, rng.getrandbits(32 * config.cols)
+            now, sums = tags.pop(0), rng.getrandbits(32 * config.cols)
             tag = {"valid": int(rng.random() < 0.5), "addr": choose(0), "overwrite": 0, "fires": 0}
             tag["overwrite"] = int(rng.random() < 0.3)
+            tags.append(tag)
             ctx.set(dut.matrix.tag, tag)
             ctx.set(dut.matrix.sums, sums)
             asks = {}
@@ -138,3 +141,55 @@ def test_each_accumulator_bank_serves_matrix_then_depthwise_then_vector():
         assert min(refused) > 100
 
     simulate(dut, run)
+
+
+def test_sums_for_one_address_add_up_at_every_distance():
+    """Three vectors of one address, up to five cycles apart; others, or nothing, between them."""
+    config = preset("tiny")
+    dut, rng = Accumulator(config), random.Random(7)
+    mask = (1 << 32) - 1
+    contents, wanted, found = {}, [], []
+    idle = ({"valid": 0, "addr": 0, "overwrite": 0, "fires": 0}, 0)
+
+    def vector(addr, *, overwrite=0):
+        lanes = [rng.getrandbits(32) for _ in range(config.cols)]
+        old = [0] * config.cols if overwrite else contents[addr]
+        contents[addr] = [(a + b) & mask for a, b in zip(old, lanes)]
+        sums = sum(lane << 32 * c for c, lane in enumerate(lanes))
+        return {"valid": 1, "addr": addr, "overwrite": overwrite, "fires": 0}, sums
+
+    async def run(ctx):
+        late = [0, 0]
+
+        async def cycle(tag, sums):
+            late.append(sums)
+            ctx.set(dut.matrix.tag, tag)
+            ctx.set(dut.matrix.sums, late.pop(0))
+            await ctx.tick()
+
+        async def rest():
+            for _ in range(4):
+                await cycle(*idle)
+
+        for case in range(2 * 5 * 5 * 3):
+            busy, first, second, third = case % 2, case // 2 % 5 + 1, case // 10 % 5 + 1, case // 50
+            others = [1, config.acc_bank + 1]  # in the same bank, in another one
+            for addr in (0, *others):
+                await cycle(*vector(addr, overwrite=1))
+            await rest()
+            for distance in (first, second, 1):
+                await cycle(*vector(0, overwrite=int(distance == second and third == 2)))
+                for n in range(distance - 1):
+                    await cycle(*(vector(others[n % 2]) if busy and third else idle))
+            await rest()
+            for addr in (0, *others):
+                wanted.append(sum(lane << 32 * c for c, lane in enumerate(contents[addr])))
+                ctx.set(dut.vector.request.payload, addr)
+                ctx.set(dut.vector.request.valid, 1)
+                await ctx.tick()
+                ctx.set(dut.vector.request.valid, 0)
+                await ctx.tick()
+                found.extend(await sample(ctx, dut.vector.words.data))
+
+    simulate(dut, run, deadline=10_000)
+    assert found == wanted

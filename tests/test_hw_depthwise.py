@@ -86,7 +86,8 @@ def test_rows_follow_each_other_without_a_gap() -> None:
     assert bench.stalls.count(Stall.BUSY) == busy
     first, last = bench.stalls.index(Stall.BUSY), len(bench.stalls) - bench.stalls[::-1].index(0)
     # Weights of the second one: as many of the 9 as the last row has columns outside are hidden.
-    assert last - first == busy + 9 - 2
+    # The row begins in the cycle after the last of them.
+    assert last - first == busy + 9 - 2 + 1
     assert len(bench.stalls) - last <= 10
 
 

@@ -6,6 +6,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import acc_access, acc_sums, acc_update
 from spec.config import NpuConfig
@@ -25,7 +26,9 @@ class Accumulator(wiring.Component):
     matrix : ``In(acc_sums(config))``. depthwise : ``In(acc_update(config))``, where the
         configuration has that engine. vector : ``In(acc_access(config))``.
 
-    Back-to-back accumulation to one address is exact: the sum on its way is forwarded.
+    Timing: a sum is written two cycles after its tag came, in the cycle in which it comes itself.
+    In between, the cycle after the old vector was read, that is taken into a register. Accumulation
+    to one address is exact at any distance: sums that the memory does not have yet are forwarded.
     """
 
     def __init__(self, config: NpuConfig):
@@ -48,13 +51,13 @@ class Accumulator(wiring.Component):
             m.submodules[f"bank_{b}"] = bank
             banks.append(bank)
         tag = self.matrix.tag
-        now = Signal(tag.shape())
-        m.d.sync += now.eq(tag)
-        total = self._accumulate(m, now, banks)
-        m.d.comb += self.matrix.done.eq(now.valid & now.fires)
+        read, adds = Signal(tag.shape()), Signal(tag.shape())
+        m.d.sync += [read.eq(tag), adds.eq(read)]
+        total = self._accumulate(m, platform, read, adds, banks)
+        m.d.comb += self.matrix.done.eq(adds.valid & adds.fires)
 
         reads = [(tag.valid & ~tag.overwrite, None, tag.addr)]
-        writes = [(now.valid, None, now.addr, total)]
+        writes = [(adds.valid, None, adds.addr, total)]
         if cfg.depthwise:
             port = self.depthwise
             reads.append((port.r_valid, port.r_ready, port.r_addr))
@@ -69,14 +72,14 @@ class Accumulator(wiring.Component):
             (write_port.w_valid, write_port.w_ready, write_port.w_addr, write_port.w_data)
         )
 
-        def read(bank: Sram, addr: Value) -> list:
+        def ask(bank: Sram, addr: Value) -> list:
             return [bank.r_en.eq(1), bank.r_addr.eq(addr)]
 
-        def write(bank: Sram, addr: Value, value: Value) -> list:
+        def put(bank: Sram, addr: Value, value: Value) -> list:
             return [bank.w_en.eq(1), bank.w_addr.eq(addr), bank.w_data.eq(value)]
 
-        self._serve(m, banks, reads, read)
-        self._serve(m, banks, writes, write)
+        self._serve(m, banks, reads, ask)
+        self._serve(m, banks, writes, put)
         self._answer(m, banks)
         return m
 
@@ -106,20 +109,30 @@ class Accumulator(wiring.Component):
                 with m.If(valid & (self._bank(addr) == b)):
                     m.d.comb += act(bank, addr[:-_BANK_BITS], *more)
 
-    def _accumulate(self, m: Module, now: Signal, banks: list[Sram]) -> Signal:
-        """Add to what was read, or to the sum written a cycle ago when it has the same address."""
+    def _accumulate(
+        self, m: Module, platform, read: Signal, adds: Signal, banks: list[Sram]
+    ) -> Signal:
+        """The sums that are written: of the vector that `adds`. What they are added to is known
+        a cycle before: what was `read`, or a sum of the last two cycles for the same address."""
         width = len(self.matrix.sums)
         total, previous, old = (Signal(width, name=n) for n in ("total", "previous", "old"))
-        last_addr, last_valid = Signal.like(now.addr, name="last_addr"), Signal()
-        m.d.sync += [last_valid.eq(now.valid), last_addr.eq(now.addr)]
-        with m.If(now.valid):
+        wrote = Signal.like(adds)
+        before = self._pick(m, "before", self._bank(read.addr), banks)
+        same, late = (Signal(name=n) for n in ("same", "late"))
+        m.d.comb += [
+            same.eq(adds.valid & (adds.addr == read.addr)),
+            late.eq(wrote.valid & (wrote.addr == read.addr)),
+        ]
+        m.d.sync += wrote.eq(adds)
+        with m.If(adds.valid):
             m.d.sync += previous.eq(total)
-        before = self._pick(m, "before", self._bank(now.addr), banks)
-        with m.If(~now.overwrite):
-            m.d.comb += old.eq(Mux(last_valid & (last_addr == now.addr), previous, before))
+        with m.If(read.valid):
+            newest = Mux(same, total, Mux(late, previous, before))
+            m.d.sync += old.eq(Mux(read.overwrite, 0, newest))
         for c in range(self._config.cols):
             lane = slice(32 * c, 32 * c + 32)
-            m.d.comb += total[lane].eq(old[lane] + self.matrix.sums[lane])
+            sums = self.matrix.sums[lane]
+            m.d.comb += total[lane].eq(fast_sum(m, platform, f"total_{c}", old[lane], sums))
         return total
 
     def _answer(self, m: Module, banks: list[Sram]) -> None:

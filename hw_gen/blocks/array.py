@@ -33,7 +33,7 @@ class SystolicArray(wiring.Component):
     clear : reset (an instance is not reached by `ResetInserter`).
     act : `rows` operands; swap, tag : beside them.
     weights : ``In(weight_vectors(config))``.
-    sums : `cols` int32; tag_o : their tag, a cycle earlier.
+    sums : `cols` int32; tag_o : their tag, two cycles earlier.
     """
 
     def __init__(self, config: NpuConfig):

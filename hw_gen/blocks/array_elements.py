@@ -49,7 +49,7 @@ class ArrayElements(wiring.Component):
         self._weights(m, elements)
         self._sums(m, elements)
         m.d.sync += self.tag_o.eq(
-            self._delayed(m, "tag", self.tag_i, self._shape.rows + self._shape.cols - 2)
+            self._delayed(m, "tag", self.tag_i, self._shape.rows + self._shape.cols - 3)
         )
         return m
 

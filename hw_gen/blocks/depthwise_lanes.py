@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
 from hw_gen.blocks.operands import OPERAND, first_lanes, operands
@@ -53,7 +54,8 @@ class DepthwiseLanes(wiring.Component):
     valid, data, tag : what the scratchpad answers.
     o : ``Out(depthwise_output(config))``.
 
-    Timing: an answer a cycle; outputs in the cycle after the answer that completes them.
+    Timing: an answer a cycle; outputs two cycles after the answer that completes them: products
+    take a cycle, their sums the next one.
     """
 
     def __init__(self, config: NpuConfig):
@@ -93,16 +95,19 @@ class DepthwiseLanes(wiring.Component):
         m.d.sync += now.valid.eq(accessed)
         with m.If(accessed):
             m.d.sync += [now.eq(access), value.eq(Mux(access.inside, vector, 0))]
+        adds = Signal.like(now)
+        m.d.sync += adds.eq(now)
         m.d.comb += [
-            self.o.valid.eq(now.valid & now.emit),
-            self.o.addr.eq(now.addr),
-            self.o.accumulate.eq(now.accumulate),
-            self.o.fires.eq(now.fires),
+            self.o.valid.eq(adds.valid & adds.emit),
+            self.o.addr.eq(adds.addr),
+            self.o.accumulate.eq(adds.accumulate),
+            self.o.fires.eq(adds.fires),
         ]
-        self._chain(m, now, value, weights.r_data)
+        self._chain(m, platform, adds, value, weights.r_data)
         return m
 
-    def _chain(self, m: Module, now: Signal, vector: Signal, weights: Value) -> None:
+    def _chain(self, m: Module, platform, adds: Signal, vector: Signal, weights: Value) -> None:
+        """Products of this cycle's vector and weights, and the sums of those before: of `adds`."""
         cols, taps, bits = self._config.cols, self._config.taps, OPERAND.width
         sums = [[Signal(signed(32), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)]
         for c in range(cols):
@@ -112,13 +117,17 @@ class DepthwiseLanes(wiring.Component):
                 weight = weights.word_select(cols * t + c, bits).as_signed()
                 partial = Signal(signed(32), name=f"partial_{t}_{c}")
                 held.append(partial)
-                m.d.comb += sums[t][c].eq(partial + value * weight)
-            with m.If(now.valid & now.shift):
+                product = Signal(signed(2 * bits), name=f"product_{t}_{c}", reset_less=True)
+                m.d.sync += product.eq(value * weight)
+                wide = Cat(product, product[-1].replicate(32))[:32]
+                total = fast_sum(m, platform, f"total_{t}_{c}", partial, wide)
+                m.d.comb += sums[t][c].eq(total)
+            with m.If(adds.valid & adds.shift):
                 m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held[1:])]
                 m.d.sync += held[0].eq(0)
-            with m.Elif(now.valid):
+            with m.Elif(adds.valid):
                 m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held)]
-        with m.Switch(now.tap):
+        with m.Switch(adds.tap):
             for t in range(taps):
                 with m.Case(t):
                     m.d.comb += self.o.value.eq(Cat(sums[t]))

@@ -127,8 +127,11 @@ class DepthwiseScan(wiring.Component):
         inside, last_k, emit, may, go, finish = (
             Signal(name=n) for n in ("inside", "last_k", "emit", "may", "go", "finish")
         )
+        # Whether a column lies in the input is known a cycle before it.
+        within, next_x = Signal(), Signal(signed(POSITION_BITS))
         m.d.comb += [
-            inside.eq(row.any_k & (x >= 0) & (x < row.width)),
+            next_x.eq(x + row.col_step),
+            inside.eq(row.any_k & within),
             last_k.eq(~inside | (k == row.last_k)),
             emit.eq(last_k & (phase == 0)),
             self.bad.eq(
@@ -153,7 +156,8 @@ class DepthwiseScan(wiring.Component):
                 k.eq(row.first_k),
                 addr.eq(column + row.act_col),
                 column.eq(column + row.act_col),
-                x.eq(x + row.col_step),
+                x.eq(next_x),
+                within.eq((next_x >= 0) & (next_x < row.width)),
                 phase.eq(Mux(emit, row.stride, phase) - 1),
             ]
         with m.If(go & emit):
@@ -173,6 +177,7 @@ class DepthwiseScan(wiring.Component):
                 column.eq(start),
                 acc.eq(step.acc),
                 x.eq(step.dx),
+                within.eq((step.dx.as_signed() >= 0) & (step.dx.as_signed() < instr.width)),
             ]
         return m
 

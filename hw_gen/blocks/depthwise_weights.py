@@ -37,8 +37,9 @@ class DepthwiseWeights(wiring.Component):
     ready : the step's weights have been read, or it needs none. set : where they are.
     refused : no bank was free. bad : they lie outside the memory.
 
-    Timing: a weight vector a cycle; `ready` rises with the last one. The scan's reads go first, so
-    a fold's weights come in its predecessor's last row where that has columns outside the input.
+    Timing: a weight vector a cycle; `ready` rises in the cycle after the last one. The scan's reads
+    go first, so a fold's weights come in its predecessor's last row where that has columns outside
+    the input.
     """
 
     def __init__(self, config: NpuConfig, step_layout: data.StructLayout):
@@ -64,14 +65,17 @@ class DepthwiseWeights(wiring.Component):
         m = Module()
         cfg, step, instr = self._config, self.step, self.instr
         k, tap = Signal(range(KERNEL_ROWS)), Signal(range(max(2, cfg.taps)))
-        row, offset, addr = Signal(CHIP_BITS), Signal(CHIP_BITS), Signal(CHIP_BITS)
-        lanes = Signal(LANES)
+        # The first vector of a fold lies where the step says, each other one beside one before it:
+        # the address is a register or the step's, and never a sum.
+        begun, row, at = Signal(), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        row_addr, addr, lanes = Signal(CHIP_BITS), Signal(CHIP_BITS), Signal(LANES)
         full, wanted, last_tap, last, issue = (
             Signal(name=n) for n in ("full", "wanted", "last_tap", "last", "issue")
         )
         m.d.comb += [
             lanes.eq(last_or(step.at_last, instr.lane_loop, instr.lanes_last, instr.lanes)),
-            addr.eq(step.wgt + offset),
+            addr.eq(Mux(begun, at, step.wgt)),
+            row_addr.eq(Mux(begun, row, step.wgt)),
             wanted.eq(self.valid & self.fresh & ~full),
             self.bad.eq(wanted & (addr + lanes > cfg.spad_bytes)),
             self.request.valid.eq(wanted & ~self.bad & ~self.halt),
@@ -81,7 +85,8 @@ class DepthwiseWeights(wiring.Component):
             issue.eq(self.request.valid & self.request.ready),
             last_tap.eq(tap + 1 == instr.kernel_cols),
             last.eq(last_tap & (k + 1 == instr.kernel_rows)),
-            self.ready.eq(~self.fresh | full | (issue & last)),
+            # Not in the cycle of the last request: that is accepted late in it.
+            self.ready.eq(~self.fresh | full),
             self.o.valid.eq(issue),
             self.o.k.eq(k),
             self.o.set.eq(self.set),
@@ -91,16 +96,21 @@ class DepthwiseWeights(wiring.Component):
             self.o.operand["unsigned"].eq(instr.wgt_unsigned),
         ]
         with m.If(issue):
-            m.d.sync += [tap.eq(tap + 1), offset.eq(offset + instr.wgt_col)]
+            m.d.sync += [
+                tap.eq(tap + 1),
+                begun.eq(~last),
+                row.eq(row_addr),
+                at.eq(addr + instr.wgt_col),
+            ]
             with m.If(last_tap):
                 m.d.sync += [
                     tap.eq(0),
                     k.eq(k + 1),
-                    row.eq(row + instr.wgt_row),
-                    offset.eq(row + instr.wgt_row),
+                    row.eq(row_addr + instr.wgt_row),
+                    at.eq(row_addr + instr.wgt_row),
                 ]
             with m.If(last):
-                m.d.sync += [k.eq(0), row.eq(0), offset.eq(0), full.eq(1)]
+                m.d.sync += [k.eq(0), full.eq(1)]
         with m.If(self.take & self.fresh):
             m.d.sync += [full.eq(0), self.set.eq(~self.set)]
         return m

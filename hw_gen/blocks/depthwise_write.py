@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.depthwise_lanes import depthwise_output
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check
@@ -81,7 +82,9 @@ class DepthwiseWriter(wiring.Component):
         for c in range(cfg.cols):
             lane = slice(32 * c, 32 * c + 32)
             old = Mux(held.accumulate, acc.r_data[lane], 0)
-            m.d.comb += acc.w_data[lane].eq(held.value[lane] + old)
+            m.d.comb += acc.w_data[lane].eq(
+                fast_sum(m, platform, f"total_{c}", held.value[lane], old)
+            )
         with m.If(pop):
             m.d.sync += [held.eq(head), holds.eq(1)]
         with m.Elif(leaves):

@@ -232,9 +232,9 @@ class MatrixEngine(wiring.Component):
         no_posts: Value,
     ) -> None:
         flying = Signal(range(4 * (self._config.rows + self._config.cols)))
-        landed = Signal()
-        m.d.sync += landed.eq(self.acc.tag.valid)
-        m.d.sync += flying.eq(flying + self.vector_taken - landed)
+        landed = Signal(2)  # sums are written two cycles after their tag
+        m.d.sync += landed.eq(Cat(self.acc.tag.valid, landed))
+        m.d.sync += flying.eq(flying + self.vector_taken - landed[-1])
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
         st = self.status
         with m.If(self.vector_taken):

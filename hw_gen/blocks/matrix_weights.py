@@ -96,8 +96,10 @@ class WeightFeed(wiring.Component):
         """Ask for the vectors."""
         cfg = self._config
         step, instr = self.step.payload, self.instr
-        vector, addr, offset = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
-        final = Signal()
+        # The first vector lies where the step says, each other one beside the one before it: the
+        # address is a register or the step's, and never a sum.
+        vector, addr, at = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        begun, final = Signal(), Signal()
         rows, cols, vectors, size = (
             Signal(LANES, name=n) for n in ("rows", "cols", "vectors", "size")
         )
@@ -107,7 +109,7 @@ class WeightFeed(wiring.Component):
             cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
             vectors.eq(Mux(across, cols, rows)),
             size.eq(Mux(across, rows, cols)),
-            addr.eq(step.wgt + offset),
+            addr.eq(Mux(begun, at, step.wgt)),
             self.bad.eq(self.step.valid & more & (addr + size > cfg.spad_bytes)),
             final.eq(vector + 1 == vectors),
             self.wgt.valid.eq(self.step.valid & more & ~self.bad & ~self.halt),
@@ -123,9 +125,11 @@ class WeightFeed(wiring.Component):
             self.step.ready.eq(read & final),
         ]
         with m.If(read):
-            m.d.sync += [vector.eq(vector + 1), offset.eq(offset + instr.wgt_row)]
-            with m.If(final):
-                m.d.sync += [vector.eq(0), offset.eq(0)]
+            m.d.sync += [
+                vector.eq(Mux(final, 0, vector + 1)),
+                begun.eq(~final),
+                at.eq(addr + instr.wgt_row),
+            ]
 
     def _feed(self, m: Module, platform, pop: Signal) -> None:
         """Vectors go to the array in order, past the FIFO where it is empty."""

@@ -146,7 +146,7 @@ def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
             yield f"skew_across[{i}]", f"across_{i + 1}_0", 1
     for i in range(cols - 1):
         yield f"skew_down[{i}]", f"down_{i + 1}_0", 1
-    for i in range(rows + cols - 2):
+    for i in range(rows + cols - 3):
         yield f"tag_q[{i}]", f"tag_{i}", tag_bits
 
 
