@@ -63,6 +63,9 @@ def test_responses_go_to_their_id():
             ctx.set(ours.rready, 1)
             assert ctx.get(dut.o.rready)
             assert ctx.get(ours.rdata) == 0x1234 + ident
+            # One that the other manager could not take waits too: `rready` does not look at it.
+            ctx.set(other.rready, 0)
+            assert not ctx.get(dut.o.rready) and not ctx.get(ours.rvalid)
             await ctx.tick()
 
     simulate(dut, bench)

@@ -224,12 +224,12 @@ def test_start_is_one_pulse_and_ignored_while_running():
             ctx.set(axil.wstrb, 15)
             ctx.set(axil.awvalid, 1)
             ctx.set(axil.wvalid, 1)
-            await count(1)
+            await count(2)  # `ready` is a flip-flop
             ctx.set(axil.awvalid, 0)
             ctx.set(axil.wvalid, 0)
             ctx.set(axil.bready, 1)
             await count(4)
-        assert pulses == [1] + [0] * 9
+        assert pulses == [0, 1] + [0] * 10
 
     run(test)
 

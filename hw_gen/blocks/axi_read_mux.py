@@ -14,7 +14,9 @@ class AxiReadMux(wiring.Component):
     """Merges the requests of `fetch` (id 0) and `load` (id 1); responses go by their id.
 
     Members: ``fetch``, ``load`` : ``In(axi_read)``; ``o`` : ``Out(axi_read)``.
-    Timing: combinational. A request once offered stays until it is accepted.
+    Timing: requests and responses pass in their cycle. A request once offered stays until it is
+    accepted. ``o.rready`` does not depend on what `o` says: a response is taken when both managers
+    could take it.
     """
 
     def __init__(self, config: NpuConfig):
@@ -39,13 +41,14 @@ class AxiReadMux(wiring.Component):
             m.d.comb += [getattr(self.o, f).eq(getattr(self.fetch, f)) for f in fields]
             m.d.comb += self.fetch.arready.eq(self.o.arready)
         to_fetch = self.o.rid == FETCH_ID
-        for port, ours in ((self.fetch, to_fetch), (self.load, ~to_fetch)):
+        sides = ((self.fetch, self.load, to_fetch), (self.load, self.fetch, ~to_fetch))
+        for port, other, ours in sides:
             m.d.comb += [
-                port.rvalid.eq(self.o.rvalid & ours),
+                port.rvalid.eq(self.o.rvalid & ours & other.rready),
                 port.rid.eq(self.o.rid),
                 port.rdata.eq(self.o.rdata),
                 port.rresp.eq(self.o.rresp),
                 port.rlast.eq(self.o.rlast),
             ]
-        m.d.comb += self.o.rready.eq(Mux(to_fetch, self.fetch.rready, self.load.rready))
+        m.d.comb += self.o.rready.eq(self.fetch.rready & self.load.rready)
         return m

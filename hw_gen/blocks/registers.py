@@ -110,15 +110,14 @@ class Registers(wiring.Component):
     def _write_port(self, m: Module) -> dict[str, Value]:
         """Accept address and data together; returns per writable register: bytes written, masked.
 
-        The value has 32 data bits below 32 mask bits, all zero when it is not written.
+        `awready` and `wready` are a flip-flop, which rises when both have been offered. The value
+        has 32 data bits below 32 mask bits, all zero when it is not written.
         """
         axil = self.axil
-        go, known = Signal(), Signal()
-        m.d.comb += [
-            go.eq(axil.awvalid & axil.wvalid & ~axil.bvalid),
-            axil.awready.eq(go),
-            axil.wready.eq(go),
-        ]
+        ready, go, known = Signal(name="write_ready"), Signal(), Signal()
+        offered = axil.awvalid & axil.wvalid
+        m.d.sync += ready.eq(offered & ~ready & ~axil.bvalid)
+        m.d.comb += [go.eq(offered & ready), axil.awready.eq(ready), axil.wready.eq(ready)]
         mask = Cat(bit.replicate(8) for bit in axil.wstrb)
         written: dict[str, Value] = {}
         with m.Switch(axil.awaddr[2:]):
