@@ -28,11 +28,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--loops", action="store_true", help="the array as loops, which simulate fast"
     )
+    parser.add_argument(
+        "--fpga",
+        nargs=2,
+        type=int,
+        metavar=("BYTES", "DIVISOR"),
+        help="the top for an FPGA: bytes of its memory, clock cycles of a bit on its serial line",
+    )
     options = parser.parse_args(argv)
     try:
         config = preset(options.config).with_settings(parse_settings(options.set))
+        from hw_gen.fpga.top import Board
         from hw_gen.generate import generate
 
+        fpga = options.fpga
         began = time.monotonic()
         out = options.out or Path("rtl", "gen", config.name)
         paths = generate(
@@ -41,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             assertions=options.assertions,
             source_lines=options.source_lines,
             loops=options.loops,
+            board=Board(bytes=fpga[0], divisor=fpga[1]) if fpga else None,
         )
     except (SystolaError, OSError) as error:
         print(f"hw_gen: {error}", file=sys.stderr)  # noqa: T201 (this is the command line)

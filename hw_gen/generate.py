@@ -11,6 +11,7 @@ from amaranth.lib.wiring import Flow
 from hw_gen.blocks.array import array_shape
 from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
 from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.fpga.top import Board, FpgaTop
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
 from hw_gen.top import Npu
@@ -18,6 +19,8 @@ from hw_gen.verilog import one_process_a_register
 from spec.config import NpuConfig
 
 TOP = "systola_npu"
+FPGA = "systola_fpga"
+"""The NPU with memory and a serial line (`hw_gen.fpga`)."""
 ELEMENTS = "systola_elements.v"
 """The processing elements, a module for each kind."""
 ARRAY = "systola_array.sv"
@@ -68,6 +71,22 @@ def npu_verilog(
     return f"// {LICENSE}\n{one_process_a_register(text)}"
 
 
+def fpga_verilog(config: NpuConfig, board: Board, *, source_lines: bool = False) -> str:
+    """The top for an FPGA with the NPU in it, top module `systola_fpga`."""
+    with _no_garbage_collection():
+        top = FpgaTop(config, bytes=board.bytes, divisor=board.divisor)
+        ports = {name: (getattr(top, name), None) for name in top.signature.members}
+        text = convert(
+            top,
+            name=FPGA,
+            platform=RtlPlatform(),
+            ports=ports,
+            emit_src=source_lines,
+            strip_internal_attrs=not source_lines,
+        )
+    return f"// {LICENSE}\n{text}"
+
+
 def elements_verilog(shape: ArrayShape, *, source_lines: bool = False) -> str:
     """The modules of the processing elements of an array."""
     texts = [f"// {LICENSE}\n"]
@@ -103,15 +122,22 @@ def generate(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
+    board: Board | None = None,
 ) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
 
-    Equal digests give equal bytes when Python runs with a fixed PYTHONHASHSEED.
+    board: the top for an FPGA in place of the NPU alone. Equal digests give equal bytes when Python
+    runs with a fixed PYTHONHASHSEED.
     """
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
-    verilog = npu_verilog(config, assertions=assertions, source_lines=source_lines, loops=loops)
-    texts = {f"{TOP}.v": verilog}
+    texts = {}
+    if board is None:
+        texts[f"{TOP}.v"] = npu_verilog(
+            config, assertions=assertions, source_lines=source_lines, loops=loops
+        )
+    else:
+        texts[f"{FPGA}.v"] = fpga_verilog(config, board, source_lines=source_lines)
     if loops:
         texts[ARRAY] = (_RTL / ARRAY).read_text()
     else:

@@ -1,5 +1,7 @@
 """The top for an FPGA: the NPU, block RAM as its memory, and a serial line to a host."""
 
+from dataclasses import dataclass
+
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
@@ -8,10 +10,24 @@ from hw_gen.fpga.loader import Loader
 from hw_gen.fpga.memory import BlockMemory
 from hw_gen.fpga.uart import UartReceiver, UartSender
 from hw_gen.top import Npu
-from spec.config import NpuConfig
+from spec.config import ConfigError, NpuConfig
 
 RESET_CYCLES = 16
 """From the end of the FPGA's configuration, which sets every register to its initial value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """What the top depends on. bytes: of memory, a power of two. divisor: cycles of a bit."""
+
+    bytes: int
+    divisor: int
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1024 or self.bytes & (self.bytes - 1):
+            raise ConfigError(f"memory of {self.bytes} bytes: must be a power of two from 1024 on")
+        if self.divisor < 4:
+            raise ConfigError(f"divisor {self.divisor}: a bit needs 4 clock cycles or more")
 
 
 class FpgaTop(wiring.Component):
