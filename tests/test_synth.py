@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sw.synth import area, ecp5, memories
+from sw.synth import area, memories
 from sw.synth.area import TOP
 from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
+from sw.synth.fpga import ecp5
+from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
 from sw.synth.recipe import Effort
 from sw.synth.tools import Tool, find_yosys
-from sw.synth.wrapper import wrapper
 from sw.synth.yosys import run_yosys, warnings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -55,6 +55,10 @@ COMMANDS = {
         "energy": "sw.cli.energy:energy",
         "pages": "sw.cli.pages:pages",
     },
+    "FPGA": {
+        "fpga build": "sw.cli.fpga:fpga_build",
+        "fpga run": "sw.cli.fpga:fpga_run",
+    },
     "Campaigns": {
         "regress": "sw.cli.campaign:regress",
         "sweep": "sw.cli.campaign:sweep",
@@ -70,7 +74,11 @@ COMMANDS = {
 }
 """Every command by the panel of `systola --help` that lists it, with its function."""
 
-GROUPS = {"config": "List presets, show one.", "cache": "The cache of simulator builds."}
+GROUPS = {
+    "fpga": "The NPU on a board.",
+    "config": "List presets, show one.",
+    "cache": "The cache of simulator builds.",
+}
 """Commands that consist of others."""
 
 _PANELS = {name.split()[0]: panel for panel, names in COMMANDS.items() for name in names}

@@ -13,7 +13,7 @@ from sw.cli.output import console, progress
 if TYPE_CHECKING:
     from spec.config import NpuConfig
     from sw.runtime.progress import Say
-    from sw.synth.fpga_report import FpgaReport
+    from sw.synth.fpga.report import FpgaReport
     from sw.synth.recipe import Effort
     from sw.synth.report import Report
 
@@ -73,9 +73,9 @@ def synth(
 def _target(target: str, liberty: Path | None, nand2: str) -> "Run":
     """The flow that is meant; `SynthError` for options that do not go together."""
     from spec.names import did_you_mean
-    from sw.synth.ecp5 import synthesize_ecp5
     from sw.synth.errors import SynthError
     from sw.synth.flow import generic_cells, liberty_cells, synthesize
+    from sw.synth.fpga.ecp5 import synthesize_ecp5
 
     if target not in TARGETS:
         near = did_you_mean(target, TARGETS)

@@ -8,7 +8,10 @@ from sw.runtime.simulator.generated import generate_rtl
 TOP = "systola_npu"
 
 
-def generate(config: NpuConfig, folder: Path) -> list[Path]:
-    """The Verilog files of the NPU, in a folder `rtl` in `folder`."""
-    made = generate_rtl(config, folder / "rtl", source_lines=True)
+def generate(config: NpuConfig, folder: Path, fpga: tuple[int, int] | None = None) -> list[Path]:
+    """The Verilog files of the NPU, in a folder `rtl` in `folder`.
+
+    fpga: of the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
+    """
+    made = generate_rtl(config, folder / "rtl", source_lines=True, fpga=fpga)
     return [path for path in made if "_pkg" not in path.name]

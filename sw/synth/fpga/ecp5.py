@@ -4,7 +4,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ from spec.config import NpuConfig
 from sw.runtime.progress import Say
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
-from sw.synth.fpga_report import FpgaReport, Resources
+from sw.synth.fpga.report import FpgaReport, Resources
+from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
 from sw.synth.recipe import Effort, Step
 from sw.synth.tools import Tool, find_nextpnr, find_yosys
-from sw.synth.wrapper import wrapper
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
+HIERARCHY, FLAT = "hierarchy.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
 NEXTPNR_OPTIONS = (
@@ -108,7 +109,7 @@ def map_to_ecp5(
     sources: Iterable[Path], top: str, folder: Path, say: Say
 ) -> tuple[dict[str, Resources], Path]:
     """Map Verilog to cells of an ECP5, block by block; resources and Yosys's log."""
-    netlist = folder / "hierarchy.json"
+    netlist = folder / HIERARCHY
     commands = [f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources]
     mapping = Step("cells of the ECP5", (f"synth_ecp5 -noflatten -top {top}",))
     steps = [
@@ -122,28 +123,37 @@ def map_to_ecp5(
 
 def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
     """Place and route what `map_to_ecp5` left in `folder`, between registers at its pins."""
-    hierarchy, flat = folder / "hierarchy.json", folder / "flat.json"
-    ports = next(data["ports"] for name, data in read_modules(hierarchy) if name == top)
+    ports = next(data["ports"] for name, data in read_modules(folder / HIERARCHY) if name == top)
     verilog = folder / "wrapper.v"
     verilog.write_text(wrapper(top, WRAPPER, ports))
+    flatten(WRAPPER, [verilog], folder, say)
+    return run_nextpnr(nextpnr, NEXTPNR_OPTIONS, folder, say)
+
+
+def flatten(top: str, verilog: Iterable[Path], folder: Path, say: Say) -> None:
+    """Make one module of the netlist that `map_to_ecp5` left, and of `verilog` around it."""
     steps = [
         Step(
             "flattening",
             (
-                f'read_json "{hierarchy}"',
+                f'read_json "{folder / HIERARCHY}"',
                 "read_verilog -lib -specify +/ecp5/cells_sim.v +/ecp5/cells_bb.v",
-                f'read_verilog "{verilog}"',
-                *(f"hierarchy -top {WRAPPER}", "flatten", "opt_clean"),
-                *("blackbox =A:whitebox", f'write_json "{flat}"'),
+                *(f'read_verilog "{path}"' for path in verilog),
+                *(f"hierarchy -top {top}", "flatten", "opt_clean"),
+                *("blackbox =A:whitebox", f'write_json "{folder / FLAT}"'),
             ),
         )
     ]
     run_yosys(find_yosys(), recipe.script(steps), folder, say)
+
+
+def run_nextpnr(nextpnr: Tool, options: Sequence[str], folder: Path, say: Say) -> Fitted:
+    """Place and route what `flatten` left."""
     say("placing and routing …")
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
     report.unlink(missing_ok=True)  # of a run before, where the folder was kept
     # nextpnr in WebAssembly sees the current folder only.
-    command = [*nextpnr.command, *NEXTPNR_OPTIONS, "--json", flat.name, "--report", report.name]
+    command = [*nextpnr.command, *options, "--json", FLAT, "--report", report.name]
     with log.open("w") as file:
         subprocess.run(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, check=False)
     return read_result(report, log)
