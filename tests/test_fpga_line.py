@@ -154,7 +154,7 @@ def test_a_run_that_does_not_end_and_an_answer_that_stops_are_errors(matmul) -> 
 
 
 def test_boards_and_speeds_that_there_are_not_are_refused(tmp_path) -> None:
-    with pytest.raises(SynthError, match="--board ulx3: no such board .did you mean 'ulx3s'"):
+    with pytest.raises(SynthError, match=r"--board ulx3: no such board \(did you mean 'ulx3s'"):
         board_named("ulx3")
     board = BOARDS["ulx3s"]
     assert 'LOCATE COMP "clk" SITE "G2";' in board.constraints()
