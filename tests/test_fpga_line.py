@@ -93,6 +93,8 @@ def test_a_program_lies_where_its_registers_say(matmul) -> None:
     bases = [board.registers[OFFSETS[f"BASE{region}_LO"]] for region in range(4)]
     assert len({at, *bases}) == 5 and all(base % 64 == 0 for base in bases)
     assert board.memory[bases[0] :].startswith(image.constants.tobytes())
+    limits = [board.registers[OFFSETS[f"LIMIT{region}"]] for region in range(4)]
+    assert limits == [image.region_bytes(region) for region in range(4)] and limits[1] == 128
     board.memory[bases[2] : bases[2] + 64] = bytes(range(64))
     (output,) = image.outputs
     got = device.read(output.name)

@@ -91,11 +91,12 @@ class SerialDevice:
 
     def _registers(self, image: Image) -> list[tuple[str, int]]:
         """Where everything lies. The addresses have 32 bits."""
-        values = {"PROGRAM": self._program} | {f"BASE{r}": at for r, at in self._places.items()}
-        pairs = [
-            (f"{n}_{half}", v) for n, at in values.items() for half, v in (("LO", at), ("HI", 0))
-        ]
-        return [*pairs, ("PROGRAM_BYTES", image.program.size), ("WATCHDOG", WATCHDOG)]
+        places = {"PROGRAM": self._program} | {f"BASE{r}": at for r, at in self._places.items()}
+        low = [(f"{name}_LO", at) for name, at in places.items()]
+        high = [(f"{name}_HI", 0) for name in places]
+        limits = [(f"LIMIT{region}", image.region_bytes(region)) for region in REGIONS]
+        rest = [("PROGRAM_BYTES", image.program.size), ("WATCHDOG", WATCHDOG)]
+        return [*low, *high, *limits, *rest]
 
     def _read(self, offsets: Sequence[int]) -> list[int]:
         return [self._line.get(offset) for offset in offsets]
