@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import *
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from spec.config import NpuConfig
 from spec.isa import FORMATS, SYNC_SLOTS, Field, Group, Opcode
@@ -58,22 +59,57 @@ STREAM_FIELDS = frozenset(
 """Fields of MATRIX that only its main sequencer needs."""
 
 
-def engine_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
-    """The fields of `opcode` that its engine needs; without: those that this part of it does not.
+_BASES = frozenset(
+    {"mem_base", "chip_base", "act_base", "wgt_base", "acc_base", "a_base", "b_base", "o_base"}
+    | {"param_base", "y0", "x0"}
+)
+"""Where a sequencer's running values begin: nobody else needs them, and not after that."""
+_HELD = frozenset(
+    {"lanes", "lanes_last", "lane_loop", "rows", "rows_last", "row_loop", "run", "space", "fill"}
+    | {"cols", "cols_last", "col_loop", "region"}
+)
+"""What the longest paths begin with: sums of these fields and addresses decide whether a step may
+go. A sequencer has them in registers."""
+_STARTING = _BASES | _HELD | {"loop.count", "loop.last", "fold_loops"}
 
-    Opcode, length and reserved fields are for fetch alone.
+
+def engine_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """The fields of `opcode` that its engine needs as long as it works on it.
+
+    `without`: those that this part of the engine does not need, or that belong to functions which
+    the configuration lacks (`spec.optional.absent_fields`). Opcode, length and reserved fields are
+    for fetch alone.
     """
     assert all(FORMATS[opcode].field(name) for name in without)
-    return _layout(opcode, lambda n, f: not f.reserved and n not in _FETCHED | without)
+    dropped = _FETCHED | _BASES | without
+    return _layout(opcode, lambda n, f: not f.reserved and n not in dropped)
 
 
-def queued_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
-    """What a queue of an engine holds: of an instruction what is needed, and its index.
+def rest_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """The fields of `engine_layout` that stay in the memory of the instruction's queue."""
+    return engine_layout(opcode, without | {f for f, _ in engine_layout(opcode) if f in _HELD})
 
-    `without`: besides fields of another part of the engine, those of functions that the
-    configuration lacks (`spec.optional.absent_fields`).
+
+def start_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """The fields of `opcode` that its sequencer needs to begin with it, and its index."""
+    fields = _layout(opcode, lambda n, f: n in _STARTING - without)
+    return data.StructLayout({"instr": fields, "index": INDEX_BITS})
+
+
+def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) -> wiring.Signature:
+    """Instructions from a queue, seen by the queue.
+
+    `start` counts while `valid`; the instruction is taken with valid & ready. `rest` is of what was
+    taken last, from the next cycle on: it is the output of the queue's memory.
     """
-    return data.StructLayout({"instr": engine_layout(opcode, without), "index": INDEX_BITS})
+    return wiring.Signature(
+        {
+            "valid": Out(1),
+            "ready": In(1),
+            "start": Out(start_layout(opcode, without)),
+            "rest": Out(rest_layout(opcode, without)),
+        }
+    )
 
 
 def selected(layout: data.StructLayout, fields: Any) -> Value:

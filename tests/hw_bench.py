@@ -45,9 +45,26 @@ async def sample(ctx, *signals):
     return tuple(values)
 
 
-def queue_item(layout, instruction, index):
-    """An item of a queue of that layout: the fields of `instruction` that it has, and `index`."""
+async def instruct(ctx, port, instruction, index, given_up=lambda: False):
+    """Offer `instruction` on an `instruction_stream` until it is taken, or `given_up`."""
+    ctx.set(port.start, start_item(port.start.shape(), instruction, index))
+    ctx.set(port.valid, 1)
+    while not given_up():
+        (ready,) = await sample(ctx, port.ready)
+        if ready:
+            ctx.set(port.rest, rest_item(port.rest.shape(), instruction))
+            break
+    ctx.set(port.valid, 0)
+
+
+def start_item(layout, instruction, index):
+    """The fields of `instruction` that a sequencer begins with (`start_layout`), and `index`."""
     return layout.const({"instr": _fields(layout["instr"].shape, instruction), "index": index})
+
+
+def rest_item(layout, instruction):
+    """The fields of `instruction` that stay in the queue (`rest_layout`)."""
+    return layout.const(_fields(layout, instruction))
 
 
 def _fields(layout, values):

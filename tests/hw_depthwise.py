@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
 from golden_reference import Reference, dot, walk
-from hw_bench import queue_item, sample, simulate
+from hw_bench import instruct, sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.depthwise import DepthwiseEngine
 from hw_gen.interfaces import READ_LATENCY
-from hw_gen.layouts import queued_layout
 from spec import Instruction, NpuConfig
-from spec.isa import Opcode
 
 WORD = 0xFFFF_FFFF
 
@@ -76,18 +74,11 @@ class DepthwiseBench:
             await ctx.tick().until(port.write.w_ready)
         ctx.set(port.write.w_valid, 0)
         self.phase = "run"
-        stream, status = self.engine.i, self.engine.status
+        status = self.engine.status
         for index, instruction in enumerate(self.body):
             while not self._free():
                 await ctx.tick()
-            item = queue_item(queued_layout(Opcode.DEPTHWISE), instruction, index + 1)
-            ctx.set(stream.payload, item)
-            ctx.set(stream.valid, 1)
-            while not self.fault:
-                (ready,) = await sample(ctx, stream.ready)
-                if ready:
-                    break
-            ctx.set(stream.valid, 0)
+            await instruct(ctx, self.engine.i, instruction, index + 1, lambda: self.fault)
         while not ctx.get(status.idle) and not self.fault:
             await ctx.tick()
         self.phase = "read"

@@ -4,8 +4,8 @@ import random
 from itertools import pairwise
 
 from hw_axi import AxiMemory, SpadModel, on, run_benches, table_model
-from hw_bench import sample
-from test_hw_sequencer import loop_steps, queued_bits
+from hw_bench import instruct, sample
+from test_hw_sequencer import loop_steps
 
 from hw_gen.blocks.load import LoadEngine
 from hw_gen.blocks.store import StoreEngine
@@ -104,13 +104,7 @@ class DmaBench:
             ctx.set(dut.regions.base[region], base)
             ctx.set(dut.regions.limit[region], limit)
         for index, instruction in enumerate(self.program):
-            ctx.set(dut.i.payload, queued_bits(instruction, index))
-            ctx.set(dut.i.valid, 1)
-            while not self.fault:
-                (ready,) = await sample(ctx, dut.i.ready)
-                if ready:
-                    break
-        ctx.set(dut.i.valid, 0)
+            await instruct(ctx, dut.i, instruction, index, lambda: self.fault)
 
     async def _watch(self, ctx):
         status, dut_outside = self.dut.status, self.dut.outside

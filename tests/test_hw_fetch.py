@@ -6,13 +6,14 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.sim import Simulator
 from hw_axi import AxiMemory, on, run_benches
-from hw_bench import queue_item, sample
+from hw_bench import rest_item, sample, start_item
 from hw_dma_bench import small
 
 from hw_gen.blocks.decode import MAX_GRANULES
 from hw_gen.blocks.decode_rules import broken_rules
-from hw_gen.blocks.dispatch import queue_layouts, queues
+from hw_gen.blocks.dispatch import queues, without
 from hw_gen.blocks.fetch import Fetch
+from hw_gen.layouts import rest_layout, start_layout
 from spec import preset
 from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Alu, Group, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
@@ -121,9 +122,9 @@ class FetchBench:
         async def bench(ctx):
             while True:
                 ctx.set(port.ready, self.rng.random() < self.pace)
-                valid, ready, payload = await sample(ctx, port.valid, port.ready, port.payload)
+                valid, ready, start = await sample(ctx, port.valid, port.ready, port.start)
                 if valid and ready:
-                    self.taken[name].append((payload.index, payload))
+                    self.taken[name].append((start.index, start, ctx.get(port.rest)))
 
         return bench
 
@@ -156,9 +157,13 @@ class FetchBench:
     def check(self, program):
         assert self.done and self.fault is None
         for name, opcode in QUEUES.items():
-            layout = queue_layouts(self.config)[name]
+            layouts = opcode, without(self.config, name, opcode)
             expected = [
-                (index, queue_item(layout, each, index))
+                (
+                    index,
+                    start_item(start_layout(*layouts), each, index),
+                    rest_item(rest_layout(*layouts), each),
+                )
                 for index, each in enumerate(program)
                 if each.opcode is opcode
             ]
@@ -196,7 +201,7 @@ def test_runs_again_and_ignores_bytes_behind_end(bus):
     assert bench.done and bench.fault is None
     for name, opcode in QUEUES.items():
         once = [i for i, each in enumerate(program) if each.opcode is opcode]
-        assert [index for index, _ in bench.taken[name]] == once * 2
+        assert [index for index, *_ in bench.taken[name]] == once * 2
 
 
 def test_never_reads_past_the_program():

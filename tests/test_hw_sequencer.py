@@ -3,10 +3,9 @@
 import random
 
 import pytest
-from hw_bench import queue_item, sample, simulate
+from hw_bench import instruct, sample, simulate
 
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.layouts import queued_layout
 from spec.isa import Instruction, Opcode, Point, Sync
 
 
@@ -51,10 +50,6 @@ def random_load(rng, slots=()):
     )
 
 
-def queued_bits(instruction, index):
-    return queue_item(queued_layout(instruction.opcode), instruction, index)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_steps_equal_nested_loops(seed):
     rng = random.Random(seed)
@@ -64,10 +59,7 @@ def test_steps_equal_nested_loops(seed):
 
     async def feed(ctx):
         for index, instruction in enumerate(program):
-            ctx.set(dut.i.payload, queued_bits(instruction, index))
-            ctx.set(dut.i.valid, 1)
-            await ctx.tick().until(dut.i.ready)
-        ctx.set(dut.i.valid, 0)
+            await instruct(ctx, dut.i, instruction, index)
 
     total = sum(len(loop_steps(p["loop"])) for p in program)
 
@@ -102,10 +94,7 @@ def test_no_bubble_between_steps_and_instructions():
 
     async def feed(ctx):
         for index, instruction in enumerate(program):
-            ctx.set(dut.i.payload, queued_bits(instruction, index))
-            ctx.set(dut.i.valid, 1)
-            await ctx.tick().until(dut.i.ready)
-        ctx.set(dut.i.valid, 0)
+            await instruct(ctx, dut.i, instruction, index)
 
     async def take(ctx):
         ctx.set(dut.post[0].ready, 1)
@@ -136,10 +125,7 @@ def test_waits_and_posts_follow_their_levels():
     log = []
 
     async def run(ctx):
-        ctx.set(dut.i.payload, queued_bits(instruction, 0))
-        ctx.set(dut.i.valid, 1)
-        await ctx.tick()
-        ctx.set(dut.i.valid, 0)
+        await instruct(ctx, dut.i, instruction, 0)
         ctx.set(dut.o.ready, 1)
         ctx.set(dut.post[0].ready, 1)
         rng = random.Random(3)
@@ -192,10 +178,7 @@ def test_weight_sequencer_walks_folds_only():
     seen = []
 
     async def run(ctx):
-        ctx.set(dut.i.payload, queued_bits(instruction, 0))
-        ctx.set(dut.i.valid, 1)
-        await ctx.tick()
-        ctx.set(dut.i.valid, 0)
+        await instruct(ctx, dut.i, instruction, 0)
         ctx.set(dut.o.ready, 1)
         ctx.set(dut.post[0].ready, 1)
         for _ in range(20):

@@ -1,7 +1,7 @@
 """The depthwise engine: each lane convolves its own channel, into the accumulator."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.depthwise_lanes import DepthwiseLanes, depthwise_tag
@@ -13,7 +13,7 @@ from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.checks import check
 from hw_gen.interfaces import EngineStatus, acc_update, spad_read
-from hw_gen.layouts import PostStream, queued_layout
+from hw_gen.layouts import PostStream, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -27,7 +27,7 @@ class DepthwiseEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of queued DEPTHWISE instructions.
+    i : ``In(instruction_stream)`` of DEPTHWISE.
     spad : scratchpad read port, for activations and weights. acc : accumulator port.
     wait, post_done, post_read, halt, status : as in the other engines.
 
@@ -41,7 +41,7 @@ class DepthwiseEngine(wiring.Component):
         self._config = config
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.DEPTHWISE))),
+                "i": In(instruction_stream(Opcode.DEPTHWISE)),
                 "spad": Out(spad_read(config, depthwise_tag(config))),
                 "acc": Out(acc_update(config)),
                 "wait": Out(WaitPort),

@@ -1,17 +1,19 @@
 """One queue of instructions per sequencer."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import FETCHED, decoded_layout
-from hw_gen.blocks.fifo import Fifo
+from hw_gen.blocks.instruction_queue import InstructionQueue
 from hw_gen.layouts import (
     STREAM_FIELDS,
     WEIGHT_FIELDS,
     instruction_layout,
-    queued_layout,
+    instruction_stream,
+    rest_layout,
     selected,
+    start_layout,
 )
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -51,10 +53,10 @@ def queues(config: NpuConfig) -> dict[str, Opcode]:
     }
 
 
-def queue_layouts(config: NpuConfig) -> dict[str, data.StructLayout]:
-    """An item of each queue."""
+def instruction_streams(config: NpuConfig) -> dict[str, wiring.Signature]:
+    """What each queue offers, by the name of its output."""
     return {
-        name: queued_layout(opcode, without(config, name, opcode))
+        f"o_{name}": instruction_stream(opcode, without(config, name, opcode))
         for name, opcode in queues(config).items()
     }
 
@@ -65,7 +67,7 @@ class InstructionQueues(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `decoded_layout`; taken when every queue of its opcode has room.
-    o_<name> : ``Out(stream)`` of `queued_layout`, for each of `queues`.
+    o_<name> : ``Out(instruction_stream)``, for each of `queues`.
     empty : no queue holds an instruction.
 
     Timing: an instruction a cycle, offered two cycles after it was taken.
@@ -76,10 +78,7 @@ class InstructionQueues(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(decoded_layout())),
-                **{
-                    f"o_{name}": Out(stream.Signature(layout))
-                    for name, layout in queue_layouts(config).items()
-                },
+                **{name: Out(each) for name, each in instruction_streams(config).items()},
                 "empty": Out(1),
             }
         )
@@ -88,10 +87,11 @@ class InstructionQueues(wiring.Component):
         m = Module()
         opcodes = queues(self._config)
         held = {}
-        for name, layout in queue_layouts(self._config).items():
-            queue = Fifo(layout, depth=self._config.queue_depth)
+        for name, opcode in opcodes.items():
+            dropped = without(self._config, name, opcode)
+            queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth)
             m.submodules[name] = held[name] = queue
-            m.d.comb += queue.i.payload.eq(self._queued(opcodes[name], layout))
+            m.d.comb += queue.i.payload.eq(self._item(opcode, dropped))
             connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
         with m.Switch(self.i.payload.opcode):
             for opcode in dict.fromkeys(opcodes.values()):
@@ -100,10 +100,11 @@ class InstructionQueues(wiring.Component):
                     ready = Cat(q.i.ready for q in ours).all()
                     m.d.comb += self.i.ready.eq(ready)
                     m.d.comb += [q.i.valid.eq(self.i.valid & ready) for q in ours]
-        m.d.comb += self.empty.eq(Cat(q.level == 0 for q in held.values()).all())
+        m.d.comb += self.empty.eq(Cat(q.empty for q in held.values()).all())
         return m
 
-    def _queued(self, opcode: Opcode, layout: data.StructLayout) -> Value:
+    def _item(self, opcode: Opcode, dropped: frozenset[str]) -> Value:
         whole = instruction_layout(opcode)
         view = whole(self.i.payload.word[: whole.size])
-        return Cat(selected(layout["instr"].shape, view), self.i.payload.index)
+        begins = selected(start_layout(opcode, dropped)["instr"].shape, view)
+        return Cat(begins, self.i.payload.index, selected(rest_layout(opcode, dropped), view))

@@ -1,11 +1,11 @@
 """Program fetch: reads, decodes, checks and queues instructions; knows when the run is over."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import Decoder, State
-from hw_gen.blocks.dispatch import InstructionQueues, queue_layouts, queues
+from hw_gen.blocks.dispatch import InstructionQueues, instruction_streams, queues
 from hw_gen.blocks.dma_program import ProgramReader
 from hw_gen.interfaces import EngineStatus, axi_read, program_start
 from spec.config import NpuConfig
@@ -20,7 +20,7 @@ class Fetch(wiring.Component):
     program : ``In(program_start(config))``. done : END was reached, the queues are empty and the
         engines idle; for one cycle.
     axi : AR and R channels, id 0.
-    o_<name> : ``Out(stream)`` of `queued_layout`, for each of `dispatch.queues`.
+    o_<name> : ``Out(instruction_stream)``, for each of `dispatch.queues`.
     engines_idle : every other engine reports idle.
     halt : a fault happened somewhere: request, take and hand out nothing more. Left by reset only.
     status : `EngineStatus`; idle outside a program.
@@ -32,10 +32,7 @@ class Fetch(wiring.Component):
             {
                 "program": In(program_start(config)),
                 "axi": Out(axi_read(config)),
-                **{
-                    f"o_{name}": Out(stream.Signature(layout))
-                    for name, layout in queue_layouts(config).items()
-                },
+                **{name: Out(each) for name, each in instruction_streams(config).items()},
                 "engines_idle": In(1),
                 "halt": In(1),
                 "status": Out(EngineStatus),

@@ -6,14 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
-from hw_gen.layouts import engine_layout, instruction_stream, start_layout
+from hw_gen.layouts import instruction_stream, rest_layout, start_layout
 from spec.isa import Opcode
 
 
 def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
     """What goes into an `InstructionQueue`."""
     return data.StructLayout(
-        {"start": start_layout(opcode, without), "instr": engine_layout(opcode, without)}
+        {"start": start_layout(opcode, without), "rest": rest_layout(opcode, without)}
     )
 
 
@@ -34,7 +34,7 @@ class InstructionQueue(wiring.Component):
 
     def __init__(self, opcode: Opcode, without: frozenset[str], *, depth: int):
         self._start = start_layout(opcode, without)
-        self._instr = engine_layout(opcode, without)
+        self._rest = rest_layout(opcode, without)
         self._depth = depth
         super().__init__(
             {
@@ -47,7 +47,7 @@ class InstructionQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.starts = starts = Fifo(self._start, depth=self._depth)
-        m.submodules.items = items = Sram(depth=self._depth, width=Shape.cast(self._instr).width)
+        m.submodules.items = items = Sram(depth=self._depth, width=Shape.cast(self._rest).width)
         came, taken = Signal(), Signal()
         m.d.comb += [
             starts.i.valid.eq(self.i.valid),
@@ -59,9 +59,9 @@ class InstructionQueue(wiring.Component):
             came.eq(self.i.valid & self.i.ready),
             taken.eq(self.o.valid & self.o.ready),
             items.w_en.eq(came),
-            items.w_data.eq(self.i.payload.instr),
+            items.w_data.eq(self.i.payload.rest),
             items.r_en.eq(taken),
-            Value.cast(self.o.instr).eq(items.r_data),
+            Value.cast(self.o.rest).eq(items.r_data),
             self.empty.eq(starts.level == 0),
         ]
         # At most `depth` instructions wait, the offered one included: none is written over.

@@ -1,7 +1,7 @@
 """Load engine: memory to scratchpad, parameter memory and TABLE, and fills."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import lane_bits
@@ -23,7 +23,7 @@ from hw_gen.interfaces import (
     spad_write,
     table_write,
 )
-from hw_gen.layouts import PostStream, queued_layout
+from hw_gen.layouts import PostStream, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode
 from spec.memmap import Fault, Stall
@@ -37,7 +37,7 @@ class LoadEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. regions : ``In(memory_regions(config))``.
+    i : ``In(instruction_stream)``. regions : ``In(memory_regions(config))``.
     axi : AR and R channels, id 1.
     spad, param, table : where the bytes go.
     index : reads of indices, where the configuration has them.
@@ -58,7 +58,7 @@ class LoadEngine(wiring.Component):
         index = {"index": Out(spad_read(config))} if config.indexed_dma else {}
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.LOAD, self._absent))),
+                "i": In(instruction_stream(Opcode.LOAD, self._absent)),
                 "axi": Out(axi_read(config)),
                 "regions": In(memory_regions(config)),
                 "spad": Out(spad_write(config)),

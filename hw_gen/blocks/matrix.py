@@ -1,7 +1,7 @@
 """The matrix engine: weight and activation sequencers in front of the systolic array."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.array import SystolicArray
@@ -20,7 +20,7 @@ from hw_gen.layouts import (
     PostStream,
     acc_tag_layout,
     field_shape,
-    queued_layout,
+    instruction_stream,
 )
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
@@ -53,7 +53,7 @@ class MatrixEngine(wiring.Component):
 
     Members
     -------
-    i, i_weights : ``In(stream)`` of queued MATRIX instructions; both get every instruction.
+    i, i_weights : ``In(instruction_stream)`` of MATRIX; both get every instruction.
     act, wgt : scratchpad read ports.
     acc : ``Out(acc_sums(config))``, to the `Accumulator`.
     wait, wait_weights : ports to the semaphores.
@@ -72,10 +72,8 @@ class MatrixEngine(wiring.Component):
         absent = absent_fields(config, Opcode.MATRIX)
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.MATRIX, absent | WEIGHT_FIELDS))),
-                "i_weights": In(
-                    stream.Signature(queued_layout(Opcode.MATRIX, absent | STREAM_FIELDS))
-                ),
+                "i": In(instruction_stream(Opcode.MATRIX, absent | WEIGHT_FIELDS)),
+                "i_weights": In(instruction_stream(Opcode.MATRIX, absent | STREAM_FIELDS)),
                 "act": Out(spad_read(config, activation_tag(config))),
                 "wgt": Out(spad_read(config, vector_tag())),
                 "acc": Out(acc_sums(config)),

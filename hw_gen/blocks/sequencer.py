@@ -10,12 +10,21 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.semaphores import WaitPort
-from hw_gen.layouts import PostEntryStream, engine_layout, field_shape, queued_layout
+from hw_gen.layouts import (
+    INDEX_BITS,
+    PostEntryStream,
+    engine_layout,
+    field_shape,
+    instruction_stream,
+)
 from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
 
 
 class Sequencer(wiring.Component):
     """Takes instructions from a queue and offers the steps of their loop nests in order.
+
+    The fields of the instruction stay where the queue has them, in its memory; registers are only
+    the running values and what is left of each loop.
 
     Parameters
     ----------
@@ -24,11 +33,11 @@ class Sequencer(wiring.Component):
     wait_points : points whose wait slots this sequencer obeys.
     post_points : points for which it pushes post entries, in the order of ``post``.
     folds : walk only loops 0…fold_loops-1 (the weight sequencer).
-    without : fields of the instruction that are not queued (see `queued_layout`).
+    without : fields of the instruction that are not queued (see `engine_layout`).
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`.
+    i : ``In(instruction_stream)``.
     o : ``Out(stream)`` of steps: the running values, ``at_last`` (bit l: loop l in its last
         iteration), ``at_first``, ``first`` / ``last`` (of the whole instruction),
         ``waits`` (the step has waits, met by now), ``fires`` (bit p: it completes an entry of
@@ -60,7 +69,6 @@ class Sequencer(wiring.Component):
         self._widths = {
             name: FORMATS[opcode].field(base).bits for name, base in self._streams.items()
         }
-        queued = queued_layout(opcode, without)
         self.step_layout = data.StructLayout(
             {
                 **self._widths,
@@ -74,10 +82,10 @@ class Sequencer(wiring.Component):
         )
         super().__init__(
             {
-                "i": In(stream.Signature(queued)),
+                "i": In(instruction_stream(opcode, without)),
                 "o": Out(stream.Signature(self.step_layout)),
                 "instr": Out(engine_layout(opcode, without)),
-                "index": Out(queued["index"].shape),
+                "index": Out(INDEX_BITS),
                 "active": Out(1),
                 "wait": Out(WaitPort),
                 "waiting": Out(1),
@@ -94,12 +102,16 @@ class Sequencer(wiring.Component):
             load.eq(self.i.valid & (~self.active | (accept & step.last))),
             self.i.ready.eq(~self.active | (accept & step.last)),
         ]
+        for name, _ in self.instr.shape():
+            if name in self.i.rest.shape().members:
+                m.d.comb += self.instr[name].eq(self.i.rest[name])
+            else:
+                held = Signal.like(self.i.start.instr[name], name=name, reset_less=True)
+                m.d.comb += self.instr[name].eq(held)
+                with m.If(load):
+                    m.d.sync += held.eq(self.i.start.instr[name])
         with m.If(load):
-            m.d.sync += [
-                self.instr.eq(self.i.payload.instr),
-                self.index.eq(self.i.payload.index),
-                self.active.eq(1),
-            ]
+            m.d.sync += [self.index.eq(self.i.start.index), self.active.eq(1)]
         with m.Elif(accept & step.last):
             m.d.sync += self.active.eq(0)
 
@@ -127,7 +139,7 @@ class Sequencer(wiring.Component):
                 first_from[level].eq(step.at_first[level:].all() if level < n else 1),
                 last_from[level].eq(step.at_last[level:].all() if level < n else 1),
             ]
-        new, fresh_last, next_last = self.i.payload.instr, Signal(n), Signal(n)
+        new, fresh_last, next_last = self.i.start.instr, Signal(n), Signal(n)
         for level in range(n):
             left = Signal(self._index, name=f"left_{level}")
             fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
@@ -181,7 +193,7 @@ class Sequencer(wiring.Component):
                 stride.eq(_chosen(goes_on, strides)),
             ]
             value = fast_sum(m, platform, f"{name}_next", origin, stride)
-            first = self.i.payload.instr[base]
+            first = self.i.start.instr[base]
             for level in range(n):
                 with m.If(load):
                     m.d.sync += start[level].eq(first)

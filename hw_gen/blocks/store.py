@@ -1,7 +1,7 @@
 """Store engine: scratchpad to memory."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
@@ -13,7 +13,7 @@ from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.store_reader import StoreReader, flight_layout
 from hw_gen.interfaces import EngineStatus, Outside, axi_write, memory_regions, spad_read
-from hw_gen.layouts import INDEX_BITS, PostStream, queued_layout
+from hw_gen.layouts import INDEX_BITS, PostStream, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -28,7 +28,7 @@ class StoreEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of `queued_layout`. regions : ``In(memory_regions(config))``.
+    i : ``In(instruction_stream)``. regions : ``In(memory_regions(config))``.
     axi : AW, W and B channels, id 0.
     spad, index : reads of data and, where the configuration has them, of indices.
     wait, post_done, post_read : semaphores; DONE leaves after the write response, READ when the
@@ -48,7 +48,7 @@ class StoreEngine(wiring.Component):
         index = {"index": Out(spad_read(config))} if config.indexed_dma else {}
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.STORE, self._absent))),
+                "i": In(instruction_stream(Opcode.STORE, self._absent)),
                 "axi": Out(axi_write(config)),
                 "regions": In(memory_regions(config)),
                 "spad": Out(spad_read(config, flight_layout(config))),

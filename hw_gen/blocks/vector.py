@@ -1,7 +1,7 @@
 """The vector engine: reads operands, feeds the lanes, writes results."""
 
 from amaranth.hdl import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.matrix import POST_DEPTH
@@ -14,7 +14,7 @@ from hw_gen.blocks.vector_issue import VectorIssue
 from hw_gen.blocks.vector_lanes import VectorLanes
 from hw_gen.blocks.vector_write import VectorWriter
 from hw_gen.interfaces import EngineStatus, acc_access, spad_read, spad_write, table_write
-from hw_gen.layouts import PostStream, queued_layout
+from hw_gen.layouts import PostStream, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -26,7 +26,7 @@ class VectorEngine(wiring.Component):
 
     Members
     -------
-    i : ``In(stream)`` of queued VECTOR instructions.
+    i : ``In(instruction_stream)`` of VECTOR.
     a, b, out : scratchpad ports.
     acc : ``Out(acc_access(config))``, to the `Accumulator`.
     param_write, table_write : from the load engine.
@@ -42,7 +42,7 @@ class VectorEngine(wiring.Component):
         absent = absent_fields(config, Opcode.VECTOR)
         super().__init__(
             {
-                "i": In(stream.Signature(queued_layout(Opcode.VECTOR, absent))),
+                "i": In(instruction_stream(Opcode.VECTOR, absent)),
                 "a": Out(spad_read(config)),
                 "b": Out(spad_read(config)),
                 "out": Out(spad_write(config)),
