@@ -143,25 +143,41 @@ void DpiMemory::check_stable(const char* channel, const AxiAddress& now, AxiAddr
     before = taken || !now.valid() ? AxiAddress{} : now;
 }
 
-uint32_t DpiMemory::check_access(const AxiAddress& a, Access access) {
-    const uint64_t low = beat_address(a, 0);
-    const uint64_t high = beat_address(a, a.beats() - 1) + bus_bytes_;
+// A burst moves whole words. Each must have a byte of the window; which bytes a write touches is
+// known from its strobes (`commit`).
+uint32_t DpiMemory::check_access(Burst& burst, Access access) {
+    const AxiAddress& a = burst.request;
+    const uint64_t low = beat_address(a, 0), last = beat_address(a, a.beats() - 1);
     const MemoryControl& c = *control_;
-    bool inside = low >= c.base && high <= c.base + c.bytes && low < high;
-    if (inside && c.windows) {
-        inside = false;
-        for (uint64_t i = 0; i < c.windows && !inside; ++i)
-            inside = low >= c.window[i].low && high <= c.window[i].high &&
-                     (c.window[i].access & access);
-    }
+    const uint64_t word = bus_bytes_ - 1;
+    auto covers = [&](uint64_t from, uint64_t to) {
+        burst.low = from, burst.high = to;
+        return low >= (from & ~word) && last < to && low <= last;
+    };
+    const uint64_t end = c.base + c.bytes;
+    bool inside = false;
+    for (uint64_t i = 0; i < c.windows && !inside; ++i)
+        inside = (c.window[i].access & access) && covers(c.window[i].low, c.window[i].high) &&
+                 c.window[i].low >= c.base && c.window[i].high <= end;
+    if (!c.windows) inside = covers(c.base, end);
     if (!inside) {
+        burst.low = burst.high = 0;
         complain(control_->rejected, std::string(access == kRead ? "read" : "write") + " of " +
-                                         std::to_string(high - low) + " bytes at " + hex(low) +
-                                         " lies outside the regions that allow it");
-        return kSlvErr;
+                                         std::to_string(last - low + bus_bytes_) + " bytes at " +
+                                         hex(low) + " lies outside the regions that allow it");
+        return c.lenient ? kOkay : kSlvErr;
     }
-    const bool bad = (c.error_access & access) && low < c.error_high && high > c.error_low;
+    const bool bad =
+        (c.error_access & access) && low < c.error_high && last + bus_bytes_ > c.error_low;
     return bad ? kSlvErr : kOkay;
+}
+
+// Bytes beside the window, in its first and last word, are no zeros that somebody may rely on.
+void DpiMemory::read_word(const Burst& burst, uint64_t address, uint8_t* to) const {
+    const uint64_t from = std::max(address, burst.low);
+    const uint64_t end = std::min(address + bus_bytes_, burst.high);
+    std::memset(to, 0xee, bus_bytes_);
+    if (from < end) std::memcpy(to + (from - address), memory_ + (from - control_->base), end - from);
 }
 
 // Reads take their data when the address is taken and writes give theirs when the response is
@@ -172,11 +188,10 @@ void DpiMemory::accept_read(const AxiAddress& ar) {
     Burst burst;
     burst.request = ar;
     burst.due = cycle_ + control_->latency - 1;
-    burst.response = check_access(ar, kRead);
+    burst.response = check_access(burst, kRead);
     burst.data = buffer(size_t{ar.beats()} * bus_bytes_);
     for (unsigned i = 0; i < ar.beats() && burst.response == kOkay; ++i)
-        std::memcpy(&burst.data[size_t{i} * bus_bytes_],
-                    memory_ + (beat_address(ar, i) - control_->base), bus_bytes_);
+        read_word(burst, beat_address(ar, i), &burst.data[size_t{i} * bus_bytes_]);
     if (burst.response != kOkay) std::fill(burst.data.begin(), burst.data.end(), 0xee);
     reads_[ar.id()].push_back(std::move(burst));
     read_order_.push_back(ar.id());
@@ -215,18 +230,28 @@ void DpiMemory::match_data() {
     }
 }
 
-void DpiMemory::commit(const Burst& burst) {
+// Write what lies in the window; false: a byte beside it was strobed.
+bool DpiMemory::commit(const Burst& burst) {
     const uint64_t all = bus_bytes_ == 64 ? ~0ull : (1ull << bus_bytes_) - 1;
+    bool exact = true;
     for (unsigned i = 0; i < burst.request.beats(); ++i) {
-        uint8_t* to = memory_ + (beat_address(burst.request, i) - control_->base);
+        const uint64_t address = beat_address(burst.request, i);
         const uint8_t* from = &burst.data[size_t{i} * bus_bytes_];
-        if (burst.strobes[i] == all) {
-            std::memcpy(to, from, bus_bytes_);
-        } else {
-            for (unsigned b = 0; b < bus_bytes_; ++b)
-                if (burst.strobes[i] >> b & 1) to[b] = from[b];
+        const bool whole = address >= burst.low && address + bus_bytes_ <= burst.high;
+        if (whole && burst.strobes[i] == all) {
+            std::memcpy(memory_ + (address - control_->base), from, bus_bytes_);
+            continue;
+        }
+        for (unsigned b = 0; b < bus_bytes_; ++b) {
+            if (!(burst.strobes[i] >> b & 1)) continue;
+            if (address + b >= burst.low && address + b < burst.high)
+                memory_[address + b - control_->base] = from[b];
+            else if (burst.high)  // a burst outside every window has been counted
+                exact = false, complain(control_->rejected, "write of a byte at " + hex(address + b) +
+                                                                " lies outside the region");
         }
     }
+    return exact;
 }
 
 // In order of arrival; under stalls, a random one of the two ids, each in order.
@@ -267,7 +292,7 @@ void DpiMemory::drive_response() {
     std::deque<Burst>* queue = choose(answers_);
     if (!queue) return;
     Burst& burst = queue->front();
-    if (burst.response == kOkay) commit(burst);
+    if (burst.response == kOkay && !commit(burst) && !control_->lenient) burst.response = kSlvErr;
     out_ |= kBValid | burst.response << kBRespShift;
     if (burst.request.id()) out_ |= kBId;
     answer_order_.erase(
@@ -303,7 +328,7 @@ uint32_t DpiMemory::step(uint64_t cycle, const AxiAddress& ar, const AxiAddress&
         check_address("AW", aw);
         Burst burst;
         burst.request = aw;
-        burst.response = check_access(aw, kWrite);
+        burst.response = check_access(burst, kWrite);
         burst.data = buffer(size_t{aw.beats()} * bus_bytes_);
         burst.strobes.resize(aw.beats());
         writes_.push_back(std::move(burst));

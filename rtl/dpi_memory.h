@@ -16,7 +16,7 @@ struct MemoryControl {
         uint64_t low, high;  // byte addresses, high exclusive
         uint64_t access;     // 1 read, 2 write
     };
-    static constexpr uint64_t kMagic = 0x314d415244545359;  // "YSTDRAM1"
+    static constexpr uint64_t kMagic = 0x324d415244545359;  // "YSTDRAM2"
     static constexpr int kWindows = 16;
     static constexpr int kMessage = 256;
 
@@ -29,16 +29,17 @@ struct MemoryControl {
     uint64_t seed;
     uint64_t error_low, error_high;  // addresses that answer SLVERR, high exclusive
     uint64_t error_access;           // 1 reads, 2 writes
+    uint64_t lenient;                // 1: what lies outside is only counted: reads give 0xee
     uint64_t windows;                // how many of `window` are used; 0: the whole file
     Window window[kWindows];
     // Results; the host clears them.
     uint64_t read_bursts, write_bursts, read_beats, write_beats;
     uint64_t most_reads;  // most read bursts outstanding at one time
-    uint64_t rejected;    // bursts outside every window or the file
+    uint64_t rejected;    // bursts outside every window or the file, and bytes written outside
     uint64_t violations;  // AXI rules broken by the NPU
     char message[kMessage];  // the first rejected burst or violation
 };
-static_assert(sizeof(MemoryControl) == 8 * 11 + 24 * 16 + 8 * 7 + 256, "layout shared with Python");
+static_assert(sizeof(MemoryControl) == 8 * 12 + 24 * 16 + 8 * 7 + 256, "layout shared with Python");
 
 struct AxiAddress {
     uint64_t addr;
@@ -84,6 +85,7 @@ private:
     enum Response : uint32_t { kOkay = 0, kSlvErr = 2 };
     struct Burst {
         AxiAddress request;
+        uint64_t low = 0, high = 0;  // the window that it lies in
         uint64_t due = 0;      // first cycle in which the answer may be driven
         uint32_t response = kOkay;
         unsigned beat = 0;     // read: next beat to send; write: beats received
@@ -101,13 +103,14 @@ private:
     void accept_read(const AxiAddress& ar);
     void accept_data(const uint32_t* wdata, uint64_t wstrb, bool last);
     void match_data();
-    void commit(const Burst& burst);
+    bool commit(const Burst& burst);
     void drive_read(uint32_t* rdata);
     void drive_response();
     std::deque<Burst>* choose(std::deque<Burst> (&queues)[2]);
     void check_address(const char* channel, const AxiAddress& a);
     void check_stable(const char* channel, const AxiAddress& now, AxiAddress& before, bool taken);
-    uint32_t check_access(const AxiAddress& a, Access access);
+    uint32_t check_access(Burst& burst, Access access);
+    void read_word(const Burst& burst, uint64_t address, uint8_t* to) const;
     void complain(uint64_t& count, const std::string& text);
     uint64_t beat_address(const AxiAddress& a, unsigned beat) const;
     uint32_t draw();

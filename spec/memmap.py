@@ -8,6 +8,8 @@ from spec.isa import REGIONS, Engine
 ID_VALUE = 0x5359_5354
 REGION_ALIGN = 64
 """Bytes that the base of a region is a multiple of: the widest bus word."""
+WATCHDOG_CYCLES = 1 << 20
+"""What the watchdog waits for if nobody says anything."""
 LIMIT_BITS = 32
 """Width of a region's limit: its size in bytes."""
 ADDR_BITS = 12
@@ -33,6 +35,7 @@ class Fault(enum.IntEnum):
     DIGEST_MISMATCH = 5
     WATCHDOG = 6
     OUTSIDE_REGION = 7
+    TIME_LIMIT = 8
 
 
 class Control(enum.IntFlag):
@@ -52,6 +55,7 @@ class Register:
     offset: int
     access: str
     doc: str
+    reset: int = 0
 
 
 def _counters() -> list[Register]:
@@ -84,7 +88,13 @@ REGISTERS: tuple[Register, ...] = (
     Register("PROGRAM_LO", 0x038, "rw", "program address in memory, low word; 16-byte aligned"),
     Register("PROGRAM_HI", 0x03C, "rw", "high word"),
     Register("PROGRAM_BYTES", 0x040, "rw", "program size; fetch never reads past it"),
-    Register("WATCHDOG", 0x044, "rw", "cycles without progress before a fault; 0: off"),
+    Register(
+        "WATCHDOG",
+        0x044,
+        "rw",
+        f"cycles without progress before a fault; 0: off; after a reset {WATCHDOG_CYCLES}",
+        reset=WATCHDOG_CYCLES,
+    ),
     Register("CYCLES_LO", 0x048, "ro", "cycles from START to DONE, low word"),
     Register("CYCLES_HI", 0x04C, "ro", "high word"),
     Register("VECTORS_LO", 0x050, "ro", "activation vectors issued to the array, low word"),
@@ -93,6 +103,7 @@ REGISTERS: tuple[Register, ...] = (
     Register("READ_BYTES_HI", 0x05C, "ro", "high word"),
     Register("WRITE_BYTES_LO", 0x060, "ro", "bytes written on AXI (strobed), low word"),
     Register("WRITE_BYTES_HI", 0x064, "ro", "high word"),
+    Register("TIME_LIMIT", 0x070, "rw", "cycles from START before a fault; 0: off"),
     Register("FAULT_OFFSET_LO", 0x068, "ro", "OUTSIDE_REGION: first byte, from the base; low word"),
     Register("FAULT_OFFSET_HI", 0x06C, "ro", "high word: bits 39…32"),
     *(

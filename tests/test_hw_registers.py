@@ -6,7 +6,16 @@ from hw_dma_bench import small
 
 from hw_gen.blocks.registers import Registers
 from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
-from spec.memmap import ID_VALUE, OFFSETS, REGISTERS, Control, Fault, Stall, Status
+from spec.memmap import (
+    ID_VALUE,
+    OFFSETS,
+    REGISTERS,
+    WATCHDOG_CYCLES,
+    Control,
+    Fault,
+    Stall,
+    Status,
+)
 
 SLVERR = 2
 
@@ -372,7 +381,9 @@ def test_soft_reset_waits_for_memory_and_keeps_the_bases(faulted):
     async def test(host, ctx):
         dut = host.dut
         await host.write("BASE2_LO", 0x1240)
+        await host.write("LIMIT2", 99)
         await host.write("PROGRAM_BYTES", 64)
+        await host.write("WATCHDOG", 64)
         await host.write("CONTROL", Control.START)
         if faulted:
             await host.fail(Engine.LOAD, Fault.AXI_ERROR, 2)
@@ -395,8 +406,89 @@ def test_soft_reset_waits_for_memory_and_keeps_the_bases(faulted):
         assert await host.read("IRQ_STATUS") == 0
         assert await host.wide("CYCLES") == 0
         assert await host.read("PROGRAM_BYTES") == 0
+        assert await host.read("WATCHDOG") == WATCHDOG_CYCLES
         assert await host.read("BASE2_LO") == 0x1240
+        assert await host.read("LIMIT2") == 99
         await host.write("CONTROL", Control.START)
         assert await host.read("STATUS") == Status.BUSY
+
+    run(test)
+
+
+def test_the_watchdog_is_on_and_every_other_limit_is_zero():
+    async def test(host, ctx):
+        for register in REGISTERS:
+            if register.access == "rw":
+                on = register.name == "WATCHDOG"
+                assert await host.read(register.name) == (WATCHDOG_CYCLES if on else 0)
+
+    run(test)
+
+
+@pytest.mark.parametrize("cycles", [1, 2, 77])
+def test_a_run_ends_at_its_time_limit_however_busy_it_is(cycles):
+    async def test(host, ctx):
+        dut = host.dut
+        ctx.set(dut.engines[Engine.MATRIX].stall, Stall.BUSY)
+        ctx.set(dut.engines[Engine.STORE].stall, Stall.SEMAPHORE)
+        ctx.set(dut.engines[Engine.STORE].index, 12)
+        await host.write("TIME_LIMIT", cycles)
+        await ctx.tick().repeat(100)  # not running
+        await host.write("CONTROL", Control.START)
+        await host.write("TIME_LIMIT", 0)  # of the next run
+        while not ctx.get(dut.halt):
+            await ctx.tick()
+        assert await host.read("STATUS") == Status.FAULT
+        assert cycles <= await host.wide("CYCLES") <= cycles + 3
+        assert await host.read("FAULT_CAUSE") == Fault.TIME_LIMIT
+        assert await host.read("FAULT_ENGINE") == Engine.STORE
+        assert await host.read("FAULT_INSTRUCTION") == 12
+        await host.write("CONTROL", Control.RESET)
+        await ctx.tick().repeat(60)
+        await host.write("CONTROL", Control.START)
+        await ctx.tick().repeat(300)
+        assert not ctx.get(dut.halt)
+
+    run(test)
+
+
+def test_what_is_written_during_a_run_is_for_the_next_one():
+    async def test(host, ctx):
+        dut = host.dut
+        await host.write("BASE1_LO", 0x1000)
+        await host.write("LIMIT1", 0x200)
+        await host.write("WATCHDOG", 60)
+        await host.write("CONTROL", Control.START)
+        for name, value in (("BASE1_LO", 0x8000), ("LIMIT1", 0x7FFF), ("WATCHDOG", 0)):
+            await host.write(name, value)
+            assert await host.read(name) == value
+        assert ctx.get(dut.regions.base[1]) == 0x1000
+        assert ctx.get(dut.regions.limit[1]) == 0x200
+        await ctx.tick().repeat(60)
+        assert ctx.get(dut.halt)  # by the watchdog as it was
+        await host.write("CONTROL", Control.RESET)
+        await ctx.tick().repeat(60)
+        await host.write("CONTROL", Control.START)
+        assert ctx.get(dut.regions.base[1]) == 0x8000
+        assert ctx.get(dut.regions.limit[1]) == 0x7FFF
+
+    run(test)
+
+
+def test_regions_and_numbers_of_a_refused_run_can_be_read():
+    async def test(host, ctx):
+        dut = host.dut
+        for n, outside in enumerate(dut.outside):
+            ctx.set(outside.region, 3 + n)
+            ctx.set(outside.offset, 0x12_3456_789A + n)
+        for n, engine in enumerate((Engine.LOAD, Engine.STORE)):
+            for cause in (Fault.OUTSIDE_REGION, Fault.AXI_ERROR):
+                await host.write("CONTROL", Control.START)
+                await host.fail(engine, cause, 5)
+                refused = cause is Fault.OUTSIDE_REGION
+                assert await host.read("FAULT_REGION") == (3 + n if refused else 0)
+                assert await host.wide("FAULT_OFFSET") == (0x12_3456_789A + n if refused else 0)
+                await host.write("CONTROL", Control.RESET)
+                await ctx.tick().repeat(60)
 
     run(test)

@@ -15,13 +15,14 @@ _UNFINISHED = tuple(s for s in Stall if s is not Stall.IDLE)
 
 class FaultUnit(wiring.Component):
     """Latches the first fault of a run; among those of one cycle the lowest engine's, then a
-    semaphore overflow, then the watchdog.
+    semaphore overflow, then the watchdog, then the limit of the run's time.
 
     Members
     -------
     run : a program runs. clear : forget the fault.
     engines[e] : ``In(EngineStatus)``. overflow : ``In(Overflow)``.
     limit : cycles without any BUSY engine before WATCHDOG; 0: never.
+    start : the run begins; time : its cycles before TIME_LIMIT, taken then; 0: never.
     fault : latched; strobe : in the cycle before; cause, engine, index : of the latched fault.
 
     Timing: what engines report is registered first: `fault` rises two cycles later. In between
@@ -34,6 +35,8 @@ class FaultUnit(wiring.Component):
     engines: In(EngineStatus).array(len(Engine))
     overflow: In(Overflow)
     limit: In(32)
+    start: In(1)
+    time: In(32)
     fault: Out(1)
     strobe: Out(1)
     cause: Out(CAUSE)
@@ -44,11 +47,14 @@ class FaultUnit(wiring.Component):
         m = Module()
         cause, engine, index = Signal(CAUSE), Signal(ENGINE), Signal(INDEX_BITS)
         engines, overflow = self._reported(m), self.overflow
-        expired = self._watchdog(m, engines)
-        with m.If(expired):
+        stuck, late = self._watchdog(m, engines), self._timer(m)
+        with m.If(stuck | late):
             # Name the engine to look at: the first that waits for a semaphore, else for memory,
             # else that has any work. Fetch comes last: behind a full queue it waits for another.
-            m.d.comb += [cause.eq(Fault.WATCHDOG), engine.eq(Engine.FETCH)]
+            m.d.comb += [
+                cause.eq(Mux(stuck, Fault.WATCHDOG, Fault.TIME_LIMIT)),
+                engine.eq(Engine.FETCH),
+            ]
             for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
                 for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
                     here = Cat(engines[e].stall == reason for reason in reasons).any()
@@ -82,6 +88,15 @@ class FaultUnit(wiring.Component):
         for last, now in zip(engines, self.engines, strict=True):
             m.d.sync += [last[name].eq(getattr(now, name)) for name, _ in last.shape()]
         return engines
+
+    def _timer(self, m: Module) -> Value:
+        left, late = Signal(32), Signal()
+        m.d.sync += late.eq(self.run & (left == 1))
+        with m.If(self.start):
+            m.d.sync += left.eq(self.time)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return late
 
     def _watchdog(self, m: Module, engines) -> Value:
         quiet = Signal(32)

@@ -73,7 +73,7 @@ class Registers(wiring.Component):
         m.submodules.faults = faults = FaultUnit()
         written = self._write_port(m)
         storage = self._storage(m, written)
-        done = Signal()
+        done, patience = Signal(), Signal(32)
         control = written["CONTROL"]
         reset_asked = self._reset(m, control)
         start = self.program.start
@@ -83,7 +83,9 @@ class Registers(wiring.Component):
             self.halt.eq(faults.fault | reset_asked),
             faults.run.eq(self.running & ~reset_asked),
             faults.clear.eq(self.soft_reset),
-            faults.limit.eq(storage["WATCHDOG"]),
+            faults.limit.eq(patience),
+            faults.start.eq(start),
+            faults.time.eq(storage["TIME_LIMIT"]),
             counters.run.eq(self.running),
             counters.clear.eq(start | self.soft_reset),
             counters.vector_taken.eq(self.vector_taken),
@@ -95,7 +97,7 @@ class Registers(wiring.Component):
             connect(m, flipped(self.engines[e]), faults.engines[e])
         ended = self.running & (self.program.done | faults.strobe)
         with m.If(start):
-            m.d.sync += [self.running.eq(1), done.eq(0)]
+            m.d.sync += [self.running.eq(1), done.eq(0), patience.eq(storage["WATCHDOG"])]
         with m.Elif(self.soft_reset):
             m.d.sync += [self.running.eq(0), done.eq(0)]
         with m.Elif(ended):
@@ -149,12 +151,12 @@ class Registers(wiring.Component):
             if low == high:
                 storage[name] = Const(0, 32)
                 continue
-            held = Signal(high - low, name=name)
+            held = Signal(high - low, name=name, init=register.reset)
             storage[name] = Cat(Const(0, low), held)
             value = written[name]
             if not name.startswith(("BASE", "LIMIT")):
                 with m.If(self.soft_reset):
-                    m.d.sync += held.eq(0)
+                    m.d.sync += held.eq(register.reset)
             with m.If(value[32:].any()):
                 mask, bits = value[32:][low:high], value[:32][low:high]
                 m.d.sync += held.eq((held & ~mask) | bits)

@@ -50,7 +50,8 @@ class RtlDevice:
     latency: memory latency in cycles. stall: probability that a memory channel holds back in a
     cycle. seed: of those stalls; the same for every run. waves: VCD file to write (slower, takes
     the debug build); debug: the debug build without waves, assertions on. max_cycles: limit of
-    one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off).
+    one run; watchdog: cycles without progress that are a fault (None: from the latency, 0: off);
+    time_limit: cycles of a run after which the NPU itself ends it with a fault (0: off).
     verilog: files with module `systola_npu` instead of the generated ones. events: file for the
     record of the last run (`sw.measure.profile.trace_records`; slower). say: hears
     what the build is doing (default: standard error). resident: images stay in memory, with their
@@ -71,6 +72,7 @@ class RtlDevice:
         debug: bool = False,
         max_cycles: int = MAX_CYCLES,
         watchdog: int | None = None,
+        time_limit: int = 0,
         verilog: Sequence[Path] | None = None,
         events: Path | None = None,
         say: Say | None = None,
@@ -80,6 +82,7 @@ class RtlDevice:
         self.config = config
         self.max_cycles = max_cycles
         self.watchdog = watchdog
+        self.time_limit = time_limit
         self._latency = latency
         self._layout: MemoryLayout | None = None
         self._resident: dict[int, MemoryLayout] | None = {} if resident else None
@@ -188,8 +191,14 @@ class RtlDevice:
 
         All of them each time: a soft reset keeps only the base registers.
         """
-        setup = (("IRQ_ENABLE", 1), ("IRQ_STATUS", 1), ("WATCHDOG", self._watchdog_cycles()))
-        return [*self._loaded().registers(), *((OFFSETS[name], value) for name, value in setup)]
+        setup = {
+            "IRQ_ENABLE": 1,
+            "IRQ_STATUS": 1,
+            "WATCHDOG": self._watchdog_cycles(),
+            "TIME_LIMIT": self.time_limit,
+        }
+        named = ((OFFSETS[name], value) for name, value in setup.items())
+        return [*self._loaded().registers(), *named]
 
     def memory_report(self) -> MemoryReport:
         """What the memory saw in the last run."""

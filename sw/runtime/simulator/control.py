@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sw.runtime.scratch import no_room
 from sw.runtime.simulator.errors import SimulationError
 
-MAGIC = 0x314D415244545359
+MAGIC = 0x324D415244545359
 WINDOWS = 16
 READ, WRITE = 1, 2
 
@@ -28,7 +28,7 @@ _RESULTS = ("read_bursts", "write_bursts", "read_beats", "write_beats", "most_re
 CONTROL = np.dtype(
     [
         *((name, "<u8") for name in _SETTINGS),
-        *((name, "<u8") for name in ("error_low", "error_high", "error_access", "windows")),
+        *((name, "<u8") for name in ("error_low", "error_high", "error_access", "lenient", "windows")),
         ("window", _WINDOW, (WINDOWS,)),
         *((name, "<u8") for name in (*_RESULTS, "rejected", "violations")),
         ("message", "S256"),
@@ -105,12 +105,14 @@ class SharedMemory:
         seed: int | None = None,
         errors: tuple[int, int, int] | None = None,
         windows: Sequence[Window] | None = None,
+        lenient: bool | None = None,
     ) -> None:
         """Change what is given; results start from zero.
 
         latency: cycles, 1 or more. stall: probability per channel and cycle, 0 … 0.95. errors:
-        (low, high, access) addresses that answer SLVERR. windows: what may be accessed (empty:
-        everything).
+        (low, high, access) addresses that answer SLVERR. windows: what may be accessed, to the byte
+        (empty: everything); a read of a bus word gives 0xEE beside its window. lenient: what lies
+        outside is answered and counted (`MemoryReport.rejected`), not refused.
         """
         if latency is not None:
             if not 1 <= latency <= 1_000_000:
@@ -125,6 +127,8 @@ class SharedMemory:
         if errors is not None:
             low, high, access = errors
             self._set(error_low=low, error_high=high, error_access=access)
+        if lenient is not None:
+            self._set(lenient=int(lenient))
         if windows is not None:
             if len(windows) > WINDOWS:
                 raise SimulationError(f"{len(windows)} memory windows: at most {WINDOWS}")

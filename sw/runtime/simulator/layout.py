@@ -77,7 +77,7 @@ class MemoryLayout:
         return [
             Window(
                 low=self._base + span.offset,
-                high=self._base + span.offset + _pages(span.size),
+                high=self._base + span.offset + span.size,
                 access=access,
             )
             for span, access in spans
