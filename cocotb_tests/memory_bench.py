@@ -23,7 +23,7 @@ CHANNELS = ("aw", "w", "ar")
 def shared() -> SharedMemory:
     memory = SharedMemory.attach(Path(os.environ["SYSTOLA_MEMORY"]))
     memory.data[:] = 0
-    memory.configure(latency=100, stall=0.0, seed=0, errors=(0, 0, 0), windows=())
+    memory.configure(latency=100, stall=0.0, seed=0, errors=(0, 0, 0), windows=(), lenient=False)
     return memory
 
 
@@ -89,11 +89,13 @@ class Port:
         dut.rready.value = 0
         return out
 
-    async def send(self, words: list[bytes], last_at: int | None = None) -> int:
+    async def send(
+        self, words: list[bytes], last_at: int | None = None, strobe: int | None = None
+    ) -> int:
         """Give write data; returns the rising edge at which the last word is taken."""
         dut = self.dut
         dut.wvalid.value = 1
-        dut.wstrb.value = (1 << self.bytes) - 1
+        dut.wstrb.value = (1 << self.bytes) - 1 if strobe is None else strobe
         for i, word in enumerate(words):
             dut.wdata.value = int.from_bytes(word, "little")
             dut.wlast.value = i == (len(words) - 1 if last_at is None else last_at)
@@ -247,6 +249,50 @@ async def bad_addresses_answer_slverr(dut: Any) -> None:
     assert memory.data[0] == 7, "a refused write must not reach the memory"
     assert await responses(BASE + 4096) == (bad, bad)
     assert await responses(BASE + 8192) == (okay, okay)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(lenient=[False, True])
+async def windows_are_exact_to_the_byte(dut: Any, lenient: bool) -> None:
+    memory = shared()
+    await start(dut)
+    port = Port(dut)
+    word, first, size = port.bytes, 2 * port.bytes + 3, 3 * port.bytes
+    window = Window(low=BASE + first, high=BASE + first + size)
+    memory.configure(latency=1, windows=[window], lenient=lenient)
+    bad = AxiResp.OKAY if lenient else AxiResp.SLVERR
+    memory.data[:4096] = 0x55
+
+    async def read(at: int, beats: int) -> tuple[bytes, int]:
+        await port.address("ar", BASE + at * word, beats)
+        got = await port.beats(beats)
+        return b"".join(data for _, _, data, _ in got), max(response for *_, response in got)
+
+    inside = bytes([0xEE]) * 3 + bytes([0x55]) * size + bytes([0xEE]) * (word - 3)
+    assert await read(2, 4) == (inside, AxiResp.OKAY)
+    for at, beats in ((1, 1), (6, 1), (1, 2), (5, 2)):
+        assert await read(at, beats) == (bytes([0xEE]) * beats * word, bad)
+    assert memory.report().rejected == 4
+
+    async def write(at: int, strobe: int) -> int:
+        await port.address("aw", BASE + at * word, 1)
+        await port.send([bytes([9]) * word], strobe=strobe)
+        return (await port.response())[1]
+
+    whole = (1 << word) - 1
+    for at, allowed in ((1, 0), (2, whole & ~7), (3, whole), (5, 7), (6, 0)):
+        before = memory.data[:4096].copy()
+        rejected = memory.report().rejected
+        assert await write(at, allowed) == (AxiResp.OKAY if allowed else bad)
+        assert memory.report().rejected == rejected + (not allowed)
+        for byte in range(word):
+            before[at * word + byte] = 9 if allowed >> byte & 1 else before[at * word + byte]
+        assert (memory.data[:4096] == before).all()
+        if allowed not in (0, whole):
+            beside = whole & ~allowed
+            assert await write(at, beside) == bad
+            assert memory.report().rejected == rejected + beside.bit_count()
+            assert (memory.data[:4096] == before).all(), "a byte outside must not be written"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -24,11 +24,15 @@ READ, WRITE = 1, 2
 
 _WINDOW = np.dtype([("low", "<u8"), ("high", "<u8"), ("access", "<u8")])
 _SETTINGS = ("magic", "generation", "base", "bytes", "latency", "stall", "seed")
+_ERRORS = ("error_low", "error_high", "error_access")
 _RESULTS = ("read_bursts", "write_bursts", "read_beats", "write_beats", "most_reads")
 CONTROL = np.dtype(
     [
         *((name, "<u8") for name in _SETTINGS),
-        *((name, "<u8") for name in ("error_low", "error_high", "error_access", "lenient", "windows")),
+        *(
+            (name, "<u8")
+            for name in ("error_low", "error_high", "error_access", "lenient", "windows")
+        ),
         ("window", _WINDOW, (WINDOWS,)),
         *((name, "<u8") for name in (*_RESULTS, "rejected", "violations")),
         ("message", "S256"),
