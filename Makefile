@@ -104,6 +104,11 @@ fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: T
 mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= FRESH=1 RETRY=1
 	@$(SYSTOLA) mutants $(campaign_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)
 
+.PHONY: corrupt
+corrupt: venv ## Run corrupted programs on the RTL; none may leave its regions or hang: CONFIG= COUNT=10000 SEED= JSON=
+	@$(SYSTOLA) corrupt --config $(CONFIG) --count $(or $(COUNT),10000) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(JSON),--json '$(JSON)')
+
 .PHONY: goldenspeed
 goldenspeed: venv ## Measure the golden model on one core: MODEL=resnet50 CONFIG= JSON=
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(SYSTOLA) goldenspeed $(MODEL) --config $(CONFIG) \

@@ -63,6 +63,7 @@ COMMANDS = {
         "regress": "sw.cli.campaign:regress",
         "sweep": "sw.cli.campaign:sweep",
         "mutants": "sw.cli.campaign:mutants",
+        "corrupt": "sw.cli.corrupted:corrupt",
     },
     "Environment": {
         "config list": "sw.cli.environment:config_list",

@@ -58,6 +58,7 @@ class RtlDevice:
     constants, when others are loaded; loading one again only points the NPU at it. sampled:
     (period, size, seed): `waves` has only `size` cycles of each `period`, drawn by the seed, of the
     RTL as it is synthesized.
+    lenient: the memory takes every address; what lies outside is counted in `memory_report`.
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
 
@@ -78,12 +79,14 @@ class RtlDevice:
         say: Say | None = None,
         resident: bool = False,
         sampled: tuple[int, int, int] | None = None,
+        lenient: bool = False,
     ) -> None:
         self.config = config
         self.max_cycles = max_cycles
         self.watchdog = watchdog
         self.time_limit = time_limit
         self._latency = latency
+        self._lenient = lenient
         self._layout: MemoryLayout | None = None
         self._resident: dict[int, MemoryLayout] | None = {} if resident else None
         kind = Kind.DEBUG if debug or waves is not None else Kind.PERF
@@ -129,7 +132,8 @@ class RtlDevice:
         """Make `image` the current program; `ImageError` if it is of another configuration."""
         image.check_device(self.config)
         self._layout = self._placed(image)
-        self._memory.configure(windows=self._layout.windows(), errors=(0, 0, 0))
+        windows = self._layout.windows(any_access=self._lenient)
+        self._memory.configure(windows=windows, errors=(0, 0, 0), lenient=self._lenient)
 
     def _placed(self, image: Image) -> MemoryLayout:
         """Where `image` is, put there unless it still is."""

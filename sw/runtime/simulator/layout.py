@@ -71,14 +71,14 @@ class MemoryLayout:
                 f"(field axi_addr_bits), {space - base:,} bytes from there"
             )
 
-    def windows(self) -> list[Window]:
-        """What the NPU may access, and how."""
+    def windows(self, any_access: bool = False) -> list[Window]:
+        """What the NPU may access, and how; `any_access`: a region has no rights, as in the NPU."""
         spans = [(self.program, READ), *((s, _ACCESS[r]) for r, s in self.regions.items())]
         return [
             Window(
                 low=self._base + span.offset,
                 high=self._base + span.offset + span.size,
-                access=access,
+                access=READ | WRITE if any_access and span is not self.program else access,
             )
             for span, access in spans
             if span.size
