@@ -25,8 +25,9 @@ IDENTITY = exhaustive(
 
 @dataclass(frozen=True)
 class _Operands:
-    """int32 operands A and B, and what several functions have in common: their sum or difference,
-    comparisons, and A shifted by the low bits of B, to the left for LSL. `half`: the bit below.
+    """int32 operands A and B, and what several functions have in common: their sum (ADD) or
+    difference, comparisons, and A shifted by the low bits of B, to the left for LSL. `rounded`:
+    the same, and 1 more if the bit below is set.
     """
 
     a: Value
@@ -36,7 +37,7 @@ class _Operands:
     equal: Value
     differ: Value
     shifted: Value
-    half: Value
+    rounded: Value
 
 
 FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
@@ -49,7 +50,7 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
         Alu.MIN: lambda x: Mux(x.less, x.a, x.b),
         Alu.MAX: lambda x: Mux(x.less, x.b, x.a),
         Alu.ASR: lambda x: x.shifted,
-        Alu.ASR_ROUND: lambda x: x.shifted + x.half,
+        Alu.ASR_ROUND: lambda x: x.rounded,
         Alu.LSL: lambda x: x.shifted[::-1],
         Alu.LSR: lambda x: x.shifted,
         Alu.AND: lambda x: x.a & x.b,
@@ -70,7 +71,7 @@ def alu(
 ) -> Signal:
     """v of the int32 operands A and B, by the functions that the configuration has."""
     v = Signal(signed(32), name=f"alu_{name}")
-    minus, left = kind == Alu.SUB, kind == Alu.LSL
+    minus, left = kind != Alu.ADD, kind == Alu.LSL
     # One shifter to the right for all, of A's bits in reverse for LSL; a bit below for rounding,
     # one above for the sign.
     right = Signal(signed(34), name=f"right_{name}")
@@ -79,10 +80,16 @@ def alu(
     m.d.comb += right.eq(Cat(Const(0, 1), bits, sign).as_signed() >> b[:5])
     less, equal = Signal(name=f"less_{name}"), Signal(name=f"equal_{name}")
     differ = Signal(32, name=f"differ_{name}")
-    m.d.comb += [less.eq(a < b), differ.eq(a ^ b), equal.eq(differ == 0)]
     second = b[:32] ^ minus.replicate(32)
     total = fast_sum(m, platform, f"total_{name}", a[:32], second, minus)
-    operands = _Operands(a, b, total, less, equal, differ, right[1:33], right[0])
+    m.d.comb += [
+        # By the signs, or, where they are the same, by that of the difference.
+        less.eq(Mux(differ[31], a[31], total[31])),
+        differ.eq(a ^ b),
+        equal.eq(differ == 0),
+    ]
+    rounded = fast_sum(m, platform, f"rounded_{name}", right[1:33], Const(0, 32), right[0])
+    operands = _Operands(a, b, total, less, equal, differ, right[1:33], rounded)
     with m.Switch(kind):
         for member, function in FUNCTIONS.items():
             if member in SHIFTS and not config.shifts:
@@ -103,12 +110,12 @@ def _leading_zeros(value: Value) -> Value:
     return Mux(none, 32, Cat(*reversed(zeros)))
 
 
-def combine(kind: Value, a: Value, b: Value) -> Value:
-    """Two results of a reduction become one."""
-    larger = a > b
-    return Mux(
-        kind == Reduce.SUM, (a + b)[:32].as_signed(), Mux(larger == (kind == Reduce.MAX), a, b)
-    )
+def combine(m: Module, platform, name: str, kind: Value, a: Value, b: Value) -> Value:
+    """Two results of a reduction become one: their sum, or the larger or the smaller one."""
+    minus = kind != Reduce.SUM
+    total = fast_sum(m, platform, f"combined_{name}", a, b[:32] ^ minus.replicate(32), minus)
+    less = Mux(a[31] ^ b[31], a[31], total[31])
+    return Mux(minus, Mux(less == (kind == Reduce.MIN), a, b), total)
 
 
 class LaneTree(wiring.Component):
@@ -134,7 +141,11 @@ class LaneTree(wiring.Component):
             for i in range(0, len(values), 2):
                 node = Signal(signed(32), name=f"node_{level}_{i // 2}", reset_less=True)
                 pair = values[i : i + 2]
-                m.d.sync += node.eq(combine(kind, *pair) if len(pair) == 2 else pair[0])
+                if len(pair) == 2:
+                    result = combine(m, platform, f"{level}_{i // 2}", kind, *pair)
+                    m.d.sync += node.eq(result)
+                else:
+                    m.d.sync += node.eq(pair[0])
                 following.append(node)
             later = Signal(Reduce, name=f"kind_{level}", reset_less=True)
             m.d.sync += later.eq(kind)

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.adders import fast_sum
+from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
 from hw_gen.blocks.vector_context import SLOT, field_of, fields_of, slots_layout, tag_layout
@@ -188,15 +188,23 @@ class VectorLanes(wiring.Component):
         step, lane = self.i.payload, slice(32 * c, 32 * c + 32)
         a, b, clamped, v, kept = (reg(n) for n in ("a", "b", "a_6", "v", "v_9"))
         m.submodules[f"rescale_{c}"] = rescale = LaneRescale()
-        raw_b = Mux(step.b_none, 0, step.b[lane])
-        m.d.sync += a.eq(Mux(step.tag.inside, step.a[lane].as_signed() - step.a_zp, 0))
+        zero_a, zero_b = (Signal(signed(32), name=f"zero_{x}_{c}") for x in "ab")
+        m.d.comb += [zero_a.eq(step.a_zp), zero_b.eq(step.b_zp)]
+        platform, raw_b = self._platform, Mux(step.b_none, 0, step.b[lane])
+        moved_a = fast_difference(m, platform, f"moved_a_{c}", step.a[lane].as_signed(), zero_a)
+        moved_b = fast_difference(m, platform, f"moved_b_{c}", raw_b.as_signed(), zero_b)
+        m.d.sync += a.eq(Mux(step.tag.inside, moved_a, 0))
         with m.If(self._go):
             # It stays a cycle longer where B follows A through RESCALE.
-            m.d.sync += b.eq(Mux(step.tag.inside, raw_b.as_signed() - step.b_zp, 0))
+            m.d.sync += b.eq(Mux(step.tag.inside, moved_b, 0))
         bias, mult, shift = params.lane(c)
-        biased = fast_sum(m, self._platform, f"biased_{c}", a, Mux(self._bias, bias, 0))
+        # The bias comes late, from a memory: it is added last.
+        with_bias = self._bias & (unit.kind == Use.A)
+        value = Signal(signed(32), name=f"value_{c}")
+        m.d.comb += value.eq(Mux(unit.kind == Use.A, a, Mux(unit.kind == Use.B, b, kept)))
+        biased = fast_sum(m, platform, f"biased_{c}", value, Mux(with_bias, bias, 0))
         m.d.comb += [
-            rescale.x.eq(Mux(unit.kind == Use.A, biased, Mux(unit.kind == Use.B, b, kept))),
+            rescale.x.eq(biased),
             rescale.by.eq(Mux(unit.operand, b, Mux(unit.channel, mult, unit.mult))),
             rescale.shift.eq(Mux(unit.channel, shift, unit.shift)),
         ]
@@ -223,11 +231,12 @@ class VectorLanes(wiring.Component):
                 with m.Case(member):
                     m.d.comb += start.eq(identity)
         m.d.comb += running.eq(Mux(held["red_first"], start, out))
+        combined = combine(m, self._platform, str(c), kind, v, running)
         with m.If(valid):
             with m.If(kind == Reduce.NONE):
                 m.d.sync += out.eq(v)
             with m.Elif(self._takes[c]):
-                m.d.sync += out.eq(combine(kind, v, running))
+                m.d.sync += out.eq(combined)
             with m.Else():
                 m.d.sync += out.eq(running)
         return out
