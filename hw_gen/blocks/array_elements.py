@@ -18,6 +18,10 @@ class ArrayElements(wiring.Component):
     ----------
     tag_bits : of the tag beside each vector.
 
+    Members besides those of the loops
+    ----------------------------------
+    clear : the reset of each row of elements.
+
     For Verilog each element is an instance of the module of its kind, so that a kind is written
     and synthesized once.
     """
@@ -27,7 +31,7 @@ class ArrayElements(wiring.Component):
         self._lanes = max(shape.rows, shape.cols)
         super().__init__(
             {
-                "clear": In(1),
+                "clear": In(shape.rows),
                 "act": In(OPERAND.width * shape.rows),
                 "swap": In(1),
                 "tag_i": In(tag_bits),
@@ -58,7 +62,7 @@ class ArrayElements(wiring.Component):
         kind, name = self._shape.kind(row, col), f"element_{row}_{col}"
         if not isinstance(platform, RtlPlatform):
             element = ProcessingElement(kind)
-            m.submodules[name] = ResetInserter(self.clear)(element)
+            m.submodules[name] = ResetInserter(self.clear[row])(element)
             return element
         ports = kind.ports.create(path=(name,))
         wires = {
@@ -66,7 +70,7 @@ class ArrayElements(wiring.Component):
             for port, member in kind.ports.members.items()
         }
         m.submodules[name] = Instance(
-            kind.name, i_clk=ClockSignal(), i_rst=ResetSignal() | self.clear, **wires
+            kind.name, i_clk=ClockSignal(), i_rst=self.clear[row], **wires
         )
         return ports
 

@@ -32,7 +32,7 @@ module elements(
     input clk, rst, swap, wgt_valid, wgt_across,
     input [{act}:0] act, input [{wgt}:0] wgt, input [{tag}:0] tag_i,
     output [{sums}:0] sums, output [{tag}:0] tag_o);
-  array_elements array(.clear(rst), .*);
+  array_elements array(.clear({{{rows}{{rst}}}}), .*);
 endmodule
 """
 """The elements with the ports of the loops: one reset for everything."""
@@ -118,6 +118,7 @@ def elements_module(shape: ArrayShape, tag_bits: int) -> str:
         act=OPERAND.width * shape.rows - 1,
         wgt=OPERAND.width * max(shape.rows, shape.cols) - 1,
         tag=tag_bits - 1,
+        rows=shape.rows,
         sums=32 * shape.cols - 1,
     )
     text = convert(array, name="array_elements", platform=RtlPlatform(), emit_src=False)
