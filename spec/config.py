@@ -51,8 +51,9 @@ class NpuConfig:
     can also enter the array from its left edge, column by column. `indexed_dma`: whether LOAD and
     STORE can add an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
     vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
-    (`spec.optional` says which instructions need what). `name` is a label: it is not part of
-    `digest()`.
+    (`spec.optional` says which instructions need what). `vector_contexts`: how many VECTOR
+    instructions may be under way behind the issue of their steps. `name` is a label: it is not
+    part of `digest()`.
     """
 
     # A new field needs: its range in `_RANGES` below or a rule in `__post_init__`, its sentence in
@@ -80,6 +81,7 @@ class NpuConfig:
     lane_reductions: bool = True
     table_int16: bool = True
     shifts: bool = True
+    vector_contexts: int = 4
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -95,7 +97,14 @@ class NpuConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ConfigError(f"{name}={value}: must lie in {low}…{high}")
-        for name in ("bus_bytes", "banks", "queue_depth", "outstanding", "max_burst"):
+        for name in (
+            "bus_bytes",
+            "banks",
+            "queue_depth",
+            "outstanding",
+            "max_burst",
+            "vector_contexts",
+        ):
             value = getattr(self, name)
             if not _is_pow2(value):
                 raise ConfigError(f"{name}={value}: must be a power of two")
@@ -271,7 +280,7 @@ def _parse(key: str, text: str, kind: object) -> int | bool:
     return int(text, 0)
 
 
-_LATER = ("indexed_dma", "lane_reductions", "table_int16", "shifts")
+_LATER = ("indexed_dma", "lane_reductions", "table_int16", "shifts", "vector_contexts")
 """Fields that configurations did not always have."""
 
 _RANGES = (
@@ -290,6 +299,7 @@ _RANGES = (
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
+    ("vector_contexts", 2, 8),
 )
 
 PRESETS: dict[str, NpuConfig] = {
@@ -312,6 +322,7 @@ PRESETS: dict[str, NpuConfig] = {
             lane_reductions=False,
             table_int16=False,
             shifts=False,
+            vector_contexts=2,
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
         NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),

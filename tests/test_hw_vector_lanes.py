@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hw_bench import simulate
 
-from hw_gen.blocks.vector_context import CONTEXT, SLOTS
+from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
 from spec import preset
 from spec.isa import Alu, Reduce, Scale, Table
@@ -202,16 +202,16 @@ def test_lanes_equal_the_specification(seed):
         await write_memory(ctx, dut.param_write, image)
         await write_memory(ctx, dut.table_write, table.tobytes())
         for number, (context, steps) in enumerate(program):
-            while number - len(left) >= SLOTS:
+            while number - len(left) >= CONFIG.vector_contexts:
                 ctx.set(dut.i.valid, 0)
                 await tick(ctx)
-            ctx.set(dut.slots[number % SLOTS], context)
+            ctx.set(dut.slots[number % CONFIG.vector_contexts], context)
             for n, step in enumerate(steps):
                 while rng.random() < bubbles:
                     ctx.set(dut.i.valid, 0)
                     await tick(ctx)
                 flags = ("inside", "red_first", "red_last", "param", "lanes")
-                tag = {"slot": number % SLOTS, "last": n == len(steps) - 1}
+                tag = {"slot": number % CONFIG.vector_contexts, "last": n == len(steps) - 1}
                 fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
                 lanes = {name: pack(step[name]) for name in "ab"}
                 for name, value in (fields | lanes).items():

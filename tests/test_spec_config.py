@@ -66,6 +66,8 @@ RULES = [
     ({"lane_reductions": 0}, "lane_reductions=0: must be true or false"),
     ({"table_int16": 8}, "table_int16=8: must be true or false"),
     ({"shifts": "no"}, "shifts='no': must be true or false"),
+    ({"vector_contexts": 1}, "vector_contexts=1: must lie in 2…8"),
+    ({"vector_contexts": 3}, "vector_contexts=3: must be a power of two"),
     (
         {"wide_operands": True},
         "wide_operands=True: this release's generator has no such hardware yet",

@@ -115,7 +115,8 @@ class Accumulator(wiring.Component):
         """The sums that are written: of the vector that `adds`. What they are added to is known
         a cycle before: what was `read`, or a sum of the last two cycles for the same address."""
         width = len(self.matrix.sums)
-        total, previous, old = (Signal(width, name=n) for n in ("total", "previous", "old"))
+        total = Signal(width, name="total")
+        previous, old = (Signal(width, name=n, reset_less=True) for n in ("previous", "old"))
         wrote = Signal.like(adds)
         before = self._pick(m, "before", self._bank(read.addr), banks)
         same, late = (Signal(name=n) for n in ("same", "late"))
@@ -142,5 +143,7 @@ class Accumulator(wiring.Component):
         with m.If(request.valid & request.ready):
             m.d.sync += bank.eq(self._bank(request.payload))
         value = self._pick(m, "answer", bank, banks)
+        answered = Signal.like(value, name="answered", reset_less=True)
+        m.d.comb += words.data.eq(answered)
         with m.If(valid):
-            m.d.sync += words.data.eq(value)
+            m.d.sync += answered.eq(value)

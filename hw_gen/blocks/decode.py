@@ -81,7 +81,7 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        word = Signal(MAX_GRANULES * GRANULE_BITS)
+        word = Signal(MAX_GRANULES * GRANULE_BITS, reset_less=True)
         count = Signal(range(MAX_GRANULES + 1))
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
         first = Signal()  # not `index == 0`: a long program's index wraps

@@ -79,7 +79,8 @@ class RunStage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        run, valid, bad = Signal(self.o.payload.shape()), Signal(), Signal()
+        run = Signal(self.o.payload.shape(), reset_less=True)
+        valid, bad = Signal(), Signal()
         misplaced, left = Signal(), Signal()
         step, instr = self.i.payload, self.instr
         base, limit = Signal(self._config.axi_addr_bits), Signal(MEM_BITS + 1)

@@ -118,7 +118,7 @@ class LoadWriter(wiring.Component):
         """The window moves with every word; returns: `bus_bytes` bytes from `lane` on of the word
         that is the `have`-th newest, counting the one that comes."""
         bus = 8 * self._config.bus_bytes
-        window = Signal(data.ArrayLayout(bus, WINDOW))
+        window = Signal(data.ArrayLayout(bus, WINDOW), reset_less=True)
         incoming = self.beat.payload.data
         with m.If(popped):
             m.d.sync += window.eq(Cat(incoming, window)[: bus * WINDOW])

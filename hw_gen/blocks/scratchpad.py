@@ -87,6 +87,8 @@ class Scratchpad(wiring.Component):
         layout = write_layout(self._config)
         request = stream.Signature(layout).create(path=(f"write_{j}",))
         place = Signal(layout, name=f"place_{j}")
+        held = Signal(layout, name=f"held_{j}", reset_less=True)
+        m.d.comb += request.payload.eq(held)
         locate_write(m, self._config, f"write_{j}", port, place)
         m.d.comb += [
             port.ready.eq(~request.valid | request.ready),
@@ -95,7 +97,7 @@ class Scratchpad(wiring.Component):
         with m.If(port.ready):
             m.d.sync += request.valid.eq(port.valid)
             with m.If(port.valid):
-                m.d.sync += request.payload.eq(place)
+                m.d.sync += held.eq(place)
         return request
 
     def _arbitrate(self, m: Module, requests: list, stale: Signal) -> tuple[Signal, Signal]:
@@ -136,7 +138,7 @@ class Scratchpad(wiring.Component):
         )
         request = self._write_request(m, "posted", port)
         place = request.payload
-        buffers = [Signal(layout, name=f"buffer_{b}") for b in range(cfg.banks)]
+        buffers = [Signal(layout, name=f"buffer_{b}", reset_less=True) for b in range(cfg.banks)]
         full, drains, left = Signal(cfg.banks), Signal(cfg.banks), Signal(cfg.banks)
         owed, marked, accept = Signal(cfg.banks), Signal(), Signal()
         m.d.comb += [
@@ -255,8 +257,11 @@ class Scratchpad(wiring.Component):
             words.append(word)
         pair = Cat(*words) >> (offset << 3)
         m.d.sync += port.data_valid.eq(valid)
+        answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
+        answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
+        m.d.comb += [port.data.eq(answer), port.data_tag.eq(answer_tag)]
         with m.If(valid):
-            m.d.sync += [port.data.eq(pair[: 8 * width]), port.data_tag.eq(tag)]
+            m.d.sync += [answer.eq(pair[: 8 * width]), answer_tag.eq(tag)]
 
 
 def _any(values: list) -> Value:

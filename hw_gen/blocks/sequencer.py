@@ -141,7 +141,7 @@ class Sequencer(wiring.Component):
             ]
         new, fresh_last, next_last = self.i.start.instr, Signal(n), Signal(n)
         for level in range(n):
-            left = Signal(self._index, name=f"left_{level}")
+            left = Signal(self._index, name=f"left_{level}", reset_less=True)
             fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
             m.d.comb += [
                 fresh.eq(self._count(new, level, fresh_last)),
@@ -184,7 +184,7 @@ class Sequencer(wiring.Component):
         goes_on = [last_from[level + 1] & ~at_last[level] for level in range(n)]
         for name, base in self._streams.items():
             width = self._widths[name]
-            start = [Signal(width, name=f"{name}_{level}") for level in range(n)]
+            start = [Signal(width, name=f"{name}_{k}", reset_less=True) for k in range(n)]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             strides = [loop[name] for loop in self.instr.loop]
             m.d.comb += [

@@ -20,14 +20,18 @@ class Skid(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        spare, full, leaves = Signal(self.i.payload.shape()), Signal(), Signal()
+        shape = self.i.payload.shape()
+        offered = Signal(shape, name="offered", reset_less=True)
+        spare = Signal(shape, name="spare", reset_less=True)
+        full, leaves = Signal(), Signal()
+        m.d.comb += self.o.payload.eq(offered)
         m.d.comb += [self.i.ready.eq(~full), leaves.eq(~self.o.valid | self.o.ready)]
         with m.If(leaves):
             m.d.sync += [self.o.valid.eq(self.i.valid | full), full.eq(0)]
             with m.If(full):
-                m.d.sync += self.o.payload.eq(spare)
+                m.d.sync += offered.eq(spare)
             with m.Else():
-                m.d.sync += self.o.payload.eq(self.i.payload)
+                m.d.sync += offered.eq(self.i.payload)
         with m.Elif(self.i.valid):
             m.d.sync += full.eq(1)
         with m.If(~full):

@@ -9,9 +9,6 @@ from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, Opcode
 from spec.optional import absent_fields
 
-SLOTS = 4
-"""Instructions that may have steps between their issue and the end of the lanes."""
-
 CONTEXT = [
     "a_one",
     "a_zp",
@@ -55,19 +52,21 @@ def context_layout(config: NpuConfig) -> data.StructLayout:
     )
 
 
-SLOT = Shape.cast(range(SLOTS))
+def slot_shape(config: NpuConfig) -> Shape:
+    """The number of a slot."""
+    return Shape.cast(range(config.vector_contexts))
 
 
 def slots_layout(config: NpuConfig) -> data.ArrayLayout:
     """The contexts of all slots."""
-    return data.ArrayLayout(context_layout(config), SLOTS)
+    return data.ArrayLayout(context_layout(config), config.vector_contexts)
 
 
 def tag_layout(config: NpuConfig) -> data.StructLayout:
     """What accompanies a step from its issue to the lanes."""
     return data.StructLayout(
         {
-            "slot": SLOT,
+            "slot": slot_shape(config),
             "last": 1,  # of its instruction: the slot is free behind it
             "inside": 1,
             "red_first": 1,
@@ -84,7 +83,7 @@ def field_of(slots, slot: Value, name: str) -> Value:
     """Field `name` of the context in `slot`; 0 where the configuration has no such field."""
     if name not in slots.shape().elem_shape.members:
         return Const(0, field_shape(Opcode.VECTOR, name))
-    return Array(slots[i][name] for i in range(SLOTS))[slot]
+    return Array(slots[i][name] for i in range(slots.shape().length))[slot]
 
 
 def fields_of(slots, slot: Value) -> dict[str, Value]:
@@ -93,7 +92,8 @@ def fields_of(slots, slot: Value) -> dict[str, Value]:
 
 
 class VectorContexts(wiring.Component):
-    """Registers for the contexts of `SLOTS` instructions, which take and leave them in order.
+    """Registers for the contexts of `vector_contexts` instructions, which take and leave them in
+    order.
 
     Members
     -------
@@ -104,10 +104,11 @@ class VectorContexts(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._context = context_layout(config)
+        self._many = config.vector_contexts
         super().__init__(
             {
                 "i": In(stream.Signature(self._context)),
-                "slot": Out(SLOT),
+                "slot": Out(slot_shape(config)),
                 "slots": Out(slots_layout(config)),
                 "release": In(1),
             }
@@ -115,16 +116,16 @@ class VectorContexts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        held = Signal(range(SLOTS + 1))
+        held = Signal(range(self._many + 1))
         take = Signal()
         m.d.comb += [
-            self.i.ready.eq(held != SLOTS),
+            self.i.ready.eq(held != self._many),
             take.eq(self.i.valid & self.i.ready),
         ]
         m.d.sync += held.eq(held + take - self.release)
         with m.If(take):
             m.d.sync += self.slot.eq(self.slot + 1)
-        for i in range(SLOTS):
+        for i in range(self._many):
             slot = Signal(self._context, name=f"context_{i}", reset_less=True)
             m.d.comb += self.slots[i].eq(slot)
             with m.If(take & (self.slot == i)):

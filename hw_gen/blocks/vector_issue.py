@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import log2_bytes
 from hw_gen.blocks.operands import last_or
-from hw_gen.blocks.vector_context import SLOT, context_layout, tag_layout
+from hw_gen.blocks.vector_context import context_layout, slot_shape, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import INDEX_BITS, LANES, engine_layout
@@ -68,7 +68,7 @@ class VectorIssue(wiring.Component):
                 "acc": Out(stream.Signature(config.acc_addr_bits)),
                 "pending": Out(stream.Signature(pending_layout(config))),
                 "context": Out(stream.Signature(context_layout(config))),
-                "slot": In(SLOT),
+                "slot": In(slot_shape(config)),
                 "consumed": In(2),
                 "halt": In(1),
                 "reading": Out(1),
@@ -115,7 +115,7 @@ class VectorIssue(wiring.Component):
                 "pending": self.pending.payload.shape(),
             }
         )
-        held, new = Signal(layout, name="held"), Signal(layout, name="new")
+        held, new = Signal(layout, name="held", reset_less=True), Signal(layout, name="new")
         n, from_acc, inside, use_b = self._shape(m)
         totals = self._range_check(m, n, from_acc, inside, use_b, new)
         beats = self._beats(m, from_acc, totals)
@@ -246,7 +246,7 @@ class VectorIssue(wiring.Component):
 
     def _describe(self, m: Module, pending, n: Value, from_acc: Value, inside: Value) -> None:
         step, instr = self.step.payload, self.instr
-        slot = Signal(SLOT)
+        slot = Signal.like(self.slot)
         with m.If(self.context.valid):
             m.d.sync += slot.eq(self.slot)
         loops = range(len(step.at_first))

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
-from hw_gen.blocks.vector_context import SLOT, field_of, fields_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import field_of, fields_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
 from hw_gen.blocks.vector_schedule import (
     ALU,
@@ -252,7 +252,9 @@ class VectorLanes(wiring.Component):
     def _finish(self, m: Module, lanes: list["_Lane"], schedule, table: VectorTable) -> None:
         """From the zero point of the result to what leaves."""
         source = Signal(Source, reset_less=True)
-        slot, late_slot = Signal(SLOT, reset_less=True), Signal(SLOT, reset_less=True)
+        finish = schedule.finish.slot
+        slot = Signal.like(finish, name="slot", reset_less=True)
+        late_slot = Signal.like(finish, name="late_slot", reset_less=True)
         valid = Signal(3)
         m.d.sync += [
             source.eq(schedule.finish.source),

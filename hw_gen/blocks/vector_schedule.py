@@ -6,7 +6,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_context import SLOT, fields_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import fields_of, slot_shape, slots_layout, tag_layout
 from hw_gen.blocks.vector_table import VectorTable
 from spec.config import NpuConfig
 from spec.isa import Reduce, Table, rescales_b, rescales_result
@@ -52,11 +52,19 @@ def across_levels(config: NpuConfig) -> int:
 
 def use_layout(config: NpuConfig) -> data.StructLayout:
     return data.StructLayout(
-        {"kind": Use, "slot": SLOT, "across": 1, "param": config.param_addr_bits}
+        {
+            "kind": Use,
+            "slot": slot_shape(config),
+            "across": 1,
+            "param": config.param_addr_bits,
+        }
     )
 
 
-finish_layout = data.StructLayout({"slot": SLOT, "source": Source})
+def finish_layout(config: NpuConfig) -> data.StructLayout:
+    return data.StructLayout({"slot": slot_shape(config), "source": Source})
+
+
 exit_layout = data.StructLayout({"table": 1, "last": 1})
 
 
@@ -90,7 +98,7 @@ class VectorSchedule(wiring.Component):
                 "use": Out(use_layout(config)),
                 "use_valid": Out(1),
                 "result_across": Out(1),
-                "finish": Out(finish_layout),
+                "finish": Out(finish_layout(config)),
                 "finish_valid": Out(1),
                 "exit": Out(exit_layout),
                 "exit_valid": Out(1),
@@ -119,7 +127,7 @@ class VectorSchedule(wiring.Component):
             ways.append((chosen, finish, finish + WRITTEN + VectorTable.LATENCY * look))
         last_use = SCALE_O + levels
         uses = _Line(m, "use", use_layout(self._config), last_use)
-        finishes = _Line(m, "finish", finish_layout, max(w[1] for w in ways))
+        finishes = _Line(m, "finish", finish_layout(self._config), max(w[1] for w in ways))
         exits = _Line(m, "exit", exit_layout, max(w[2] for w in ways))
 
         use_result = {SCALE_O: scaled & ~across}

@@ -29,6 +29,7 @@ MEANING = {
     "lane_reductions": "whether the vector engine can reduce across its lanes",
     "table_int16": "whether TABLE can also interpolate between int16",
     "shifts": "whether the vector engine can shift by a tensor, and count leading zeros",
+    "vector_contexts": "VECTOR instructions that may have steps in the lanes at once",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""
