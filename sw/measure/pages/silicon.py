@@ -42,6 +42,10 @@ _EFFORT = """
 logic (ABC's `fraig`, `scorr`, `dc2`, `dch`); an FPGA is not placed and routed. Both size gates for
 a delay of 16 FO4, which long paths do not reach. With IHP's cells and effort full, `tiny` takes 2.6
 minutes of processor time, `small` 4.3 and `default` 7.8.
+
+`--max-fo4 90` fails, with the names of the paths, if a stage is longer or if an input leads to an
+output without a register. `make stages` does so for every preset with cells of no process, mapped
+quickly.
 """
 _FIGURES = (
     "**Area** is that of cells, without wires. Memories are not in it: neither `systola_sram`, "
