@@ -98,7 +98,11 @@ class RtlDevice:
         self._build = build_simulator(config, kind, verilog=verilog, say=say)
         try:
             self._process = SimulatorProcess(
-                self._build, memory_base(config), path, events and Path(events).absolute(), sampled
+                self._build.program,
+                memory_base(config),
+                path,
+                events and Path(events).absolute(),
+                sampled,
             )
             self._memory = self._process.memory
             self.set_memory(latency=latency, stall=stall, seed=seed)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
 from sw.runtime.simulator.generated import RTL, generate_rtl, generator_sources
 from sw.runtime.simulator.recipe import SPLIT, SPLIT_FUNCTIONS, Recipe, Say, cook
+from sw.runtime.simulator.training import profile_wanted, train
 from sw.runtime.simulator.verilator import digest
 
 
@@ -90,11 +92,16 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
     headers = [RTL / "dpi_memory.h", *([RTL / "bench.h"] if kind is Kind.BARE else [])]
     files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
     settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
-    parts = [config.digest_hex, repr((settings, SPLIT, SPLIT_FUNCTIONS))]
+    parts = [config.digest_hex, repr((settings, SPLIT, SPLIT_FUNCTIONS, _trains(kind)))]
     if verilog is None:
         parts.append(metadata.version("amaranth"))
         files += generator_sources()
     return f"{kind.value}-{config.digest_hex}-{digest(parts, [*files, *(verilog or ())])}"
+
+
+def _trains(kind: Kind) -> bool:
+    """Whether a profile of the simulator guides its compiler: the one that networks run on."""
+    return kind is Kind.PERF and profile_wanted()
 
 
 def print_message(text: str) -> None:
@@ -148,7 +155,8 @@ def _build(
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}
-    seconds |= cook(npu_recipe(config, kind, sources), folder, cache, say)
+    trainer = partial(train, config=config) if _trains(kind) else None
+    seconds |= cook(npu_recipe(config, kind, sources), folder, cache, say, trainer)
     info = {"config": config.to_dict(), "kind": kind.value, "seconds": seconds}
     (folder / "info.json").write_text(json.dumps(info, indent=1))
     say(f"{title}: done in {time.monotonic() - start:.0f} s")

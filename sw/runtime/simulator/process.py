@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sw.runtime.scratch import Scratch
-from sw.runtime.simulator.build import Build
 from sw.runtime.simulator.cocotb_env import check_results, cocotb_environment
 from sw.runtime.simulator.control import SharedMemory
 from sw.runtime.simulator.errors import SimulationError
@@ -20,7 +19,7 @@ SOCKET_VARIABLE = "SYSTOLA_SOCKET"
 
 
 class SimulatorProcess:
-    """A simulator of `build` with a memory at `base`, alive until `close()`.
+    """The simulator `program` with a memory at `base`, alive until `close()`.
 
     waves: VCD file to write (builds that have them). windows: (period, size, seed) of the cycles
     in it, else all. events: file for the record of what the engines do. The process dies with its
@@ -30,7 +29,7 @@ class SimulatorProcess:
 
     def __init__(
         self,
-        build: Build,
+        program: Path,
         base: int,
         waves: Path | None = None,
         events: Path | None = None,
@@ -42,7 +41,7 @@ class SimulatorProcess:
         self.log_path = folder / "simulator.log"
         self._results = folder / "results.xml"
         ours, theirs = socket.socketpair()
-        command = [str(build.program)]
+        command = [str(program)]
         if waves is not None:
             command += ["--trace", str(waves)]
         if windows is not None:
@@ -70,7 +69,7 @@ class SimulatorProcess:
             ours.close()
             self._folder.close()
             raise SimulationError(
-                f"the simulator {build.program} cannot be started: {error.strerror or error}; "
+                f"the simulator {program} cannot be started: {error.strerror or error}; "
                 "`systola cache clear` makes the next run build it again"
             ) from None
         self._socket = ours

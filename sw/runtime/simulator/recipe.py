@@ -34,6 +34,10 @@ _LIBRARY_MAKE = (
     *("VM_TRACE_VCD=0", "OPT_GLOBAL=-O2 -march=native", f"VM_GLOBAL_FAST={' '.join(LIBRARY)}"),
 )
 
+_COUNTING = ("-fprofile-generate", "-fprofile-update=single")
+# What training does not reach is compiled as if there were no counts: it may yet be run.
+_COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
+
 Say = Callable[[str], None]
 
 
@@ -71,18 +75,28 @@ class Recipe:
             *map(str, (*self.controls, *self.verilog, *self.cpp)),
         ]
 
-    def compile(self, objects: Path) -> list[str]:
-        """The call of `make` that turns that C++ into `objects`/Vtop."""
+    def compile(self, objects: Path, extra: Sequence[str] = ()) -> list[str]:
+        """The call of `make` that turns that C++ into `objects`/Vtop; extra: options of C++."""
         make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS)]
         make += [f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *self.make]
+        if extra:
+            last = next(text for text in reversed(self.make) if text.startswith("OPT_FAST="))
+            make += [" ".join((last, *extra)), "LOADLIBES=-lgcov"]
         return [*make, "Vtop"]
 
 
-def cook(recipe: Recipe, folder: Path, cache: BuildCache, say: Say) -> dict[str, float]:
+def cook(
+    recipe: Recipe,
+    folder: Path,
+    cache: BuildCache,
+    say: Say,
+    train: Callable[[Path], None] | None = None,
+) -> dict[str, float]:
     """Build `folder`/simulator; returns the seconds of each step.
 
     Verilator's own library is compiled once per `cache`. `BuildError` with the tail of the tools'
-    output, which is all in `folder`/build.log.
+    output, which is all in `folder`/build.log. train: runs a program that counts what it executes;
+    the simulator is then compiled again with these counts.
     """
     objects = folder / "obj"
     start = time.monotonic()
@@ -100,7 +114,16 @@ def cook(recipe: Recipe, folder: Path, cache: BuildCache, say: Say) -> dict[str,
         for name in names:
             # The time of the copy is now: make takes it for up to date.
             shutil.copyfile(library.path / name, objects / name)
-    run(recipe.compile(objects))
+    if train is None:
+        run(recipe.compile(objects))
+    else:
+        run(recipe.compile(objects, _COUNTING))
+        train(objects / "Vtop")
+        for path in objects.iterdir():
+            if path.suffix in (".o", ".a") and path.name not in names:
+                path.unlink()
+        (objects / "Vtop").unlink()
+        run(recipe.compile(objects, _COUNTED))
     (objects / "Vtop").rename(folder / "simulator")
     shutil.rmtree(objects)
     return {"verilate": verilated - start, "compile": time.monotonic() - verilated}

@@ -1,0 +1,79 @@
+"""`SYSTOLA_PGO`: a simulator compiled again with what it counted while it was trained."""
+
+import re
+import subprocess
+
+import pytest
+
+from spec import preset
+from spec.isa import FORMATS, Engine
+from sw.compiler import compile_graph
+from sw.runtime.simulator import training
+from sw.runtime.simulator.build import Kind, build_key
+from sw.runtime.simulator.cache import BuildCache
+from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.recipe import Recipe, cook
+
+TINY = preset("tiny")
+MODULE = """
+module top(input clk, output reg [31:0] sum);
+  initial sum = 0;
+  always @(posedge clk) sum <= sum + 3;
+endmodule
+"""
+MAIN = """
+#include <cstdio>
+#include "Vtop.h"
+int main() {
+    Vtop top;
+    for (int i = 0; i < 200; ++i) top.clk = i & 1, top.eval();
+    std::printf("%u", top.sum);
+}
+"""
+
+
+@pytest.mark.rtl
+def test_a_program_is_trained_and_compiled_again(tmp_path) -> None:
+    (tmp_path / "top.v").write_text(MODULE)
+    (tmp_path / "main.cpp").write_text(MAIN)
+    recipe = Recipe(
+        title="a sum",
+        top="top",
+        verilog=[tmp_path / "top.v"],
+        cpp=[tmp_path / "main.cpp"],
+        flags=("--no-timing",),
+        make=("OPT_FAST=-O1", "OPT_SLOW=-O0"),
+        vpi=False,
+    )
+    trained = []
+
+    def train(program) -> None:
+        trained.append(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+        assert list(program.parent.glob("Vtop*.gcda")), "it counts nothing"
+
+    cook(recipe, tmp_path, BuildCache(), lambda text: None, train)
+    done = subprocess.run([tmp_path / "simulator"], check=True, capture_output=True, text=True)
+    assert [done.stdout, *trained] == ["300", "300"]
+    log = (tmp_path / "build.log").read_text()
+    assert re.search(r"-fprofile-use .*Vtop", log)
+    assert "profile count data file not found" not in log
+
+
+def test_the_profile_is_asked_for_by_the_environment(monkeypatch) -> None:
+    monkeypatch.delenv(training.VARIABLE, raising=False)
+    plain = {kind: build_key(TINY, kind) for kind in Kind}
+    for value, wanted in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv(training.VARIABLE, value)
+        assert training.profile_wanted() is wanted
+        changed = {kind for kind in Kind if build_key(TINY, kind) != plain[kind]}
+        assert changed == ({Kind.PERF} if wanted else set())
+    monkeypatch.setenv(training.VARIABLE, "yes")
+    with pytest.raises(BuildError, match=r"^SYSTOLA_PGO=yes: must be 0 or 1$"):
+        training.profile_wanted()
+
+
+@pytest.mark.parametrize("name", ["tiny", "odd", "default"])
+def test_the_training_uses_every_engine(name: str) -> None:
+    config = preset(name)
+    instructions = compile_graph(training.network(), config).instructions()
+    assert {FORMATS[i.opcode].engine for i in instructions} == set(Engine)
