@@ -29,13 +29,17 @@ LANES = field_shape(Opcode.VECTOR, "lanes")
 
 
 def _layout(opcode: Opcode, keep: Callable[[str, Field], bool]) -> data.StructLayout:
-    """keep: whether to take a field, by its name (`loop.count` in the group `loop`)."""
+    """keep: whether to take a field, by its name (`loop.count` in the group `loop`).
+
+    A group of which nothing is taken is left out: Verilog has no signals of no bits.
+    """
     members: dict[str, Any] = {}
     for item in FORMATS[opcode].items:
         if isinstance(item, Group):
             fields = [f for f in item.fields if keep(f"{item.name}.{f.name}", f)]
             element = data.StructLayout({f.name: _shape(f) for f in fields})
-            members[item.name] = data.ArrayLayout(element, item.count)
+            if fields:
+                members[item.name] = data.ArrayLayout(element, item.count)
         elif keep(item.name, item):
             members[item.name] = _shape(item)
     return data.StructLayout(members)

@@ -224,3 +224,9 @@ def test_blocks_have_names_that_no_signal_takes_from_them(generated):
     found = re.findall(r"^module \\?(systola_npu\S*)", (out / "systola_npu.v").read_text(), re.M)
     assert len(found) > 50
     assert [name for name in found if "$" in name] == []
+
+
+def test_no_signal_has_no_bits(generated):
+    """`[-1:0]` are two bits for Verilog."""
+    _, out = generated
+    assert "[-1:0]" not in (out / "systola_npu.v").read_text()
