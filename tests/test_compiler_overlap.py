@@ -70,7 +70,7 @@ def test_a_short_chain_leaves_the_order_alone() -> None:
     assert [budget.overlap.parts for budget in c.residency.budgets] == [1] * len(c.layers.layers)
 
 
-@pytest.mark.parametrize("config", list(PRESETS))
+@pytest.mark.parametrize("config", [c.name for c in PRESETS.values() if c.lane_reductions])
 def test_overlapping_layers_are_exact(config: str) -> None:
     g = mixture(96, 64)
     assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 96 * 64
