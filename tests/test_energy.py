@@ -114,7 +114,7 @@ def test_where_nothing_changes_only_the_clock_takes_energy(netlist) -> None:
     found = measure(netlist, CELLS.library, ENERGIES, MEMORY, sources, quiet)
     assert found.wrong == 0
     assert all(found.pj[part].sum() == 0 for part in ("switching", "cells", "memories"))
-    assert found.pj["clock"].min(initial=1) >= 0 and found.leakage_nw.sum() > 100
+    assert found.pj["clock"].sum() > 0 and found.leakage_nw.sum() > 100
 
 
 def test_a_change_takes_the_mean_of_the_tables_at_its_load() -> None:

@@ -15,8 +15,6 @@ from sw.cli.options import (
 )
 from sw.cli.output import console, progress
 
-SIMULATED = "sim"
-
 Memory = Annotated[int, typer.Option("--memory-kib", min=1, help="block RAM as its memory")]
 
 
@@ -55,7 +53,7 @@ def fpga_run(
     data: ModelData = NO_DATA,
     port: Annotated[
         str, typer.Option("--port", help="serial port of the board, or sim: the top simulated")
-    ] = SIMULATED,
+    ] = "sim",
     memory_kib: Memory = 64,
     baud: Annotated[int, typer.Option("--baud", help="of the serial line")] = 1_000_000,
     seed: Annotated[int, typer.Option("--seed", help="of random inputs")] = 0,

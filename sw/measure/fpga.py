@@ -41,19 +41,16 @@ def run_on_board(
     with _stream(port, config, memory_bytes, baud, say) as stream:
         say(f"running {target} by {port} …")
         outputs, result = run_image(image, inputs, SerialDevice(config, stream))
-    return Report(
+    report = Report(
         name=target,
         config=config,
         shape=text,
         device="board" if port != SIMULATED else "simulated board",
         macs=int(image.info["macs"]),
-        cycles=result.cycles,
-        counters=result.counters,
-        dram_read_bytes=result.read_bytes,
-        dram_write_bytes=result.write_bytes,
-        wall_s=result.wall_s,
         comparison=compare(expected, outputs),
     )
+    report.add(result)
+    return report
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def run_model(
         say(f"{model.name}: sample {first + 1} of {count} on {report.device}…")
         inputs = model.inputs(first)
         outputs, result = run_image(image, inputs, golden if alone and first else device)
-        _add(report, result)
+        report.add(result)
         if not alone:
             expected, _ = run_image(image, inputs, golden if first else checked)
             same = compare(expected, outputs)
@@ -106,27 +106,12 @@ def verify_model(model: Model, config: NpuConfig, *, batch: int = 0, limit: int 
     for run in range(runs):
         inputs = model.inputs(run * batch, batch)
         outputs, result = run_image(image, inputs, unchecked if run else checked)
-        _add(report, result)
+        report.add(result)
         assert report.reference is not None
         report.reference += reference_comparison(graph, inputs, outputs)
         logits.append(model.logits(outputs))
     report.extra = figures(model, np.concatenate(logits))
     return report
-
-
-def _add(report: Report, result: Any) -> None:
-    """Sum cycles, counters, traffic and time over runs."""
-    if result.cycles is not None:
-        report.cycles = (report.cycles or 0) + result.cycles
-        report.dram_read_bytes = (report.dram_read_bytes or 0) + result.read_bytes
-        report.dram_write_bytes = (report.dram_write_bytes or 0) + result.write_bytes
-    report.wall_s += result.wall_s
-    total = {engine: dict(row) for engine, row in report.counters.items()}
-    for engine, row in result.counters.items():
-        sums = total.setdefault(engine, {})
-        for cause, cycles in row.items():
-            sums[cause] = sums.get(cause, 0) + cycles
-    report.counters = total
 
 
 def figures(model: Model, logits: NDArray[np.float32]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from rich.table import Table
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from sw.runtime.tables import FittedTable, left, right
+
+if TYPE_CHECKING:
+    from sw.runtime.device import RunResult
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -93,6 +96,20 @@ class Report:
     policy: str = ""
     notes: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, result: "RunResult") -> None:
+        """Sum a run's cycles, counters, traffic and time into this report's."""
+        if result.cycles is not None:
+            self.cycles = (self.cycles or 0) + result.cycles
+            self.dram_read_bytes = (self.dram_read_bytes or 0) + result.read_bytes
+            self.dram_write_bytes = (self.dram_write_bytes or 0) + result.write_bytes
+        self.wall_s += result.wall_s
+        total = {engine: dict(row) for engine, row in self.counters.items()}
+        for engine, row in result.counters.items():
+            sums = total.setdefault(engine, {})
+            for cause, cycles in row.items():
+                sums[cause] = sums.get(cause, 0) + cycles
+        self.counters = total
 
     @property
     def utilization(self) -> float | None:

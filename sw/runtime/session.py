@@ -170,13 +170,9 @@ def run_program(
         shape=_shape_text(image),
         device=options.device,
         macs=int(image.info.get("macs", 0)),
-        cycles=result.cycles,
-        counters=result.counters,
-        dram_read_bytes=None if result.cycles is None else result.read_bytes,
-        dram_write_bytes=None if result.cycles is None else result.write_bytes,
-        wall_s=result.wall_s,
         waves=options.waves,
     )
+    report.add(result)
     golden = got
     if options.device == "rtl":
         golden = golden_outputs(image, inputs)

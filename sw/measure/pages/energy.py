@@ -47,8 +47,8 @@ and `--dram` set others.
 """
 _NOT = """
 Glitches, wires, the clock tree and the inputs and outputs of the chip are not in any figure. So
-they are a lower bound, and good for comparisons. The standard error of the samples is printed:
-about 1% with 512.
+they are a lower bound, and good for comparisons. The standard error of the samples is printed;
+`--samples` makes it smaller.
 """
 
 

@@ -102,19 +102,14 @@ def profile_graph(
     )
     # Hazards are looked for where programs are verified; here the results only must be right.
     expected, _ = run_image(image, inputs, GoldenDevice(config, check=False))
-    result = found.result
     report = Report(
         name=name,
         config=config,
         shape=shape,
         device=options.device,
         macs=int(image.info["macs"]),
-        cycles=result.cycles,
-        counters=result.counters,
-        dram_read_bytes=result.read_bytes,
-        dram_write_bytes=result.write_bytes,
-        wall_s=result.wall_s,
         comparison=compare(expected, outputs),
     )
+    report.add(found.result)
     notes = ["begin", *(node.note for node in compilation.program.instructions), "end"]
     return ProfiledRun(profile=found, report=report, notes=notes)
