@@ -156,6 +156,11 @@ EXACT_CASES: dict[str, Case] = {
         IMAGE,
         "ADD",
     ),
+    "residual_shortcut": _case(
+        _f(lambda c, d, x: c(x) + d(x), nn.Conv2d(5, 16, 3, padding=1), nn.Conv2d(5, 16, 1)),
+        IMAGE,
+        "ADD",
+    ),
     "residual_far_scales": _case(
         _f(lambda c, x: 0.001 * c(x) + 40 * x, nn.Conv2d(5, 5, 3, padding=1)), IMAGE, "ADD"
     ),

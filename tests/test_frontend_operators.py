@@ -82,10 +82,12 @@ def _left_shift(graph: Graph, rescale: Op) -> int | None:
 
 
 SUMS = {
-    # which operand is exact: the larger scale, or the (later) convolution
+    # which operand is exact: the one that a convolution makes, of two the longer reduction, of
+    # equal ones the later; else the one with the larger scale
     "add_relu": 1,
     "residual_inplace": 0,
     "residual_convs": 1,
+    "residual_shortcut": 0,
     "residual_far_scales": 0,
 }
 

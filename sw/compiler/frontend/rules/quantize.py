@@ -8,6 +8,7 @@ from torch.fx import Node
 
 from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
+from sw.compiler.frontend.nodes import node_argument, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.broadcast import joined
 
@@ -87,14 +88,16 @@ def _sum_step(im: Importer, node: Node, operands: Sequence[Node], values: Sequen
     """What one step of the int32 sum stands for: one operand's scale over a power of two.
 
     That operand's RESCALE is then an exact left shift, so that the sum can follow a convolution in
-    its epilogue. It is the later of the operands that a convolution makes for this sum alone, else
-    the one with the larger scale. The other operand stays below 2^SUM_BITS.
+    its epilogue. It is the operand that a product makes for this sum alone. Of two products it is
+    the one with the longer reduction, whose time hides the sum's, and of equal ones the later one.
+    Without a product it is the operand with the larger scale. The other operand stays below
+    2^SUM_BITS.
     """
     scales = [float(v.scale) for v in values]
     exact, other = max(scales), min(scales)
     made = [_product_behind(im, operand) for operand in operands]
-    if any(at >= 0 for at in made):
-        exact, other = scales if made[0] > made[1] else scales[::-1]
+    if any(made):
+        exact, other = scales if (made[0] or (0, 0)) > (made[1] or (0, 0)) else scales[::-1]
     ratio = other / exact
     # 256, not 255: TOSA wants |value| < 2^(shift − 1), and shift is 9 where the result has 30 bits.
     room = math.ceil(math.log2((1 << SUM_BITS) / (256 * ratio))) - 1
@@ -107,16 +110,23 @@ def _sum_step(im: Importer, node: Node, operands: Sequence[Node], values: Sequen
     return exact / (1 << min(room, SUM_SHIFT))
 
 
-def _product_behind(im: Importer, operand: Node) -> int:
-    """Position in the graph of the convolution or linear layer whose result is this operand and
-    nothing else's; −1 where there is none. What may lie between them costs no operator.
+def _product_behind(im: Importer, operand: Node) -> tuple[int, int] | None:
+    """The convolution or linear layer whose result is this operand and nothing else's: how many
+    products it sums for each element, and its position in the graph. What may lie between them
+    costs no operator.
     """
     at: Any = operand
     while len(im.planner.readers.get(at, ())) == 1 and at in im.planner.plans:
         plan = im.planner.plans[at]
         if plan.rule in _PRODUCTS:
-            return im.order[at]
+            return _reduction(plan.source), im.order[at]
         if plan.rule not in _BETWEEN:
-            return -1
+            return None
         (at,) = plan.reads
-    return -1
+    return None
+
+
+def _reduction(product: Node) -> int:
+    """Products that a convolution or a linear layer sums for each element of its result."""
+    weights = shape(node_argument(product, 1))
+    return math.prod(weights) // shape(product)[1 - len(weights)]
