@@ -1,4 +1,4 @@
-"""`SYSTOLA_PGO`: a simulator compiled again with what it counted while it was trained."""
+"""`SYSTOLA_PGO` and `SYSTOLA_QUICK_BUILD`: simulators compiled twice, or in less time."""
 
 import re
 import subprocess
@@ -8,8 +8,9 @@ import pytest
 from spec import preset
 from spec.isa import FORMATS, Engine
 from sw.compiler import compile_graph
+from sw.runtime.simulator import recipe as recipes
 from sw.runtime.simulator import training
-from sw.runtime.simulator.build import Kind, build_key
+from sw.runtime.simulator.build import Kind, build_key, npu_recipe
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.recipe import Recipe, cook
@@ -70,6 +71,22 @@ def test_the_profile_is_asked_for_by_the_environment(monkeypatch) -> None:
     monkeypatch.setenv(training.VARIABLE, "yes")
     with pytest.raises(BuildError, match=r"^SYSTOLA_PGO=yes: must be 0 or 1$"):
         training.profile_wanted()
+
+
+def test_quick_builds_are_one_file_and_entries_of_their_own(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv(recipes.QUICK, raising=False)
+    plain = {kind: build_key(TINY, kind) for kind in Kind}
+    usual = {kind: npu_recipe(TINY, kind, []).compile(tmp_path) for kind in Kind}
+    monkeypatch.setenv(recipes.QUICK, "1")
+    for kind in Kind:
+        assert build_key(TINY, kind) != plain[kind]
+        quick = npu_recipe(TINY, kind, []).compile(tmp_path)
+        assert recipes.ONE_FILE in quick and recipes.ONE_FILE not in usual[kind]
+        level = "-O0" if kind is Kind.DEBUG else "-O1"
+        assert [text for text in quick if text.startswith("OPT_FAST=")] == [f"OPT_FAST={level}"]
+    monkeypatch.setenv(recipes.QUICK, "2")
+    with pytest.raises(BuildError, match=r"^SYSTOLA_QUICK_BUILD=2: must be 0 or 1$"):
+        build_key(TINY, Kind.PERF)
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd", "default"])

@@ -42,10 +42,9 @@ def run_bench(
         make=["OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1"],
         parameters=parameters or {},
     )
-    settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
     headers = [h for p in recipe.cpp for h in sorted(p.parent.glob("*.h"))]
     files = [*recipe.controls, *verilog, *recipe.cpp, *headers]
-    key = f"bench-{top}-{digest([repr(settings)], files)}"
+    key = f"bench-{top}-{digest([recipe.settings()], files)}"
     cache = BuildCache()
     with (
         cache.obtain(key, lambda path: cook(recipe, path, cache, lambda text: None)) as entry,

@@ -83,6 +83,6 @@ def _build(config: NpuConfig, bytes: int, say: Say) -> Entry:
         cook(recipe(sources), folder, BuildCache(), say)
 
     plain = recipe([])
-    parts = [config.digest_hex, str(bytes), repr((plain.flags, plain.make))]
+    parts = [config.digest_hex, str(bytes), plain.settings()]
     key = digest(parts, [main, *plain.controls, *generator_sources()])
     return BuildCache().obtain(f"fpga-{config.digest_hex}-{key}", build)

@@ -14,7 +14,7 @@ from pathlib import Path
 from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache, Entry
 from sw.runtime.simulator.generated import RTL, generate_rtl, generator_sources
-from sw.runtime.simulator.recipe import SPLIT, SPLIT_FUNCTIONS, Recipe, Say, cook
+from sw.runtime.simulator.recipe import Recipe, Say, cook
 from sw.runtime.simulator.training import profile_wanted, train
 from sw.runtime.simulator.verilator import digest
 
@@ -91,8 +91,7 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
     recipe = npu_recipe(config, kind, [])
     headers = [RTL / "dpi_memory.h", *([RTL / "bench.h"] if kind is Kind.BARE else [])]
     files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
-    settings = (recipe.top, recipe.flags, recipe.make, sorted(recipe.parameters.items()))
-    parts = [config.digest_hex, repr((settings, SPLIT, SPLIT_FUNCTIONS, _trains(kind)))]
+    parts = [config.digest_hex, recipe.settings(), str(_trains(kind))]
     if verilog is None:
         parts.append(metadata.version("amaranth"))
         files += generator_sources()

@@ -15,7 +15,7 @@ from spec.errors import SystolaError
 from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.errors import BuildError, SimulationError
 from sw.runtime.simulator.generated import ROOT
-from sw.runtime.simulator.recipe import JOBS
+from sw.runtime.simulator.recipe import JOBS, ONE_FILE, QUICK, environment_flag
 from sw.runtime.simulator.verilator import find_compiler, find_verilator
 
 RESULT = "check_result.json"
@@ -29,6 +29,7 @@ def environment() -> dict[str, str]:
     verilator = find_verilator()
     folders = [Path(sys.executable).parent, verilator.command.parent]
     variables = [f"CXX={find_compiler()[0]}", *verilator.make_vars, *_OPTIMIZE]
+    variables += [ONE_FILE] if environment_flag(QUICK) else []
     escaped = (v.replace("\\", "\\\\").replace(" ", "\\ ") for v in variables)
     return {
         **os.environ,

@@ -34,11 +34,25 @@ _LIBRARY_MAKE = (
     *("VM_TRACE_VCD=0", "OPT_GLOBAL=-O2 -march=native", f"VM_GLOBAL_FAST={' '.join(LIBRARY)}"),
 )
 
+QUICK = "SYSTOLA_QUICK_BUILD"
+"""Set to 1: C++ is compiled as one file and optimized less, for runs as short as those of tests."""
+
+ONE_FILE = "VM_PARALLEL_BUILDS=0"
+"""Headers are read once: half the compiler's time, but on one core."""
+
 _COUNTING = ("-fprofile-generate", "-fprofile-update=single")
 # What training does not reach is compiled as if there were no counts: it may yet be run.
 _COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
 
 Say = Callable[[str], None]
+
+
+def environment_flag(name: str) -> bool:
+    """Whether the environment sets `name` to 1; `BuildError` says what it may be."""
+    value = os.environ.get(name, "0")
+    if value not in ("0", "1", ""):
+        raise BuildError(f"{name}={value}: must be 0 or 1")
+    return value == "1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +74,17 @@ class Recipe:
     vpi: bool = True
     parameters: Mapping[str, int] = field(default_factory=dict)
 
+    def settings(self) -> str:
+        """What a key needs to hold beside the digests of the files."""
+        parameters = sorted(self.parameters.items())
+        return repr((self.top, self.flags, self._options(), parameters, SPLIT, SPLIT_FUNCTIONS))
+
+    def _options(self) -> tuple[str, ...]:
+        """Variables of the makefile."""
+        if not environment_flag(QUICK):
+            return tuple(self.make)
+        return (*(text.replace("-O2 -march=native", "-O1") for text in self.make), ONE_FILE)
+
     def verilate(self, objects: Path) -> list[str]:
         """The Verilator call that writes C++ into `objects`."""
         link = ("-LDFLAGS", f"-L{cocotb_libs()} -lcocotbvpi_verilator") if self.vpi else ()
@@ -78,9 +103,10 @@ class Recipe:
     def compile(self, objects: Path, extra: Sequence[str] = ()) -> list[str]:
         """The call of `make` that turns that C++ into `objects`/Vtop; extra: options of C++."""
         make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS)]
-        make += [f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *self.make]
+        options = self._options()
+        make += [f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *options]
         if extra:
-            last = next(text for text in reversed(self.make) if text.startswith("OPT_FAST="))
+            last = next(text for text in reversed(options) if text.startswith("OPT_FAST="))
             make += [" ".join((last, *extra)), "LOADLIBES=-lgcov"]
         return [*make, "Vtop"]
 

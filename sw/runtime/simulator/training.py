@@ -4,7 +4,6 @@ A 3x3 convolution, a depthwise one and a 1x1 convolution, each with its RESCALE,
 thousand cycles. Results are not looked at: both programs are of the same RTL.
 """
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from sw.compiler.tosa.graph import Graph
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.layout import MemoryLayout, memory_base
 from sw.runtime.simulator.process import SimulatorProcess
+from sw.runtime.simulator.recipe import environment_flag
 
 VARIABLE = "SYSTOLA_PGO"
 """Set to 1: simulators are compiled twice, the second time with a profile of the first."""
@@ -25,10 +25,7 @@ _SIDE, _CHANNELS = 12, 32
 
 def profile_wanted() -> bool:
     """Whether `SYSTOLA_PGO` asks for it; `BuildError` says what it may be."""
-    value = os.environ.get(VARIABLE, "0")
-    if value not in ("0", "1", ""):
-        raise BuildError(f"{VARIABLE}={value}: must be 0 or 1")
-    return value == "1"
+    return environment_flag(VARIABLE)
 
 
 def train(program: Path, config: NpuConfig) -> None:
