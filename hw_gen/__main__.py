@@ -29,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--loops", action="store_true", help="the array as loops, which simulate fast"
     )
     parser.add_argument(
+        "--plain-sums", action="store_true", help="sums in one piece, as FPGAs have them"
+    )
+    parser.add_argument(
         "--fpga",
         nargs=2,
         type=int,
@@ -50,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             assertions=options.assertions,
             source_lines=options.source_lines,
             loops=options.loops,
+            plain_sums=options.plain_sums,
             board=Board(bytes=fpga[0], divisor=fpga[1]) if fpga else None,
         )
     except (SystolaError, OSError) as error:

@@ -51,19 +51,20 @@ def npu_verilog(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
+    plain_sums: bool = False,
 ) -> str:
     """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
 
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     source_lines: with the line of the generator that each signal comes from, as attribute `src`.
-    loops: see `RtlPlatform`.
+    loops, plain_sums: see `RtlPlatform`.
     """
     with _no_garbage_collection():
         npu = Npu(config)
         text = convert(
             npu,
             name=TOP,
-            platform=RtlPlatform(assertions=assertions, loops=loops),
+            platform=RtlPlatform(assertions=assertions, loops=loops, plain_sums=plain_sums),
             ports=_ports(npu, config),
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
@@ -79,7 +80,7 @@ def fpga_verilog(config: NpuConfig, board: Board, *, source_lines: bool = False)
         text = convert(
             top,
             name=FPGA,
-            platform=RtlPlatform(),
+            platform=RtlPlatform(plain_sums=True),
             ports=ports,
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
@@ -122,6 +123,7 @@ def generate(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
+    plain_sums: bool = False,
     board: Board | None = None,
 ) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
@@ -134,7 +136,11 @@ def generate(
     texts = {}
     if board is None:
         texts[f"{TOP}.v"] = npu_verilog(
-            config, assertions=assertions, source_lines=source_lines, loops=loops
+            config,
+            assertions=assertions,
+            source_lines=source_lines,
+            loops=loops,
+            plain_sums=plain_sums,
         )
     else:
         texts[f"{FPGA}.v"] = fpga_verilog(config, board, source_lines=source_lines)

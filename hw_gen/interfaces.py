@@ -100,7 +100,7 @@ def acc_update(config: NpuConfig) -> wiring.Signature:
     """A read and a write of the accumulator, seen by a client that adds to what it read.
 
     Addresses are accepted with valid & ready. `r_data` comes one cycle after the read was, for
-    that cycle only; a read in the cycle of a write to the same vector gives the old contents.
+    that cycle only. A vector is not read in the cycle in which it is written.
     """
     return wiring.Signature(
         {

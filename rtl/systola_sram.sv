@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // On-chip memory: one read and one write a cycle, both clocked; replace by a macro for silicon.
-// A read in the cycle of a write to the same word gives the old contents.
+// What a read in the cycle of a write to the same word gives does not matter: see Sram in
+// hw_gen/blocks/sram.py. Here it is the old contents.
 module systola_sram #(
     parameter int DEPTH = 16,
     parameter int WIDTH = 32,
@@ -14,7 +15,9 @@ module systola_sram #(
     input  logic [$clog2(DEPTH)-1:0]       w_addr,
     input  logic [WIDTH-1:0]               w_data
 );
-  logic [WIDTH-1:0] mem [DEPTH];
+  // Without the attribute Yosys puts registers and multiplexers around a block RAM of an FPGA, so
+  // that such a read gives the old contents.
+  (* no_rw_check *) logic [WIDTH-1:0] mem [DEPTH];
 
 `ifdef VERILATOR
   // A whole word is written at once: Verilator needs an eighth of the time for it. Tests prove

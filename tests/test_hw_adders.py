@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.sim import Simulator
 
 from hw_gen.blocks.adders import fast_difference, fast_sum, sum_exceeds, sum_less_one
+from hw_gen.blocks.sram import RtlPlatform
 
 
 def values(width):
@@ -34,14 +35,15 @@ def settle(m, inputs, rows, output):
     return found
 
 
+@pytest.mark.parametrize("platform", [None, RtlPlatform(plain_sums=True)])
 @pytest.mark.parametrize("width", [1, 10, 11, 12, 24, 34])
-def test_sums_and_differences_of_all_widths(width):
+def test_sums_and_differences_of_all_widths(width, platform):
     m, a, b, carry = Module(), Signal(width), Signal(width), Signal()
     outs = Cat(
-        fast_sum(m, None, "plain", a, b),
-        fast_sum(m, None, "carried", a, b, carry),
-        fast_difference(m, None, "less", a, b),
-        sum_less_one(m, None, "last", a, b),
+        fast_sum(m, platform, "plain", a, b),
+        fast_sum(m, platform, "carried", a, b, carry),
+        fast_difference(m, platform, "less", a, b),
+        sum_less_one(m, platform, "last", a, b),
     )
     rows = [(x, y, (x ^ y) & 1) for x in values(width) for y in values(width)]
     for (x, y, c), found in zip(rows, settle(m, (a, b, carry), rows, outs), strict=True):

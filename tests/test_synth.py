@@ -253,8 +253,7 @@ endmodule
 """)
     blocks, log = ecp5.map_to_ecp5([source, SRAM_FILE], "box", tmp_path, lambda text: None)
     assert list(blocks) == ["", "ram"]
-    assert blocks["ram"].brams == 2 and blocks[""].lutram == 0
-    assert blocks[""] == blocks["ram"]  # nothing is around it
+    assert blocks["ram"].brams == blocks[""].brams == 2 and blocks[""].lutram == 0
     assert warnings(log) == {}
 
 

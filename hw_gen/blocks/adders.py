@@ -12,14 +12,14 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
 
     Each part of 11 bits is added without and with a carry, which chooses (carry select). Synthesis
     for small area turns a plain sum, and also a tree of prefixes, into a chain through all bits.
-    In simulation it is a plain sum.
+    For simulators and FPGAs it is a plain sum.
     """
     width = len(a)
     a, b, carry = Value.cast(a), Value.cast(b), Value.cast(carry)
     assert len(carry) == 1 and (len(b) >= width or not b.shape().signed)
     b = Cat(b, Const(0, max(0, width - len(b))))[:width]
     out = Signal(Shape(width, a.shape().signed), name=name)
-    if isinstance(platform, RtlPlatform) and platform.loops:
+    if isinstance(platform, RtlPlatform) and platform.plain_sums:
         m.d.comb += out.eq(a + b + carry)
         return out
     for low in range(0, width, _PART):

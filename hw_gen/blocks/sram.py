@@ -10,11 +10,14 @@ class RtlPlatform:
 
     assertions: see `hw_gen.checks`. loops: the systolic array is the module of
     `rtl/systola_array.sv`, which simulates fast, in place of processing elements.
+    plain_sums: no sum is split for a shorter delay. Simulators and the chains of carries that FPGAs
+    have are faster without.
     """
 
-    def __init__(self, *, assertions: bool = False, loops: bool = False):
+    def __init__(self, *, assertions: bool = False, loops: bool = False, plain_sums: bool = False):
         self.assertions = assertions
         self.loops = loops
+        self.plain_sums = plain_sums or loops
 
 
 class Sram(wiring.Component):
@@ -26,8 +29,11 @@ class Sram(wiring.Component):
 
     Members
     -------
-    r_en, r_addr, r_data : data comes one cycle after r_en and is held until the next read. A read
-        in the cycle of a write to the same word gives the old contents.
+    r_en, r_addr, r_data : data comes one cycle after r_en and is held until the next read. Of a
+        word that is written in the cycle of its read, a macro may give anything, and simulation
+        gives the old contents: no user depends on it. Queues, counters and the scratchpad never
+        read what they write, the accumulator forwards its sums, and a program keeps LOAD and the
+        readers of PARAM and TABLE apart by semaphores.
     w_en, w_addr, w_data : one enable bit per `granularity` bits.
 
     A single-port macro fits where the user drives both addresses alike and never reads and

@@ -8,10 +8,17 @@ from sw.runtime.simulator.generated import generate_rtl
 TOP = "systola_npu"
 
 
-def generate(config: NpuConfig, folder: Path, fpga: tuple[int, int] | None = None) -> list[Path]:
+def generate(
+    config: NpuConfig,
+    folder: Path,
+    *,
+    plain_sums: bool = False,
+    fpga: tuple[int, int] | None = None,
+) -> list[Path]:
     """The Verilog files of the NPU, in a folder `rtl` in `folder`.
 
+    plain_sums: no sum is split for a shorter delay: for FPGAs.
     fpga: of the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     """
-    made = generate_rtl(config, folder / "rtl", source_lines=True, fpga=fpga)
+    made = generate_rtl(config, folder / "rtl", source_lines=True, plain_sums=plain_sums, fpga=fpga)
     return [path for path in made if "_pkg" not in path.name]

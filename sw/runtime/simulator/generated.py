@@ -30,6 +30,7 @@ def generate_rtl(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
+    plain_sums: bool = False,
     fpga: tuple[int, int] | None = None,
     cache: BuildCache | None = None,
 ) -> list[Path]:
@@ -38,6 +39,7 @@ def generate_rtl(
     assertions: with the blocks' own invariants, which only SystemVerilog tools read.
     source_lines: with the line of the generator that each signal comes from.
     loops: the systolic array as loops, which simulate fast, in place of processing elements.
+    plain_sums: no sum is split for a shorter delay: for FPGAs.
     fpga: the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     cache: where the files are kept; default: the user's. Raises `BuildError`.
     """
@@ -45,6 +47,7 @@ def generate_rtl(
         *(["--assertions"] if assertions else []),
         *(["--source-lines"] if source_lines else []),
         *(["--loops"] if loops else []),
+        *(["--plain-sums"] if plain_sums else []),
         *(["--fpga", *map(str, fpga)] if fpga else []),
     ]
     cache = cache or BuildCache()

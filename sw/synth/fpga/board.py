@@ -77,7 +77,7 @@ def build_bitstream(
         )
     yosys, nextpnr, pack = find_yosys(), find_nextpnr(), find_ecppack()
     say(f"generating the RTL of {config.name} for {board.name} …")
-    sources = rtl.generate(config, folder, (memory_bytes, divisor))
+    sources = rtl.generate(config, folder, fpga=(memory_bytes, divisor))
     blocks, log = map_to_ecp5(sources, TOP, folder, say)
     flatten(TOP, [], folder, say)
     (folder / "board.lpf").write_text(board.constraints())

@@ -1,6 +1,7 @@
 """An ECP5 FPGA: resources by block from Yosys, the clock from nextpnr."""
 
 import json
+import re
 import subprocess
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
-HIERARCHY, FLAT = "hierarchy.json", "flat.json"
+MAPPED, FLAT = "mapped.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
 NEXTPNR_OPTIONS = (
@@ -29,6 +30,28 @@ NEXTPNR_OPTIONS = (
     "--timing-allow-fail",
 )
 """The largest ECP5 in its largest package. The frequency is a wish, and no result."""
+
+SCOPE = "$scopeinfo"
+"""The cell that stands for a block after flattening, with its path as a name."""
+
+_AREA = ("strash", "dch -f", "if -K 4 -a", "mfs2")
+"""ABC's way to few tables, not to few levels of them: the clock is slow, the device small."""
+
+_ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *(4 * _AREA), "lutpack"))
+
+_SYNTH = "synth_ecp5 -cmp2softlogic -top {top} -run"
+"""Comparisons with constants are smaller without the device's carries."""
+
+MAPPING = (
+    f"{_SYNTH} begin:map_luts",
+    # No multiplexers behind tables: as tables of five and six inputs they cost more than they save.
+    f"abc -lut 4 -script +{_ABC.replace(' ', ',')}",
+    "clean",
+    f"{_SYNTH} map_cells:",
+)
+
+_NAMED_AFTER = re.compile(r"_(?=(?:LUT4|CCU2C|TRELLIS_\w+|DP16KD|PDPW16KD|MULT18X18D)_)")
+"""Where the name that Yosys makes for a cell goes on after that of a wire."""
 
 LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 """Look-up tables that a cell takes: a carry cell is two, a small memory four."""
@@ -46,29 +69,37 @@ def resources(cells: Counter[str]) -> Resources:
 
 
 def by_block(netlist: Path, top: str) -> dict[str, Resources]:
-    """Resources of every block with what is below it, by path; the top is ''."""
-    own: dict[str, Counter[str]] = {}
-    inside: dict[str, list[tuple[str, str]]] = {}
-    for name, module in read_modules(netlist):
-        if not {"blackbox", "whitebox"}.isdisjoint(module["attributes"]):
-            continue  # a cell of the ECP5
-        kinds = [(cell, data["type"]) for cell, data in module["cells"].items()]
-        own[name] = Counter(kind for _, kind in kinds)
-        inside[name] = kinds
-    if top not in own:
+    """Resources of every block with what is below it, by path; the top is ''.
+
+    Yosys maps all blocks as one, so that logic crosses their borders: a cell belongs to the block
+    of the wire that it is named after.
+    """
+    module = next((data for name, data in read_modules(netlist) if name == top), None)
+    if module is None:
         raise SynthError(f"netlist {netlist}: it has no module {top}")
-    found: dict[str, Resources] = {}
+    owner = _owners(module["netnames"])
+    cells = module["cells"]
+    found = {name: Counter[str]() for name, cell in cells.items() if cell["type"] == SCOPE}
+    found[""] = Counter()
+    for name, cell in cells.items():
+        if cell["type"] == SCOPE:
+            continue
+        path = owner.get(_NAMED_AFTER.split(name, maxsplit=1)[0], name)
+        while path:
+            path = path.rpartition(".")[0]
+            if path in found:
+                found[path][cell["type"]] += 1
+    return {path: resources(kinds) for path, kinds in sorted(found.items())}
 
-    def add(path: str, kind: str) -> Counter[str]:
-        total = Counter(own[kind])
-        for cell, child in inside[kind]:
-            if child in own:
-                total += add(f"{path}.{cell}".lstrip("."), child)
-        found[path] = resources(total)
-        return total
 
-    add("", top)
-    return dict(sorted(found.items()))
+def _owners(wires: Mapping[str, Any]) -> dict[str, str]:
+    """For each wire, its name in the innermost block that has a name for it."""
+    innermost: dict[int | str, str] = {}
+    for name, wire in wires.items():
+        bit = wire["bits"][0]
+        if name.count(".") >= innermost.setdefault(bit, name).count("."):
+            innermost[bit] = name
+    return {name: innermost[wire["bits"][0]] for name, wire in wires.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +118,7 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
     yosys = find_yosys()
     nextpnr = find_nextpnr() if effort is Effort.FULL else None
     say(f"generating the RTL of {config.name} …")
-    sources = rtl.generate(config, folder)
+    sources = rtl.generate(config, folder, plain_sums=True)
     blocks, log = map_to_ecp5(sources, rtl.TOP, folder, say)
     fitted = place_and_route(nextpnr, rtl.TOP, folder, say) if nextpnr else None
     return FpgaReport(
@@ -108,10 +139,10 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
 def map_to_ecp5(
     sources: Iterable[Path], top: str, folder: Path, say: Say
 ) -> tuple[dict[str, Resources], Path]:
-    """Map Verilog to cells of an ECP5, block by block; resources and Yosys's log."""
-    netlist = folder / HIERARCHY
+    """Map Verilog to cells of an ECP5, all blocks as one; resources by block, and Yosys's log."""
+    netlist = folder / MAPPED
     commands = [f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources]
-    mapping = Step("cells of the ECP5", (f"synth_ecp5 -noflatten -top {top}",))
+    mapping = Step("cells of the ECP5", tuple(line.format(top=top) for line in MAPPING))
     steps = [
         Step("reading the RTL", tuple(commands)),
         mapping,
@@ -123,7 +154,7 @@ def map_to_ecp5(
 
 def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
     """Place and route what `map_to_ecp5` left in `folder`, between registers at its pins."""
-    ports = next(data["ports"] for name, data in read_modules(folder / HIERARCHY) if name == top)
+    ports = next(data["ports"] for name, data in read_modules(folder / MAPPED) if name == top)
     verilog = folder / "wrapper.v"
     verilog.write_text(wrapper(top, WRAPPER, ports))
     flatten(WRAPPER, [verilog], folder, say)
@@ -136,10 +167,10 @@ def flatten(top: str, verilog: Iterable[Path], folder: Path, say: Say) -> None:
         Step(
             "flattening",
             (
-                f'read_json "{folder / HIERARCHY}"',
+                f'read_json "{folder / MAPPED}"',
                 "read_verilog -lib -specify +/ecp5/cells_sim.v +/ecp5/cells_bb.v",
                 *(f'read_verilog "{path}"' for path in verilog),
-                *(f"hierarchy -top {top}", "flatten", "opt_clean"),
+                *(f"hierarchy -top {top}", "flatten", f"delete t:{SCOPE}", "opt_clean"),
                 *("blackbox =A:whitebox", f'write_json "{folder / FLAT}"'),
             ),
         )
