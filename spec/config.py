@@ -46,13 +46,14 @@ class NpuConfig:
     """One hardware configuration. Sizes in KiB or entries, widths in bytes or bits.
 
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
-    number of vector lanes. `depthwise`: whether there is a depthwise engine, `taps` how many
+    elements of a vector. `depthwise`: whether there is a depthwise engine, `taps` how many
     kernel columns each of its lanes multiplies in a cycle. `transposed_weights`: whether weights
     can also enter the array from its left edge, column by column. `indexed_dma`: whether LOAD and
     STORE can add an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
     vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
     (`spec.optional` says which instructions need what). `vector_contexts`: how many VECTOR
-    instructions may be under way behind the issue of their steps. `name` is a label: it is not
+    instructions may be under way behind the issue of their steps. `vector_lanes`: lanes of the
+    vector engine, a divisor of `cols`; 0 stands for one a column. `name` is a label: it is not
     part of `digest()`.
     """
 
@@ -82,9 +83,25 @@ class NpuConfig:
     table_int16: bool = True
     shifts: bool = True
     vector_contexts: int = 4
+    vector_lanes: int = 0
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
+        self._check_fields()
+        self._check_memories()
+        if self.vector_lanes and self.cols % self.vector_lanes:
+            legal = [str(n) for n in range(1, self.cols + 1) if self.cols % n == 0]
+            raise ConfigError(
+                f"vector_lanes={self.vector_lanes}: must divide cols={self.cols} "
+                f"({', '.join(legal)}), or be 0 for a lane in each column"
+            )
+        if self.wide_operands:
+            raise ConfigError(
+                "wide_operands=True: this release's generator has no such hardware yet"
+            )
+
+    def _check_fields(self) -> None:
+        """Each field by itself: its type, its range, whether it is a power of two."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is int and (type(value) is not int):
@@ -108,6 +125,8 @@ class NpuConfig:
             value = getattr(self, name)
             if not _is_pow2(value):
                 raise ConfigError(f"{name}={value}: must be a power of two")
+
+    def _check_memories(self) -> None:
         if self.max_burst * self.bus_bytes > 4096:
             raise ConfigError(
                 f"max_burst={self.max_burst}: times bus_bytes={self.bus_bytes} exceeds the 4096 "
@@ -127,10 +146,6 @@ class NpuConfig:
                 f"acc_kib={self.acc_kib}: must hold a power of two (4 or more) of "
                 f"{self.cols * 4}-byte vectors (cols={self.cols}); {' or '.join(legal)} does"
             )
-        if self.wide_operands:
-            raise ConfigError(
-                "wide_operands=True: this release's generator has no such hardware yet"
-            )
 
     # Derived sizes and widths -------------------------------------------------------------
 
@@ -138,6 +153,16 @@ class NpuConfig:
     def pes(self) -> int:
         """Processing elements, which is multiply-accumulates per cycle."""
         return self.rows * self.cols
+
+    @property
+    def lane_count(self) -> int:
+        """Lanes of the vector engine."""
+        return self.vector_lanes or self.cols
+
+    @property
+    def vector_parts(self) -> int:
+        """Parts in which a whole vector passes the lanes, one a cycle."""
+        return self.cols // self.lane_count
 
     @property
     def spad_bytes(self) -> int:
@@ -230,9 +255,10 @@ class NpuConfig:
         change the digests of the configurations that were there before it.
         """
         usual = {f.name: f.default for f in dataclasses.fields(self) if f.name in _LATER}
-        fields = {
-            k: v for k, v in self.to_dict().items() if k != "name" and (k, v) not in usual.items()
-        }
+        values = self.to_dict()
+        if self.vector_lanes == self.cols:
+            values["vector_lanes"] = 0
+        fields = {k: v for k, v in values.items() if k != "name" and (k, v) not in usual.items()}
         text = json.dumps(fields, sort_keys=True).encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
 
@@ -280,7 +306,14 @@ def _parse(key: str, text: str, kind: object) -> int | bool:
     return int(text, 0)
 
 
-_LATER = ("indexed_dma", "lane_reductions", "table_int16", "shifts", "vector_contexts")
+_LATER = (
+    "indexed_dma",
+    "lane_reductions",
+    "table_int16",
+    "shifts",
+    "vector_contexts",
+    "vector_lanes",
+)
 """Fields that configurations did not always have."""
 
 _RANGES = (
@@ -300,6 +333,7 @@ _RANGES = (
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
     ("vector_contexts", 2, 8),
+    ("vector_lanes", 0, 128),
 )
 
 PRESETS: dict[str, NpuConfig] = {

@@ -109,7 +109,7 @@ def test_pool_boxes_cover_the_output_once(
         stride=(kernel, kernel),
         pad=(0, 0),
     )
-    work = pool_work(layer)
+    work = pool_work(layer, config)
     plan = plan_pool(layer, config, MemoryBudget.whole(config))
     assert plan.spad_bytes <= config.spad_bytes
     seen = np.zeros(layer.output.shape, np.int64)
@@ -137,7 +137,7 @@ def test_elementwise_boxes_cover_the_output_once(
     assert plan.spad_bytes <= config.spad_bytes
     shape = (1, 1, 2 * h * w * c, 1) if plan.flat else layer.output.shape
     seen = np.zeros(shape, np.int64)
-    for box in boxes(elementwise_work(layer), plan):
+    for box in boxes(elementwise_work(layer, config), plan):
         seen[box.batch, box.y0 : box.y1, box.x0 : box.x1, box.c0 : box.c1] += 1
         assert box.elements * layer.a.view.item <= plan.in_bytes[0]
     assert (seen == 1).all()

@@ -1,10 +1,12 @@
 """The cost model of a whole program: layers that overlap, slices, and what a layer is charged."""
 
+from dataclasses import replace
+
 import pytest
 from compiler_graphs import inverted_residuals
 
 from spec import preset
-from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space
+from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space, Table
 from sw.compiler.machine.costs import PROGRAM_START
 from sw.compiler.pipeline import run_stages
 from sw.compiler.program.cycles import vector_cycles
@@ -46,6 +48,26 @@ def test_a_vector_takes_a_cycle_for_each_word_of_its_widest_operand(
 ) -> None:
     record = Vector(loop=[VectorLoop(count=100)], lanes=DEFAULT.cols, **fields)
     assert vector_cycles(record, DEFAULT) == cycles
+
+
+@pytest.mark.parametrize(
+    ("lanes", "fields", "cycles"),
+    [
+        (4, {"a_type": DType.I8}, 400),
+        (4, {"a_type": DType.I8, "lanes": 5}, 200),
+        (4, {"a_type": DType.I8, "o_scale": Scale.TENSOR, "alu": Alu.ADD}, 1200),
+        (4, {"a_type": DType.I32}, 700),
+        (4, {"table": Table.I8}, 800),
+        (1, {"table": Table.I8}, 1600),
+        (4, {"reduce": Reduce.SUM, "reduce_loops": 1, "reduce_lanes": 1, "lanes": 2}, 400),
+    ],
+)
+def test_a_vector_takes_a_cycle_for_each_part_that_passes_the_lanes(
+    lanes: int, fields: dict[str, int], cycles: int
+) -> None:
+    config = replace(DEFAULT, vector_lanes=lanes)
+    record = Vector(loop=[VectorLoop(count=100)], **{"lanes": config.cols, **fields})
+    assert vector_cycles(record, config) == cycles
 
 
 def need(level: int, iteration: int, of: VirtualInstruction, until: float) -> Need:

@@ -1,6 +1,7 @@
 """The vector lanes against NumPy: every type of step, back to back, with changing contexts."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,12 @@ from hw_bench import simulate
 
 from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
-from spec import preset
+from spec import NpuConfig, preset
 from spec.isa import Alu, Reduce, Scale, Table
 from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
 
-CONFIG = preset("tiny")
-LANES = CONFIG.cols
+TINY = preset("tiny")
+ODD = preset("odd")
 I32 = (-(1 << 31), (1 << 31) - 1)
 ALU = {
     Alu.PASS: lambda a, b: a,
@@ -85,7 +86,7 @@ def random_context(rng):
     return context
 
 
-def reference(context, steps, params, table):
+def reference(config, context, steps, params, table):
     """Results of the steps that carry one, lane by lane, from `spec.numerics` alone."""
     out, running = [], None
     for step in steps:
@@ -111,9 +112,11 @@ def reference(context, steps, params, table):
         if context["reduce"] != Reduce.NONE:
             if step["red_first"]:
                 start = {Reduce.SUM: 0, Reduce.MAX: I32[0], Reduce.MIN: I32[1]}
-                running = np.full(LANES, start[context["reduce"]], np.int64)
+                running = np.full(config.cols, start[context["reduce"]], np.int64)
             if step["inside"]:
-                used = np.arange(LANES) < (step["lanes"] if context["reduce_lanes"] else LANES)
+                used = np.arange(config.cols) < (
+                    step["lanes"] if context["reduce_lanes"] else config.cols
+                )
                 running = np.where(used, REDUCE[context["reduce"]](running, v), running)
             v = running
             if context["reduce_lanes"]:
@@ -129,27 +132,30 @@ def reference(context, steps, params, table):
         elif context["table"] == Table.I16:
             v = interpolate(table, v)
         if context["reduce"] == Reduce.NONE or step["red_last"]:
-            out.append(list(v[:1] if context["reduce_lanes"] else v))
+            out.append(list(v[: 1 if context["reduce_lanes"] else step["lanes"]]))
     return out
 
 
-def random_values(rng, reach):
-    return np.array([rng.randint(-reach, reach - 1) for _ in range(LANES)])
+def random_values(rng, lanes, reach):
+    return np.array([rng.randint(-reach, reach - 1) for _ in range(lanes)])
 
 
-def random_steps(rng):
+def random_steps(rng, config):
     group = rng.randint(1, 4)
     big, small = rng.choice([0, 0, 20]), rng.random() < 0.2
     steps = []
     for _ in range(rng.randint(1, 3)):
-        param = rng.randrange(CONFIG.param_entries)
+        param = rng.randrange(config.param_entries)
+        used = sorted((rng.randint(1, config.cols) for _ in range(group)), reverse=True)
         for i in range(group):
             steps.append(
                 {
-                    "a": random_values(rng, 2 if small else rng.choice([1 << 20, 1 << 31])),
-                    "b": np.array([rng.randint(-128, 127) for _ in range(LANES)]) << big,
+                    "a": random_values(
+                        rng, config.cols, 2 if small else rng.choice([1 << 20, 1 << 31])
+                    ),
+                    "b": random_values(rng, config.cols, 128) << big,
                     "param": param,
-                    "lanes": rng.randint(1, LANES),
+                    "lanes": used[i],
                     "inside": int(rng.random() < 0.85),
                     "red_first": int(i == 0),
                     "red_last": int(i == group - 1),
@@ -162,9 +168,9 @@ def pack(values, bits=32):
     return sum((int(v) & ((1 << bits) - 1)) << (bits * i) for i, v in enumerate(values))
 
 
-async def write_memory(ctx, port, image):
+async def write_memory(ctx, config, port, image):
     """Write `image` (bytes) from address 0 in bus words."""
-    bus = CONFIG.bus_bytes
+    bus = config.bus_bytes
     for at in range(0, len(image), bus):
         ctx.set(port.addr, at)
         ctx.set(port.data, int.from_bytes(image[at : at + bus], "little"))
@@ -174,44 +180,54 @@ async def write_memory(ctx, port, image):
     ctx.set(port.valid, 0)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_lanes_equal_the_specification(seed):
+@pytest.mark.parametrize(
+    ("config", "lanes", "seed"),
+    [
+        *((TINY, 0, seed) for seed in range(8)),
+        *((TINY, lanes, seed) for lanes in (1, 2) for seed in (1, 2, 4)),
+        (ODD, 1, 2),
+        (ODD, 4, 4),
+    ],
+    ids=lambda value: value.name if isinstance(value, NpuConfig) else str(value),
+)
+def test_lanes_equal_the_specification(config, lanes, seed):
     """Contexts change from step to step, with bubbles and, half the time, without any."""
+    config = replace(config, vector_lanes=lanes)
     bubbles = 0.2 * (seed % 2)
     rng = random.Random(seed)
     params, image = [], b""
-    for _ in range(CONFIG.param_entries):
-        bias = np.array([rng.randint(-(1 << 16), 1 << 16) for _ in range(LANES)])
-        mult = np.array([rng.randint(1 << 24, (1 << 31) - 1) for _ in range(LANES)])
-        shift = np.array([rng.randint(28, 50) for _ in range(LANES)])
+    for _ in range(config.param_entries):
+        bias = np.array([rng.randint(-(1 << 16), 1 << 16) for _ in range(config.cols)])
+        mult = np.array([rng.randint(1 << 24, (1 << 31) - 1) for _ in range(config.cols)])
+        shift = np.array([rng.randint(28, 50) for _ in range(config.cols)])
         params.append((bias, mult, shift))
         entry = bias.astype("<i4").tobytes() + mult.astype("<i4").tobytes()
         entry += shift.astype("i1").tobytes()
-        image += entry.ljust(CONFIG.param_entry_bytes, b"\0")
+        image += entry.ljust(config.param_entry_bytes, b"\0")
     table = np.array([rng.randint(-(1 << 15), (1 << 15) - 1) for _ in range(513)], "<i2")
-    program = [(random_context(rng), random_steps(rng)) for _ in range(25)]
-    dut = VectorLanes(CONFIG)
+    program = [(random_context(rng), random_steps(rng, config)) for _ in range(25)]
+    dut = VectorLanes(config)
     got, expected = [], []
     for context, steps in program:
-        expected += reference(context, steps, params, table)
+        expected += reference(config, context, steps, params, table)
     # Results come without their context: how many lanes each has.
     widths = [len(lanes) for lanes in expected]
     left = []
 
     async def drive(ctx):
-        await write_memory(ctx, dut.param_write, image)
-        await write_memory(ctx, dut.table_write, table.tobytes())
+        await write_memory(ctx, config, dut.param_write, image)
+        await write_memory(ctx, config, dut.table_write, table.tobytes())
         for number, (context, steps) in enumerate(program):
-            while number - len(left) >= CONFIG.vector_contexts:
+            while number - len(left) >= config.vector_contexts:
                 ctx.set(dut.i.valid, 0)
                 await tick(ctx)
-            ctx.set(dut.slots[number % CONFIG.vector_contexts], context)
+            ctx.set(dut.slots[number % config.vector_contexts], context)
             for n, step in enumerate(steps):
                 while rng.random() < bubbles:
                     ctx.set(dut.i.valid, 0)
                     await tick(ctx)
                 flags = ("inside", "red_first", "red_last", "param", "lanes")
-                tag = {"slot": number % CONFIG.vector_contexts, "last": n == len(steps) - 1}
+                tag = {"slot": number % config.vector_contexts, "last": n == len(steps) - 1}
                 fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
                 lanes = {name: pack(step[name]) for name in "ab"}
                 for name, value in (fields | lanes).items():
@@ -229,7 +245,7 @@ def test_lanes_equal_the_specification(seed):
         ctx.set(dut.room, rng.random() >= bubbles)
         if ctx.get(dut.o.valid):
             word = ctx.get(dut.o.value)
-            lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(LANES)]
+            lanes = [(word >> (32 * c)) & 0xFFFFFFFF for c in range(config.cols)]
             lanes = lanes[: widths[len(got)]]
             got.append([v - (1 << 32) if v >> 31 else v for v in lanes])
         if ctx.get(dut.release):

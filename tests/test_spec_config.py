@@ -68,6 +68,11 @@ RULES = [
     ({"shifts": "no"}, "shifts='no': must be true or false"),
     ({"vector_contexts": 1}, "vector_contexts=1: must lie in 2…8"),
     ({"vector_contexts": 3}, "vector_contexts=3: must be a power of two"),
+    ({"vector_lanes": 129}, "vector_lanes=129: must lie in 0…128"),
+    (
+        {"vector_lanes": 3},
+        "vector_lanes=3: must divide cols=16 (1, 2, 4, 8, 16), or be 0 for a lane in each column",
+    ),
     (
         {"wide_operands": True},
         "wide_operands=True: this release's generator has no such hardware yet",

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.sram import Sram
+from hw_gen.blocks.vector_context import part_shape
 from hw_gen.interfaces import table_write
 from hw_gen.layouts import field_shape
 from spec.config import PARAM_PARTS, NpuConfig
@@ -23,20 +24,23 @@ class ParamMemory(wiring.Component):
     -------
     write : ``In(table_write)``, byte addresses from 0.
     bias_addr, bias_en; scale_addr, scale_en : entry to read; `lane` has it a cycle later.
+    bias_part, scale_part : which part of it, where vectors pass the lanes in parts.
     """
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        parts = {"bias_part": In(part_shape(config)), "scale_part": In(part_shape(config))}
         super().__init__(
             {
+                **(parts if config.vector_parts > 1 else {}),
                 "write": In(table_write(config)),
                 "bias_en": In(1),
                 "bias_addr": In(config.param_addr_bits),
                 "scale_en": In(1),
                 "scale_addr": In(config.param_addr_bits),
-                "bias": Out(32 * config.cols),
-                "multiplier": Out(32 * config.cols),
-                "shift": Out(_BYTE * config.cols),
+                "bias": Out(32 * config.lane_count),
+                "multiplier": Out(32 * config.lane_count),
+                "shift": Out(_BYTE * config.lane_count),
             }
         )
 
@@ -54,9 +58,9 @@ class ParamMemory(wiring.Component):
         cfg = self._config
         words = cfg.param_entry_bytes // cfg.bus_bytes
         entry, word = self._locate(m, words)
-        for names, read, address in (
-            (("bias",), self.bias_en, self.bias_addr),
-            (("multiplier", "shift"), self.scale_en, self.scale_addr),
+        for names, read, address, use in (
+            (("bias",), self.bias_en, self.bias_addr, "bias"),
+            (("multiplier", "shift"), self.scale_en, self.scale_addr, "scale"),
         ):
             low = cfg.param_offset(names[0])
             high = cfg.param_offset(names[-1]) + cfg.cols * PARAM_PARTS[names[-1]]
@@ -74,8 +78,15 @@ class ParamMemory(wiring.Component):
                     ram.w_data.eq(self.write.data),
                     ram.w_en.eq(Mux(self.write.valid & (word == w), self.write.strobe, 0)),
                 ]
+            part: Value = Const(0, 1)
+            if cfg.vector_parts > 1:
+                part = Signal(part_shape(cfg), name=f"{use}_part_held", reset_less=True)
+                m.d.sync += part.eq(getattr(self, f"{use}_part"))
             for name in names:
-                m.d.comb += getattr(self, name).eq(held[_BYTE * cfg.param_offset(name) :])
+                values, lanes = held[_BYTE * cfg.param_offset(name) :], getattr(self, name)
+                m.d.comb += lanes.eq(
+                    values.word_select(part, len(lanes)) if cfg.vector_parts > 1 else values
+                )
         return m
 
     def _locate(self, m: Module, words: int) -> tuple[Signal, Signal]:

@@ -22,7 +22,7 @@ from spec.optional import absent_fields
 
 
 class VectorEngine(wiring.Component):
-    """Epilogue of the matrix engine and stand-alone operators; one vector a cycle.
+    """Epilogue of the matrix engine and stand-alone operators; `lane_count` elements a cycle.
 
     Members
     -------
@@ -34,7 +34,8 @@ class VectorEngine(wiring.Component):
 
     Timing: int8 operands and results, and accumulator vectors, take a cycle a step; wider ones in
     the scratchpad as many cycles as words, and steps with more than one RESCALE a cycle for each
-    (`VectorSchedule`). Latency from issue to write is about 18 cycles.
+    (`VectorSchedule`), all that for each part of a vector (`VectorSlicer`). Latency
+    from issue to write is about 18 cycles.
     """
 
     def __init__(self, config: NpuConfig):

@@ -125,11 +125,16 @@ class LaneTree(wiring.Component):
     -------
     kind : how. value : `lanes` int32. o : their combination, as many cycles later as there are
     levels; a new one each cycle.
+    valid, first : where vectors come `in_parts`: one does, the first one of its vector. o is then a
+    cycle later, of all parts up to this one.
     """
 
-    def __init__(self, lanes: int):
+    def __init__(self, lanes: int, *, in_parts: bool = False):
         self._lanes = lanes
-        super().__init__({"kind": In(Reduce), "value": In(32 * lanes), "o": Out(signed(32))})
+        self._in_parts = in_parts
+        parts = {"valid": In(1), "first": In(1)}
+        members = {"kind": In(Reduce), "value": In(32 * lanes), "o": Out(signed(32))}
+        super().__init__({**members, **(parts if in_parts else {})})
 
     def elaborate(self, platform):
         m = Module()
@@ -150,5 +155,23 @@ class LaneTree(wiring.Component):
             later = Signal(Reduce, name=f"kind_{level}", reset_less=True)
             m.d.sync += later.eq(kind)
             kind, values, level = later, following, level + 1
-        m.d.comb += self.o.eq(values[0])
+        if self._in_parts:
+            self._accumulate(m, platform, kind, values[0], level)
+        else:
+            m.d.comb += self.o.eq(values[0])
         return m
+
+    def _accumulate(self, m: Module, platform, kind: Value, value: Value, levels: int) -> None:
+        """The parts of a vector, one after the other."""
+        flags: Value = Cat(self.valid, self.first)
+        for level in range(levels):
+            later = Signal(2, name=f"flags_{level}", reset_less=True)
+            m.d.sync += later.eq(flags)
+            flags = later
+        valid, first = flags[0], flags[1]
+        total = Signal(signed(32), reset_less=True)
+        with m.If(valid):
+            m.d.sync += total.eq(
+                Mux(first, value, combine(m, platform, "parts", kind, value, total))
+            )
+        m.d.comb += self.o.eq(total)

@@ -57,6 +57,11 @@ def slot_shape(config: NpuConfig) -> Shape:
     return Shape.cast(range(config.vector_contexts))
 
 
+def part_shape(config: NpuConfig) -> Shape:
+    """The number of a part of a vector, where vectors pass the lanes in parts."""
+    return Shape.cast(range(config.vector_parts))
+
+
 def slots_layout(config: NpuConfig) -> data.ArrayLayout:
     """The contexts of all slots."""
     return data.ArrayLayout(context_layout(config), config.vector_contexts)

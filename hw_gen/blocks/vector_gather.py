@@ -8,7 +8,7 @@ from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.vector_context import field_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
-from hw_gen.blocks.vector_lanes import step_layout
+from hw_gen.blocks.vector_parts import step_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import memory_words
 from spec.config import NpuConfig

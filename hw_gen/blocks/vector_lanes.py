@@ -1,13 +1,14 @@
-"""The vector engine's arithmetic: a pipeline of `cols` lanes without stalls."""
+"""The vector engine's arithmetic: a pipeline of lanes without stalls."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.params import ParamMemory
 from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
-from hw_gen.blocks.vector_context import field_of, fields_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import field_of, fields_of, part_shape, slots_layout
+from hw_gen.blocks.vector_parts import VectorCollector, VectorSlicer, step_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
 from hw_gen.blocks.vector_schedule import (
     ALU,
@@ -29,22 +30,6 @@ handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHAN
 
 _CLAMP = SCALE_A + RESCALED
 """Cycles from the entry of a step to the clamp of A."""
-
-
-def step_layout(config: NpuConfig) -> data.StructLayout:
-    """A step on its way into the lanes. a, b: raw operands, sign- or zero-extended to 32 bits,
-    `cols` lanes. a_zp, b_zp, b_none: fields of its context, which are used at once.
-    """
-    return data.StructLayout(
-        {
-            "tag": tag_layout(config),
-            "a_zp": field_shape(Opcode.VECTOR, "a_zp"),
-            "b_zp": field_shape(Opcode.VECTOR, "b_zp"),
-            "b_none": 1,
-            "a": 32 * config.cols,
-            "b": 32 * config.cols,
-        }
-    )
 
 
 def lane_result(config: NpuConfig) -> wiring.Signature:
@@ -98,43 +83,63 @@ class VectorLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg, step = self._config, self.i.payload
+        cfg = self._config
         self._platform = platform
+        steps = self._slices(m)
+        self._step = step = steps.payload
         m.submodules.schedule = schedule = VectorSchedule(cfg)
         m.submodules.params = params = ParamMemory(cfg)
         m.submodules.table = table = VectorTable(cfg)
         connect(m, flipped(self.param_write), params.write)
         connect(m, flipped(self.table_write), table.write)
         m.d.comb += [
-            schedule.valid.eq(self.i.valid),
+            schedule.valid.eq(steps.valid),
             schedule.tag.eq(step.tag),
             schedule.slots.eq(self.slots),
             schedule.room.eq(self.room),
-            self.i.ready.eq(schedule.go),
+            steps.ready.eq(schedule.go),
             params.bias_en.eq(schedule.go),
             params.bias_addr.eq(step.tag.param),
             params.scale_en.eq(schedule.use_valid),
             params.scale_addr.eq(schedule.use.param),
         ]
         self._go, self._fixed_stages = schedule.go, self._stages(m, schedule.go)
+        if cfg.vector_parts > 1:
+            m.d.comb += [
+                schedule.part.eq(step.part),
+                schedule.ends.eq(step.ends),
+                params.bias_part.eq(step.part),
+                params.scale_part.eq(schedule.use.part),
+            ]
         rescale = _Multiplicand(m, self.slots, schedule)
         self._operands(m)
-        lanes = [self._operate(m, c, rescale, params) for c in range(cfg.cols)]
+        lanes = [self._operate(m, c, rescale, params) for c in range(cfg.lane_count)]
         self._across(m, lanes)
         self._finish(m, lanes, schedule, table)
         m.d.comb += [
-            self.o.valid.eq(schedule.exit_valid),
             self.release.eq(schedule.exit_valid & schedule.exit.last),
         ]
         return m
+
+    def _slices(self, m: Module):
+        """Steps, or the parts of each."""
+        if self._config.vector_parts == 1:
+            return self.i
+        m.submodules.slicer = slicer = VectorSlicer(self._config)
+        connect(m, flipped(self.i), slicer.i)
+        m.d.comb += slicer.slots.eq(self.slots)
+        return slicer.o
 
     # Settings of the stages ---------------------------------------------------------------------
 
     def _stages(self, m: Module, go: Value) -> list:
         """Valid, slot and flags of the step in each stage up to the reduction."""
-        tag = self.i.payload.tag
+        tag = self._step.tag
         flags = ("slot", "inside", "red_first", "lanes")
-        stages: list = [(go, {name: tag[name] for name in flags})]
+        first = {name: tag[name] for name in flags}
+        if self._config.vector_parts > 1:
+            first["part"] = self._step.part
+        stages: list = [(go, first)]
         for s in range(1, REDUCE + 1):
             valid = Signal(name=f"valid_{s}")
             held = {
@@ -174,8 +179,10 @@ class VectorLanes(wiring.Component):
             self._fixed_stages[ALU][1],
             field_of(self.slots, self._fixed_stages[ALU][1]["slot"], "reduce_lanes"),
         )
-        self._takes = Signal(self._config.cols, reset_less=True)
-        used = Cat(c < held["lanes"] for c in range(self._config.cols))
+        many = self._config.lane_count
+        self._takes = Signal(many, reset_less=True)
+        before = held["part"] * many if self._config.vector_parts > 1 else 0
+        used = Cat(before + c < held["lanes"] for c in range(many))
         m.d.sync += self._takes.eq(Mux(held["inside"], Mux(across, used, ~0), 0))
         self._reduction = self._field(m, REDUCE, "reduce")
 
@@ -185,7 +192,7 @@ class VectorLanes(wiring.Component):
         def reg(name: str) -> Signal:
             return Signal(signed(32), name=f"{name}_{c}", reset_less=True)
 
-        step, lane = self.i.payload, slice(32 * c, 32 * c + 32)
+        step, lane = self._step, slice(32 * c, 32 * c + 32)
         a, b, clamped, v, kept = (reg(n) for n in ("a", "b", "a_6", "v", "v_9"))
         m.submodules[f"rescale_{c}"] = rescale = LaneRescale()
         zero_a, zero_b = (Signal(signed(32), name=f"zero_{x}_{c}") for x in "ab")
@@ -230,7 +237,8 @@ class VectorLanes(wiring.Component):
             for member, identity in IDENTITY.items():
                 with m.Case(member):
                     m.d.comb += start.eq(identity)
-        m.d.comb += running.eq(Mux(held["red_first"], start, out))
+        before = self._sums(m, c, held, out) if self._config.vector_parts > 1 else out
+        m.d.comb += running.eq(Mux(held["red_first"], start, before))
         combined = combine(m, self._platform, str(c), kind, v, running)
         with m.If(valid):
             with m.If(kind == Reduce.NONE):
@@ -241,10 +249,28 @@ class VectorLanes(wiring.Component):
                 m.d.sync += out.eq(running)
         return out
 
+    def _sums(self, m: Module, c: int, held, out: Signal) -> Value:
+        """What the reduction of this part of a vector has come to. `out` has a new part."""
+        last = Signal(part_shape(self._config), name=f"part_8_{c}", reset_less=True)
+        sums: Array = Array()
+        for p in range(self._config.vector_parts):
+            # What was reduced last is in `out`.
+            kept = Signal.like(out, name=f"sum_{c}_{p}", reset_less=True)
+            with m.If(last == p):
+                m.d.sync += kept.eq(out)
+            sums.append(Mux(last == p, out, kept))
+        with m.If(self._fixed_stages[REDUCE][0]):
+            m.d.sync += last.eq(held["part"])
+        return sums[held["part"]]
+
     def _across(self, m: Module, lanes: list["_Lane"]) -> None:
         if not self._config.lane_reductions:
             return
-        m.submodules.tree = self._tree = tree = LaneTree(len(lanes))
+        in_parts = self._config.vector_parts > 1
+        m.submodules.tree = self._tree = tree = LaneTree(len(lanes), in_parts=in_parts)
+        if in_parts:
+            valid, held = self._fixed_stages[REDUCE]
+            m.d.sync += [tree.valid.eq(valid), tree.first.eq(held["part"] == 0)]
         kind = Signal(Reduce, name="reduce_8", reset_less=True)
         m.d.sync += kind.eq(self._reduction)
         m.d.comb += [tree.kind.eq(kind), tree.value.eq(Cat(lane.reduced for lane in lanes))]
@@ -285,7 +311,20 @@ class VectorLanes(wiring.Component):
             table.valid.eq(valid[2] & (kind != Table.OFF)),
             table.wide.eq(kind == Table.I16),
             table.value.eq(Cat(*results)),
-            self.o.value.eq(Mux(schedule.exit.table, table.o, Cat(*results))),
+        ]
+        self._leave(m, schedule, Mux(schedule.exit.table, table.o, Cat(*results)))
+
+    def _leave(self, m: Module, schedule, value: Value) -> None:
+        if self._config.vector_parts == 1:
+            m.d.comb += [self.o.valid.eq(schedule.exit_valid), self.o.value.eq(value)]
+            return
+        m.submodules.collector = collector = VectorCollector(self._config)
+        m.d.comb += [
+            collector.valid.eq(schedule.exit_valid),
+            collector.ends.eq(schedule.exit.ends),
+            collector.value.eq(value),
+            self.o.valid.eq(schedule.exit_valid & schedule.exit.ends),
+            self.o.value.eq(collector.whole),
         ]
 
 

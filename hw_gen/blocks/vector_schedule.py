@@ -6,8 +6,14 @@ from amaranth.hdl import *
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_context import fields_of, slot_shape, slots_layout, tag_layout
-from hw_gen.blocks.vector_table import VectorTable
+from hw_gen.blocks.vector_context import (
+    fields_of,
+    part_shape,
+    slot_shape,
+    slots_layout,
+    tag_layout,
+)
+from hw_gen.blocks.vector_table import VectorTable, interval
 from spec.config import NpuConfig
 from spec.isa import Reduce, Table, rescales_b, rescales_result
 
@@ -44,19 +50,23 @@ class Source(enum.Enum, shape=2):
 
 
 def across_levels(config: NpuConfig) -> int:
-    """Cycles of the reduction across lanes: a level of its tree each; 0: there is none."""
+    """Cycles of the reduction across lanes: a level of its tree each, and one for the sum of a
+    vector's parts; 0: there is none.
+    """
     if not config.lane_reductions:
         return 0
-    return (config.cols - 1).bit_length()
+    return (config.lane_count - 1).bit_length() + (config.vector_parts > 1)
 
 
 def use_layout(config: NpuConfig) -> data.StructLayout:
+    part = {"part": part_shape(config)} if config.vector_parts > 1 else {}
     return data.StructLayout(
         {
             "kind": Use,
             "slot": slot_shape(config),
             "across": 1,
             "param": config.param_addr_bits,
+            **part,
         }
     )
 
@@ -65,7 +75,9 @@ def finish_layout(config: NpuConfig) -> data.StructLayout:
     return data.StructLayout({"slot": slot_shape(config), "source": Source})
 
 
-exit_layout = data.StructLayout({"table": 1, "last": 1})
+def exit_layout(config: NpuConfig) -> data.StructLayout:
+    ends = {"ends": 1} if config.vector_parts > 1 else {}
+    return data.StructLayout({"table": 1, "last": 1, **ends})
 
 
 class VectorSchedule(wiring.Component):
@@ -74,11 +86,13 @@ class VectorSchedule(wiring.Component):
     The lanes have one RESCALE for A, B and result. A always passes through it, B where the ALU
     needs it, the result where it is scaled: so a step takes it for one, two or three cycles. Steps
     leave the lanes in their order, by ways of different lengths: a step waits that would pass one
-    before it.
+    before it. Where vectors pass in parts, each part is a step here; across lanes only the last
+    part of a vector has a result.
 
     Members
     -------
     valid, tag : a step that would enter. slots : the contexts. room : its result has room.
+    part, ends : which part it is, and whether the last one, where there are several.
     go : it enters.
     use, use_valid : what RESCALE takes in the next cycle.
     result_across : the result that RESCALE takes in the next cycle comes from all lanes.
@@ -88,8 +102,10 @@ class VectorSchedule(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        parts = {"part": In(part_shape(config)), "ends": In(1)}
         super().__init__(
             {
+                **(parts if config.vector_parts > 1 else {}),
                 "valid": In(1),
                 "tag": In(tag_layout(config)),
                 "slots": In(slots_layout(config)),
@@ -100,19 +116,20 @@ class VectorSchedule(wiring.Component):
                 "result_across": Out(1),
                 "finish": Out(finish_layout(config)),
                 "finish_valid": Out(1),
-                "exit": Out(exit_layout),
+                "exit": Out(exit_layout(config)),
                 "exit_valid": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        levels = across_levels(self._config)
+        levels, in_parts = across_levels(self._config), self._config.vector_parts > 1
         field = fields_of(self.slots, self.tag.slot)
         result, second, scaled = Signal(), Signal(), Signal()
         across, looked = Signal(), Signal()
+        has_result = (field["reduce"] == Reduce.NONE) | self.tag.red_last
         m.d.comb += [
-            result.eq((field["reduce"] == Reduce.NONE) | self.tag.red_last),
+            result.eq(has_result & (self.ends | ~across) if in_parts else has_result),
             second.eq(rescales_b(field)),
             scaled.eq(result & rescales_result(field)),
             across.eq(field["reduce_lanes"]),
@@ -128,8 +145,7 @@ class VectorSchedule(wiring.Component):
         last_use = SCALE_O + levels
         uses = _Line(m, "use", use_layout(self._config), last_use)
         finishes = _Line(m, "finish", finish_layout(self._config), max(w[1] for w in ways))
-        exits = _Line(m, "exit", exit_layout, max(w[2] for w in ways))
-
+        exits = _Line(m, "exit", exit_layout(self._config), max(w[2] for w in ways))
         use_result = {SCALE_O: scaled & ~across}
         if levels:
             use_result[last_use] = scaled & across
@@ -141,8 +157,10 @@ class VectorSchedule(wiring.Component):
             & (
                 finishes.valid[finish:].any()
                 | exits.valid[exit:].any()
-                # TABLE takes a step every second cycle.
                 | (looked & exits.valid[exit - 1] & exits.items[exit - 1].table)
+                # Two lanes have one TABLE.
+                if interval(self._config) > 1
+                else finishes.valid[finish:].any() | exits.valid[exit:].any()
             )
             for chosen, finish, exit in ways
         ).any()
@@ -165,13 +183,20 @@ class VectorSchedule(wiring.Component):
             self.exit_valid.eq(exits.valid[0]),
             self.exit.eq(exits.items[0]),
         ]
+        part = {"part": self.part} if in_parts else {}
+        ends = {"ends": self.ends} if in_parts else {}
         with m.If(self.go):
             m.d.comb += [self.use.kind.eq(Use.A), self.use.slot.eq(self.tag.slot)]
             m.d.comb += self.use.param.eq(self.tag.param)
+            m.d.comb += [self.use[name].eq(value) for name, value in part.items()]
         with m.Else():
             m.d.comb += self.use.eq(uses.items[1])
         b_use = {"kind": Use.B, "slot": self.tag.slot, "across": 0, "param": self.tag.param}
+        b_use |= part
         o_use = {**b_use, "kind": Use.RESULT, "across": across}
+        if in_parts:
+            # What all lanes come to is the vector's first element.
+            o_use["part"] = Mux(across, 0, self.part)
         uses.insert(SCALE_B, self.go & second, b_use)
         for at, wanted in use_result.items():
             uses.insert(at, self.go & wanted, o_use)
@@ -179,7 +204,7 @@ class VectorSchedule(wiring.Component):
         for chosen, finish, exit in ways:
             enters = self.go & result & chosen
             finishes.insert(finish, enters, {"slot": self.tag.slot, "source": source})
-            exits.insert(exit, enters, {"table": looked, "last": self.tag.last})
+            exits.insert(exit, enters, {"table": looked, "last": self.tag.last, **ends})
         return m
 
 

@@ -19,26 +19,30 @@ _FRACTION = 7
 """Bits of an int16 between two entries."""
 
 
+def interval(config: NpuConfig) -> int:
+    """Cycles from a lookup to the next: two lanes, if there are two, have a table in turn."""
+    return min(2, config.lane_count)
+
+
 class VectorTable(wiring.Component):
     """`table_entries` int16 for each pair of lanes, those of even and of odd numbers in a memory
     each, so that an entry and its successor are read together. Int8 entries are the bytes from 0.
 
     Members
     -------
-    valid, wide, value : look up, `wide` between int16; `cols` int32 lanes.
-    o : the results, `LATENCY` cycles later. Lookups follow each other every `INTERVAL` cycles.
+    valid, wide, value : look up, `wide` between int16; an int32 of each lane.
+    o : the results, `LATENCY` cycles later. Lookups follow each other every `interval` cycles.
     write : ``In(table_write)``, byte addresses from 0.
 
     Stages: read; difference of two entries; its product with the fraction; sum. The second lane of
-    a pair goes through them a cycle behind the first.
+    a pair goes through them a cycle behind the first; a lane alone waits for none.
     """
 
     LATENCY = 5
-    INTERVAL = 2
 
     def __init__(self, config: NpuConfig):
         self._config = config
-        word = 32 * config.cols
+        word = 32 * config.lane_count
         super().__init__(
             {
                 "valid": In(1),
@@ -51,19 +55,20 @@ class VectorTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        second = Signal()
-        m.d.sync += second.eq(self.valid)
+        lanes, second = self._config.lane_count, Signal()
+        if interval(self._config) > 1:
+            m.d.sync += second.eq(self.valid)
         check(m, platform, ~(self.valid & second), "vector table: lookups in successive cycles")
         wide = [Signal(name="wide_0")]
         for s in (1, 2, 3):
             wide.append(Signal(name=f"wide_{s}", reset_less=True))
             m.d.sync += wide[s].eq(wide[s - 1])
         m.d.comb += wide[0].eq(Mux(second, wide[1], self.wide))
-        for c in range(0, self._config.cols, 2):
-            lanes = [self.value[32 * k : 32 * k + _ENTRY] for k in (c, c + 1)]
+        for c in range(0, lanes, 2):
+            pair = [self.value[32 * k : 32 * k + _ENTRY] for k in (c, c + 1)]
             waiting = Signal(_ENTRY, name=f"waiting_{c}", reset_less=True)
-            m.d.sync += waiting.eq(lanes[1])
-            value = Mux(second, waiting, lanes[0])
+            m.d.sync += waiting.eq(pair[1])
+            value = Mux(second, waiting, pair[0])
             out = self._lane(m, c, value, self.valid | second, wide)
             before = Signal(signed(32), name=f"before_{c}", reset_less=True)
             m.d.sync += before.eq(out)

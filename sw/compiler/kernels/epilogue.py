@@ -1,5 +1,6 @@
 """Fields of VECTOR that layers share: behind a product, and for elementwise operands."""
 
+from spec.config import NpuConfig
 from spec.isa import Alu, DType, Scale, Space
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
 from sw.compiler.program.cycles import step_cycles
@@ -48,10 +49,12 @@ def extra_of(
     return extra if epilogue.passes[at] is part else None
 
 
-def epilogue_cycles(epilogue: Epilogue, extra: Residual | RowFactor | None) -> int:
+def epilogue_cycles(
+    epilogue: Epilogue, extra: Residual | RowFactor | None, config: NpuConfig, channels: int
+) -> int:
     """Cycles of the vector engine for each vector behind a product, in all passes together."""
     return sum(
-        step_cycles(accumulator_fields(part, extra_of(part, epilogue, extra)))
+        step_cycles(accumulator_fields(part, extra_of(part, epilogue, extra)), config, channels)
         for part in epilogue.passes
     )
 

@@ -31,7 +31,7 @@ def busy_cycles(instruction: VirtualInstruction, config: NpuConfig) -> float:
 
 def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> float:
     """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words, and
-    as it takes the lanes' RESCALE.
+    as it takes the lanes' RESCALE, that for each part in which the vector passes the lanes.
 
     In a reduction only its last step has a result. `same`: B is A, whose words are then read twice.
     """
@@ -48,10 +48,26 @@ def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> f
             read *= 2
     write = _words(record.o_space, record.o_type, 1 if record.reduce_lanes else lanes, config)
     fields = {name: getattr(record, name) for name in _RATE}
-    scaled = math.prod(counts) * (1 + bool(rescales_b(fields)))
-    scaled += written * bool(rescales_result(fields))
-    looked = written * (1 if record.table is Table.OFF else TABLE_STEP_CYCLES)
+    parts = results = lane_parts(config, lanes)
+    if record.reduce_lanes:
+        parts, results = config.vector_parts, 1
+    scaled = parts * math.prod(counts) * (1 + bool(rescales_b(fields)))
+    scaled += results * written * bool(rescales_result(fields))
+    looked = results * written * _lookup_cycles(record.table, config)
+    if parts > 1:
+        # The next step's first words come with a step's last part, the others between the steps.
+        scaled += math.prod(counts) * (read - 1)
     return float(max(math.prod(counts) * read, written * write, scaled, looked))
+
+
+def lane_parts(config: NpuConfig, lanes: int) -> int:
+    """Parts in which a vector with so many elements in use passes the lanes."""
+    return -(-min(lanes, config.cols) // config.lane_count)
+
+
+def _lookup_cycles(table: object, config: NpuConfig) -> int:
+    """Cycles of a step or of its part in TABLE, which a lane may have alone."""
+    return 1 if table is Table.OFF else min(TABLE_STEP_CYCLES, config.lane_count)
 
 
 _RATE = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "reduce", "table")
@@ -59,13 +75,14 @@ _RATE = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "
 _NOTHING = {name: getattr(Vector(), name) for name in _RATE}
 
 
-def step_cycles(fields: Mapping[str, object]) -> int:
-    """Cycles that a step with a result takes in the lanes: one of RESCALE for A, for B and for the
-    result, or those of TABLE. `fields`: those that are not at their defaults.
+def step_cycles(fields: Mapping[str, object], config: NpuConfig, lanes: int) -> int:
+    """Cycles that a step with a result takes in the lanes: for each part of its vector one of
+    RESCALE for A, for B and for the result, or those of TABLE. `fields`: those that are not at
+    their defaults. `lanes`: elements of the vector.
     """
     full = {name: fields.get(name, nothing) for name, nothing in _NOTHING.items()}
-    looked = 1 if full["table"] is Table.OFF else TABLE_STEP_CYCLES
-    return max(looked, 1 + bool(rescales_b(full)) + bool(rescales_result(full)))
+    scaled = 1 + bool(rescales_b(full)) + bool(rescales_result(full))
+    return lane_parts(config, lanes) * max(_lookup_cycles(full["table"], config), scaled)
 
 
 def _words(space: Space, kind: DType, elements: int, config: NpuConfig) -> int:

@@ -30,6 +30,7 @@ MEANING = {
     "table_int16": "whether TABLE can also interpolate between int16",
     "shifts": "whether the vector engine can shift by a tensor, and count leading zeros",
     "vector_contexts": "VECTOR instructions that may have steps in the lanes at once",
+    "vector_lanes": "lanes of the vector engine, a divisor of `cols`; 0: one a column",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""

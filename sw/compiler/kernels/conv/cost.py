@@ -116,7 +116,7 @@ class ConvCost:
         self.blocked = not self.held_in and _blocked(geo, config)
         self.images = geo.n if geo.layer.weights_by_image else 1
         self.width = min(config.cols, geo.oc)
-        self.finish = epilogue_cycles(geo.layer.epilogue, geo.layer.residual)
+        self.finish = epilogue_cycles(geo.layer.epilogue, geo.layer.residual, config, geo.oc)
         self.rows_of = lru_cache(maxsize=None)(self._rows_of)
         self.cols_of = lru_cache(maxsize=None)(self._cols_of)
 

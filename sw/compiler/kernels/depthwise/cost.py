@@ -35,7 +35,7 @@ class DepthwiseCost:
     def __init__(self, layer: DepthwiseLayer, config: NpuConfig, budget: MemoryBudget) -> None:
         self.layer, self.config = layer, config
         self.passes = passes(layer, config.taps)
-        self.finish = epilogue_cycles(layer.epilogue, layer.residual)
+        self.finish = epilogue_cycles(layer.epilogue, layer.residual, config, layer.output.shape[3])
         self.held_in = layer.input.tensor in budget.held
         self.held_out = layer.output.tensor in budget.held
         residual = None if layer.residual is None else layer.residual.operand.view

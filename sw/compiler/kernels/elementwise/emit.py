@@ -17,7 +17,8 @@ def emit_elementwise(layer: ElementwiseLayer, plan: VectorPlan, context: EmitCon
 
 class _ElementwiseEmitter(VectorEmitter):
     def __init__(self, layer: ElementwiseLayer, plan: VectorPlan, context: EmitContext) -> None:
-        super().__init__(layer.name, layer.epilogue, elementwise_work(layer), plan, context)
+        work = elementwise_work(layer, context.config)
+        super().__init__(layer.name, layer.epilogue, work, plan, context)
         self.layer = layer
 
     def compute(self, box: Box) -> None:

@@ -19,7 +19,7 @@ from sw.compiler.program.cycles import step_cycles
 from sw.compiler.program.records import VectorFields
 
 
-def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
+def elementwise_work(layer: ElementwiseLayer, config: NpuConfig) -> VectorWork:
     """The layer as the vector engine's tile search sees it."""
     per_channel = layer.epilogue.scale is Scale.CHANNEL
     # Values per channel tie lanes to channels. Without them any elements may share a vector, and
@@ -29,7 +29,8 @@ def elementwise_work(layer: ElementwiseLayer) -> VectorWork:
         ins, out = tuple(_flatten(v) for v in layer.inputs), _flatten(layer.output)
     else:
         ins, out = layer.inputs, layer.output
-    cycles = step_cycles(arithmetic(layer))
+    lanes = config.cols if flat else out.shape[3]
+    cycles = step_cycles(arithmetic(layer), config, lanes)
     return VectorWork(ins=ins, out=out, per_channel=per_channel, flat=flat, cycles=cycles)
 
 
@@ -51,7 +52,7 @@ def plan_elementwise(
     layer: ElementwiseLayer, config: NpuConfig, budget: MemoryBudget
 ) -> VectorPlan:
     """The largest tiles that fit twice, yet several per layer; `CompileError` if none fits."""
-    work = elementwise_work(layer)
+    work = elementwise_work(layer, config)
     plan = fitting(work, config, budget)
     if plan is None:
         raise no_tile_fits(layer, budget)

@@ -58,7 +58,7 @@ def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: Np
     if step.reduce is not Reduce.NONE:
         # Its result is scaled once, which is nothing beside its steps.
         scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}
-    return vectors * max(wide, written, step_cycles(scales))
+    return vectors * max(wide, written, step_cycles(scales, config, lanes))
 
 
 def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:

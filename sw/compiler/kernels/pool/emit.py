@@ -23,7 +23,8 @@ def emit_pool(layer: PoolLayer, plan: VectorPlan, context: EmitContext) -> None:
 
 class _PoolEmitter(VectorEmitter):
     def __init__(self, layer: PoolLayer, plan: VectorPlan, context: EmitContext) -> None:
-        super().__init__(layer.name, layer.epilogue, pool_work(layer), plan, context)
+        work = pool_work(layer, context.config)
+        super().__init__(layer.name, layer.epilogue, work, plan, context)
         self.layer = layer
 
     def compute(self, box: Box) -> None:

@@ -12,15 +12,16 @@ from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized
 from sw.compiler.kernels.vector.work import VectorWork
+from sw.compiler.program.cycles import lane_parts
 
 
-def pool_work(layer: PoolLayer) -> VectorWork:
+def pool_work(layer: PoolLayer, config: NpuConfig) -> VectorWork:
     """The layer as the vector engine's tile search sees it."""
     return VectorWork(
         ins=(layer.input,),
         out=layer.output,
         per_channel=layer.epilogue.scale is Scale.CHANNEL,
-        cycles=window_cycles(layer),
+        cycles=window_cycles(layer) * lane_parts(config, layer.output.shape[3]),
         overlapping=True,
         kernel=layer.kernel,
         stride=layer.stride,
@@ -30,7 +31,7 @@ def pool_work(layer: PoolLayer) -> VectorWork:
 
 def plan_pool(layer: PoolLayer, config: NpuConfig, budget: MemoryBudget) -> VectorPlan:
     """The fastest plan that fits in `budget`; `CompileError` if not even the smallest does."""
-    work = pool_work(layer)
+    work = pool_work(layer, config)
     first = fitting(work, config, budget)
     if first is None:
         raise no_tile_fits(layer, budget)
