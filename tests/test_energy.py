@@ -10,8 +10,15 @@ from sw.energy.cells import change_energy, read_energies
 from sw.energy.errors import EnergyError
 from sw.energy.parameters import REFERENCE_PJ_PER_BIT, MemoryEnergy
 from sw.energy.states import States, read_states
-from sw.synth.flow import generic_cells, map_netlist
-from sw.synth.generic import CLOCKED_INVERTERS, FLIP_FLOP_PARASITIC
+from sw.synth.area import blocks
+from sw.synth.flow import analyse, generic_cells, map_netlist
+from sw.synth.gating import ClockGates, gated_clocks
+from sw.synth.generic import (
+    CLOCK_GATE_CLOCKED_INVERTERS,
+    CLOCK_GATE_DRIVE,
+    CLOCKED_INVERTERS,
+    FLIP_FLOP_PARASITIC,
+)
 from sw.synth.liberty import parse
 from sw.synth.netlist import Netlist
 from sw.synth.recipe import Effort
@@ -43,6 +50,14 @@ def netlist(tmp_path_factory) -> Netlist:
     source = folder / "design.v"
     source.write_text(DESIGN)
     return map_netlist([source], "design", CELLS, Effort.QUICK, folder, lambda text: None)[0]
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory) -> Netlist:
+    folder = tmp_path_factory.mktemp("gated")
+    source = folder / "design.v"
+    source.write_text(DESIGN)
+    return map_netlist([source], "design", CELLS, Effort.QUICK, folder, lambda text: None, True)[0]
 
 
 def packed(bits: np.ndarray) -> np.ndarray:
@@ -103,6 +118,40 @@ def test_clock_and_memory_are_priced_by_what_happens(netlist) -> None:
     inside = found.pj["cells"][left] - FLIP_FLOP_PARASITIC / 2 * 1e-3 * changes
     assert inside.min() > -1e-9 and inside.max() > 0
     assert set(found.pj) | {"leakage"} == set(PARTS)
+
+
+def test_registers_behind_a_closed_clock_gate_hold(netlist, gated) -> None:
+    """`total` is taken when `go` is 1: its 8 registers have a gate, those of `hidden` have none."""
+    assert gated_clocks(gated, CELLS.library) == ClockGates(gates=1, gated=8, flip_flops=16)
+    assert gated_clocks(netlist, CELLS.library).gates == 0
+    sources = source_nets(gated, CELLS.library, "dut")
+    states, _ = states_of(windows=100)
+    found = measure(gated, CELLS.library, ENERGIES, MEMORY, sources, states)
+    assert (found.checked, found.wrong, found.unknown) == (800, 0, 0.5)
+    states.bits["dut.left.total"][3, 2, 0] ^= np.uint64(0b101)
+    assert measure(gated, CELLS.library, ENERGIES, MEMORY, sources, states).wrong == 2
+
+
+def test_a_clock_behind_a_gate_is_priced_where_it_is_open(gated) -> None:
+    sources = source_nets(gated, CELLS.library, "dut")
+    states, model = states_of(windows=70)
+    found = measure(gated, CELLS.library, ENERGIES, MEMORY, sources, states)
+    left = found.blocks.index("left")
+    pin = 2e-3
+    each = pin + 2 * CLOCKED_INVERTERS * 1e-3
+    gate = pin + 2 * CLOCK_GATE_CLOCKED_INVERTERS * 1e-3
+    drains = 2 * CLOCK_GATE_DRIVE * 1e-3
+    # The edge that ends cycle 2 takes what `go` said in it.
+    opened = model["go"][:, 2]
+    np.testing.assert_allclose(
+        found.pj["clock"][left], 8 * each + gate + opened * (8 * each + drains), rtol=1e-6
+    )
+
+
+def test_clock_gates_are_no_flip_flops_and_begin_no_path(gated, tmp_path) -> None:
+    (longest, *_), _ = analyse(gated, CELLS.library)
+    assert longest.ns > 0
+    assert blocks(gated, CELLS.library)["left"].ffs == 16
 
 
 def test_where_nothing_changes_only_the_clock_takes_energy(netlist) -> None:

@@ -14,6 +14,7 @@ from sw.synth.errors import SynthError
 from sw.synth.generic import generic_library
 from sw.synth.liberty import parse, read_text
 from sw.synth.library import interpolate, make_library, read_library
+from sw.synth.recipe import gate_clocks
 from sw.synth.tables import TableStack, constant
 
 GENERIC = generic_library()
@@ -98,8 +99,8 @@ def test_files_that_are_no_liberty(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("library (l) { }", "library l has no cell"),
-        (without_cell("DFF_X1"), "none of its 20 cells is a flip-flop with a rising clock edge"),
-        (changed('"!(A & B)"', '"!(A | B)"'), "none of its 21 cells is a NAND2 by its function"),
+        (without_cell("DFF_X1"), "none of its 21 cells is a flip-flop with a rising clock edge"),
+        (changed('"!(A & B)"', '"!(A | B)"'), "none of its 22 cells is a NAND2 by its function"),
         (changed('time_unit : "1ps"', 'time_unit : "1m"'), "time_unit '1m' is no time such as 1ns"),
         (changed("(1, ff)", "(1, kg)"), "capacitive_load_unit (1, kg) is neither pf nor ff"),
         (
@@ -135,7 +136,7 @@ def test_gate_equivalent_is_the_smallest_nand2_or_the_one_named(tmp_path: Path) 
 def test_cells_that_are_not_for_logic_are_not_used(attribute: str) -> None:
     text = changed("cell (NAND2_X1) {", f"cell (NAND2_X1) {{ {attribute}")
     library = make_library(parse(text, "file.lib"), "file.lib")
-    assert library.unusable == ("NAND2_X1",) and library.nand2.name == "NAND2_X2"
+    assert library.unusable == ("ICG_X4", "NAND2_X1") and library.nand2.name == "NAND2_X2"
 
 
 TABLE = """
@@ -214,3 +215,20 @@ def test_missing_and_old_tools_are_named_with_what_installs_them(monkeypatch, tm
         tools.find_yosys()
     yosys.write_text("#!/bin/sh\necho 'Yosys 0.51 (git)'\n")
     assert tools.find_yosys().version == "Yosys 0.51"
+
+
+def test_a_clock_gate_is_the_smallest_without_a_pin_for_tests() -> None:
+    gate = make_library(parse(GENERIC, "file.lib"), "file.lib").clock_gate
+    assert gate is not None and gate.clock_gate is not None
+    pins = gate.clock_gate
+    assert (gate.name, pins.enable, pins.clock, pins.output) == ("ICG_X4", "E", "CK", "GCK")
+    # For logic it is as good as marked `dont_use`.
+    assert "ICG_X4" in make_library(parse(GENERIC, "file.lib"), "file.lib").unusable
+    for text in (
+        changed("latch_posedge", "latch_negedge"),
+        changed("pin (GCK) {", "pin (SE) { direction : input; }\n    pin (GCK) {"),
+    ):
+        library = make_library(parse(text, "file.lib"), "file.lib")
+        assert library.clock_gate is None
+        with pytest.raises(SynthError, match=r"it has no clock gate .*without --clock-gating"):
+            gate_clocks(library)

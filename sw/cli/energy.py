@@ -34,6 +34,13 @@ def energy(
     effort: Annotated[
         str, typer.Option("--effort", help="of the synthesis: full, or quick")
     ] = "full",
+    gating: Annotated[
+        bool | None,
+        typer.Option(
+            "--clock-gating/--no-clock-gating",
+            help="clock gates before registers with enables (default: if the cells have one)",
+        ),
+    ] = None,
     samples: Annotated[
         int, typer.Option("--samples", min=16, help="cycles of the run that are looked at")
     ] = 512,
@@ -64,6 +71,7 @@ def energy(
         samples=samples,
         mhz=mhz,
         seed=options.seed,
+        gating=gating,
         latency=options.latency,
         stall=options.stall,
         sram_pj_per_bit=sram,

@@ -44,6 +44,10 @@ def synth(
             "--effort", help="full, or quick: logic not restructured; an FPGA not placed and routed"
         ),
     ] = "full",
+    gating: Annotated[
+        bool,
+        typer.Option("--clock-gating", help="clock gates before registers with enables, for cells"),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="keep netlist, scripts and log in this folder")
     ] = None,
@@ -64,7 +68,7 @@ def synth(
 
     npu = hardware.npu()
     chosen = effort_named(effort)
-    run = _target(target, liberty, nand2)
+    run = _target(target, liberty, nand2, gating)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress() as say, Scratch("synth") as scratch:
@@ -91,7 +95,7 @@ def _check(report: "Report | FpgaReport", max_fo4: float) -> None:
     check_stages(report, max_fo4)
 
 
-def _target(target: str, liberty: Path | None, nand2: str) -> "Run":
+def _target(target: str, liberty: Path | None, nand2: str, gating: bool) -> "Run":
     """The flow that is meant; `SynthError` for options that do not go together."""
     from spec.names import did_you_mean
     from sw.synth.errors import SynthError
@@ -104,8 +108,12 @@ def _target(target: str, liberty: Path | None, nand2: str) -> "Run":
     if target == "liberty":
         if liberty is None:
             raise SynthError("--target liberty needs a library of cells: --liberty FILE.lib")
-        return partial(synthesize, liberty_cells(liberty, nand2))
+        return partial(synthesize, liberty_cells(liberty, nand2), gating)
     if liberty is not None or nand2:
         name = "--liberty" if liberty is not None else "--nand2"
         raise SynthError(f"{name} goes with --target liberty, not with --target {target}")
-    return synthesize_ecp5 if target == "ecp5" else partial(synthesize, generic_cells())
+    if target != "ecp5":
+        return partial(synthesize, generic_cells(), gating)
+    if gating:
+        raise SynthError("--clock-gating goes with libraries of cells, not with --target ecp5")
+    return synthesize_ecp5

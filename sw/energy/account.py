@@ -11,13 +11,17 @@ from sw.energy.parameters import MemoryEnergy
 from sw.energy.play import Player, enables, memory_data
 from sw.energy.states import States, Words
 from sw.synth import memories
+from sw.synth.gating import clock_enables
 from sw.synth.graph import build_graph
 from sw.synth.library import Library
 from sw.synth.netlist import CONSTANTS, SRAM, Macro, Netlist
 
 Floats = npt.NDArray[np.float64]
 PARTS = ("switching", "cells", "clock", "memories", "leakage")
-"""switching: loads of nets. cells: within gates that change. clock: flip-flops' clock pins."""
+"""switching: loads of nets. cells: within gates that change.
+
+clock: clock pins of flip-flops and of clock gates.
+"""
 ROWS = 4096
 """Nets of which each sample's changes are unpacked at a time."""
 
@@ -108,7 +112,7 @@ def measure(
     blocks = _Blocks(netlist)
     pj = {
         **_changes(netlist, library, energies, blocks, before ^ values, states.windows),
-        "clock": _clock(netlist, library, energies, blocks, states.windows),
+        "clock": _clock(netlist, library, energies, blocks, before, states.windows),
         "memories": _memories(netlist, memory, blocks, values, states.windows),
     }
     leakage = np.zeros(len(blocks.names))
@@ -233,17 +237,32 @@ def _clock(
     library: Library,
     energies: EnergyLibrary,
     blocks: _Blocks,
+    before: Words,
     windows: int,
 ) -> Floats:
-    """The same in every cycle: an ideal clock stops for nobody."""
-    each = np.zeros(len(blocks.names))
+    """Both edges of the clock, of an ideal tree: where a gate stops it, only to that gate.
+
+    before: values in the cycle that the clock's edge ends, whose enables open the gates.
+    """
+    found = {"clock": np.zeros((len(blocks.names), windows))}
+    enables = clock_enables(netlist, library)
+    loads = build_graph(netlist, library).loads.reshape(-1, 2).mean(1)
     for kind, gates in netlist.gates.items():
-        cell = library.cells[kind]
-        if cell.flip_flop:
-            load = float(np.mean(cell.capacitance[cell.clock])) * energies.volt**2
-            counts = np.bincount(blocks.of(gates.instances), minlength=len(blocks.names))
-            each += counts * (load + energies.cells[kind].clock_pj)
-    return np.repeat(each[:, None], windows, axis=1)
+        cell, energy = library.cells[kind], energies.cells[kind]
+        if not cell.clock:
+            continue
+        owners = blocks.of(gates.instances)
+        load = float(np.mean(cell.capacitance[cell.clock])) * energies.volt**2
+        price = {"clock": np.full(len(owners), load + energy.clock_pj)}
+        clocks = gates.nets[:, gates.pins.index(cell.clock)]
+        _add(found, price, owners, before[enables[clocks]], windows)
+        if cell.clock_gate:
+            at = gates.pins.index
+            driven = loads[gates.nets[:, at(cell.clock_gate.output)]]
+            tables = energy.outputs.get(cell.clock_gate.output, ())
+            price = {"clock": 2 * change_energy(tables, library.fo4_slew_ns, driven)}
+            _add(found, price, owners, before[gates.nets[:, at(cell.clock_gate.enable)]], windows)
+    return found["clock"]
 
 
 def _memories(

@@ -24,6 +24,7 @@ from sw.runtime.simulator.generated import generator_sources
 from sw.synth import recipe, rtl
 from sw.synth.flow import SRAM_FILE, Cells, map_netlist, read_netlist
 from sw.synth.flow import analyse as analyse_timing
+from sw.synth.gating import gated_clocks
 from sw.synth.liberty import parse
 from sw.synth.netlist import Netlist
 from sw.synth.recipe import Effort
@@ -43,7 +44,8 @@ stand between others in a pipeline, have their values after the first ones."""
 class Settings:
     """samples: windows in a run. mhz: the clock, for leakage; None: the netlist's longest path.
 
-    seed: of samples and stalls. The last two: None for those of `sw.energy.parameters`.
+    seed: of samples and stalls. gating: with clock gates; None: if the library has one. The last
+    two: None for those of `sw.energy.parameters`.
     """
 
     samples: int = 512
@@ -51,6 +53,7 @@ class Settings:
     seed: int = 0
     latency: int = 100
     stall: float = 0.0
+    gating: bool | None = None
     sram_pj_per_bit: float | None = None
     dram_pj_per_byte: float | None = None
 
@@ -92,7 +95,10 @@ def measure_energy(
         sram_pj_per_bit=reference if sram is None else sram,
         dram_pj_per_byte=DRAM_PJ_PER_BYTE if dram is None else dram,
     )
-    netlist = netlist_of(config, cells, effort, say)
+    gating = settings.gating
+    if gating is None:
+        gating = cells.library.clock_gate is not None
+    netlist = netlist_of(config, cells, effort, gating, say)
     sources = source_nets(netlist, cells.library, PREFIX)
     profile, states = sample(image, inputs, config, sources, settings, say)
     say("playing the samples on the netlist …")
@@ -102,16 +108,18 @@ def measure_energy(
             f"{activity.wrong:,} of {activity.checked:,} bits of next states that the netlist "
             "gives are not those of the RTL: netlist and simulator are not of the same sources"
         )
+    gated = gated_clocks(netlist, cells.library)
     mhz = settings.mhz
     if mhz is None:
         say("timing …")
         mhz = 1000 / analyse_timing(netlist, cells.library)[0][0].ns
-    return make_report(name, config, cells, profile, states.cycle, activity, memory, mhz)
+    return make_report(name, config, cells, profile, states.cycle, activity, memory, mhz, gated)
 
 
-def netlist_of(config: NpuConfig, cells: Cells, effort: Effort, say: Say) -> Netlist:
+def netlist_of(config: NpuConfig, cells: Cells, effort: Effort, gating: bool, say: Say) -> Netlist:
     """The mapped netlist of a configuration, from the cache or synthesized now."""
-    found = hashlib.sha256(repr((config.digest_hex, effort, find_yosys().version)).encode())
+    settings = (config.digest_hex, effort, gating, find_yosys().version)
+    found = hashlib.sha256(repr(settings).encode())
     found.update(cells.text.encode())
     for path in [*generator_sources(), Path(recipe.__file__)]:
         found.update(path.read_bytes())
@@ -120,7 +128,7 @@ def netlist_of(config: NpuConfig, cells: Cells, effort: Effort, say: Say) -> Net
         with Scratch("energy") as scratch:
             say(f"synthesizing {config.name}, once for these cells …")
             sources = [p for p in rtl.generate(config, scratch.path) if p.name != SRAM_FILE]
-            map_netlist(sources, rtl.TOP, cells, effort, scratch.path, say)
+            map_netlist(sources, rtl.TOP, cells, effort, scratch.path, say, gating)
             (scratch.path / "netlist.json").rename(folder / "netlist.json")
 
     key = f"netlist-{config.digest_hex}-{found.hexdigest()[:24]}"

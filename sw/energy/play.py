@@ -14,6 +14,7 @@ from sw.energy.states import Words
 from sw.synth import memories
 from sw.synth.boolean import Evaluate, evaluator
 from sw.synth.errors import SynthError
+from sw.synth.gating import clock_enables
 from sw.synth.library import Cell, Library
 from sw.synth.netlist import CONSTANTS, SRAM, Macro, Netlist, Nets
 
@@ -31,12 +32,24 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipFlops:
-    """Registers of one type. outputs: columns of nets, and what their bits are flipped by."""
+    """Registers of one type. outputs: columns of nets, and what their bits are flipped by.
+
+    enables: the net of each register that enables its clock.
+    """
 
     nets: Nets
+    enables: Nets
     inputs: tuple[str, ...]
     next_state: Evaluate
     outputs: list[tuple[int, np.uint64]]
+
+    def state(self, values: Words) -> Words:
+        """What the registers hold, by the first of their outputs that leads anywhere."""
+        state = np.zeros((len(self.nets), values.shape[1]), np.uint64)
+        for column, flip in reversed(self.outputs):
+            rows = self.nets[:, column] >= CONSTANTS
+            state[rows] = values[self.nets[rows, column]] ^ flip
+        return state
 
 
 class Player:
@@ -73,7 +86,9 @@ class Player:
         taken = []
         for flip_flop in self.flip_flops:
             pins = {name: values[flip_flop.nets[:, i]] for i, name in enumerate(flip_flop.inputs)}
-            taken.append(flip_flop.next_state({**pins, "1": ONES}))
+            clocked = values[flip_flop.enables]
+            state = flip_flop.next_state({**pins, "1": ONES})
+            taken.append((state & clocked) | (flip_flop.state(values) & ~clocked))
         for flip_flop, state in zip(self.flip_flops, taken, strict=True):
             for column, flip in flip_flop.outputs:
                 values[flip_flop.nets[:, column]] = state ^ flip
@@ -100,12 +115,14 @@ def _functions(cell: Cell) -> list[tuple[int, Evaluate]]:
 
 
 def _flip_flops(netlist: Netlist, library: Library) -> Iterator[FlipFlops]:
+    clock_enable = clock_enables(netlist, library)
     for kind, gates in netlist.gates.items():
         cell = library.cells[kind]
         if cell.flip_flop:
             high = dict(zip(cell.state, (ONES, np.uint64(0)), strict=False)) | {"1": ONES}
             yield FlipFlops(
                 nets=gates.nets,
+                enables=clock_enable[gates.nets[:, gates.pins.index(cell.clock)]],
                 inputs=cell.inputs,
                 next_state=evaluator(cell.next_state),
                 outputs=[(at, evaluate(high) ^ ONES) for at, evaluate in _functions(cell)],

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sw.energy.parameters import MemoryEnergy
     from sw.measure.profile.layers import Profile
     from sw.synth.flow import Cells
+    from sw.synth.gating import ClockGates
 
 Floats = npt.NDArray[np.float64]
 DRAM = "DRAM"
@@ -58,6 +59,7 @@ class EnergyReport:
     checked: int
     wrong: int
     unknown: float
+    clock_gates: "ClockGates"
 
     @property
     def chip_pj(self) -> float:
@@ -121,6 +123,8 @@ class EnergyReport:
             f"chip, {self.dram_pj / 1e6:,.2f} in DRAM; {1e12 / self.total_pj:,.0f} inferences/J",
             f"{self.chip_pj / max(1, self.macs):,.2f} pJ/MAC on the chip; at {self.mhz:,.0f} MHz "
             f"{self.chip_pj * 1e-9 / seconds:,.2f} mW",
+            f"{self.clock_gates.gates:,} clock gates, for {self.clock_gates.gated:,} of "
+            f"{self.clock_gates.flip_flops:,} flip-flops",
             "largest: " + ", ".join(f"{b} {p} {_nj(pj)} nJ" for b, p, pj in self.largest()),
             f"{self.samples} samples, standard error {self.error:.1%}; {self.wrong:,} of "
             f"{self.checked:,} bits of next states differ from the RTL's; {self.unknown:.1%} of "
@@ -160,6 +164,7 @@ class EnergyReport:
             "next_states_checked": self.checked,
             "next_states_wrong": self.wrong,
             "registers_unknown": self.unknown,
+            "clock_gates": self.clock_gates.to_json(),
         }
 
 
@@ -176,6 +181,7 @@ def make_report(
     activity: Activity,
     memory: "MemoryEnergy",
     mhz: float,
+    clock_gates: "ClockGates",
 ) -> EnergyReport:
     """Means of the samples, times the cycles that they stand for.
 
@@ -212,6 +218,7 @@ def make_report(
         checked=activity.checked,
         wrong=activity.wrong,
         unknown=activity.unknown,
+        clock_gates=clock_gates,
     )
 
 

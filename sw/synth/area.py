@@ -44,7 +44,7 @@ def blocks(netlist: Netlist, library: Library) -> dict[str, Block]:
         area = cell.area / library.nand2.area
         numbers, counts = _counted(gates.instances)
         for number, count in zip(numbers, counts, strict=True):
-            ffs = count if cell.sequential else 0
+            ffs = count if cell.flip_flop else 0
             own[paths[number]].add(Block(area_ge=area * count, ffs=ffs))
     for macro in netlist.macros:
         size = memories.bits(macro)

@@ -7,6 +7,7 @@ from pathlib import Path
 from spec.config import NpuConfig
 from sw.runtime.progress import Say
 from sw.synth import area, paths, recipe, rtl, timing
+from sw.synth.gating import gated_clocks
 from sw.synth.generic import generic_library
 from sw.synth.graph import build_graph
 from sw.synth.liberty import parse, read_text
@@ -46,13 +47,15 @@ def liberty_cells(path: Path, nand2: str = "") -> Cells:
     return Cells(target="liberty", text=text, library=library)
 
 
-def synthesize(cells: Cells, config: NpuConfig, effort: Effort, folder: Path, say: Say) -> Report:
+def synthesize(
+    cells: Cells, gating: bool, config: NpuConfig, effort: Effort, folder: Path, say: Say
+) -> Report:
     """Area and timing of a configuration. Files go to `folder` and stay there."""
     began = time.monotonic()
     yosys = find_yosys()
     say(f"generating the RTL of {config.name} …")
     sources = [p for p in rtl.generate(config, folder) if p.name != SRAM_FILE]
-    netlist, log = map_netlist(sources, rtl.TOP, cells, effort, folder, say)
+    netlist, log = map_netlist(sources, rtl.TOP, cells, effort, folder, say, gating)
     say("timing …")
     longest, ports = analyse(netlist, cells.library)
     return Report(
@@ -61,6 +64,7 @@ def synthesize(cells: Cells, config: NpuConfig, effort: Effort, folder: Path, sa
         macs=config.rows * config.cols,
         target=cells.target,
         effort=effort,
+        clock_gates=gated_clocks(netlist, cells.library) if gating else None,
         library=cells.library,
         tool=yosys.version,
         blocks=area.blocks(netlist, cells.library),
@@ -73,13 +77,19 @@ def synthesize(cells: Cells, config: NpuConfig, effort: Effort, folder: Path, sa
 
 
 def map_netlist(
-    sources: list[Path], top: str, cells: Cells, effort: Effort, folder: Path, say: Say
+    sources: list[Path],
+    top: str,
+    cells: Cells,
+    effort: Effort,
+    folder: Path,
+    say: Say,
+    gating: bool = False,
 ) -> tuple[Netlist, Path]:
     """The netlist of Verilog files in gates of a library, and Yosys's log."""
     files = MapFiles(folder)
     files.write(cells.text, cells.library, effort)
     steps = [recipe.read(sources, top, [MACROS])]
-    steps += recipe.map_to_gates(cells.library, files, effort)
+    steps += recipe.map_to_gates(cells.library, files, effort, gating)
     log = run_yosys(find_yosys(), recipe.script(steps), folder, say)
     return read_netlist(files.netlist, cells.library, top), log
 

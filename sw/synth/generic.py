@@ -11,9 +11,12 @@ load's part of the delay, and delays do not depend on it.
 
 τ is 5 ps, so that FO4 is 25 ps, which is about what open 45 nm cells have. It only fixes the unit.
 
+A clock gate is a latch and an AND2: half of a flip-flop and 5 columns.
+
 Energy: a gate's parasitic delay is that of charging its own drains, which are so many inverter
 inputs: a change of its output takes half of their capacitance times the square of the supply, 1 V,
-beside what its load takes. Four inverters of a flip-flop follow the clock. A column leaks 1 nW.
+beside what its load takes. Four inverters of a flip-flop follow the clock, two of a clock gate. A
+column leaks 1 nW.
 """
 
 from dataclasses import dataclass
@@ -72,6 +75,10 @@ SETUP_TAU = 6.0
 CLOCKED_INVERTERS = 4
 """Their inputs and outputs change at every edge: half of two capacitances each."""
 
+CLOCK_GATE_COLUMNS = 13
+CLOCK_GATE_DRIVE = 4
+CLOCK_GATE_CLOCKED_INVERTERS = 2
+
 _LOADS_FF = (0.0, 1000.0)
 
 
@@ -115,7 +122,7 @@ library (systola_generic) {{
     index_1 ("0, 1000");
     index_2 ("{_LOADS_FF[0]:g}, {_LOADS_FF[1]:g}");
   }}
-{cells}{_flip_flop()}}}
+{cells}{_flip_flop()}{_clock_gate()}}}
 """
 
 
@@ -194,11 +201,46 @@ def _cell(cell: GenericCell) -> str:
     )
 
 
-def _flip_flop() -> str:
-    constraint = "\n".join(
+def _setup() -> str:
+    return "\n".join(
         f'        {name} (scalar) {{ values ("{SETUP_TAU * TAU_PS:g}"); }}'
         for name in ("rise_constraint", "fall_constraint")
     )
+
+
+def _clock_gate() -> str:
+    """Its output has four times the smallest inverter's drive."""
+    drains = _energy("energy", 2 * CLOCK_GATE_DRIVE * INVERTER_FF / 2)
+    return f"""  cell (ICG_X{CLOCK_GATE_DRIVE}) {{
+    area : {_area(CLOCK_GATE_COLUMNS)};
+    clock_gating_integrated_cell : "latch_posedge";
+    cell_leakage_power : {CLOCK_GATE_COLUMNS};
+    pin (CK) {{
+      direction : input;
+      clock : true;
+      clock_gate_clock_pin : true;
+      capacitance : {2 * INVERTER_FF:g};
+{_energy("edge", CLOCK_GATE_CLOCKED_INVERTERS * INVERTER_FF)}    }}
+    pin (E) {{
+      direction : input;
+      clock_gate_enable_pin : true;
+      capacitance : {2 * INVERTER_FF:g};
+      timing () {{
+        related_pin : "CK";
+        timing_type : setup_rising;
+{_setup()}
+      }}
+    }}
+    pin (GCK) {{
+      direction : output;
+      clock_gate_out_pin : true;
+      state_function : "CK & E";
+{drains}    }}
+  }}
+"""
+
+
+def _flip_flop() -> str:
     return f"""  cell (DFF_X1) {{
     area : {_area(FLIP_FLOP_COLUMNS)};
     cell_leakage_power : {FLIP_FLOP_COLUMNS};
@@ -214,7 +256,7 @@ def _flip_flop() -> str:
       timing () {{
         related_pin : "CK";
         timing_type : setup_rising;
-{constraint}
+{_setup()}
       }}
     }}
     pin (Q) {{

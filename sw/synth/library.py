@@ -32,11 +32,21 @@ class Arc:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatePins:
+    """Pins of a clock gate: `output` follows `clock` through a cycle that began with `enable`."""
+
+    enable: str
+    clock: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """A cell. capacitance: of each input, by edge. functions: of each output that has one.
 
     Of a flip-flop, `state` names its state and the inverse, which its functions are of, and
-    `next_state` is the function that the clock's edge takes.
+    `next_state` is the function that the clock's edge takes. clock: also of a clock gate, whose
+    pins are `clock_gate`.
     """
 
     name: str
@@ -51,6 +61,7 @@ class Cell:
     clock: str
     state: tuple[str, ...]
     next_state: str
+    clock_gate: GatePins | None
     usable: bool
 
     def table(self) -> tuple[bool, ...] | None:
@@ -69,6 +80,7 @@ class Library:
     cells: dict[str, Cell]
     nand2: Cell
     inverter: Cell
+    clock_gate: Cell | None
     unusable: tuple[str, ...] = field(default=())
 
     @property
@@ -106,6 +118,11 @@ def make_library(tree: Group, where: str, nand2: str = "") -> Library:
         cells=cells,
         nand2=_named(cells, nand2, where) if nand2 else _smallest(cells, _NAND2, "NAND2", where),
         inverter=_smallest(cells, _NOT, "inverter", where),
+        clock_gate=min(
+            (cell for cell in cells.values() if cell.clock_gate),
+            key=lambda cell: (cell.area, cell.name),
+            default=None,
+        ),
         unusable=tuple(sorted(name for name, cell in cells.items() if not cell.usable)),
     )
 
@@ -149,6 +166,7 @@ class _Reader:
         outputs = [p for p in pins if p.text("direction") == "output"]
         ff = next(group.all("ff"), None)
         clock = ff.text("clocked_on").strip("() ") if ff else ""
+        gate = _gate_pins(group, pins)
         sequential = any(g.kind in ("ff", "latch", "statetable", "ff_bank") for g in group.groups)
         return Cell(
             name=group.name,
@@ -160,9 +178,10 @@ class _Reader:
             arcs=tuple(arc for pin in pins for arc in self._arcs(pin)),
             sequential=sequential,
             flip_flop=ff is not None and clock in [p.name for p in inputs],
-            clock=clock,
+            clock=gate.clock if gate else clock,
             state=tuple(ff.arguments) if ff else (),
             next_state=ff.text("next_state") if ff else "",
+            clock_gate=gate,
             usable=_usable(group, pins, sequential, ff is not None),
         )
 
@@ -200,6 +219,18 @@ def _pins(cell: Group) -> Iterator[Group]:
                 yield Group("pin", [name], group.attributes, group.groups)
         elif group.kind in ("bus", "bundle"):
             yield from group.all("pin")
+
+
+def _gate_pins(cell: Group, pins: Sequence[Group]) -> GatePins | None:
+    """The pins of a gate for rising edges that has no other ones, as for a test; else None."""
+    if cell.text("clock_gating_integrated_cell") != "latch_posedge":
+        return None
+    outer = [pin for pin in pins if pin.text("direction") in ("input", "output")]
+    kinds = ("clock_gate_enable_pin", "clock_gate_clock_pin", "clock_gate_out_pin")
+    found = [pin.name for kind in kinds for pin in outer if pin.text(kind).lower() == "true"]
+    if len(found) != len(kinds) or len(outer) != len(kinds):
+        return None
+    return GatePins(enable=found[0], clock=found[1], output=found[2])
 
 
 def _usable(group: Group, pins: Sequence[Group], sequential: bool, flip_flop: bool) -> bool:

@@ -65,8 +65,40 @@ def read(sources: Sequence[Path], top: str, boxes: Sequence[Path] = ()) -> Step:
     return Step("reading the RTL", tuple(commands))
 
 
-def map_to_gates(library: Library, files: "MapFiles", effort: Effort) -> list[Step]:
-    """Gates of a library. Hierarchy stays; memories stay cells (`$mem_v2`, `systola_sram`)."""
+GATED_REGISTERS = 3
+"""Least number of flip-flops behind a clock gate. Fewer take less than the gate does."""
+
+
+def gate_clocks(library: Library) -> Step:
+    """Registers that share an enable get one clock gate in place of a multiplexer a bit."""
+    cell = library.clock_gate
+    if cell is None or cell.clock_gate is None:
+        raise SynthError(
+            f"library {library.name}: it has no clock gate (clock_gating_integrated_cell : "
+            "latch_posedge, without a pin for tests); synthesize without --clock-gating"
+        )
+    pins = cell.clock_gate
+    ports = f"{pins.enable}:{pins.clock}:{pins.output}"
+    return Step(
+        "clock gates",
+        (
+            "setattr -unset init w:*",
+            # A synchronous reset becomes a part of the enable and of the data.
+            *("opt_dff -nosdff", "opt_clean"),
+            "simplemap t:$dffe",  # a set is counted in flip-flops of one bit
+            f"clockgate -pos {cell.name} {ports} -min_net_size {GATED_REGISTERS}",
+            "opt_clean",
+        ),
+    )
+
+
+def map_to_gates(
+    library: Library, files: "MapFiles", effort: Effort, gating: bool = False
+) -> list[Step]:
+    """Gates of a library. Hierarchy stays; memories stay cells (`$mem_v2`, `systola_sram`).
+
+    gating: with clock gates.
+    """
     unused = " ".join(f"-dont_use {name}" for name in library.unusable)
     target_ps = round(DELAY_TARGET_FO4 * library.fo4_ns * 1000)
     return [
@@ -79,6 +111,7 @@ def map_to_gates(library: Library, files: "MapFiles", effort: Effort) -> list[St
                 *("opt_expr -mux_undef", "opt_clean"),
             ),
         ),
+        *([gate_clocks(library)] if gating else []),
         Step(
             "operators to gates",
             (

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from sw.runtime.tables import FittedTable, left, right
 from sw.synth import memories
 from sw.synth.area import TOP, Block
+from sw.synth.gating import ClockGates
 from sw.synth.library import Library
 from sw.synth.netlist import SRAM, Macro
 from sw.synth.paths import Path as TimingPath
@@ -28,6 +29,7 @@ class Report:
     macs: int
     target: str
     effort: str
+    clock_gates: ClockGates | None
     library: Library
     tool: str
     blocks: dict[str, Block]
@@ -53,6 +55,7 @@ class Report:
             "config_digest": self.config_digest,
             "target": self.target,
             "effort": self.effort,
+            "clock_gates": self.clock_gates.to_json() if self.clock_gates else None,
             "library": self.library.name,
             "nand2": self.library.nand2.name,
             "nand2_area": self.library.nand2.area,

@@ -28,11 +28,18 @@ network's own numbers. In each sample the netlist's next state must be that of t
 if it is not, there is an error instead of a figure. A configuration is synthesized once for a
 library, then its netlist is in the cache.
 """
+_GATING = """
+Registers that share an enable have one clock gate, as in every chip that is to save energy, if the
+library has such a cell. `--no-clock-gating` gives each bit a multiplexer in its place, whose
+flip-flop is clocked in every cycle. The cell may be marked `dont_use`, which keeps it out of logic.
+"""
 _PARTS = (
     "**switching**: half the capacitance of the inputs that a net drives, times the square of the "
     "supply, for each change.",
     "**cells**: the library's internal energy of a gate whose output changes, by its load.",
-    "**clock**: the clock pins of all flip-flops, in every cycle. The clock tree is not in it.",
+    "**clock**: the clock pins of flip-flops and clock gates. A flip-flop behind a gate counts in "
+    "the cycles in which its gate is open, the gate itself in every cycle. The clock tree is not "
+    "in it.",
     "**memories**: reads and writes of `systola_sram`, by a parameter. An access costs in "
     "proportion to its bits and to the square root of the memory's size.",
     "**leakage**: that of all gates over the time of the run, at the clock of `--mhz`. Without it, "
@@ -62,6 +69,7 @@ def render(files: Sequence[Path]) -> str:
         prose(_INTRO),
         code(_COMMANDS),
         prose(_HOW),
+        prose(_GATING),
         heading(2, "What the parts are"),
         bullets(map(wrapped, _PARTS)),
         prose(_SOURCES),
