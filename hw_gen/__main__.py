@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--plain-sums", action="store_true", help="sums in one piece, as FPGAs have them"
     )
     parser.add_argument(
+        "--clock-enables", action="store_true", help="enables for clock gates of idle pipelines"
+    )
+    parser.add_argument(
         "--fpga",
         nargs=2,
         type=int,
@@ -54,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             source_lines=options.source_lines,
             loops=options.loops,
             plain_sums=options.plain_sums,
+            clock_enables=options.clock_enables,
             board=Board(bytes=fpga[0], divisor=fpga[1]) if fpga else None,
         )
     except (SystolaError, OSError) as error:

@@ -52,19 +52,25 @@ def npu_verilog(
     source_lines: bool = False,
     loops: bool = False,
     plain_sums: bool = False,
+    clock_enables: bool = False,
 ) -> str:
     """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
 
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     source_lines: with the line of the generator that each signal comes from, as attribute `src`.
-    loops, plain_sums: see `RtlPlatform`.
+    loops, plain_sums, clock_enables: see `RtlPlatform`.
     """
     with _no_garbage_collection():
         npu = Npu(config)
         text = convert(
             npu,
             name=TOP,
-            platform=RtlPlatform(assertions=assertions, loops=loops, plain_sums=plain_sums),
+            platform=RtlPlatform(
+                assertions=assertions,
+                loops=loops,
+                plain_sums=plain_sums,
+                clock_enables=clock_enables,
+            ),
             ports=_ports(npu, config),
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
@@ -124,6 +130,7 @@ def generate(
     source_lines: bool = False,
     loops: bool = False,
     plain_sums: bool = False,
+    clock_enables: bool = False,
     board: Board | None = None,
 ) -> list[Path]:
     """Write everything an integrator needs to `out_dir`; returns the paths, Verilog first.
@@ -141,6 +148,7 @@ def generate(
             source_lines=source_lines,
             loops=loops,
             plain_sums=plain_sums,
+            clock_enables=clock_enables,
         )
     else:
         texts[f"{FPGA}.v"] = fpga_verilog(config, board, source_lines=source_lines)

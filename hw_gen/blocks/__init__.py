@@ -14,6 +14,7 @@ vector.py      vector_issue.py, vector_context.py (settings under way), vector_g
                vector_alu.py, adders.py, vector_rescale.py, vector_table.py, vector_write.py,
                multiplier.py (rtl/systola_multiplier.sv), elements.py
 scratchpad.py  banks and who is granted one; spad_share.py: one port for several clients
+activity.py    enables for pipelines that may rest, for clock gates
 accumulator.py, params.py  the other memories; sram.py: the one class that holds any memory
 registers.py   counters.py, faults.py; axi_read_mux.py, axi_tracker.py: the AXI port
 """

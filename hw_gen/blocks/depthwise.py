@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.activity import resting
 from hw_gen.blocks.depthwise_lanes import DepthwiseLanes, depthwise_tag
 from hw_gen.blocks.depthwise_scan import DepthwiseScan
 from hw_gen.blocks.depthwise_weights import DepthwiseWeights
@@ -68,7 +69,8 @@ class DepthwiseEngine(wiring.Component):
         )
         m.submodules.scan = scan = DepthwiseScan(cfg, seq.step_layout)
         m.submodules.weights = weights = DepthwiseWeights(cfg, seq.step_layout)
-        m.submodules.lanes = lanes = DepthwiseLanes(cfg)
+        lanes = DepthwiseLanes(cfg)
+        m.submodules.lanes = resting(m, platform, lanes, lanes.valid, "lanes", lanes.SETTLED)
         m.submodules.writer = writer = DepthwiseWriter(cfg)
         for source, sink in (
             (flipped(self.i), seq.i),

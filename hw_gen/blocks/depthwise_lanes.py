@@ -58,6 +58,9 @@ class DepthwiseLanes(wiring.Component):
     take a cycle, their sums the next one.
     """
 
+    SETTLED = 3
+    """Cycles after an answer in which registers change."""
+
     def __init__(self, config: NpuConfig):
         self._config = config
         super().__init__(

@@ -12,12 +12,21 @@ class RtlPlatform:
     `rtl/systola_array.sv`, which simulates fast, in place of processing elements.
     plain_sums: no sum is split for a shorter delay. Simulators and the chains of carries that FPGAs
     have are faster without.
+    clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
     """
 
-    def __init__(self, *, assertions: bool = False, loops: bool = False, plain_sums: bool = False):
+    def __init__(
+        self,
+        *,
+        assertions: bool = False,
+        loops: bool = False,
+        plain_sums: bool = False,
+        clock_enables: bool = False,
+    ):
         self.assertions = assertions
         self.loops = loops
         self.plain_sums = plain_sums or loops
+        self.clock_enables = clock_enables
 
 
 class Sram(wiring.Component):

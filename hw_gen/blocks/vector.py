@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.activity import resting
 from hw_gen.blocks.matrix import POST_DEPTH
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
@@ -77,7 +78,8 @@ class VectorEngine(wiring.Component):
         m.submodules.issue = issue = VectorIssue(cfg, seq.step_layout)
         m.submodules.contexts = contexts = VectorContexts(cfg)
         m.submodules.gather = gather = VectorGather(cfg)
-        m.submodules.lanes = lanes = VectorLanes(cfg)
+        lanes = VectorLanes(cfg)
+        m.submodules.lanes = resting(m, platform, lanes, lanes.works, "lanes", lanes.settled)
         m.submodules.writer = writer = VectorWriter(cfg)
         for source, sink in (
             (flipped(self.i), seq.i),

@@ -15,9 +15,12 @@ from hw_gen.blocks.vector_schedule import (
     REDUCE,
     RESCALED,
     SCALE_A,
+    SCALE_O,
+    WRITTEN,
     Source,
     Use,
     VectorSchedule,
+    across_levels,
 )
 from hw_gen.blocks.vector_table import VectorTable
 from hw_gen.interfaces import table_write
@@ -63,9 +66,16 @@ class VectorLanes(wiring.Component):
     room : the writer has room for a result.
     o : ``Out(lane_result(config))``, in order, `LATENCY` cycles later or more (`VectorSchedule`).
     param_write, table_write : from the load engine.
+    works : something enters, waits to enter, or is written.
     """
 
     LATENCY = 10
+
+    @property
+    def settled(self) -> int:
+        """Cycles after the last one in which `works` is 1 that registers may change in."""
+        longest = SCALE_O + across_levels(self._config) + RESCALED + WRITTEN + VectorTable.LATENCY
+        return longest + 4
 
     def __init__(self, config: NpuConfig):
         self._config = config
@@ -78,6 +88,7 @@ class VectorLanes(wiring.Component):
                 "o": Out(lane_result(config)),
                 "param_write": In(table_write(config)),
                 "table_write": In(table_write(config)),
+                "works": Out(1),
             }
         )
 
@@ -118,6 +129,9 @@ class VectorLanes(wiring.Component):
         self._finish(m, lanes, schedule, table)
         m.d.comb += [
             self.release.eq(schedule.exit_valid & schedule.exit.last),
+            self.works.eq(
+                self.i.valid | steps.valid | self.param_write.valid | self.table_write.valid
+            ),
         ]
         return m
 

@@ -127,7 +127,9 @@ def netlist_of(config: NpuConfig, cells: Cells, effort: Effort, gating: bool, sa
     def build(folder: Path) -> None:
         with Scratch("energy") as scratch:
             say(f"synthesizing {config.name}, once for these cells …")
-            sources = [p for p in rtl.generate(config, scratch.path) if p.name != SRAM_FILE]
+            # As the simulator of kind ACTIVITY has it.
+            files = rtl.generate(config, scratch.path, clock_enables=True)
+            sources = [p for p in files if p.name != SRAM_FILE]
             map_netlist(sources, rtl.TOP, cells, effort, scratch.path, say, gating)
             (scratch.path / "netlist.json").rename(folder / "netlist.json")
 

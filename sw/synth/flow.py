@@ -54,7 +54,8 @@ def synthesize(
     began = time.monotonic()
     yosys = find_yosys()
     say(f"generating the RTL of {config.name} …")
-    sources = [p for p in rtl.generate(config, folder) if p.name != SRAM_FILE]
+    files = rtl.generate(config, folder, clock_enables=gating)
+    sources = [p for p in files if p.name != SRAM_FILE]
     netlist, log = map_netlist(sources, rtl.TOP, cells, effort, folder, say, gating)
     say("timing …")
     longest, ports = analyse(netlist, cells.library)

@@ -13,12 +13,21 @@ def generate(
     folder: Path,
     *,
     plain_sums: bool = False,
+    clock_enables: bool = False,
     fpga: tuple[int, int] | None = None,
 ) -> list[Path]:
     """The Verilog files of the NPU, in a folder `rtl` in `folder`.
 
     plain_sums: no sum is split for a shorter delay: for FPGAs.
+    clock_enables: with enables for clock gates of pipelines that may rest.
     fpga: of the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     """
-    made = generate_rtl(config, folder / "rtl", source_lines=True, plain_sums=plain_sums, fpga=fpga)
+    made = generate_rtl(
+        config,
+        folder / "rtl",
+        source_lines=True,
+        plain_sums=plain_sums,
+        clock_enables=clock_enables,
+        fpga=fpga,
+    )
     return [path for path in made if "_pkg" not in path.name]

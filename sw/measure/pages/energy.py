@@ -32,6 +32,8 @@ _GATING = """
 Registers that share an enable have one clock gate, as in every chip that is to save energy, if the
 library has such a cell. `--no-clock-gating` gives each bit a multiplexer in its place, whose
 flip-flop is clocked in every cycle. The cell may be marked `dont_use`, which keeps it out of logic.
+The RTL is that with enables for pipelines that rest
+([decision 44](decisions/0044-clock-gates.md)).
 """
 _PARTS = (
     "**switching**: half the capacitance of the inputs that a net drives, times the square of the "

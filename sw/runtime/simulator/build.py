@@ -22,7 +22,8 @@ from sw.runtime.simulator.verilator import digest
 class Kind(enum.Enum):
     """perf: for cocotb, fast. debug: waves and assertions. bare: a C++ loop, no cocotb.
 
-    activity: waves of sampled cycles, of the hardware as it is synthesized: the array of elements.
+    activity: waves of sampled cycles, of the hardware as it is synthesized with clock gates: the
+    array of elements, and pipelines with enables.
     """
 
     PERF = "performance"
@@ -149,8 +150,15 @@ def _build(
     title = npu_recipe(config, kind, []).title
     say(f"{title}…")
     if verilog is None:
-        loops = kind is not Kind.ACTIVITY
-        sources = generate_rtl(config, rtl, assertions=kind is Kind.DEBUG, loops=loops, cache=cache)
+        synthesized = kind is Kind.ACTIVITY
+        sources = generate_rtl(
+            config,
+            rtl,
+            assertions=kind is Kind.DEBUG,
+            loops=not synthesized,
+            clock_enables=synthesized,
+            cache=cache,
+        )
     else:
         sources = [Path(shutil.copy(path, rtl)) for path in verilog]
     seconds = {"generate": time.monotonic() - start}

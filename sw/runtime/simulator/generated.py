@@ -31,6 +31,7 @@ def generate_rtl(
     source_lines: bool = False,
     loops: bool = False,
     plain_sums: bool = False,
+    clock_enables: bool = False,
     fpga: tuple[int, int] | None = None,
     cache: BuildCache | None = None,
 ) -> list[Path]:
@@ -40,6 +41,7 @@ def generate_rtl(
     source_lines: with the line of the generator that each signal comes from.
     loops: the systolic array as loops, which simulate fast, in place of processing elements.
     plain_sums: no sum is split for a shorter delay: for FPGAs.
+    clock_enables: with enables for clock gates of pipelines that may rest.
     fpga: the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     cache: where the files are kept; default: the user's. Raises `BuildError`.
     """
@@ -48,6 +50,7 @@ def generate_rtl(
         *(["--source-lines"] if source_lines else []),
         *(["--loops"] if loops else []),
         *(["--plain-sums"] if plain_sums else []),
+        *(["--clock-enables"] if clock_enables else []),
         *(["--fpga", *map(str, fpga)] if fpga else []),
     ]
     cache = cache or BuildCache()
