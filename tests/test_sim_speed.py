@@ -21,8 +21,9 @@ def long_copy(times):
     return image(TINY, load(loop=loops), store(loop=loops))
 
 
-def test_both_simulations_are_measured():
-    speed = simspeed.simspeed(TINY, long_copy(9000), {"x": X}, rounds=1)
+def test_both_simulations_are_measured(monkeypatch):
+    monkeypatch.setattr(simspeed, "MIN_CYCLES", 100_000)
+    speed = simspeed.simspeed(TINY, long_copy(900), {"x": X}, rounds=1)
     assert speed.cycles >= simspeed.MIN_CYCLES
     assert speed.ratio == pytest.approx(speed.cocotb_hz / speed.bare_hz)
     assert min(speed.cocotb_hz, speed.bare_hz) > 1000
