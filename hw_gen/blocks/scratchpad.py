@@ -232,7 +232,7 @@ class Scratchpad(wiring.Component):
         return banks
 
     def _answer(self, m: Module, i: int, port, request, banks: list[Sram]) -> None:
-        """Pick the two words a cycle after the grant, merge and rotate them, register."""
+        """Merge the two words a cycle after the grant, rotate, register."""
         width = self._config.word_bytes
         place = request.payload
         valid = Signal(name=f"r_valid_{i}")
@@ -247,21 +247,20 @@ class Scratchpad(wiring.Component):
                 b1.eq(place.bank1),
                 tag.eq(place.tag),
             ]
-        words = []
-        for name, select in (("first", b0), ("second", b1)):
-            word = Signal(8 * width, name=f"{name}_{i}")
-            with m.Switch(select):
+        # Each byte from the bank that has it, then one rotation.
+        word = Signal(8 * width, name=f"word_{i}")
+        for lane in range(width):
+            with m.Switch(Mux(offset <= lane, b0, b1)):
                 for b, bank in enumerate(banks):
                     with m.Case(b):
-                        m.d.comb += word.eq(bank.r_data)
-            words.append(word)
-        pair = Cat(*words) >> (offset << 3)
+                        m.d.comb += word.word_select(lane, 8).eq(bank.r_data.word_select(lane, 8))
+        rotated = Cat(word, word) >> (offset << 3)
         m.d.sync += port.data_valid.eq(valid)
         answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
         answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
         m.d.comb += [port.data.eq(answer), port.data_tag.eq(answer_tag)]
         with m.If(valid):
-            m.d.sync += [answer.eq(pair[: 8 * width]), answer_tag.eq(tag)]
+            m.d.sync += [answer.eq(rotated[: 8 * width]), answer_tag.eq(tag)]
 
 
 def _any(values: list) -> Value:
