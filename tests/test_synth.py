@@ -11,6 +11,7 @@ from sw.synth.area import TOP
 from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
 from sw.synth.fpga import ecp5
+from sw.synth.fpga.block_ram import Memory, into_blocks
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
@@ -251,10 +252,25 @@ module box(input clk, input r_en, input [3:0] w_en, input [9:0] r_addr, w_addr,
   systola_sram #(.DEPTH(1024), .WIDTH(32), .GRANULARITY(8)) ram(.*);
 endmodule
 """)
-    blocks, log = ecp5.map_to_ecp5([source, SRAM_FILE], "box", tmp_path, lambda text: None)
+    blocks, warned = ecp5.map_to_ecp5([source, SRAM_FILE], "box", tmp_path, lambda text: None)
     assert list(blocks) == ["", "ram"]
     assert blocks["ram"].brams == blocks[""].brams == 2 and blocks[""].lutram == 0
-    assert warnings(log) == {}
+    assert blocks[""].luts <= 2  # nothing for a read of what is being written
+    assert warned == {}
+
+
+def test_queues_become_block_ram_as_long_as_there_is_some() -> None:
+    def memory(name: str, width: int, words: int, **more: bool) -> Memory:
+        given = {"bytes": False, "clocked": True, **more}
+        return Memory(name=name, width=width, words=words, **given)
+
+    deep = memory("deep", 72, 1024)
+    narrow, wide, wider = (memory(f"m{width}", width, 8) for width in (20, 72, 144))
+    assert (deep.blocks, memory("bytes", 32, 512, bytes=True).blocks, wide.tables) == (4, 1, 72)
+    every = [deep, narrow, wide, wider, memory("at_once", 36, 8, clocked=False)]
+    assert into_blocks(every) == ["m144", "m72"]  # one for 20 bits saves too little
+    assert into_blocks(every, blocks=8 + 4 + 3) == ["m72"]
+    assert into_blocks(every, blocks=8 + 4 + 1) == []
 
 
 def test_resources_count_carries_and_small_memories_as_tables() -> None:

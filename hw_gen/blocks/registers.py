@@ -157,9 +157,11 @@ class Registers(wiring.Component):
             if not name.startswith(("BASE", "LIMIT")):
                 with m.If(self.soft_reset):
                     m.d.sync += held.eq(register.reset)
-            with m.If(value[32:].any()):
-                mask, bits = value[32:][low:high], value[:32][low:high]
-                m.d.sync += held.eq((held & ~mask) | bits)
+            # Every byte has an enable of its own, so that data go to flip-flops without a gate.
+            for byte in range(low // 8, -(-high // 8)):
+                first, last = max(low, 8 * byte), min(high, 8 * byte + 8)
+                with m.If(value[32 + 8 * byte]):
+                    m.d.sync += held[first - low : last - low].eq(self.axil.wdata[first:last])
         m.d.comb += [
             self.program.address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])),
             self.program.bytes.eq(storage["PROGRAM_BYTES"]),

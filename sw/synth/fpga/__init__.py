@@ -1,5 +1,6 @@
 """Synthesis for an FPGA.
 
 ecp5.py    resources by block and the clock; wrapper.py: registers in place of pins
+block_ram.py  which small memories become block RAM
 report.py  what was found; board.py: bitstreams, and the boards that there are
 """

@@ -14,7 +14,6 @@ from sw.synth.fpga.ecp5 import flatten, map_to_ecp5, run_nextpnr
 from sw.synth.fpga.report import FpgaReport
 from sw.synth.recipe import Effort
 from sw.synth.tools import find_ecppack, find_nextpnr, find_yosys
-from sw.synth.yosys import warnings
 
 TOP = "systola_fpga"
 BITSTREAM = "npu.bit"
@@ -78,7 +77,7 @@ def build_bitstream(
     yosys, nextpnr, pack = find_yosys(), find_nextpnr(), find_ecppack()
     say(f"generating the RTL of {config.name} for {board.name} …")
     sources = rtl.generate(config, folder, fpga=(memory_bytes, divisor))
-    blocks, log = map_to_ecp5(sources, TOP, folder, say)
+    blocks, warned = map_to_ecp5(sources, TOP, folder, say)
     flatten(TOP, [], folder, say)
     (folder / "board.lpf").write_text(board.constraints())
     options = [*board.device, "--lpf", "board.lpf", "--seed", "1", "--textcfg", "npu.config"]
@@ -93,7 +92,7 @@ def build_bitstream(
         used=fitted.used,
         problem=fitted.problem,
         critical_path=fitted.critical_path,
-        warnings=warnings(log),
+        warnings=warned,
         seconds=time.monotonic() - began,
     )
     if fitted.problem:

@@ -14,6 +14,7 @@ from spec.config import NpuConfig
 from sw.runtime.progress import Say
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
+from sw.synth.fpga.block_ram import Memory, into_blocks, memories
 from sw.synth.fpga.report import FpgaReport, Resources
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
@@ -22,7 +23,7 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
-MAPPED, FLAT = "mapped.json", "flat.json"
+OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
 NEXTPNR_OPTIONS = (
@@ -42,8 +43,9 @@ _ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *(4 * _AREA), "lutpa
 _SYNTH = "synth_ecp5 -cmp2softlogic -top {top} -run"
 """Comparisons with constants are smaller without the device's carries."""
 
-MAPPING = (
-    f"{_SYNTH} begin:map_luts",
+CELLS = (
+    f"{_SYNTH} begin:coarse",  # reads the cells of the device
+    f"{_SYNTH} map_ram:map_luts",
     # No multiplexers behind tables: as tables of five and six inputs they cost more than they save.
     f"abc -lut 4 -script +{_ABC.replace(' ', ',')}",
     "clean",
@@ -119,7 +121,7 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
     nextpnr = find_nextpnr() if effort is Effort.FULL else None
     say(f"generating the RTL of {config.name} …")
     sources = rtl.generate(config, folder, plain_sums=True)
-    blocks, log = map_to_ecp5(sources, rtl.TOP, folder, say)
+    blocks, warned = map_to_ecp5(sources, rtl.TOP, folder, say)
     fitted = place_and_route(nextpnr, rtl.TOP, folder, say) if nextpnr else None
     return FpgaReport(
         config=config.name,
@@ -131,25 +133,48 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
         used=fitted.used if fitted else {},
         problem=fitted.problem if fitted else "not placed: --effort quick",
         critical_path=fitted.critical_path if fitted else None,
-        warnings=warnings(log),
+        warnings=warned,
         seconds=time.monotonic() - began,
     )
 
 
 def map_to_ecp5(
     sources: Iterable[Path], top: str, folder: Path, say: Say
-) -> tuple[dict[str, Resources], Path]:
-    """Map Verilog to cells of an ECP5, all blocks as one; resources by block, and Yosys's log."""
+) -> tuple[dict[str, Resources], dict[str, list[str]]]:
+    """Map Verilog to cells of an ECP5, all blocks as one; resources by block, and warnings."""
     netlist = folder / MAPPED
-    commands = [f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources]
-    mapping = Step("cells of the ECP5", tuple(line.format(top=top) for line in MAPPING))
+    found, warned = _operators(sources, top, folder, say)
+    in_blocks = [f'setattr -set ram_block 1 "c:{name}"' for name in into_blocks(found)]
     steps = [
-        Step("reading the RTL", tuple(commands)),
-        mapping,
+        Step("reading the operators", (f'read_rtlil "{folder / OPERATORS}"', *in_blocks)),
+        Step("cells of the ECP5", tuple(line.format(top=top) for line in CELLS)),
         Step("writing the netlist", (f'write_json "{netlist}"',)),
     ]
+    for kind, texts in warnings(run_yosys(find_yosys(), recipe.script(steps), folder, say)).items():
+        warned[kind] = list(dict.fromkeys([*warned.get(kind, []), *texts]))
+    return by_block(netlist, top), warned
+
+
+def _operators(
+    sources: Iterable[Path], top: str, folder: Path, say: Say
+) -> tuple[list[Memory], dict[str, list[str]]]:
+    """Write the design as operators and memories to `folder`; the memories, and warnings."""
+    read = tuple(f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources)
+    written = folder / OPERATORS, folder / "memories.json"
+    steps = [
+        Step("reading the RTL", read),
+        Step("finding operators and memories", (_SYNTH.format(top=top) + " begin:map_ram",)),
+        Step(
+            "writing the operators",
+            (
+                f"select {top}",
+                *(f'write_rtlil -selected "{written[0]}"', f'write_json -selected "{written[1]}"'),
+            ),
+        ),
+    ]
     log = run_yosys(find_yosys(), recipe.script(steps), folder, say)
-    return by_block(netlist, top), log
+    found = [memory for _, module in read_modules(written[1]) for memory in memories(module)]
+    return found, warnings(log)
 
 
 def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
