@@ -259,6 +259,18 @@ endmodule
     assert warned == {}
 
 
+def test_a_queue_becomes_block_ram(tmp_path) -> None:
+    source = tmp_path / "box.v"
+    source.write_text("""
+module box(input clk, input r_en, w_en, input [2:0] r_addr, w_addr,
+           input [71:0] w_data, output [71:0] r_data);
+  systola_sram #(.DEPTH(8), .WIDTH(72), .GRANULARITY(72)) ram(.*);
+endmodule
+""")
+    blocks, _ = ecp5.map_to_ecp5([source, SRAM_FILE], "box", tmp_path, lambda text: None)
+    assert (blocks[""].brams, blocks[""].luts) == (2, 0)
+
+
 def test_queues_become_block_ram_as_long_as_there_is_some() -> None:
     def memory(name: str, width: int, words: int, **more: bool) -> Memory:
         given = {"bytes": False, "clocked": True, **more}

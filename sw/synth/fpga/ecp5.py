@@ -144,7 +144,7 @@ def map_to_ecp5(
     """Map Verilog to cells of an ECP5, all blocks as one; resources by block, and warnings."""
     netlist = folder / MAPPED
     found, warned = _operators(sources, top, folder, say)
-    in_blocks = [f'setattr -set ram_block 1 "c:{name}"' for name in into_blocks(found)]
+    in_blocks = [f'setattr -set ram_style "block" c:{name}' for name in into_blocks(found)]
     steps = [
         Step("reading the operators", (f'read_rtlil "{folder / OPERATORS}"', *in_blocks)),
         Step("cells of the ECP5", tuple(line.format(top=top) for line in CELLS)),
