@@ -61,10 +61,11 @@ def test_a_narrow_number_is_added_and_the_sum_has_the_sign_of_the_first():
     assert found == wrapped
 
 
+@pytest.mark.parametrize("platform", [None, RtlPlatform(plain_sums=True)])
 @pytest.mark.parametrize("width", [4, 24])
-def test_a_sum_passes_a_limit(width):
+def test_a_sum_passes_a_limit(width, platform):
     m, a, b, limit = Module(), Signal(width), Signal(width), Signal(width + 1)
-    passed = sum_exceeds(m, None, "end", a, b, limit)
+    passed = sum_exceeds(m, platform, "end", a, b, limit)
     rows = []
     for x in values(width):
         for y in values(width)[::3]:

@@ -19,7 +19,7 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
     assert len(carry) == 1 and (len(b) >= width or not b.shape().signed)
     b = Cat(b, Const(0, max(0, width - len(b))))[:width]
     out = Signal(Shape(width, a.shape().signed), name=name)
-    if isinstance(platform, RtlPlatform) and platform.plain_sums:
+    if _plain(platform):
         m.d.comb += out.eq(a + b + carry)
         return out
     for low in range(0, width, _PART):
@@ -40,6 +40,10 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
     return out
 
 
+def _plain(platform) -> bool:
+    return isinstance(platform, RtlPlatform) and platform.plain_sums
+
+
 def fast_difference(m: Module, platform, name: str, a: Value, b: Value) -> Signal:
     """a - b, as wide and as signed as `a`; see `fast_sum`."""
     return fast_sum(m, platform, name, a, ~b, 1)
@@ -57,6 +61,8 @@ def sum_exceeds(m: Module, platform, name: str, a: Value, b: Value, limit: Value
     width = len(limit)
     assert width > max(len(a), len(b))
     a, b = (Cat(x, Const(0, width))[:width] for x in (a, b))
+    if _plain(platform):
+        return a + b > limit
     # The carry of a + b + (2^width - 1 - limit) says it: three numbers become two first.
     sums, carries = a ^ b ^ ~limit, (a & b) | ((a | b) & ~limit)
     total = fast_sum(m, platform, name, Cat(sums, Const(0, 1)), Cat(Const(0, 1), carries))
