@@ -26,13 +26,14 @@ systola synth -c tiny --target ecp5                          an FPGA: resources 
 systola synth -c small --set banks=16 --effort quick --json small.json
 """
 _TARGETS = (
-    "**generic**: twenty cells and a flip-flop whose area and delays come from logical effort "
-    "(`sw/synth/generic.py` has the table and the derivation). They stand for no process. Use it "
-    "to compare configurations, and changes of the hardware. One FO4, the delay of an inverter "
-    "that drives four of its size, is set to 25 ps: nanoseconds and megahertz follow from that.",
+    "**generic**: twenty cells, a flip-flop and a clock gate whose area and delays come from "
+    "logical effort (`sw/synth/generic.py` has the table and the derivation). They stand for no "
+    "process. Use it to compare configurations, and changes of the hardware. One FO4, the delay of "
+    "an inverter that drives four of its size, is set to 25 ps: nanoseconds and megahertz follow "
+    "from that.",
     "**liberty**: your cells. A gate equivalent (GE) is the smallest NAND2 that the library has by "
     "function; `--nand2 CELL` takes another cell. Latches, tri-states, clock gates, delay cells "
-    "and what the library marks `dont_use` are not used.",
+    "and what the library marks `dont_use` are not used for logic.",
     "**ecp5**: Yosys's cells by block, then nextpnr places and routes the whole for the largest "
     "ECP5 (LFE5U-85, speed grade 6). Registers around the NPU stand for the pins that no package "
     "has. A configuration that does not fit has resources, but no clock.",
@@ -42,6 +43,13 @@ _EFFORT = """
 logic (ABC's `fraig`, `scorr`, `dc2`, `dch`); an FPGA is not placed and routed. Both size gates for
 a delay of 16 FO4, which long paths do not reach. With IHP's cells and effort full, `tiny` takes 2.6
 minutes of processor time, `small` 4.3 and `default` 7.8.
+
+`--clock-gating` puts one clock gate before registers that share an enable, where there are three or
+more, in place of a multiplexer a bit. It takes the smallest cell of the library that is a gate for
+rising edges (`clock_gating_integrated_cell : latch_posedge`) and has no pin for tests. The gate's
+enable ends a path; the clock stays ideal behind it. The vector engine's and the depthwise engine's
+lanes then have an enable too, which is 0 while nothing is in them
+([decision 44](decisions/0044-clock-gates.md)); `python -m hw_gen --clock-enables` writes that RTL.
 
 `--max-fo4 90` fails, with the names of the paths, if a stage is longer or if an input leads to an
 output without a register. `make stages` does so for every preset with cells of no process, mapped
