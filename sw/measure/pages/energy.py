@@ -85,9 +85,9 @@ def _measured(found: Record) -> Iterator[str]:
     yield heading(2, found["title"])
     yield prose(found["note"])
     yield _totals(records)
-    yield heading(3, f"By block, share of the energy on the chip: `{records[0]['library']}`")
+    yield heading(3, f"By block, share of the energy on the chip of `{records[0]['config']}`")
     yield _blocks(records)
-    yield heading(3, f"By part, share of the energy on the chip: `{records[0]['library']}`")
+    yield heading(3, f"By part, share of the energy on the chip of `{records[0]['config']}`")
     yield _parts(records)
 
 
