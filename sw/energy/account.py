@@ -154,7 +154,8 @@ def _play(player: Player, sources: Sources, states: States) -> tuple[Words, Word
 
 
 def _registers(player: Player, known: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.bool_], float]:
-    """Which of the known nets are registers; the share of flip-flops of which none is known."""
+    """Which of the known nets are registers whose next state the netlist gives; the share of
+    flip-flops of which none is known."""
     is_known, registers = np.zeros((2, player.netlist.nets), bool)
     is_known[known] = True
     missing = total = 0
@@ -163,6 +164,7 @@ def _registers(player: Player, known: npt.NDArray[np.int64]) -> tuple[npt.NDArra
         registers[nets] = True
         total += len(nets)
         missing += int((~is_known[nets].any(1)).sum())
+    registers &= ~player.unchecked(is_known)
     return registers[known], missing / max(1, total)
 
 

@@ -94,6 +94,33 @@ class Player:
                 values[flip_flop.nets[:, column]] = state ^ flip
         values[0] = 0
 
+    def unchecked(self, known: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """By net: a register whose next state depends on a memory's data that is not `known`."""
+        blind = np.zeros(self.netlist.nets, bool)
+        for macro in self.netlist.macros:
+            blind[memory_data(macro)] = True
+        blind &= ~known
+        blind[:CONSTANTS] = False
+        while True:
+            found = self._next_states_of(blind)
+            if not (found & ~known & ~blind).any():
+                return found
+            blind |= found & ~known
+
+    def _next_states_of(self, nets: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Registers that read any of these nets, by way of gates or at once."""
+        reached, found = nets.copy(), np.zeros(len(nets), bool)
+        for step in self._steps:
+            inputs = len(step.inputs)
+            reached[step.nets[reached[step.nets[:, :inputs]].any(1)][:, inputs:]] = True
+            reached[:CONSTANTS] = False
+        for flip_flop in self.flip_flops:
+            read = np.column_stack([flip_flop.nets[:, : len(flip_flop.inputs)], flip_flop.enables])
+            rows = flip_flop.nets[reached[read].any(1)]
+            found[rows[:, [column for column, _ in flip_flop.outputs]]] = True
+        found[:CONSTANTS] = False
+        return found
+
     def take(self, values: npt.NDArray[np.uint64], nets: Nets, real: Words) -> None:
         """Give these nets their values, and a register's other output what follows from that."""
         known = np.zeros(len(values), bool)
