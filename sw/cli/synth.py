@@ -38,6 +38,12 @@ def synth(
     nand2: Annotated[
         str, typer.Option("--nand2", help="cell that is one gate equivalent (the smallest NAND2)")
     ] = "",
+    wires: Annotated[
+        str,
+        typer.Option(
+            "--wire-load", help="wire-load model of the library (its default one), or none"
+        ),
+    ] = "",
     effort: Annotated[
         str,
         typer.Option(
@@ -68,7 +74,7 @@ def synth(
 
     npu = hardware.npu()
     chosen = effort_named(effort)
-    run = _target(target, liberty, nand2, gating)
+    run = _target(target, liberty, nand2, wires, gating)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress() as say, Scratch("synth") as scratch:
@@ -95,7 +101,7 @@ def _check(report: "Report | FpgaReport", max_fo4: float) -> None:
     check_stages(report, max_fo4)
 
 
-def _target(target: str, liberty: Path | None, nand2: str, gating: bool) -> "Run":
+def _target(target: str, liberty: Path | None, nand2: str, wires: str, gating: bool) -> "Run":
     """The flow that is meant; `SynthError` for options that do not go together."""
     from spec.names import did_you_mean
     from sw.synth.errors import SynthError
@@ -108,9 +114,10 @@ def _target(target: str, liberty: Path | None, nand2: str, gating: bool) -> "Run
     if target == "liberty":
         if liberty is None:
             raise SynthError("--target liberty needs a library of cells: --liberty FILE.lib")
-        return partial(synthesize, liberty_cells(liberty, nand2), gating)
-    if liberty is not None or nand2:
-        name = "--liberty" if liberty is not None else "--nand2"
+        return partial(synthesize, liberty_cells(liberty, nand2, wires), gating)
+    given = {"--liberty": liberty is not None, "--nand2": nand2, "--wire-load": wires}
+    if any(given.values()):
+        name = next(option for option, there in given.items() if there)
         raise SynthError(f"{name} goes with --target liberty, not with --target {target}")
     if target != "ecp5":
         return partial(synthesize, generic_cells(), gating)

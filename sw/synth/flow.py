@@ -40,10 +40,10 @@ def generic_cells() -> Cells:
     return Cells(target="generic", text=text, library=library)
 
 
-def liberty_cells(path: Path, nand2: str = "") -> Cells:
-    """The library of a Liberty file."""
+def liberty_cells(path: Path, nand2: str = "", wires: str = "") -> Cells:
+    """The library of a Liberty file; see `make_library`."""
     text = read_text(path)
-    library = make_library(parse(text, str(path)), str(path), nand2)
+    library = make_library(parse(text, str(path)), str(path), nand2, wires)
     return Cells(target="liberty", text=text, library=library)
 
 

@@ -85,7 +85,7 @@ class _Collected:
 
 
 def build_graph(netlist: Netlist, library: Library) -> Graph:
-    """The graph of a mapped netlist; wires have no delay and no capacitance."""
+    """The graph of a mapped netlist; wires have the capacitance that the library says, no delay."""
     return _Builder(netlist, library).graph()
 
 
@@ -99,6 +99,7 @@ class _Builder:
         self._arcs = _Collected()
         self._ends = _Collected()
         self._loads = np.zeros(netlist.nets * 2)
+        self._fanouts = np.zeros(netlist.nets)
         self._clocks: list[Nets] = []
 
     def graph(self) -> Graph:
@@ -108,6 +109,8 @@ class _Builder:
         capacitance = pin.capacitance[pin.inputs[0]]
         for number, macro in enumerate(self._netlist.macros):
             self._add_macro(number, memories.ports(macro), capacitance)
+        if self._library.wires is not None:
+            self._loads += np.repeat(self._library.wires.loads(self._fanouts), 2)
         sources, targets, delays, transitions = self._arcs.joined(4)
         ends, setups = self._ends.joined(2)
         clocks = np.unique(np.concatenate([np.zeros(0, np.int32), *self._clocks]))
@@ -131,8 +134,9 @@ class _Builder:
         pins = cell.inputs + cell.outputs
         for pin, capacitance in cell.capacitance.items():
             column = nets[:, pins.index(pin)]
+            counts = np.bincount(column, minlength=self._netlist.nets)
+            self._fanouts += counts
             for edge in (RISE, FALL):
-                counts = np.bincount(column, minlength=self._netlist.nets)
                 self._loads[edge::2] += counts * capacitance[edge]
         if cell.flip_flop:
             self._clocks.append(nets[:, pins.index(cell.clock)])
@@ -184,6 +188,7 @@ class _Builder:
             self._add_ways(kind, number, address, data, tables, (RISE, FALL))
 
     def _add_loads(self, nets: Nets, capacitance: tuple[float, float]) -> None:
+        np.add.at(self._fanouts, nets, 1)
         for edge in (RISE, FALL):
             np.add.at(self._loads, nets * 2 + edge, capacitance[edge])
 

@@ -10,6 +10,7 @@ from sw.synth.boolean import truth_table
 from sw.synth.errors import SynthError
 from sw.synth.liberty import Group, parse, read_text
 from sw.synth.lookup import Table, TableReader
+from sw.synth.wires import NO_WIRES, WireLoad, wire_load
 
 RISE, FALL = 0, 1
 """Edges of a net; the index of every pair of rise and fall below."""
@@ -74,13 +75,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """Cells by name. Times are in nanoseconds, capacitances in picofarads, areas as in the file."""
+    """Cells by name. Times are in nanoseconds, capacitances in picofarads, areas as in the file.
+
+    wires : what the wires of a net weigh; None: nothing.
+    """
 
     name: str
     cells: dict[str, Cell]
     nand2: Cell
     inverter: Cell
     clock_gate: Cell | None
+    wires: WireLoad | None = None
     unusable: tuple[str, ...] = field(default=())
 
     @property
@@ -99,9 +104,13 @@ def read_library(path: Path, nand2: str = "") -> Library:
     return make_library(parse(read_text(path), str(path)), str(path), nand2)
 
 
-def make_library(tree: Group, where: str, nand2: str = "") -> Library:
-    """The library of a parsed file; `SynthError` if it lacks what a synthesis needs."""
+def make_library(tree: Group, where: str, nand2: str = "", wires: str = NO_WIRES) -> Library:
+    """The library of a parsed file; `SynthError` if it lacks what a synthesis needs.
+
+    wires : its wire-load model, "" for its default one.
+    """
     try:
+        loads = wire_load(tree, wires)
         reader = _Reader(tree)
         cells = {group.name: reader.cell(group) for group in tree.all("cell")}
     except SynthError as error:
@@ -123,6 +132,7 @@ def make_library(tree: Group, where: str, nand2: str = "") -> Library:
             key=lambda cell: (cell.area, cell.name),
             default=None,
         ),
+        wires=loads,
         unusable=tuple(sorted(name for name, cell in cells.items() if not cell.usable)),
     )
 

@@ -57,6 +57,7 @@ class Report:
             "effort": self.effort,
             "clock_gates": self.clock_gates.to_json() if self.clock_gates else None,
             "library": self.library.name,
+            "wire_load": self.library.wires.name if self.library.wires else None,
             "nand2": self.library.nand2.name,
             "nand2_area": self.library.nand2.area,
             "fo4_ns": round(fo4, 5),
@@ -185,9 +186,11 @@ class Report:
             "(neither is in the area)"
         )
         if self.critical_ns:
+            model = self.library.wires
+            wires = f"wires by model {model.name}" if model else "wires of no capacitance"
             yield (
                 f"clock {1000 / self.critical_ns:,.1f} MHz: {self.critical_ns:.3f} ns, "
-                f"{self.critical_ns / self.library.fo4_ns:.0f} FO4"
+                f"{self.critical_ns / self.library.fo4_ns:.0f} FO4, {wires}"
             )
         ports = [f"{n} {ns:.2f} ns" for n, ns in self.port_paths.items() if ns > 0]
         if ports:

@@ -59,9 +59,12 @@ _FIGURES = (
     "**Area** is that of cells, without wires. Memories are not in it: neither `systola_sram`, "
     "which a memory compiler's macro replaces, nor the others (arrays of registers), whose bits "
     "are a column of their own.",
-    "**Timing** is static, at one corner, with an ideal clock and without wires: registers and "
-    "memories to registers and memories. The reset is no path. Delays are the library's tables "
-    "(NLDM) over transition and load.",
+    "**Timing** is static, at one corner, with an ideal clock: registers and memories to "
+    "registers and memories. The reset is no path. Delays are the library's tables (NLDM) over "
+    "transition and load.",
+    "**Wires** have the capacitance of the library's default wire-load model, if it has one, or of "
+    "`--wire-load NAME`; `--wire-load none` leaves them out. They have no resistance. Figures "
+    "whose records name no model are without wires.",
     "**Memories** have delays that no library says. In FO4: `systola_sram` gives data 10 + 2 · "
     "log2(words) after the clock and needs its inputs 5 before; other memories need 2 + 2 · "
     "log2(words) from address to data and their inputs 2 before the clock.",
@@ -69,8 +72,8 @@ _FIGURES = (
     "**Initial values** are dropped: every register that needs one has a reset.",
 )
 _NOT = """
-So the clock is an upper bound of what a chip would have, and good for comparisons. Wires, clock
-tree, scan chains, power and the macros' own area are not in any figure.
+So the clock is an upper bound of what a chip would have, and good for comparisons. Placed wires,
+clock tree, scan chains, power and the macros' own area are not in any figure.
 """
 _CHECK = """
 The timing analysis is our own (`sw/synth/timing.py`), because no tool that pip installs has one.
