@@ -14,7 +14,6 @@ from spec.isa import (
     GRANULE_BYTES,
     ISA_DIGEST,
     ISA_VERSION,
-    REGIONS,
     TABLE,
     Alu,
     DType,
@@ -133,7 +132,6 @@ def c_header(config: NpuConfig) -> str:
         define(name, value)
     define("GRANULE_BYTES", GRANULE_BYTES)
     out += ["", "/* Base registers that programs address memory through. */"]
-    define("REGIONS", REGIONS)
     for name, value in _REGIONS.items():
         define(f"REGION_{name}", value)
     out += ["", f"/* Register offsets in bytes; the register file spans 2^{ADDR_BITS} bytes. */"]
@@ -186,7 +184,6 @@ def sv_package(config: NpuConfig) -> str:
         integer(name, value)
     integer("GRANULE_BYTES", GRANULE_BYTES)
     out.append("")
-    integer("REGIONS", REGIONS)
     for name, value in _REGIONS.items():
         integer(f"REGION_{name}", value)
     out += ["", "  // Register offsets in bytes."]

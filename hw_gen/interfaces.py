@@ -176,8 +176,8 @@ def memory_regions(config: NpuConfig) -> wiring.Signature:
     """The regions of a run, seen by the registers: region r is the `limit` bytes from `base` on."""
     return wiring.Signature(
         {
-            "base": Out(config.axi_addr_bits).array(REGIONS),
-            "limit": Out(LIMIT_BITS).array(REGIONS),
+            "base": Out(config.axi_addr_bits).array(config.regions),
+            "limit": Out(LIMIT_BITS).array(config.regions),
         }
     )
 

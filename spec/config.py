@@ -53,8 +53,10 @@ class NpuConfig:
     vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
     (`spec.optional` says which instructions need what). `vector_contexts`: how many VECTOR
     instructions may be under way behind the issue of their steps. `vector_lanes`: lanes of the
-    vector engine, a divisor of `cols`; 0 stands for one a column. `name` is a label: it is not
-    part of `digest()`.
+    vector engine, a divisor of `cols`; 0 stands for one a column. `regions`: regions of memory
+    that LOAD and STORE can address, of which compiled programs use four.
+    `engine_counters`: whether the NPU counts what each engine does; without them they read as 0.
+    `name` is a label: it is not part of `digest()`.
     """
 
     # A new field needs: its range in `_RANGES` below or a rule in `__post_init__`, its sentence in
@@ -84,6 +86,8 @@ class NpuConfig:
     shifts: bool = True
     vector_contexts: int = 4
     vector_lanes: int = 0
+    regions: int = 8
+    engine_counters: bool = True
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -313,6 +317,8 @@ _LATER = (
     "shifts",
     "vector_contexts",
     "vector_lanes",
+    "regions",
+    "engine_counters",
 )
 """Fields that configurations did not always have."""
 
@@ -325,15 +331,16 @@ _RANGES = (
     ("banks", 4, 16),
     ("param_entries", 4, 4096),
     ("table_entries", 513, 513),
-    ("semaphores", 32, 64),
+    ("semaphores", 20, 64),
     ("sem_bits", 8, 16),
     ("queue_depth", 2, 32),
     ("taps", 1, 8),
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
-    ("vector_contexts", 2, 8),
+    ("vector_contexts", 1, 8),
     ("vector_lanes", 0, 128),
+    ("regions", 4, 8),
 )
 
 PRESETS: dict[str, NpuConfig] = {
@@ -356,7 +363,11 @@ PRESETS: dict[str, NpuConfig] = {
             lane_reductions=False,
             table_int16=False,
             shifts=False,
-            vector_contexts=2,
+            vector_contexts=1,
+            vector_lanes=1,
+            regions=4,
+            engine_counters=False,
+            semaphores=20,
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
         NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),

@@ -20,6 +20,7 @@ from spec.isa import (
     NO_LOOP,
     OPERAND_HIGH,
     OPERAND_LOW,
+    REGIONS,
     SYNC_SLOTS,
     DType,
     Format,
@@ -180,7 +181,19 @@ def _none(v: Fields, config: NpuConfig) -> Iterator[Rule]:
     yield from ()
 
 
+def _region(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    if config.regions < REGIONS:
+        yield (
+            v["region"] >= config.regions,
+            lambda: (
+                f"region: value {v['region']}: this configuration has regions "
+                f"0…{config.regions - 1}"
+            ),
+        )
+
+
 def _load(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    yield from _region(v, config)
     yield (
         v["space"] == Space.ACC,
         lambda: "space: ACC: LOAD writes SPAD, PARAM or TABLE; use VECTOR to write the accumulator",
@@ -331,7 +344,7 @@ _RULES: Mapping[Opcode, Callable[[Fields, NpuConfig], Iterator[Rule]]] = exhaust
         Opcode.BEGIN: _none,
         Opcode.END: _none,
         Opcode.LOAD: _load,
-        Opcode.STORE: _none,
+        Opcode.STORE: _region,
         Opcode.MATRIX: _matrix,
         Opcode.DEPTHWISE: _depthwise,
         Opcode.VECTOR: _vector,

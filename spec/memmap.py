@@ -56,6 +56,8 @@ class Register:
     access: str
     doc: str
     reset: int = 0
+    region: int | None = None
+    """Whose base or limit it is."""
 
 
 def _counters() -> list[Register]:
@@ -112,12 +114,13 @@ REGISTERS: tuple[Register, ...] = (
             0x080 + 8 * i + 4 * j,
             "rw",
             f"base of region {i}, {'multiple of 64' if half == 'LO' else 'high word'}",
+            region=i,
         )
         for i in range(REGIONS)
         for j, half in enumerate(("LO", "HI"))
     ),
     *(
-        Register(f"LIMIT{i}", 0x100 + 4 * i, "rw", f"bytes of region {i}; 0: no access")
+        Register(f"LIMIT{i}", 0x100 + 4 * i, "rw", f"bytes of region {i}; 0: no access", region=i)
         for i in range(REGIONS)
     ),
     *(

@@ -303,6 +303,15 @@ OPTIONAL = [
 ]
 
 
+@pytest.mark.parametrize("opcode", [LOAD, STORE])
+def test_a_configuration_can_have_fewer_regions(opcode: Opcode) -> None:
+    check_instruction(Instruction(opcode, {"region": 7}), NpuConfig())
+    check_instruction(Instruction(opcode, {"region": 4}), NpuConfig(regions=5))
+    message = f"^{opcode.name}.region: value 5: this configuration has regions 0…4$"
+    with pytest.raises(IllegalInstructionError, match=message):
+        check_instruction(Instruction(opcode, {"region": 5}), NpuConfig(regions=5))
+
+
 @pytest.mark.parametrize(
     ("flag", "opcode", "values", "message"), OPTIONAL, ids=lambda v: str(v)[:40]
 )

@@ -20,7 +20,8 @@ from spec.isa import Point, decode
 
 FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
-CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", "tiny,rect,odd:vector_lanes=4").split(",")
+USUAL = "tiny,rect,odd:vector_lanes=4:vector_contexts=1"
+CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", USUAL).split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
 TINY = preset("tiny")
 NEWER = ("indexed", "a_one", "b_one", "b_none", "reduce_lanes", "transposed")

@@ -15,9 +15,11 @@ COUNTER_BITS = 64
 TOTALS = ("CYCLES", "VECTORS", "READ_BYTES", "WRITE_BYTES")
 COUNTERS = (*TOTALS, *(f"COUNT_{e.name}_{stall.name}" for e in Engine for stall in Stall))
 """Names of the counters in the order of their numbers. An engine's six sum to CYCLES."""
-_ROUND = 6 * len(COUNTERS)
-"""Most cycles from one turn of a counter to its next: each turn takes three cycles, and three more
-if the host reads a counter before it."""
+
+
+def counter_names(config: NpuConfig) -> tuple[str, ...]:
+    """Those of `COUNTERS` that a configuration has, in the same order."""
+    return COUNTERS if config.engine_counters else TOTALS
 
 
 class _Phase(enum.Enum, shape=2):
@@ -41,21 +43,25 @@ class Counters(wiring.Component):
     ask, which : the number of a counter that the host reads, held until it ``answers``.
     value : of that counter, in that cycle; without the two cycles before.
 
+    Without `engine_counters` there are only `TOTALS`, and no ``stall``.
+
     Timing: an answer comes two to seven cycles after the first cycle of ``ask``.
     """
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._names = counter_names(config)
+        stall = {"stall": In(STALL).array(len(Engine))} if config.engine_counters else {}
         super().__init__(
             {
                 "run": In(1),
                 "clear": In(1),
-                "stall": In(STALL).array(len(Engine)),
+                **stall,
                 "vector_taken": In(1),
                 "read_beat": In(1),
                 "write_bytes": In(range(config.bus_bytes + 1)),
                 "ask": In(1),
-                "which": In(range(len(COUNTERS))),
+                "which": In(range(len(self._names))),
                 "answers": Out(1),
                 "value": Out(COUNTER_BITS),
             }
@@ -63,11 +69,11 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.words = words = Sram(depth=len(COUNTERS), width=COUNTER_BITS)
+        m.submodules.words = words = Sram(depth=len(self._names), width=COUNTER_BITS)
         # Each phase is a cycle, and no word is read while another one is under way.
         phase, serves, takes, adds = Signal(_Phase), Signal(), Signal(), Signal()
         at, turn = Signal.like(self.which), Signal.like(self.which)
-        fresh = Signal(len(COUNTERS))  # counters whose word is not from this run
+        fresh = Signal(len(self._names))  # counters whose word is not from this run
         word, part = Signal(COUNTER_BITS), Signal(COUNTER_BITS)
         reads, ends = phase == _Phase.READ, phase == _Phase.ADD
         serve = self.ask & ~serves  # a turn follows each answer
@@ -86,7 +92,7 @@ class Counters(wiring.Component):
         with m.If(reads):
             m.d.sync += [at.eq(words.r_addr), serves.eq(serve), phase.eq(_Phase.TAKE)]
             with m.If(~serve):
-                m.d.sync += turn.eq(Mux(turn == len(COUNTERS) - 1, 0, turn + 1))
+                m.d.sync += turn.eq(Mux(turn == len(self._names) - 1, 0, turn + 1))
         with m.Elif(ends):
             m.d.sync += phase.eq(_Phase.READ)
         with m.Else():
@@ -105,16 +111,19 @@ class Counters(wiring.Component):
         shift = (self._config.bus_bytes - 1).bit_length()
         low = Signal(64)
         steps = self._steps(m)
+        # Most cycles from one turn of a counter to its next: each turn takes three cycles, and
+        # three more if the host reads a counter before it.
+        longest = 6 * len(self._names)
         counts = [
-            Signal((_ROUND * ((1 << len(step)) - 1)).bit_length(), name=f"low_{name}")
-            for name, step in zip(COUNTERS, steps, strict=True)
+            Signal((longest * ((1 << len(step)) - 1)).bit_length(), name=f"low_{name}")
+            for name, step in zip(self._names, steps, strict=True)
         ]
         for number, (count, step) in enumerate(zip(counts, steps, strict=True)):
             m.d.sync += count.eq(Mux(takes & (at == number), 0, count) + step)
             with m.If(self.clear):
                 m.d.sync += count.eq(0)
         with m.Switch(at):
-            for number, (name, count) in enumerate(zip(COUNTERS, counts, strict=True)):
+            for number, (name, count) in enumerate(zip(self._names, counts, strict=True)):
                 with m.Case(number):
                     m.d.comb += low.eq(count << shift if name == "READ_BYTES" else count)
         return low
@@ -130,7 +139,7 @@ class Counters(wiring.Component):
             written.eq(Mux(self.run, self.write_bytes, 0)),
         ]
         did = []
-        for engine in Engine:
+        for engine in Engine if self._config.engine_counters else ():
             for stall in Stall:
                 happened = Signal(name=f"last_{engine.name}_{stall.name}")
                 m.d.sync += happened.eq(self.run & (self.stall[engine] == stall))

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
+from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import INDEX_BITS, instruction_layout
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -58,7 +59,11 @@ class Decoder(wiring.Component):
     index : the instruction being assembled or offered. state : a `State`.
     fault, cause : something is wrong with it; raised once, then nothing until reset.
 
-    Timing: two cycles more than granules per instruction.
+    Timing: an instruction is offered three cycles after its last granule came. Meanwhile the next
+    one is assembled, so that a program takes a cycle a granule.
+
+    The granules of an instruction go into a word of a memory, whose output is the instruction that
+    is checked and offered. What is wrong with the next one counts when that is gone.
     """
 
     def __init__(self, config: NpuConfig):
@@ -81,49 +86,59 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        word = Signal(MAX_GRANULES * GRANULE_BITS, reset_less=True)
-        count = Signal(range(MAX_GRANULES + 1))
+        m.submodules.words = words = Sram(
+            depth=2, width=MAX_GRANULES * GRANULE_BITS, granularity=GRANULE_BITS
+        )
+        word = words.r_data
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
-        first = Signal()  # not `index == 0`: a long program's index wraps
+        # An instruction is complete; which word has it.
+        complete, turn = Signal(), Signal()
         m.d.comb += [
             opcode.eq(word[:_OPCODE_BITS]),
             self.o.payload.word.eq(word),
             self.o.payload.opcode.eq(opcode),
             self.o.payload.index.eq(self.index),
             self.ended.eq(self.state == State.END),
+            words.r_addr.eq(turn),
+            words.w_addr.eq(turn),
         ]
+        self._assemble(m, words, complete)
+        with m.If(words.r_en):
+            m.d.sync += [complete.eq(0), turn.eq(~turn), self.state.eq(State.CHECK)]
         with m.Switch(self.state):
             with m.Case(State.IDLE), m.If(self.start):
-                m.d.sync += [
-                    self.state.eq(State.ASSEMBLE),
-                    self.index.eq(0),
-                    first.eq(1),
-                    count.eq(0),
-                ]
+                m.d.sync += [self.state.eq(State.ASSEMBLE), self.index.eq(0)]
             with m.Case(State.ASSEMBLE):
-                self._assemble(m, word, count, first)
+                m.d.comb += words.r_en.eq(complete)
             with m.Case(State.CHECK):
                 m.d.sync += [
                     illegal.eq(self._illegal(m, opcode, word)),
                     foreign.eq(self._foreign(opcode, word)),
-                    count.eq(0),
-                    first.eq(0),
                     self.state.eq(State.DISPATCH),
                 ]
             with m.Case(State.DISPATCH):
-                self._dispatch(m, opcode, illegal, foreign)
+                done = self._dispatch(m, opcode, illegal, foreign)
+                with m.If(done):
+                    m.d.comb += words.r_en.eq(complete)
+                    m.d.sync += self.index.eq(self.index + 1)
+                    m.d.sync += self.state.eq(Mux(complete, State.CHECK, State.ASSEMBLE))
             with m.Case(State.END), m.If(self.finish):
                 m.d.sync += self.state.eq(State.IDLE)
         with m.If(self.fault):
             m.d.sync += self.state.eq(State.FAULT)
         return m
 
-    def _assemble(self, m: Module, word: Signal, count: Signal, first: Signal) -> None:
-        granule = self.i.payload
+    def _assemble(self, m: Module, words: Sram, complete: Signal) -> None:
+        """Granules into the memory. What is wrong with one waits until the instructions before it
+        are gone.
+        """
+        granule, count = self.i.payload, Signal(range(MAX_GRANULES))
+        first = Signal()  # not `index == 0`: a long program's index wraps
+        failed, late_cause = Signal(), Signal(Fault)
         # Every instruction begins with its opcode and its length in granules.
         opcode, length = granule.data[:_OPCODE_BITS], granule.data[_OPCODE_BITS:][:_LENGTH_BITS]
         total, known = Signal(_LENGTH_BITS), Signal()
-        expected = Signal(_LENGTH_BITS)
+        expected, held = Signal(_LENGTH_BITS), Signal(_LENGTH_BITS)
         with m.Switch(opcode):
             for fmt in FORMATS.values():
                 with m.Case(fmt.opcode):
@@ -131,27 +146,33 @@ class Decoder(wiring.Component):
         head = count == 0
         misplaced = (opcode == Opcode.BEGIN) != first
         unknown = ~known | (length != expected) | misplaced
+        alone, runs = self.state == State.ASSEMBLE, Signal()
         m.d.comb += [
-            self.i.ready.eq(~self.halt),
-            total.eq(Mux(head, expected, word[_OPCODE_BITS:][:_LENGTH_BITS])),
-            self.cause.eq(Fault.ILLEGAL_INSTRUCTION),
+            runs.eq(alone | (self.state == State.CHECK) | (self.state == State.DISPATCH)),
+            self.i.ready.eq(runs & ~self.halt & ~complete & ~failed),
+            total.eq(Mux(head, expected, held)),
+            words.w_data.eq(granule.data.replicate(MAX_GRANULES)),
+            self.cause.eq(late_cause),
         ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [
-                word.word_select(count, GRANULE_BITS).eq(granule.data),
-                count.eq(count + 1),
-            ]
+            m.d.comb += words.w_en.eq(1 << count)
+            m.d.sync += [count.eq(count + 1), held.eq(total), first.eq(0)]
             with m.If(granule.error):
-                m.d.comb += [self.fault.eq(1), self.cause.eq(Fault.AXI_ERROR)]
+                m.d.sync += [failed.eq(1), late_cause.eq(Fault.AXI_ERROR)]
             with m.Elif(head & unknown):
-                m.d.comb += self.fault.eq(1)
+                m.d.sync += failed.eq(1)
             with m.Elif(count + 1 == total):
-                m.d.sync += self.state.eq(State.CHECK)
-        with m.Elif(self.exhausted & ~self.halt):
+                m.d.sync += [complete.eq(1), count.eq(0)]
+        missing = self.exhausted & ~self.i.valid & ~complete
+        with m.If(alone & (failed | missing) & ~self.halt):
             m.d.comb += self.fault.eq(1)
+        with m.If((self.state == State.IDLE) & self.start):
+            m.d.sync += [count.eq(0), first.eq(1), complete.eq(0), failed.eq(0)]
+            m.d.sync += late_cause.eq(Fault.ILLEGAL_INSTRUCTION)
 
-    def _dispatch(self, m: Module, opcode: Value, illegal: Value, foreign: Value) -> None:
-        to_engine = ~among(opcode, *FETCHED)
+    def _dispatch(self, m: Module, opcode: Value, illegal: Value, foreign: Value) -> Value:
+        """Offers what engines execute. Returns: the instruction is gone, and not the last one."""
+        to_engine, done = ~among(opcode, *FETCHED), Signal()
         with m.If(self.halt):
             pass
         with m.Elif(illegal | foreign):
@@ -162,9 +183,8 @@ class Decoder(wiring.Component):
         with m.Elif(opcode == Opcode.END):
             m.d.sync += self.state.eq(State.END)
         with m.Else():
-            m.d.comb += self.o.valid.eq(to_engine)
-            with m.If(self.o.ready | ~to_engine):
-                m.d.sync += [self.state.eq(State.ASSEMBLE), self.index.eq(self.index + 1)]
+            m.d.comb += [self.o.valid.eq(to_engine), done.eq(self.o.ready | ~to_engine)]
+        return done
 
     def _illegal(self, m: Module, opcode: Value, word: Signal) -> Value:
         broken = Signal()

@@ -12,7 +12,7 @@ from hw_gen.interfaces import memory_regions
 from hw_gen.layouts import INDEX_BITS, engine_layout, field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
-from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, MEM_BITS, REGIONS, Opcode, Space
+from spec.isa import CHIP_BITS, FORMATS, INDEX_BYTES, MEM_BITS, Opcode, Space
 from spec.memmap import LIMIT_BITS
 from spec.optional import absent_fields
 
@@ -85,7 +85,7 @@ class RunStage(wiring.Component):
         step, instr = self.i.payload, self.instr
         base, limit = Signal(self._config.axi_addr_bits), Signal(MEM_BITS + 1)
         with m.Switch(instr.region):
-            for region in range(REGIONS):
+            for region in range(self._config.regions):
                 with m.Case(region):
                     m.d.comb += [
                         base.eq(self.regions.base[region]),
@@ -165,7 +165,7 @@ class RunStage(wiring.Component):
         """The last offset at which the run fits in its region, for `IndexStage`."""
         limit = Signal(LIMIT_BITS + 1)
         with m.Switch(self.extent.region):
-            for region in range(REGIONS):
+            for region in range(self._config.regions):
                 with m.Case(region):
                     m.d.comb += limit.eq(self.regions.limit[region])
         run = Cat(run, Const(0, len(limit)))[: len(limit)]

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from hw_gen.blocks.counters import COUNTERS, Counters
+from hw_gen.blocks.counters import COUNTERS, Counters, counter_names
 from hw_gen.blocks.faults import FaultUnit
 from hw_gen.interfaces import (
     EngineStatus,
@@ -16,7 +16,7 @@ from hw_gen.interfaces import (
     program_start,
 )
 from spec.config import NpuConfig
-from spec.isa import ISA_DIGEST, ISA_VERSION, REGIONS, Engine
+from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
 from spec.memmap import ID_VALUE, OFFSETS, REGION_ALIGN, REGISTERS, Fault
 
 _OKAY, _SLVERR = 0, 2
@@ -93,7 +93,8 @@ class Registers(wiring.Component):
             counters.write_bytes.eq(self.write_bytes),
         ]
         for e in Engine:
-            m.d.comb += counters.stall[e].eq(self.engines[e].stall)
+            if self._config.engine_counters:
+                m.d.comb += counters.stall[e].eq(self.engines[e].stall)
             connect(m, flipped(self.engines[e]), faults.engines[e])
         ended = self.running & (self.program.done | faults.strobe)
         with m.If(start):
@@ -139,6 +140,7 @@ class Registers(wiring.Component):
 
     def _storage(self, m: Module, written: dict[str, Value]) -> dict[str, Value]:
         """A flip-flop per bit of every read-write register; soft reset spares only the regions.
+        Registers of regions that the configuration does not have are 0.
 
         What a run must not see change is copied at START.
         """
@@ -148,13 +150,14 @@ class Registers(wiring.Component):
                 continue
             name = register.name
             low, high = _bits(name, self._config)
-            if low == high:
+            absent = register.region is not None and register.region >= self._config.regions
+            if low == high or absent:
                 storage[name] = Const(0, 32)
                 continue
             held = Signal(high - low, name=name, init=register.reset)
             storage[name] = Cat(Const(0, low), held)
             value = written[name]
-            if not name.startswith(("BASE", "LIMIT")):
+            if register.region is None:
                 with m.If(self.soft_reset):
                     m.d.sync += held.eq(register.reset)
             # Every byte has an enable of its own, so that data go to flip-flops without a gate.
@@ -167,7 +170,7 @@ class Registers(wiring.Component):
             self.program.bytes.eq(storage["PROGRAM_BYTES"]),
         ]
         with m.If(self.program.start):
-            for i in range(REGIONS):
+            for i in range(self._config.regions):
                 base = Cat(storage[f"BASE{i}_LO"], storage[f"BASE{i}_HI"])
                 m.d.sync += self.regions.base[i].eq(base)
                 m.d.sync += self.regions.limit[i].eq(storage[f"LIMIT{i}"])
@@ -236,9 +239,10 @@ class Registers(wiring.Component):
         return region, offset
 
     def _read_port(self, m: Module, values: dict[str, Value], counters: Counters) -> None:
-        """Answer at once, but for a counter when its value comes."""
+        """Answer at once, but for a counter when its value comes. Absent counters are 0."""
         axil = self.axil
         asked, which, high = Signal(), Signal.like(counters.which), Signal()
+        there = counter_names(self._config)
         m.d.comb += [
             axil.arready.eq(~axil.rvalid & ~asked),
             counters.ask.eq(asked),
@@ -252,9 +256,12 @@ class Registers(wiring.Component):
                     with m.Case(OFFSETS[name] >> 2):
                         m.d.sync += [axil.rdata.eq(value), axil.rresp.eq(_OKAY)]
             with m.Switch(axil.araddr[3:]):
-                for number, name in enumerate(COUNTERS):
+                for number, name in enumerate(there):
                     with m.Case(OFFSETS[f"{name}_LO"] >> 3):
                         m.d.sync += [axil.rvalid.eq(0), asked.eq(1), which.eq(number)]
+                for name in COUNTERS[len(there) :]:
+                    with m.Case(OFFSETS[f"{name}_LO"] >> 3):
+                        m.d.sync += axil.rresp.eq(_OKAY)
         with m.Elif(counters.answers):
             halves = counters.value[:32], counters.value[32:]
             m.d.sync += [

@@ -82,7 +82,6 @@ class VectorEngine(wiring.Component):
         m.submodules.lanes = resting(m, platform, lanes, lanes.works, "lanes", lanes.settled)
         m.submodules.writer = writer = VectorWriter(cfg)
         for source, sink in (
-            (flipped(self.i), seq.i),
             (seq.wait, flipped(self.wait)),
             (seq.o, issue.step),
             (issue.a, flipped(self.a)),
@@ -99,6 +98,7 @@ class VectorEngine(wiring.Component):
             (writer.acc, flipped(self.acc.write)),
         ):
             connect(m, source, sink)
+        self._begin(m, seq, lanes.release)
         for port, words in ((self.a, gather.a), (self.b, gather.b)):
             m.d.comb += [words.valid.eq(port.data_valid), words.data.eq(port.data)]
         m.d.comb += [
@@ -125,6 +125,25 @@ class VectorEngine(wiring.Component):
         )
         self._status(m, seq, issue, issue.active | gather.busy | writer.busy, no_posts)
         return m
+
+    def _begin(self, m: Module, seq, release: Value) -> None:
+        """Instructions go to the sequencer. Where there is but one context, the instruction in the
+        sequencer is that context, and the next one begins when it is not needed any more.
+        """
+        if self._config.vector_contexts > 1:
+            connect(m, flipped(self.i), seq.i)
+            return
+        held = Signal()
+        m.d.comb += [
+            seq.i.valid.eq(self.i.valid & ~held),
+            self.i.ready.eq(seq.i.ready & ~held),
+            seq.i.start.eq(self.i.start),
+            seq.i.rest.eq(self.i.rest),
+        ]
+        with m.If(seq.i.valid & seq.i.ready):
+            m.d.sync += held.eq(1)
+        with m.Elif(release):
+            m.d.sync += held.eq(0)
 
     def _status(self, m: Module, seq, issue, busy: Value, no_posts: Value) -> None:
         st = self.status

@@ -53,8 +53,8 @@ def context_layout(config: NpuConfig) -> data.StructLayout:
 
 
 def slot_shape(config: NpuConfig) -> Shape:
-    """The number of a slot."""
-    return Shape.cast(range(config.vector_contexts))
+    """The number of a slot: a bit at least."""
+    return Shape.cast(range(max(2, config.vector_contexts)))
 
 
 def part_shape(config: NpuConfig) -> Shape:
@@ -88,6 +88,8 @@ def field_of(slots, slot: Value, name: str) -> Value:
     """Field `name` of the context in `slot`; 0 where the configuration has no such field."""
     if name not in slots.shape().elem_shape.members:
         return Const(0, field_shape(Opcode.VECTOR, name))
+    if slots.shape().length == 1:
+        return slots[0][name]
     return Array(slots[i][name] for i in range(slots.shape().length))[slot]
 
 
@@ -98,7 +100,7 @@ def fields_of(slots, slot: Value) -> dict[str, Value]:
 
 class VectorContexts(wiring.Component):
     """Registers for the contexts of `vector_contexts` instructions, which take and leave them in
-    order.
+    order. A single one has no register: what comes is there as long as it is needed.
 
     Members
     -------
@@ -121,6 +123,9 @@ class VectorContexts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        if self._many == 1:
+            m.d.comb += [self.slots[0].eq(self.i.payload), self.i.ready.eq(1)]
+            return m
         held = Signal(range(self._many + 1))
         take = Signal()
         m.d.comb += [

@@ -90,6 +90,9 @@ class VectorGather(wiring.Component):
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         for name in ("a_zp", "b_zp", "b_none"):
+            if cfg.vector_contexts == 1 and name != "b_none":
+                m.d.comb += self.o.payload[name].eq(field_of(self.slots, slot, name))
+                continue
             field = Signal.like(self.o.payload[name], name=name, reset_less=True)
             m.d.comb += self.o.payload[name].eq(field)
             with m.If(taken):

@@ -349,10 +349,18 @@ class _Lane:
         self.scaled, self.reduced, self.kept = scaled, reduced, kept
 
 
+_NUMBER = 16
+"""Bits of a field, at least, that is a number and chooses nothing."""
+
+
 def _fetched(m: Module, slots, slot: Value, name: str, suffix: str) -> Signal:
-    """A register with field `name` of the context that was in `slot` a cycle ago."""
+    """A register with field `name` of the context that was in `slot` a cycle ago. A single context
+    does not change while there are steps in the lanes, so that numbers need no register.
+    """
     field = Signal(field_shape(Opcode.VECTOR, name), name=f"ctx_{name}{suffix}", reset_less=True)
-    m.d.sync += field.eq(field_of(slots, slot, name))
+    held = slots.shape().length > 1 or len(field) < _NUMBER
+    domain = m.d.sync if held else m.d.comb
+    domain += field.eq(field_of(slots, slot, name))
     return field
 
 

@@ -186,7 +186,7 @@ class RtlDevice:
         if report.violations or report.rejected:
             self._process.reset()
             raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
-        return read_result(self._process.read, wall)
+        return read_result(self._process.read, wall, self.config)
 
     def prepare_memory(self) -> SharedMemory:
         """Make the memory ready for a run: outputs poisoned, stalls from the start of the seed."""

@@ -31,6 +31,8 @@ MEANING = {
     "shifts": "whether the vector engine can shift by a tensor, and count leading zeros",
     "vector_contexts": "VECTOR instructions that may have steps in the lanes at once",
     "vector_lanes": "lanes of the vector engine, a divisor of `cols`; 0: one a column",
+    "regions": "regions of memory that programs can address; compiled ones use four",
+    "engine_counters": "whether it counts what each engine did; if not, they read as 0",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""

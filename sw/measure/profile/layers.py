@@ -7,7 +7,7 @@ states, which sum to them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +97,8 @@ def record(
 def analyse(image: Image, result: RunResult, recording: Recording) -> Profile:
     """Charge every cycle; `SimulationError` if the record contradicts the hardware's counters."""
     counters = {e.name.lower(): track.counters() for e, track in recording.tracks.items()}
+    # Hardware without such counters is recorded all the same.
+    result = result if result.counters else replace(result, counters=counters)
     if recording.cycles != result.cycles or counters != result.counters:
         raise SimulationError(
             f"the record of the run has {recording.cycles} cycles and {counters}, the NPU counted "

@@ -77,7 +77,7 @@ class SerialDevice:
             raise LineError(
                 f"{fault.cause} in {fault.engine}, instruction {fault.instruction}: {where}"
             )
-        return read_result(self._read, wall)
+        return read_result(self._read, wall, self.config)
 
     def read(self, name: str) -> Tensor:
         """A copy of output `name`."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from spec.config import NpuConfig
 from spec.isa import Engine, IsaError, decode
 from spec.memmap import OFFSETS, Fault, Stall, Status
 from spec.program import Image
@@ -23,15 +24,16 @@ def read_words(read: Read, names: Sequence[str]) -> dict[str, int]:
     return {name: sum(words[at + i] << (32 * i) for i in range(count)) for name, at, count in spans}
 
 
-def read_result(read: Read, wall_s: float) -> RunResult:
-    """The counters of a run that is done."""
-    names = [f"COUNT_{e.name}_{s.name}" for e in Engine for s in Stall]
+def read_result(read: Read, wall_s: float, config: NpuConfig) -> RunResult:
+    """The counters of a run that is done, those of engines where `config` has them."""
+    engines = list(Engine) if config.engine_counters else []
+    names = [f"COUNT_{e.name}_{s.name}" for e in engines for s in Stall]
     values = read_words(read, ["CYCLES", "VECTORS", "READ_BYTES", "WRITE_BYTES", *names])
     return RunResult(
         cycles=values["CYCLES"],
         counters={
             e.name.lower(): {s.name.lower(): values[f"COUNT_{e.name}_{s.name}"] for s in Stall}
-            for e in Engine
+            for e in engines
         },
         vectors=values["VECTORS"],
         read_bytes=values["READ_BYTES"],
