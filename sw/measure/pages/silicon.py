@@ -34,9 +34,10 @@ _TARGETS = (
     "**liberty**: your cells. A gate equivalent (GE) is the smallest NAND2 that the library has by "
     "function; `--nand2 CELL` takes another cell. Latches, tri-states, clock gates, delay cells "
     "and what the library marks `dont_use` are not used for logic.",
-    "**ecp5**: Yosys's cells by block, then nextpnr places and routes the whole for the largest "
-    "ECP5 (LFE5U-85, speed grade 6). Registers around the NPU stand for the pins that no package "
-    "has. A configuration that does not fit has resources, but no clock.",
+    "**ecp5**: Yosys maps all blocks as one and names each cell after a wire, by which it counts "
+    "for a block. Then nextpnr places and routes the whole for the largest ECP5 (LFE5U-85, speed "
+    "grade 6). Registers around the NPU stand for the pins that no package has. A configuration "
+    "that does not fit has resources, but no clock.",
 )
 _EFFORT = """
 `--effort quick` is for a first look. It maps gates as they are, where `full` first restructures the
