@@ -250,7 +250,8 @@ class Scratchpad(wiring.Component):
         # Each byte from the bank that has it, then one rotation.
         word = Signal(8 * width, name=f"word_{i}")
         for lane in range(width):
-            with m.Switch(Mux(offset <= lane, b0, b1)):
+            # The last byte is always of the first word.
+            with m.Switch(Mux(offset <= lane, b0, b1) if lane < width - 1 else b0):
                 for b, bank in enumerate(banks):
                     with m.Case(b):
                         m.d.comb += word.word_select(lane, 8).eq(bank.r_data.word_select(lane, 8))

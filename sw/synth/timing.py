@@ -1,8 +1,8 @@
 """Static timing: when each net has its value at the latest, and the paths that decide the clock.
 
-One corner, an ideal clock, wires without delay. A gate's delay depends on the transition at its input and the
-capacitance at its output by the library's tables (NLDM). The graph is walked level by level, all
-arcs of a level at once.
+One corner, an ideal clock, wires without delay. A gate's delay depends on the transition at its
+input and the capacitance at its output by the library's tables (NLDM). The graph is walked level by
+level, all arcs of a level at once.
 """
 
 from collections.abc import Iterator
