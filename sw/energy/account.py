@@ -138,24 +138,29 @@ def _play(player: Player, sources: Sources, states: States) -> tuple[Words, Word
     size = len(next(iter(states.bits.values())))
     valid = _mask(states.windows)
     values = player.start(states.words)
+    unknown_bits = player.unknown(nets, states.words)
+    player.settle_unknown(unknown_bits)
     before, checked, wrong = values, 0, 0
     for step in range(size):
         real = np.stack([states.bits[name][step, bit] for name, bit in places])
         if step:
             before = values.copy()
+            player.clock_unknown(unknown_bits, values)
             player.clock(values)
             if step == size - 1:
-                differing = (values[nets[compared]] ^ real[compared]) & valid
+                told = ~unknown_bits[nets[compared]] & valid
+                differing = (values[nets[compared]] ^ real[compared]) & told
                 wrong = int(np.bitwise_count(differing).sum())
-                checked = int(compared.sum()) * states.windows
+                checked = int(np.bitwise_count(told).sum())
+            player.learn(unknown_bits, nets)
+            player.settle_unknown(unknown_bits)
         player.take(values, nets, real)
         player.settle(values)
     return before, values, checked, wrong, unknown
 
 
 def _registers(player: Player, known: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.bool_], float]:
-    """Which of the known nets are registers whose next state the netlist gives; the share of
-    flip-flops of which none is known."""
+    """Which of the known nets are registers; the share of flip-flops of which none is known."""
     is_known, registers = np.zeros((2, player.netlist.nets), bool)
     is_known[known] = True
     missing = total = 0
@@ -164,7 +169,6 @@ def _registers(player: Player, known: npt.NDArray[np.int64]) -> tuple[npt.NDArra
         registers[nets] = True
         total += len(nets)
         missing += int((~is_known[nets].any(1)).sum())
-    registers &= ~player.unchecked(is_known)
     return registers[known], missing / max(1, total)
 
 

@@ -94,32 +94,50 @@ class Player:
                 values[flip_flop.nets[:, column]] = state ^ flip
         values[0] = 0
 
-    def unchecked(self, known: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """By net: a register whose next state depends on a memory's data that is not `known`."""
-        blind = np.zeros(self.netlist.nets, bool)
+    def unknown(self, known: Nets, words: int) -> npt.NDArray[np.uint64]:
+        """Bits of which the `known` nets do not tell the value: of other registers and memories."""
+        unknown = np.zeros((self.netlist.nets, words), np.uint64)
+        for flip_flop in self.flip_flops:
+            unknown[flip_flop.nets[:, [column for column, _ in flip_flop.outputs]]] = ONES
         for macro in self.netlist.macros:
-            blind[memory_data(macro)] = True
-        blind &= ~known
-        blind[:CONSTANTS] = False
-        while True:
-            found = self._next_states_of(blind)
-            if not (found & ~known & ~blind).any():
-                return found
-            blind |= found & ~known
+            unknown[memory_data(macro)] = ONES
+        self.learn(unknown, known)
+        return unknown
 
-    def _next_states_of(self, nets: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Registers that read any of these nets, by way of gates or at once."""
-        reached, found = nets.copy(), np.zeros(len(nets), bool)
+    def learn(self, unknown: npt.NDArray[np.uint64], known: Nets) -> None:
+        """These nets are known now, and so is a register's other output; in place."""
+        unknown[known] = 0
+        for flip_flop in self.flip_flops:
+            outputs = flip_flop.nets[:, [column for column, _ in flip_flop.outputs]]
+            told = ((outputs >= CONSTANTS) & ~unknown[outputs].any(2)).any(1)
+            unknown[outputs[told]] = 0
+        unknown[:CONSTANTS] = 0
+
+    def settle_unknown(self, unknown: npt.NDArray[np.uint64]) -> None:
+        """A gate of which an input is unknown gives nothing known; in place."""
         for step in self._steps:
             inputs = len(step.inputs)
-            reached[step.nets[reached[step.nets[:, :inputs]].any(1)][:, inputs:]] = True
-            reached[:CONSTANTS] = False
+            found = np.bitwise_or.reduce(unknown[step.nets[:, :inputs]], axis=1)
+            for column, _ in step.outputs:
+                unknown[step.nets[:, column]] = found
+        unknown[:CONSTANTS] = 0
+
+    def clock_unknown(self, unknown: npt.NDArray[np.uint64], values: Words) -> None:
+        """The clock's edge, in place. A register behind a closed gate stays unknown."""
+        taken = []
         for flip_flop in self.flip_flops:
-            read = np.column_stack([flip_flop.nets[:, : len(flip_flop.inputs)], flip_flop.enables])
-            rows = flip_flop.nets[reached[read].any(1)]
-            found[rows[:, [column for column, _ in flip_flop.outputs]]] = True
-        found[:CONSTANTS] = False
-        return found
+            outputs = flip_flop.nets[:, [column for column, _ in flip_flop.outputs]]
+            inputs = unknown[flip_flop.nets[:, : len(flip_flop.inputs)]]
+            clocked, held = (
+                values[flip_flop.enables],
+                np.bitwise_or.reduce(unknown[outputs], axis=1),
+            )
+            new = np.bitwise_or.reduce(inputs, axis=1)
+            state = (new & clocked) | (held & ~clocked) | unknown[flip_flop.enables]
+            taken.append((outputs, state))
+        for outputs, state in taken:
+            unknown[outputs] = state[:, None]
+        unknown[:CONSTANTS] = 0
 
     def take(self, values: npt.NDArray[np.uint64], nets: Nets, real: Words) -> None:
         """Give these nets their values, and a register's other output what follows from that."""
