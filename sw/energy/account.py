@@ -1,7 +1,7 @@
 """Energy by block in every sampled cycle: what changed, times what a change takes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -203,7 +203,7 @@ def _changes(
     windows: int,
 ) -> dict[str, Floats]:
     """Switching and cells: of every net that a gate drives, priced by its load."""
-    loads = build_graph(netlist, library).loads.reshape(-1, 2).mean(1)
+    loads = _loads(netlist, library)
     found = {part: np.zeros((len(blocks.names), windows)) for part in ("switching", "cells")}
     for kind, gates in netlist.gates.items():
         cell, energy = library.cells[kind], energies.cells[kind]
@@ -218,6 +218,12 @@ def _changes(
             }
             _add(found, prices, owners, changed[nets], windows)
     return found
+
+
+def _loads(netlist: Netlist, library: Library) -> Floats:
+    """Picofarads of the pins on every net. Wires, which are nowhere yet, take no energy."""
+    loads: Floats = build_graph(netlist, replace(library, wires=None)).loads.reshape(-1, 2).mean(1)
+    return loads
 
 
 def _add(
@@ -252,7 +258,7 @@ def _clock(
     """
     found = {"clock": np.zeros((len(blocks.names), windows))}
     enables = clock_enables(netlist, library)
-    loads = build_graph(netlist, library).loads.reshape(-1, 2).mean(1)
+    loads = _loads(netlist, library)
     for kind, gates in netlist.gates.items():
         cell, energy = library.cells[kind], energies.cells[kind]
         if not cell.clock:
