@@ -23,6 +23,8 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
+ROUTER = ("--router", "router2")
+"""The default, router1, had 145,658 of `micro`'s 240,554 wires left after 195,000 steps."""
 OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
@@ -209,7 +211,8 @@ def run_nextpnr(nextpnr: Tool, options: Sequence[str], folder: Path, say: Say) -
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
     report.unlink(missing_ok=True)  # of a run before, where the folder was kept
     # nextpnr in WebAssembly sees the current folder only.
-    command = [*nextpnr.command, *options, "--json", FLAT, "--report", report.name]
+    files = ("--json", FLAT, "--report", report.name)
+    command = [*nextpnr.command, *options, *ROUTER, *files]
     with log.open("w") as file:
         subprocess.run(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, check=False)
     return read_result(report, log)
