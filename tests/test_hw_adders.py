@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.sim import Simulator
 
-from hw_gen.blocks.adders import fast_difference, fast_sum, sum_exceeds, sum_less_one
+from hw_gen.blocks.adders import fast_difference, fast_sum, passes_end, sum_exceeds, sum_less_one
 from hw_gen.blocks.sram import RtlPlatform
 
 
@@ -72,3 +72,14 @@ def test_a_sum_passes_a_limit(width, platform):
             near = {x + y + d for d in (-1, 0, 1)} | {0, 1 << width, (1 << (width + 1)) - 1}
             rows += [(x, y, top) for top in near if 0 <= top < 1 << (width + 1)]
     assert settle(m, (a, b, limit), rows, passed) == [x + y > top for x, y, top in rows]
+
+
+@pytest.mark.parametrize("end", [1 << 6, 1 << 10, 1 << 14])
+def test_an_access_passes_the_end_of_a_memory(end):
+    m, addr, size = Module(), Signal(16), Signal(8)
+    passed = passes_end(m, None, "end", addr, size, end)
+    sizes = (0, 1, 2, 3, 127, 128, 255)
+    near = {n + d for n in (0, end, 2 * end, (1 << 16) - 1) for d in (-256, -3, -1, 0, 1, 2, 200)}
+    near |= {end - n + d for n in sizes for d in (-1, 0, 1)} | set(values(16))
+    rows = [(x, n) for x in sorted(near) if 0 <= x < 1 << 16 for n in sizes]
+    assert settle(m, (addr, size), rows, passed) == [x + n > end for x, n in rows]

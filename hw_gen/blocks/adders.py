@@ -1,6 +1,7 @@
 """Adders that are faster than what synthesis makes of a sum."""
 
 from amaranth.hdl import *
+from amaranth.utils import exact_log2
 
 from hw_gen.blocks.sram import RtlPlatform
 
@@ -67,3 +68,18 @@ def sum_exceeds(m: Module, platform, name: str, a: Value, b: Value, limit: Value
     sums, carries = a ^ b ^ ~limit, (a & b) | ((a | b) & ~limit)
     total = fast_sum(m, platform, name, Cat(sums, Const(0, 1)), Cat(Const(0, 1), carries))
     return total[width]
+
+
+def passes_end(m: Module, platform, name: str, addr: Value, size: Value, end: int) -> Value:
+    """Whether addr + size > end, all unsigned; `end` is a power of two below 2^len(addr).
+
+    Only an access that begins in the last 2^len(size) bytes needs a sum, of few bits.
+    """
+    top, low = exact_log2(end), len(size)
+    assert top < len(addr)
+    if low >= top:
+        return sum_exceeds(m, platform, name, addr, size, Const(end, len(addr) + 1))
+    near = addr[low:top].all() & ~addr[top:].any()
+    over = sum_exceeds(m, platform, name, addr[:low], size, Const(1 << low, low + 1))
+    at_end = (addr[top:] == 1) & ~addr[:top].any() & ~size.any()
+    return (near & over) | (addr[top:].any() & ~at_end)

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.operands import last_or
 from hw_gen.interfaces import size_bits
 from hw_gen.layouts import INDEX_BITS, LANES, engine_layout, field_shape
@@ -137,7 +138,7 @@ class DepthwiseScan(wiring.Component):
             self.bad.eq(
                 self.active
                 & (
-                    (inside & (addr + row.lanes > cfg.spad_bytes))
+                    (inside & passes_end(m, platform, "read", addr, row.lanes, cfg.spad_bytes))
                     | (emit & (acc >= cfg.acc_vectors))
                 )
             ),

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.depthwise_scan import operand_layout, request_layout
 from hw_gen.blocks.operands import last_or
 from hw_gen.layouts import LANES, engine_layout
@@ -67,7 +68,9 @@ class DepthwiseWeights(wiring.Component):
         k, tap = Signal(range(KERNEL_ROWS)), Signal(range(max(2, cfg.taps)))
         # The first vector of a fold lies where the step says, each other one beside one before it:
         # the address is a register or the step's, and never a sum.
-        begun, row, at = Signal(), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        # Two registers say which, so that neither has to choose too many bits.
+        begun, starts = Signal(), Signal(init=1)
+        row, at = Signal(CHIP_BITS), Signal(CHIP_BITS)
         row_addr, addr, lanes = Signal(CHIP_BITS), Signal(CHIP_BITS), Signal(LANES)
         full, wanted, last_tap, last, issue = (
             Signal(name=n) for n in ("full", "wanted", "last_tap", "last", "issue")
@@ -75,9 +78,9 @@ class DepthwiseWeights(wiring.Component):
         m.d.comb += [
             lanes.eq(last_or(step.at_last, instr.lane_loop, instr.lanes_last, instr.lanes)),
             addr.eq(Mux(begun, at, step.wgt)),
-            row_addr.eq(Mux(begun, row, step.wgt)),
+            row_addr.eq(Mux(starts, step.wgt, row)),
             wanted.eq(self.valid & self.fresh & ~full),
-            self.bad.eq(wanted & (addr + lanes > cfg.spad_bytes)),
+            self.bad.eq(wanted & passes_end(m, platform, "read", addr, lanes, cfg.spad_bytes)),
             self.request.valid.eq(wanted & ~self.bad & ~self.halt),
             self.request.payload.addr.eq(addr),
             self.request.payload.size.eq(lanes),
@@ -99,6 +102,7 @@ class DepthwiseWeights(wiring.Component):
             m.d.sync += [
                 tap.eq(tap + 1),
                 begun.eq(~last),
+                starts.eq(last),
                 row.eq(row_addr),
                 at.eq(addr + instr.wgt_col),
             ]

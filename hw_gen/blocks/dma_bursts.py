@@ -83,6 +83,7 @@ class BurstSplitter(wiring.Component):
         first, final, room, accept = addr[:bits], Signal(bits), Signal(bits + 1), Signal()
         ends = sum_less_one(m, platform, "ends", Cat(run.bytes, Const(0, 1)), run.addr[:bits])
         next_chip = fast_sum(m, platform, "next_chip", chip, room)
+        next_addr = fast_sum(m, platform, "next_addr", addr[bits:], Const(0, 1), 1)
         m.d.comb += [
             burst.last.eq(end[bits:] == 0),
             final.eq(Mux(burst.last, end[:bits], (1 << bits) - 1)),
@@ -103,7 +104,7 @@ class BurstSplitter(wiring.Component):
                 m.d.sync += [addr.eq(run.addr), end.eq(ends), chip.eq(run.chip), tag.eq(run.tag)]
         with m.Elif(accept):
             m.d.sync += [
-                addr.eq(Cat(Const(0, bits), addr[bits:] + 1)),
+                addr.eq(Cat(Const(0, bits), next_addr)),
                 chip.eq(next_chip),
                 end[bits:].eq(end[bits:] - 1),
             ]

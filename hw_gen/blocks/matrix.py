@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.matrix_weights import WeightFeed, vector_tag
@@ -151,6 +152,7 @@ class MatrixEngine(wiring.Component):
         )
         first_k = Cat(step.at_first[i] | ~instr.k_loops[i] for i in range(len(step.at_first))).all()
         y, x = step.dy.as_signed(), step.dx.as_signed()
+        beyond = passes_end(m, platform, "activations", step.act, rows, cfg.spad_bytes)
         tag, ahead, enters = self.act.tag, Signal(range(ACTS_AHEAD + 1)), Signal()
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
@@ -159,7 +161,7 @@ class MatrixEngine(wiring.Component):
             # What the weights wait for, the activations of their fold wait for too.
             room.eq((ahead != ACTS_AHEAD) & (~starts_fold | feed.have)),
             feed.begin.eq(self.vector_taken & starts_fold),
-            bad.eq((inside & (step.act + rows > cfg.spad_bytes)) | (step.acc >= cfg.acc_vectors)),
+            bad.eq((inside & beyond) | (step.acc >= cfg.acc_vectors)),
             # Nothing is read for a vector in the padding, but it keeps its place.
             self.act.valid.eq(seq.o.valid & room & ~bad & ~self.halt),
             self.act.addr.eq(step.act),

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.array import weight_vectors
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.operands import OPERAND, first_lanes, last_or, operands
@@ -86,13 +87,13 @@ class WeightFeed(wiring.Component):
             more.eq((ahead != AHEAD) & (folds != 2)),
             self.fire.eq(self.wgt.data_valid & self.wgt.data_tag.fires),
         ]
-        self._read(m, read, more)
+        self._read(m, platform, read, more)
         self._feed(m, platform, pop)
         check(m, platform, ~pop | (ahead != 0), "matrix: weights that were not read")
         check(m, platform, ~self.begin | self.have, "matrix: a fold begins before its weights")
         return m
 
-    def _read(self, m: Module, read: Signal, more: Value) -> None:
+    def _read(self, m: Module, platform, read: Signal, more: Value) -> None:
         """Ask for the vectors."""
         cfg = self._config
         step, instr = self.step.payload, self.instr
@@ -104,13 +105,14 @@ class WeightFeed(wiring.Component):
             Signal(LANES, name=n) for n in ("rows", "cols", "vectors", "size")
         )
         across = instr.transposed if cfg.transposed_weights else Const(0, 1)
+        beyond = passes_end(m, platform, "weights", addr, size, cfg.spad_bytes)
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
             vectors.eq(Mux(across, cols, rows)),
             size.eq(Mux(across, rows, cols)),
             addr.eq(Mux(begun, at, step.wgt)),
-            self.bad.eq(self.step.valid & more & (addr + size > cfg.spad_bytes)),
+            self.bad.eq(self.step.valid & more & beyond),
             final.eq(vector + 1 == vectors),
             self.wgt.valid.eq(self.step.valid & more & ~self.bad & ~self.halt),
             self.wgt.addr.eq(addr),

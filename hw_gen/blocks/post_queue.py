@@ -57,15 +57,18 @@ class PostQueue(wiring.Component):
         entry_layout = data.StructLayout({"enable": SYNC_SLOTS, "last": 1})
         m.submodules.entries = entries = Fifo(entry_layout, depth=self._depth)
         m.submodules.posts = posts = Fifo(posts_layout, depth=min(self._depth, INSTRUCTIONS))
-        pushed, entry = self.i.payload, entries.o.payload
+        # Engines push late in a cycle: what they push waits a cycle in registers.
+        pushed, came = Signal.like(self.i.payload, name="pushed", reset_less=True), Signal()
+        entry, moves = entries.o.payload, Signal()
         first = Signal(init=1)  # the next entry is the first one of its instruction
-        fired = Signal(range(self._depth + 2))
+        fired = Signal(range(self._depth + 3))
         sent = Signal(SYNC_SLOTS)
         left = Signal(SYNC_SLOTS)
         pop = Signal()
         m.d.comb += [
-            self.i.ready.eq(entries.i.ready & (posts.i.ready | ~first)),
-            entries.i.valid.eq(self.i.valid & self.i.ready),
+            moves.eq(entries.i.ready & (posts.i.ready | ~first)),
+            self.i.ready.eq(~came | moves),
+            entries.i.valid.eq(came & moves),
             entries.i.payload.enable.eq(pushed.enable),
             entries.i.payload.last.eq(pushed.last),
             posts.i.valid.eq(entries.i.valid & first),
@@ -73,8 +76,10 @@ class PostQueue(wiring.Component):
             self.o.payload.index.eq(posts.o.payload.index),
             left.eq(entry.enable & ~sent),
             self.o.valid.eq(entries.o.valid & (fired != 0) & left.any()),
-            self.empty.eq(entries.level == 0),
+            self.empty.eq((entries.level == 0) & ~came),
         ]
+        with m.If(self.i.ready):
+            m.d.sync += [came.eq(self.i.valid), pushed.eq(self.i.payload)]
         with m.If(entries.i.valid):
             m.d.sync += first.eq(pushed.last)
         lowest = Signal(SYNC_SLOTS)
@@ -96,7 +101,7 @@ class PostQueue(wiring.Component):
         with m.Elif(pop & ~self.fire):
             m.d.sync += fired.eq(fired - 1)
         if checking(platform):
-            held = Signal(range(self._depth + 2))
+            held = Signal(range(self._depth + 3))
             push = self.i.valid & self.i.ready
             m.d.sync += held.eq(held + push - pop)
             check(m, platform, fired + self.fire <= held + push, "post queue: fired but not held")
