@@ -12,7 +12,7 @@ depthwise.py   depthwise_scan.py, depthwise_weights.py, depthwise_lanes.py, dept
 vector.py      vector_issue.py, vector_context.py (settings under way), vector_gather.py,
                vector_schedule.py (when a step may enter), vector_lanes.py (the pipeline),
                vector_alu.py, adders.py, vector_rescale.py, vector_table.py, vector_write.py,
-               multiplier.py (rtl/systola_multiplier.sv), elements.py
+               copies.py, multiplier.py (rtl/systola_multiplier.sv), elements.py
 scratchpad.py  banks and who is granted one; spad_share.py: one port for several clients
 activity.py    enables for pipelines that may rest, for clock gates
 accumulator.py, params.py  the other memories; sram.py: the one class that holds any memory

@@ -66,12 +66,27 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 """v of the operands; its low 32 bits count."""
 
 
+def subtracts(kind: Value) -> Value:
+    """Whether a function of the ALU takes the difference of its operands, not their sum."""
+    return kind != Alu.ADD
+
+
 def alu(
-    config: NpuConfig, m: Module, platform, name: str, kind: Value, a: Value, b: Value
+    config: NpuConfig,
+    m: Module,
+    platform,
+    name: str,
+    kind: Value,
+    minus: Value,
+    a: Value,
+    b: Value,
 ) -> Signal:
-    """v of the int32 operands A and B, by the functions that the configuration has."""
+    """v of the int32 operands A and B, by the functions that the configuration has.
+
+    minus : `subtracts(kind)`, from a register.
+    """
     v = Signal(signed(32), name=f"alu_{name}")
-    minus, left = kind != Alu.ADD, kind == Alu.LSL
+    left = kind == Alu.LSL
     # One shifter to the right for all, of A's bits in reverse for LSL; a bit below for rounding,
     # one above for the sign.
     right = Signal(signed(34), name=f"right_{name}")
@@ -110,12 +125,23 @@ def _leading_zeros(value: Value) -> Value:
     return Mux(none, 32, Cat(*reversed(zeros)))
 
 
-def combine(m: Module, platform, name: str, kind: Value, a: Value, b: Value) -> Value:
-    """Two results of a reduction become one: their sum, or the larger or the smaller one."""
-    minus = kind != Reduce.SUM
-    total = fast_sum(m, platform, f"combined_{name}", a, b[:32] ^ minus.replicate(32), minus)
+COMBINING = 2
+"""Bits of `combining`."""
+
+
+def combining(kind: Value) -> Value:
+    """What a reduction does with two results: whether it compares them, which of them it takes
+    then (1: the smaller one). Otherwise it adds."""
+    return Cat(kind != Reduce.SUM, kind == Reduce.MIN)
+
+
+def combine(m: Module, platform, name: str, how: Value, a: Value, b: Value) -> Value:
+    """Two results of a reduction become one. how : `combining` of it, from registers."""
+    compares, least = how[0], how[1]
+    second = b[:32] ^ compares.replicate(32)
+    total = fast_sum(m, platform, f"combined_{name}", a, second, compares)
     less = Mux(a[31] ^ b[31], a[31], total[31])
-    return Mux(minus, Mux(less == (kind == Reduce.MIN), a, b), total)
+    return Mux(compares, Mux(less == least, a, b), total)
 
 
 class LaneTree(wiring.Component):
@@ -123,8 +149,8 @@ class LaneTree(wiring.Component):
 
     Members
     -------
-    kind : how. value : `lanes` int32. o : their combination, as many cycles later as there are
-    levels; a new one each cycle.
+    how : `combining` of the reduction. value : `lanes` int32.
+    o : their combination, as many cycles later as there are levels; a new one each cycle.
     valid, first : where vectors come `in_parts`: one does, the first one of its vector. o is then a
     cycle later, of all parts up to this one.
     """
@@ -133,12 +159,12 @@ class LaneTree(wiring.Component):
         self._lanes = lanes
         self._in_parts = in_parts
         parts = {"valid": In(1), "first": In(1)}
-        members = {"kind": In(Reduce), "value": In(32 * lanes), "o": Out(signed(32))}
+        members = {"how": In(COMBINING), "value": In(32 * lanes), "o": Out(signed(32))}
         super().__init__({**members, **(parts if in_parts else {})})
 
     def elaborate(self, platform):
         m = Module()
-        kind = self.kind
+        how: Value = self.how
         values: list = [self.value[32 * c : 32 * c + 32].as_signed() for c in range(self._lanes)]
         level = 0
         while len(values) > 1:
@@ -147,21 +173,21 @@ class LaneTree(wiring.Component):
                 node = Signal(signed(32), name=f"node_{level}_{i // 2}", reset_less=True)
                 pair = values[i : i + 2]
                 if len(pair) == 2:
-                    result = combine(m, platform, f"{level}_{i // 2}", kind, *pair)
+                    result = combine(m, platform, f"{level}_{i // 2}", how, *pair)
                     m.d.sync += node.eq(result)
                 else:
                     m.d.sync += node.eq(pair[0])
                 following.append(node)
-            later = Signal(Reduce, name=f"kind_{level}", reset_less=True)
-            m.d.sync += later.eq(kind)
-            kind, values, level = later, following, level + 1
+            later = Signal.like(self.how, name=f"how_{level}", reset_less=True)
+            m.d.sync += later.eq(how)
+            how, values, level = later, following, level + 1
         if self._in_parts:
-            self._accumulate(m, platform, kind, values[0], level)
+            self._accumulate(m, platform, how, values[0], level)
         else:
             m.d.comb += self.o.eq(values[0])
         return m
 
-    def _accumulate(self, m: Module, platform, kind: Value, value: Value, levels: int) -> None:
+    def _accumulate(self, m: Module, platform, how: Value, value: Value, levels: int) -> None:
         """The parts of a vector, one after the other."""
         flags: Value = Cat(self.valid, self.first)
         for level in range(levels):
@@ -172,6 +198,6 @@ class LaneTree(wiring.Component):
         total = Signal(signed(32), reset_less=True)
         with m.If(valid):
             m.d.sync += total.eq(
-                Mux(first, value, combine(m, platform, "parts", kind, value, total))
+                Mux(first, value, combine(m, platform, "parts", how, value, total))
             )
         m.d.comb += self.o.eq(total)

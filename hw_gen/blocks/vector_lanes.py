@@ -5,8 +5,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_difference, fast_sum
+from hw_gen.blocks.copies import Copies
 from hw_gen.blocks.params import ParamMemory
-from hw_gen.blocks.vector_alu import IDENTITY, LaneTree, alu, combine
+from hw_gen.blocks.vector_alu import (
+    COMBINING,
+    IDENTITY,
+    LaneTree,
+    alu,
+    combine,
+    combining,
+    subtracts,
+)
 from hw_gen.blocks.vector_context import field_of, fields_of, part_shape, slots_layout
 from hw_gen.blocks.vector_parts import VectorCollector, VectorSlicer, step_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
@@ -182,6 +191,9 @@ class VectorLanes(wiring.Component):
             Signal(reset_less=True),
             Signal(signed(32), reset_less=True),
         )
+        many = self._config.lane_count
+        minus = subtracts(fields["alu"])
+        self._minus = Copies(m, self._platform, "minus", minus, many)
         inside = self._fixed_stages[before][1]["inside"]
         m.d.sync += [
             self._alu.eq(fields["alu"]),
@@ -193,12 +205,13 @@ class VectorLanes(wiring.Component):
             self._fixed_stages[ALU][1],
             field_of(self.slots, self._fixed_stages[ALU][1]["slot"], "reduce_lanes"),
         )
-        many = self._config.lane_count
         self._takes = Signal(many, reset_less=True)
         before = held["part"] * many if self._config.vector_parts > 1 else 0
         used = Cat(before + c < held["lanes"] for c in range(many))
         m.d.sync += self._takes.eq(Mux(held["inside"], Mux(across, used, ~0), 0))
         self._reduction = self._field(m, REDUCE, "reduce")
+        fields = fields_of(self.slots, self._fixed_stages[REDUCE - 1][1]["slot"])
+        self._how = Copies(m, self._platform, "how", combining(fields["reduce"]), many)
 
     def _operate(self, m: Module, c: int, unit: "_Multiplicand", params: ParamMemory) -> "_Lane":
         """One lane up to the reduction over loops."""
@@ -236,7 +249,8 @@ class VectorLanes(wiring.Component):
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
         m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
         kind = self._alu
-        v_next = alu(self._config, m, self._platform, str(c), kind, clamped, b_scaled)
+        minus = self._minus[c]
+        v_next = alu(self._config, m, self._platform, str(c), kind, minus, clamped, b_scaled)
         m.d.sync += v.eq(v_next)
         return _Lane(rescale.o, self._reduce(m, c, v), kept)
 
@@ -245,22 +259,22 @@ class VectorLanes(wiring.Component):
         valid, held = self._fixed_stages[REDUCE]
         kind = self._reduction
         out = Signal(signed(32), name=f"v_8_{c}", reset_less=True)
-        running = Signal(signed(32), name=f"running_{c}")
-        start = Signal.like(running, name=f"start_{c}")
+        start = Signal.like(out, name=f"start_{c}")
         with m.Switch(kind):
             for member, identity in IDENTITY.items():
                 with m.Case(member):
                     m.d.comb += start.eq(identity)
         before = self._sums(m, c, held, out) if self._config.vector_parts > 1 else out
-        m.d.comb += running.eq(Mux(held["red_first"], start, before))
-        combined = combine(m, self._platform, str(c), kind, v, running)
+        first, takes = held["red_first"], self._takes[c]
+        combined = combine(m, self._platform, str(c), self._how[c], v, before)
         with m.If(valid):
-            with m.If(kind == Reduce.NONE):
+            # The first value is not combined: what a reduction begins with would come too late.
+            with m.If((kind == Reduce.NONE) | (first & takes)):
                 m.d.sync += out.eq(v)
-            with m.Elif(self._takes[c]):
+            with m.Elif(takes):
                 m.d.sync += out.eq(combined)
             with m.Else():
-                m.d.sync += out.eq(running)
+                m.d.sync += out.eq(Mux(first, start, before))
         return out
 
     def _sums(self, m: Module, c: int, held, out: Signal) -> Value:
@@ -285,19 +299,22 @@ class VectorLanes(wiring.Component):
         if in_parts:
             valid, held = self._fixed_stages[REDUCE]
             m.d.sync += [tree.valid.eq(valid), tree.first.eq(held["part"] == 0)]
-        kind = Signal(Reduce, name="reduce_8", reset_less=True)
-        m.d.sync += kind.eq(self._reduction)
-        m.d.comb += [tree.kind.eq(kind), tree.value.eq(Cat(lane.reduced for lane in lanes))]
+        how = Signal(COMBINING, name="how_8", reset_less=True)
+        m.d.sync += how.eq(self._how[0])
+        m.d.comb += [tree.how.eq(how), tree.value.eq(Cat(lane.reduced for lane in lanes))]
 
     def _finish(self, m: Module, lanes: list["_Lane"], schedule, table: VectorTable) -> None:
         """From the zero point of the result to what leaves."""
-        source = Signal(Source, reset_less=True)
+        across = Signal(reset_less=True)
+        scaled = Copies(
+            m, self._platform, "scaled", schedule.finish.source == Source.SCALED, len(lanes)
+        )
         finish = schedule.finish.slot
         slot = Signal.like(finish, name="slot", reset_less=True)
         late_slot = Signal.like(finish, name="late_slot", reset_less=True)
         valid = Signal(3)
         m.d.sync += [
-            source.eq(schedule.finish.source),
+            across.eq(schedule.finish.source == Source.LANES),
             slot.eq(schedule.finish.slot),
             late_slot.eq(slot),
             valid.eq(Cat(schedule.finish_valid, valid)),
@@ -313,11 +330,11 @@ class VectorLanes(wiring.Component):
             kept: Value = lane.reduced
             if c == 0 and self._config.lane_reductions:
                 # The way across the lanes ends here.
-                direct = Mux(source == Source.LANES, self._tree.o, direct)
+                direct = Mux(across, self._tree.o, direct)
                 kept = Mux(schedule.result_across, self._tree.o, kept)
             m.d.sync += [
                 lane.kept.eq(kept),
-                moved.eq(Mux(source == Source.SCALED, lane.scaled, direct) + zero),
+                moved.eq(Mux(scaled[c], lane.scaled, direct) + zero),
                 out.eq(_clamp(moved, low, high)),
             ]
             results.append(out)
