@@ -121,14 +121,14 @@ class DepthwiseEngine(wiring.Component):
 
     def _port(self, m: Module, scan, weights, lanes) -> None:
         """One scratchpad port: the scan's reads go before those of the next fold's weights."""
+        # Whose address it is depends on registers alone: whether a request is valid is known late.
         theirs, ours = Signal(), weights.request.valid
-        port, chosen = self.spad, Signal(scan.request.payload.shape())
+        port, read, first = self.spad, scan.request.payload, weights.request.payload
         m.d.comb += [
-            theirs.eq(scan.request.valid & scan.o.inside),
-            chosen.eq(Mux(ours & ~theirs, weights.request.payload, scan.request.payload)),
-            port.valid.eq(scan.request.valid | ours),
-            port.addr.eq(chosen.addr),
-            port.size.eq(chosen.size),
+            theirs.eq(scan.active & scan.o.inside),
+            port.valid.eq(scan.request.valid | (ours & ~theirs)),
+            port.addr.eq(Mux(theirs, read.addr, first.addr)),
+            port.size.eq(Mux(theirs, read.size, Mux(ours, first.size, 0))),
             port.tag.operand.eq(Mux(ours & ~theirs, weights.o.operand, scan.o.operand)),
             scan.request.ready.eq(port.ready),
             weights.request.ready.eq(port.ready & ~theirs),

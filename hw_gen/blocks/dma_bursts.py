@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw_gen.blocks.adders import fast_sum, sum_less_one
+from hw_gen.blocks.adders import Increment, fast_sum, sum_less_one
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS
 
@@ -83,13 +83,14 @@ class BurstSplitter(wiring.Component):
         first, final, room, accept = addr[:bits], Signal(bits), Signal(bits + 1), Signal()
         ends = sum_less_one(m, platform, "ends", Cat(run.bytes, Const(0, 1)), run.addr[:bits])
         next_chip = fast_sum(m, platform, "next_chip", chip, room)
-        next_addr = fast_sum(m, platform, "next_addr", addr[bits:], Const(0, 1), 1)
+        m.submodules.increment = increment = Increment(len(addr[bits:]))
         m.d.comb += [
             burst.last.eq(end[bits:] == 0),
             final.eq(Mux(burst.last, end[:bits], (1 << bits) - 1)),
             room.eq((1 << bits) - first),
             burst.bytes.eq(final - first + 1),
             burst.addr.eq(addr),
+            increment.i.eq(addr[bits:]),
             burst.chip.eq(chip),
             burst.lane.eq(first[:lanes]),
             burst.len.eq(final[lanes:] - first[lanes:]),
@@ -104,7 +105,7 @@ class BurstSplitter(wiring.Component):
                 m.d.sync += [addr.eq(run.addr), end.eq(ends), chip.eq(run.chip), tag.eq(run.tag)]
         with m.Elif(accept):
             m.d.sync += [
-                addr.eq(Cat(Const(0, bits), next_addr)),
+                addr.eq(Cat(Const(0, bits), increment.o)),
                 chip.eq(next_chip),
                 end[bits:].eq(end[bits:] - 1),
             ]

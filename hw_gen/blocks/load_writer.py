@@ -3,6 +3,7 @@
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.load_requests import WINDOW, copy_layout
@@ -77,8 +78,12 @@ class LoadWriter(wiring.Component):
         need, have = Signal(2), Signal.like(copy.have)
         wants, pops, complete = Signal(), Signal(), Signal()
         error = self.beat.payload.error
+        # Whether a piece has bytes of two words, without waiting for its size.
+        low, straddles = exact_log2(bus), Signal()
+        long = copy.bytes[low:].any()
+        m.d.comb += straddles.eq(Mux(long, copy.lane != 0, copy.lane + copy.bytes[:low] > bus))
         m.d.comb += [
-            need.eq(1 + (is_spad & (copy.lane + size > bus))),
+            need.eq(1 + (is_spad & straddles)),
             wants.eq(valid & ~fill & (copy.have < need)),
             have.eq(copy.have + wants),
             complete.eq(fill | (have >= need)),

@@ -66,9 +66,13 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 """v of the operands; its low 32 bits count."""
 
 
-def subtracts(kind: Value) -> Value:
-    """Whether a function of the ALU takes the difference of its operands, not their sum."""
-    return kind != Alu.ADD
+def early_flags(kind: Value) -> Value:
+    """What is known of a function of the ALU before its operands are there: it takes their
+    difference, and not their sum; a shift keeps the sign of A; A comes with its bits in reverse, so
+    that a shift to the right is one to the left.
+    """
+    left = kind == Alu.LSL
+    return Cat(kind != Alu.ADD, (kind != Alu.LSR) & ~left, left)
 
 
 def alu(
@@ -77,22 +81,21 @@ def alu(
     platform,
     name: str,
     kind: Value,
-    minus: Value,
+    early: Value,
     a: Value,
     b: Value,
 ) -> Signal:
     """v of the int32 operands A and B, by the functions that the configuration has.
 
-    minus : `subtracts(kind)`, from a register.
+    early : `early_flags(kind)`, from registers. Where that says so, A comes with its bits in
+    reverse.
     """
     v = Signal(signed(32), name=f"alu_{name}")
-    left = kind == Alu.LSL
-    # One shifter to the right for all, of A's bits in reverse for LSL; a bit below for rounding,
-    # one above for the sign.
+    minus, arithmetic, _ = early
+    # One shifter to the right for all, LSL too; a bit below for rounding, one above for the sign.
     right = Signal(signed(34), name=f"right_{name}")
-    sign = a[31] & (kind != Alu.LSR) & ~left
-    bits = Mux(left, a[:32][::-1], a[:32])
-    m.d.comb += right.eq(Cat(Const(0, 1), bits, sign).as_signed() >> b[:5])
+    sign = a[31] & arithmetic
+    m.d.comb += right.eq(Cat(Const(0, 1), a[:32], sign).as_signed() >> b[:5])
     less, equal = Signal(name=f"less_{name}"), Signal(name=f"equal_{name}")
     differ = Signal(32, name=f"differ_{name}")
     second = b[:32] ^ minus.replicate(32)

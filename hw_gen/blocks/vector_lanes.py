@@ -14,7 +14,7 @@ from hw_gen.blocks.vector_alu import (
     alu,
     combine,
     combining,
-    subtracts,
+    early_flags,
 )
 from hw_gen.blocks.vector_context import field_of, fields_of, part_shape, slots_layout
 from hw_gen.blocks.vector_parts import VectorCollector, VectorSlicer, step_layout
@@ -184,16 +184,18 @@ class VectorLanes(wiring.Component):
         """Settings that all lanes share, up to the reduction."""
         self._bias = self._field(m, SCALE_A, "bias")
         self._clamps = [self._field(m, _CLAMP, n) for n in ("a_clamp", "a_min", "a_max", "a_shl")]
-        before = _CLAMP
+        many, before = self._config.lane_count, _CLAMP
+        fields = fields_of(self.slots, self._fixed_stages[before - 1][1]["slot"])
+        backwards = early_flags(fields["alu"])[-1] if self._config.shifts else Const(0, 1)
+        self._backwards = Copies(m, self._platform, "backwards", backwards, many)
         fields = fields_of(self.slots, self._fixed_stages[before][1]["slot"])
         self._alu = Signal(field_shape(Opcode.VECTOR, "alu"), reset_less=True)
         self._b_passed, self._immediate = (
             Signal(reset_less=True),
             Signal(signed(32), reset_less=True),
         )
-        many = self._config.lane_count
-        minus = subtracts(fields["alu"])
-        self._minus = Copies(m, self._platform, "minus", minus, many)
+        early = early_flags(fields["alu"])
+        self._early = Copies(m, self._platform, "early", early, many)
         inside = self._fixed_stages[before][1]["inside"]
         m.d.sync += [
             self._alu.eq(fields["alu"]),
@@ -245,12 +247,13 @@ class VectorLanes(wiring.Component):
         clamps, low, high, left = self._clamps
         within = Signal(signed(32), name=f"within_{c}")
         m.d.comb += within.eq(_clamp_narrow(rescale.o, low, high, clamps))
-        m.d.sync += clamped.eq((within << left)[:32])
+        moved = (within << left)[:32]
+        m.d.sync += clamped.eq(Mux(self._backwards[c], moved[::-1], moved))
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
         m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
         kind = self._alu
-        minus = self._minus[c]
-        v_next = alu(self._config, m, self._platform, str(c), kind, minus, clamped, b_scaled)
+        early = self._early[c]
+        v_next = alu(self._config, m, self._platform, str(c), kind, early, clamped, b_scaled)
         m.d.sync += v.eq(v_next)
         return _Lane(rescale.o, self._reduce(m, c, v), kept)
 
@@ -332,9 +335,13 @@ class VectorLanes(wiring.Component):
                 # The way across the lanes ends here.
                 direct = Mux(across, self._tree.o, direct)
                 kept = Mux(schedule.result_across, self._tree.o, kept)
+            value = Mux(scaled[c], lane.scaled, direct).as_signed()
+            zeros = Signal(signed(32), name=f"zeros_{c}")
+            m.d.comb += zeros.eq(zero)
+            shifted = fast_sum(m, self._platform, f"shifted_{c}", value, zeros)
             m.d.sync += [
                 lane.kept.eq(kept),
-                moved.eq(Mux(scaled[c], lane.scaled, direct) + zero),
+                moved.eq(shifted),
                 out.eq(_clamp(moved, low, high)),
             ]
             results.append(out)
