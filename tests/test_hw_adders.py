@@ -6,7 +6,15 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.sim import Simulator
 
-from hw_gen.blocks.adders import fast_difference, fast_sum, passes_end, sum_exceeds, sum_less_one
+from hw_gen.blocks.adders import (
+    Increment,
+    fast_difference,
+    fast_sum,
+    passes_end,
+    sum_exceeds,
+    sum_less_one,
+    two_of,
+)
 from hw_gen.blocks.sram import RtlPlatform
 
 
@@ -83,3 +91,20 @@ def test_an_access_passes_the_end_of_a_memory(end):
     near |= {end - n + d for n in sizes for d in (-1, 0, 1)} | set(values(16))
     rows = [(x, n) for x in sorted(near) if 0 <= x < 1 << 16 for n in sizes]
     assert settle(m, (addr, size), rows, passed) == [x + n > end for x, n in rows]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_the_sum_of_many_is_that_of_two(count):
+    m, numbers = Module(), [Signal(12) for _ in range(count)]
+    total = sum(two_of(numbers, 12))[:12]
+    rng = random.Random(count)
+    rows = [[rng.getrandbits(12) for _ in range(count)] for _ in range(200)]
+    assert settle(m, numbers, rows, total) == [sum(row) % (1 << 12) for row in rows]
+
+
+def test_an_increment_is_one_more():
+    m, source = Module(), Signal(27)
+    m.submodules.increment = increment = Increment(27)
+    m.d.comb += increment.i.eq(source)
+    found = settle(m, [source], [[x] for x in values(27)], increment.o)
+    assert found == [(x + 1) % (1 << 27) for x in values(27)]

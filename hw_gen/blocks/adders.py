@@ -72,6 +72,16 @@ def sum_exceeds(m: Module, platform, name: str, a: Value, b: Value, limit: Value
     return total[width]
 
 
+def two_of(numbers: list[Value], width: int) -> list[Value]:
+    """Two numbers of `width` bits whose sum is that of all of them, modulo 2^width."""
+    numbers = [Cat(Value.cast(n), Const(0, width))[:width] for n in numbers]
+    while len(numbers) > 2:
+        a, b, c, *rest = numbers
+        carries = Cat(Const(0, 1), (a & b) | (c & (a ^ b)))[:width]
+        numbers = [*rest, a ^ b ^ c, carries]
+    return numbers
+
+
 def passes_end(m: Module, platform, name: str, addr: Value, size: Value, end: int) -> Value:
     """Whether addr + size > end, all unsigned; `end` is a power of two below 2^len(addr).
 

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.adders import passes_end
+from hw_gen.blocks.adders import fast_sum, passes_end, two_of
 from hw_gen.blocks.operands import last_or
 from hw_gen.interfaces import size_bits
 from hw_gen.layouts import INDEX_BITS, LANES, engine_layout, field_shape
@@ -167,8 +167,9 @@ class DepthwiseScan(wiring.Component):
 
         take, first_k = self._take(m, row, kept, finish)
         step, instr = self.step.payload, self.instr
-        start = Signal(CHIP_BITS)
-        m.d.comb += start.eq(step.act + instr.act_row * first_k)
+        # Three numbers become two before they are added: what is added comes from a memory.
+        rows = [Mux(bit, instr.act_row[:CHIP_BITS] << i, 0) for i, bit in enumerate(first_k)]
+        start = fast_sum(m, platform, "start", *two_of([step.act, *rows], CHIP_BITS))
         with m.If(take):
             m.d.sync += [
                 k.eq(first_k),
