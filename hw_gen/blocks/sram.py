@@ -29,6 +29,11 @@ class RtlPlatform:
         self.clock_enables = clock_enables
 
 
+def plain_sums(platform) -> bool:
+    """Whether the platform, if it is one of ours, has `plain_sums`."""
+    return isinstance(platform, RtlPlatform) and platform.plain_sums
+
+
 class Sram(wiring.Component):
     """`depth` words of `width` bits, one read and one write a cycle.
 
