@@ -57,30 +57,35 @@ class PostQueue(wiring.Component):
         entry_layout = data.StructLayout({"enable": SYNC_SLOTS, "last": 1})
         m.submodules.entries = entries = Fifo(entry_layout, depth=self._depth)
         m.submodules.posts = posts = Fifo(posts_layout, depth=min(self._depth, INSTRUCTIONS))
-        # Engines push late in a cycle: what they push waits a cycle in registers.
-        pushed, came = Signal.like(self.i.payload, name="pushed", reset_less=True), Signal()
-        entry, moves = entries.o.payload, Signal()
+        pushed, entry = self.i.payload, entries.o.payload
+        # Whether an engine posts is known late in a cycle: its entry waits in registers.
+        waiting, came = Signal(entry_layout, reset_less=True), Signal()
+        room, push = Signal(), Signal()
         first = Signal(init=1)  # the next entry is the first one of its instruction
         fired = Signal(range(self._depth + 3))
         sent = Signal(SYNC_SLOTS)
         left = Signal(SYNC_SLOTS)
         pop = Signal()
         m.d.comb += [
-            moves.eq(entries.i.ready & (posts.i.ready | ~first)),
-            self.i.ready.eq(~came | moves),
-            entries.i.valid.eq(came & moves),
-            entries.i.payload.enable.eq(pushed.enable),
-            entries.i.payload.last.eq(pushed.last),
-            posts.i.valid.eq(entries.i.valid & first),
+            room.eq(~came | entries.i.ready),
+            self.i.ready.eq(room & (posts.i.ready | ~first)),
+            push.eq(self.i.valid & self.i.ready),
+            entries.i.valid.eq(came),
+            entries.i.payload.eq(waiting),
+            posts.i.valid.eq(push & first),
             posts.i.payload.eq(pushed.posts),
             self.o.payload.index.eq(posts.o.payload.index),
             left.eq(entry.enable & ~sent),
             self.o.valid.eq(entries.o.valid & (fired != 0) & left.any()),
             self.empty.eq((entries.level == 0) & ~came),
         ]
-        with m.If(self.i.ready):
-            m.d.sync += [came.eq(self.i.valid), pushed.eq(self.i.payload)]
-        with m.If(entries.i.valid):
+        with m.If(room):
+            m.d.sync += [
+                came.eq(push),
+                waiting.enable.eq(pushed.enable),
+                waiting.last.eq(pushed.last),
+            ]
+        with m.If(push):
             m.d.sync += first.eq(pushed.last)
         lowest = Signal(SYNC_SLOTS)
         for s in reversed(range(SYNC_SLOTS)):
@@ -102,7 +107,6 @@ class PostQueue(wiring.Component):
             m.d.sync += fired.eq(fired - 1)
         if checking(platform):
             held = Signal(range(self._depth + 3))
-            push = self.i.valid & self.i.ready
             m.d.sync += held.eq(held + push - pop)
             check(m, platform, fired + self.fire <= held + push, "post queue: fired but not held")
         return m
