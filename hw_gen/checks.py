@@ -6,12 +6,12 @@ Verilog has no `assert`, and the messages would cost the fast simulators time.
 
 from amaranth.hdl import Assert, Module, Value
 
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import asks_for
 
 
 def checking(platform) -> bool:
     """Whether assertions are active: what only they need is left out otherwise."""
-    return platform is None or (isinstance(platform, RtlPlatform) and platform.assertions)
+    return platform is None or asks_for(platform, "assertions")
 
 
 def check(m: Module, platform, condition: Value, message: str) -> None:

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import Flow
 
 from hw_gen.blocks.array import array_shape
 from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
-from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.fpga.top import Board, FpgaTop
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
+from hw_gen.platform import RtlPlatform
 from hw_gen.top import Npu
 from hw_gen.verilog import one_process_a_register
 from spec.config import NpuConfig
@@ -68,7 +68,7 @@ def npu_verilog(
             platform=RtlPlatform(
                 assertions=assertions,
                 loops=loops,
-                plain_sums=plain_sums,
+                plain_sums=plain_sums or loops,
                 clock_enables=clock_enables,
             ),
             ports=_ports(npu, config),

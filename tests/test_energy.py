@@ -1,5 +1,6 @@
 """Energy: waves are read, played on a netlist bit for bit, and priced."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from sw.energy.account import PARTS, Sources, measure, source_nets
 from sw.energy.cells import change_energy, read_energies
 from sw.energy.errors import EnergyError
+from sw.energy.flow import check_states
 from sw.energy.parameters import REFERENCE_PJ_PER_BIT, MemoryEnergy
 from sw.energy.states import States, read_states
 from sw.synth.area import blocks
@@ -101,6 +103,10 @@ def test_a_state_that_the_netlist_does_not_reach_is_found(netlist) -> None:
     states.bits["dut.left.total"][3, 2, 0] ^= np.uint64(0b101)  # bit 2 in windows 0 and 2
     found = measure(netlist, CELLS.library, ENERGIES, MEMORY, sources, states)
     assert found.wrong == 2
+    with pytest.raises(EnergyError, match="2 of 800 bits of next states"):
+        check_states(found)
+    with pytest.raises(EnergyError, match="no register of the netlist has the name"):
+        check_states(replace(found, checked=0, wrong=0))
 
 
 def test_clock_and_memory_are_priced_by_what_happens(netlist) -> None:

@@ -14,9 +14,9 @@ from test_hw_vector_lanes import pack, random_context, random_steps
 from hw_gen.blocks.activity import awake, resting
 from hw_gen.blocks.depthwise import DepthwiseEngine
 from hw_gen.blocks.depthwise_lanes import DepthwiseLanes
-from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.blocks.vector import VectorEngine
 from hw_gen.blocks.vector_lanes import VectorLanes
+from hw_gen.platform import RtlPlatform
 from spec import preset
 
 TINY = preset("tiny")
@@ -152,6 +152,8 @@ def test_depthwise_lanes_that_rest_give_the_same(cycles, same):
             ctx.set(one.valid, rng.random() < 0.4)
             ctx.set(one.data, rng.getrandbits(8 * TINY.word_bytes))
             ctx.set(one.tag.as_value(), rng.getrandbits(len(one.tag.as_value())))
+            # What is read from the scratchpad is an operand or weights.
+            ctx.set(one.tag.weight.valid, rng.random() < 0.2 and not ctx.get(one.tag.access.valid))
             seen["agree"] &= ctx.get(twins.agree)
             seen["rested"] += ctx.get(twins.rests)
             seen["out"] += ctx.get(one.o.valid)

@@ -15,7 +15,7 @@ from hw_gen.blocks.adders import (
     sum_less_one,
     two_of,
 )
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import RtlPlatform
 
 
 def values(width):

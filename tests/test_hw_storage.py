@@ -5,7 +5,7 @@ import re
 import pytest
 from amaranth.back import rtlil
 
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import RtlPlatform
 from hw_gen.top import Npu
 from spec import preset
 

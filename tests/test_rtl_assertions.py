@@ -13,10 +13,10 @@ from cocotb_tests.harness.bench import run_bench
 from golden_model import Machine
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.scratchpad import Scratchpad
-from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.blocks.vector_gather import VectorGather
 from hw_gen.blocks.vector_write import DEPTH, VectorWriter
 from hw_gen.checks import check
+from hw_gen.platform import RtlPlatform
 from spec import preset
 from spec.program import REGION_INPUT, REGION_OUTPUT
 from sw.compiler import compile_graph

@@ -11,7 +11,7 @@ from hw_gen.blocks.counters import Counters
 from hw_gen.blocks.dma_runs import tag_layout
 from hw_gen.blocks.load_requests import LoadRequests
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import RtlPlatform
 from spec import preset
 from spec.isa import Opcode
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist

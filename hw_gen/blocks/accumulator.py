@@ -47,7 +47,7 @@ class Accumulator(wiring.Component):
         banks = []
         for b in range(BANKS):
             # Of one word, an address would be no bits wide.
-            bank = Sram(depth=max(2, cfg.acc_bank), width=32 * cfg.cols)
+            bank = Sram(depth=max(2, cfg.acc_bank), width=32 * cfg.cols, forwards=True)
             m.submodules[f"bank_{b}"] = bank
             banks.append(bank)
         tag = self.matrix.tag

@@ -4,6 +4,8 @@ from typing import Any
 
 from amaranth.hdl import *
 
+from hw_gen.platform import asks_for
+
 
 def awake(m: Module, works: Value, name: str, cycles: int) -> Signal:
     """1 while `works` is 1, and `cycles` longer. A pipeline wakes in the cycle of its input."""
@@ -25,6 +27,6 @@ def resting(m: Module, platform, block, works: Value, name: str, cycles: int) ->
     Without a clock gate an enable is a multiplexer a bit. So there are none but in RTL that gets
     clock gates (`RtlPlatform`).
     """
-    if not getattr(platform, "clock_enables", False):
+    if not asks_for(platform, "clock_enables"):
         return block
     return EnableInserter(awake(m, works, name, cycles))(block)

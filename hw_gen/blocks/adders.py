@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw_gen.blocks.sram import plain_sums
+from hw_gen.platform import asks_for
 
 _PART = 11
 
@@ -22,7 +22,7 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
     assert len(carry) == 1 and (len(b) >= width or not b.shape().signed)
     b = Cat(b, Const(0, max(0, width - len(b))))[:width]
     out = Signal(Shape(width, a.shape().signed), name=name)
-    if plain_sums(platform):
+    if asks_for(platform, "plain_sums"):
         m.d.comb += out.eq(a + b + carry)
         return out
     for low in range(0, width, _PART):
@@ -60,7 +60,7 @@ def sum_exceeds(m: Module, platform, name: str, a: Value, b: Value, limit: Value
     width = len(limit)
     assert width > max(len(a), len(b))
     a, b = (Cat(x, Const(0, width))[:width] for x in (a, b))
-    if plain_sums(platform):
+    if asks_for(platform, "plain_sums"):
         return a + b > limit
     # The carry of a + b + (2^width - 1 - limit) says it: three numbers become two first.
     sums, carries = a ^ b ^ ~limit, (a & b) | ((a | b) & ~limit)
@@ -83,7 +83,7 @@ def passes_end(m: Module, platform, name: str, addr: Value, size: Value, end: in
 
     Only an access that begins in the last 2^len(size) bytes needs a sum, of few bits.
     """
-    if plain_sums(platform):
+    if asks_for(platform, "plain_sums"):
         return addr + size > end
     top, low = exact_log2(end), len(size)
     assert top < len(addr)

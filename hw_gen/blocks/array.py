@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.array_element import ArrayShape
 from hw_gen.blocks.array_elements import ArrayElements
 from hw_gen.blocks.operands import OPERAND
-from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.layouts import acc_tag_layout
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 
 
@@ -51,7 +51,7 @@ class SystolicArray(wiring.Component):
         )
 
     def elaborate(self, platform):
-        loops = isinstance(platform, RtlPlatform) and platform.loops
+        loops = asks_for(platform, "loops")
         return self._loops() if loops else self._elements()
 
     def _elements(self):

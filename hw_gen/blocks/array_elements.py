@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
 from hw_gen.blocks.operands import OPERAND
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import RtlPlatform
 
 
 class ArrayElements(wiring.Component):

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.sram import plain_sums
+from hw_gen.platform import asks_for
 
 
 class _Copy(wiring.Component):
@@ -31,7 +31,7 @@ class Copies:
     def __init__(self, m: Module, platform, name: str, value: Value, count: int):
         """`count` registers of what `value` is a cycle before."""
         value = Value.cast(value)
-        one = plain_sums(platform)
+        one = asks_for(platform, "plain_sums")
         self._copies = []
         for i in range(1 if one else count):
             m.submodules[f"{name}_{i}"] = copy = _Copy(len(value))

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.sram import RtlPlatform
+from hw_gen.platform import RtlPlatform
 
 
 class Multiplier(wiring.Component):

@@ -4,34 +4,8 @@ from amaranth.hdl import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-
-class RtlPlatform:
-    """Passed as the platform when Verilog is written.
-
-    assertions: see `hw_gen.checks`. loops: the systolic array is the module of
-    `rtl/systola_array.sv`, which simulates fast, in place of processing elements.
-    plain_sums: no sum is split for a shorter delay. Simulators and the chains of carries that FPGAs
-    have are faster without.
-    clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
-    """
-
-    def __init__(
-        self,
-        *,
-        assertions: bool = False,
-        loops: bool = False,
-        plain_sums: bool = False,
-        clock_enables: bool = False,
-    ):
-        self.assertions = assertions
-        self.loops = loops
-        self.plain_sums = plain_sums or loops
-        self.clock_enables = clock_enables
-
-
-def plain_sums(platform) -> bool:
-    """Whether the platform, if it is one of ours, has `plain_sums`."""
-    return isinstance(platform, RtlPlatform) and platform.plain_sums
+from hw_gen.checks import check
+from hw_gen.platform import RtlPlatform
 
 
 class Sram(wiring.Component):
@@ -40,24 +14,28 @@ class Sram(wiring.Component):
     Parameters
     ----------
     granularity : bits per write enable. Default: the whole word.
+    forwards : the user takes what it writes from elsewhere, and may read the word meanwhile.
 
     Members
     -------
     r_en, r_addr, r_data : data comes one cycle after r_en and is held until the next read. Of a
         word that is written in the cycle of its read, a macro may give anything, and simulation
-        gives the old contents: no user depends on it. Queues, counters and the scratchpad never
-        read what they write, the accumulator forwards its sums, and a program keeps LOAD and the
-        readers of PARAM and TABLE apart by semaphores.
+        gives the old contents. No user depends on it, which is an assertion: queues, counters and
+        the scratchpad never read what they write, and a program keeps LOAD and the readers of PARAM
+        and TABLE apart by semaphores. The accumulator forwards its sums.
     w_en, w_addr, w_data : one enable bit per `granularity` bits.
 
     A single-port macro fits where the user drives both addresses alike and never reads and
     writes in one cycle (the scratchpad's banks).
     """
 
-    def __init__(self, *, depth: int, width: int, granularity: int | None = None):
+    def __init__(
+        self, *, depth: int, width: int, granularity: int | None = None, forwards: bool = False
+    ):
         self._depth = depth
         self._width = width
         self._granularity = granularity or width
+        self._forwards = forwards
         super().__init__(
             {
                 "r_en": In(1),
@@ -70,7 +48,11 @@ class Sram(wiring.Component):
         )
 
     def elaborate(self, platform):
-        return self._macro() if isinstance(platform, RtlPlatform) else self._model()
+        m = self._macro() if isinstance(platform, RtlPlatform) else self._model()
+        if not self._forwards:
+            apart = ~self.r_en | ~self.w_en.any() | (self.r_addr != self.w_addr)
+            check(m, platform, apart, "memory: a word is read while it is written")
+        return m
 
     def _macro(self):
         """For Verilog: an instance of `rtl/systola_sram.sv`, the file to replace by a macro."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from spec.config import NpuConfig
 from spec.program import Image
-from sw.energy.account import Sources, measure, source_nets
+from sw.energy.account import Activity, Sources, measure, source_nets
 from sw.energy.cells import read_energies
 from sw.energy.errors import EnergyError
 from sw.energy.parameters import DRAM_PJ_PER_BYTE, MemoryEnergy, scaled_to
@@ -103,17 +103,27 @@ def measure_energy(
     profile, states = sample(image, inputs, config, sources, settings, say)
     say("playing the samples on the netlist …")
     activity = measure(netlist, cells.library, energies, memory, sources, states)
-    if activity.wrong:
-        raise EnergyError(
-            f"{activity.wrong:,} of {activity.checked:,} bits of next states that the netlist "
-            "gives are not those of the RTL: netlist and simulator are not of the same sources"
-        )
+    check_states(activity)
     gated = gated_clocks(netlist, cells.library)
     mhz = settings.mhz
     if mhz is None:
         say("timing …")
         mhz = 1000 / analyse_timing(netlist, cells.library)[0][0].ns
     return make_report(name, config, cells, profile, states.cycle, activity, memory, mhz, gated)
+
+
+def check_states(activity: Activity) -> None:
+    """`EnergyError` if the netlist's next states are not the RTL's, or none could be compared."""
+    if not activity.checked:
+        raise EnergyError(
+            "no register of the netlist has the name of a signal in the RTL's waves: nothing tells "
+            "whether netlist and simulator are of the same sources"
+        )
+    if activity.wrong:
+        raise EnergyError(
+            f"{activity.wrong:,} of {activity.checked:,} bits of next states that the netlist "
+            "gives are not those of the RTL: netlist and simulator are not of the same sources"
+        )
 
 
 def netlist_of(config: NpuConfig, cells: Cells, effort: Effort, gating: bool, say: Say) -> Netlist:

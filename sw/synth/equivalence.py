@@ -16,8 +16,8 @@ from amaranth.back.verilog import convert
 from hw_gen.blocks.array_element import ArrayShape, sum_bits
 from hw_gen.blocks.array_elements import ArrayElements
 from hw_gen.blocks.operands import OPERAND
-from hw_gen.blocks.sram import RtlPlatform
 from hw_gen.generate import elements_verilog
+from hw_gen.platform import RtlPlatform
 from sw.runtime.progress import Say
 from sw.runtime.scratch import Scratch
 from sw.synth.errors import SynthError

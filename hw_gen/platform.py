@@ -1,0 +1,25 @@
+"""What the generated hardware is for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RtlPlatform:
+    """Verilog is generated: memories and multipliers are instances of the modules in `rtl/`.
+
+    assertions: see `hw_gen.checks`. loops: the systolic array is the module of
+    `rtl/systola_array.sv`, which simulates fast, in place of processing elements.
+    plain_sums: no sum is split for a shorter delay, and no register has copies. Simulators and the
+    chains of carries that FPGAs have are faster without.
+    clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
+    """
+
+    assertions: bool = False
+    loops: bool = False
+    plain_sums: bool = False
+    clock_enables: bool = False
+
+
+def asks_for(platform: object, option: str) -> bool:
+    """Whether the platform has that option. Amaranth's simulator, which is None, has none."""
+    return bool(getattr(platform, option, False))
