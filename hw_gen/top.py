@@ -17,6 +17,7 @@ from hw_gen.blocks.matrix import MatrixEngine
 from hw_gen.blocks.registers import Registers
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.blocks.semaphores import Semaphores
+from hw_gen.blocks.soft_reset import SoftReset
 from hw_gen.blocks.spad_share import SpadShare
 from hw_gen.blocks.store import StoreEngine
 from hw_gen.blocks.vector import VectorEngine
@@ -51,20 +52,20 @@ class Npu(wiring.Component):
         m = Module()
         cfg = self._config
         m.submodules.registers = regs = Registers(cfg)
-        reset = ResetInserter({"sync": regs.soft_reset})
+        reset = SoftReset(m, platform, regs.soft_reset)
         m.submodules.fetch = fetch = reset(Fetch(cfg))
         engines = self._engines(m, reset)
         self._instructions(m, fetch, engines)
-        posts = self._semaphores(m, regs, engines)
+        posts = self._semaphores(m, reset, regs, engines)
         self._scratchpad(m, reset, engines)
         self._accumulator(m, reset, engines)
         self._bus(m, reset, regs, fetch, engines)
-        self._control(m, regs, {Engine.FETCH: fetch, **engines})
+        self._control(m, reset, regs, {Engine.FETCH: fetch, **engines})
         load = engines[Engine.LOAD]
         event_wires(m, regs.running, load.axi.rvalid & load.axi.rready, regs.engines, posts)
         return m
 
-    def _engines(self, m: Module, reset) -> dict[Engine, Any]:
+    def _engines(self, m: Module, reset: SoftReset) -> dict[Engine, Any]:
         """Every engine of the configuration but fetch."""
         kinds = exhaustive(
             "hw_gen.top",
@@ -93,7 +94,7 @@ class Npu(wiring.Component):
                 m, getattr(fetch, f"o_{name}"), engine.i_weights if name == "weights" else engine.i
             )
 
-    def _semaphores(self, m: Module, regs: Registers, engines: dict[Engine, Any]) -> list[tuple]:
+    def _semaphores(self, m: Module, reset: SoftReset, regs: Registers, engines) -> list[tuple]:
         """Ports in the order of their priority; returns: (engine, stream of its posts)."""
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
@@ -114,9 +115,9 @@ class Npu(wiring.Component):
             posts.append((Engine.DEPTHWISE, depthwise.post_done))
             posts.append((Engine.DEPTHWISE, depthwise.post_read))
         # A run starts with every semaphore at zero, whatever the run before it left.
-        reset = ResetInserter({"sync": regs.soft_reset | regs.program.start})
         m.submodules.semaphores = sems = reset(
-            Semaphores(self._config, waiters=len(waits), posters=[engine for engine, _ in posts])
+            Semaphores(self._config, waiters=len(waits), posters=[engine for engine, _ in posts]),
+            regs.program.start,
         )
         for source, sink in zip(waits, sems.wait, strict=True):
             connect(m, source, sink)
@@ -125,7 +126,7 @@ class Npu(wiring.Component):
         connect(m, sems.overflow, regs.overflow)
         return posts
 
-    def _scratchpad(self, m: Module, reset, engines: dict[Engine, Any]) -> None:
+    def _scratchpad(self, m: Module, reset: SoftReset, engines: dict[Engine, Any]) -> None:
         """Ports in the order of their priority."""
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
@@ -145,7 +146,7 @@ class Npu(wiring.Component):
         ):
             connect(m, source, sink)
 
-    def _shared(self, m: Module, reset, load: LoadEngine, store: StoreEngine):
+    def _shared(self, m: Module, reset: SoftReset, load: LoadEngine, store: StoreEngine):
         """The reads of STORE, which indices share with them; returns: a client of one port."""
         if not self._config.indexed_dma:
             return store.spad
@@ -156,14 +157,14 @@ class Npu(wiring.Component):
             connect(m, client, port)
         return share.o
 
-    def _accumulator(self, m: Module, reset, engines: dict[Engine, Any]) -> None:
+    def _accumulator(self, m: Module, reset: SoftReset, engines: dict[Engine, Any]) -> None:
         m.submodules.accumulator = acc = reset(Accumulator(self._config))
         connect(m, engines[Engine.MATRIX].acc, acc.matrix)
         connect(m, engines[Engine.VECTOR].acc, acc.vector)
         if self._config.depthwise:
             connect(m, engines[Engine.DEPTHWISE].acc, acc.depthwise)
 
-    def _bus(self, m: Module, reset, regs: Registers, fetch: Fetch, engines) -> None:
+    def _bus(self, m: Module, reset: SoftReset, regs: Registers, fetch: Fetch, engines) -> None:
         """The AXI4 manager: fetch and LOAD share the read channels, STORE has the others."""
         m.submodules.read_mux = mux = reset(AxiReadMux(self._config))
         m.submodules.tracker = tracker = AxiTracker()
@@ -180,7 +181,7 @@ class Npu(wiring.Component):
             regs.write_bytes.eq(store.w_bytes),
         ]
 
-    def _control(self, m: Module, regs: Registers, engines: dict[Engine, Any]) -> None:
+    def _control(self, m: Module, reset: SoftReset, regs: Registers, engines) -> None:
         """The registers: the host's port, the program, and what every engine reports."""
         fetch, matrix = engines[Engine.FETCH], engines[Engine.MATRIX]
         connect(m, flipped(self.control), regs.axil)
@@ -198,7 +199,7 @@ class Npu(wiring.Component):
         others = [engine for which, engine in engines.items() if which is not Engine.FETCH]
         m.d.comb += [
             fetch.engines_idle.eq(Cat(engine.status.idle for engine in others).all()),
-            matrix.clear.eq(regs.soft_reset),
+            matrix.clear.eq(reset.signal()),
             regs.vector_taken.eq(matrix.vector_taken),
             self.irq.eq(regs.irq),
         ]

@@ -24,7 +24,7 @@ _QUIET = 4
 """Cycles in which AXI must owe nothing before a soft reset begins: requests of the last cycle
 before the halt are offered one cycle later."""
 _RESET = 8
-"""Cycles of soft reset."""
+"""Cycles of soft reset. It ends for the blocks a cycle later than here (`SoftReset`)."""
 
 
 class Registers(wiring.Component):
@@ -44,6 +44,7 @@ class Registers(wiring.Component):
 
     Timing: a read answers in the next cycle, that of a counter up to eight cycles later. START
     while running, halted or faulted is ignored. A fault is taken a cycle after it was reported.
+    The halt of a soft reset ends a cycle after it, when the blocks are out of reset, too.
     """
 
     def __init__(self, config: NpuConfig):
@@ -178,8 +179,8 @@ class Registers(wiring.Component):
 
     def _reset(self, m: Module, control: Value) -> Value:
         """RESET: halt, wait until AXI is quiet, reset; returns: one is under way."""
-        asked, quiet, left = Signal(), Signal(range(_QUIET + 1)), Signal(range(_RESET + 1))
-        m.d.comb += self.soft_reset.eq(left != 0)
+        asked, quiet, left = Signal(), Signal(range(_QUIET + 1)), Signal(range(_RESET + 2))
+        m.d.comb += self.soft_reset.eq(left > 1)
         with m.If(self.axi_busy | ~asked):
             m.d.sync += quiet.eq(0)
         with m.Elif(quiet != _QUIET):
@@ -191,7 +192,7 @@ class Registers(wiring.Component):
         with m.Elif(control[1]):
             m.d.sync += asked.eq(1)
         with m.Elif(asked & (quiet == _QUIET)):
-            m.d.sync += left.eq(_RESET)
+            m.d.sync += left.eq(_RESET + 1)
         return asked
 
     def _interrupt(self, m: Module, ended: Value, written, storage) -> Value:

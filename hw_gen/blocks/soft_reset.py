@@ -1,0 +1,31 @@
+"""Soft reset: each block takes it from a register of its own."""
+
+from amaranth.hdl import *
+
+from hw_gen.blocks.copies import Copies
+
+
+class SoftReset:
+    """Blocks under a soft reset, a cycle after it.
+
+    One gate that resets every register of the machine drives a tree of buffers, which costs more of
+    a cycle than any sum (decision 47). So a block is out of reset a cycle later than `asked`: see
+    `Registers` for what START has to wait for.
+    """
+
+    def __init__(self, m: Module, platform, asked: Value):
+        """`asked` resets all blocks."""
+        self._m = m
+        self._platform = platform
+        self._asked = asked
+        self._blocks = 0
+
+    def signal(self, also: Value | int = 0) -> Value:
+        """A new register of the reset; `also` resets, too."""
+        name = f"reset_{self._blocks}"
+        self._blocks += 1
+        return Copies(self._m, self._platform, name, self._asked | also, 1)[0]
+
+    def __call__(self, block, also: Value | int = 0):
+        """The block, with a reset."""
+        return ResetInserter({"sync": self.signal(also)})(block)
