@@ -49,6 +49,7 @@ COMMANDS = {
     "Measure": {
         "bench": "sw.cli.measure:bench",
         "profile": "sw.cli.measure:profile",
+        "bound": "sw.cli.bound:bound",
         "simspeed": "sw.cli.measure:simspeed",
         "goldenspeed": "sw.cli.measure:goldenspeed",
         "synth": "sw.cli.synth:synth",

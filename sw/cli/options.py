@@ -43,6 +43,9 @@ ShapeOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="of random inputs")]
 LatencyOption = Annotated[int, typer.Option("--latency", help="memory latency in cycles")]
+ClockOption = Annotated[
+    float | None, typer.Option("--clock", help="MHz: also say milliseconds and runs a second")
+]
 WavesOption = Annotated[bool, typer.Option("--waves", help="debug build; record waves (VCD)")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="compare golden with the TOSA reference model too")

@@ -1,6 +1,7 @@
 """What the command line compiles, runs and verifies by name: kernels with a shape, and models."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
@@ -12,6 +13,9 @@ from sw.models.sources import is_source, refuse_source
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, OptionError, run_program
+
+if TYPE_CHECKING:
+    from sw.compiler.tosa.graph import Graph
 
 SMALL_MACS = 20_000_000
 """Networks below are part of "everything"; the others are verified where they are named."""
@@ -87,6 +91,23 @@ def compile_target(
     work = build_kernel(name, shape, seed)
     info = {"shape": shape_text(work), "macs": work.macs}
     return compile_graph(work.graph, config, name=name, dump_after=dump_after, info=info)
+
+
+def target_source(name: str, shape: str | None, supplied: Supplied = NOTHING) -> "Graph":
+    """The TOSA graph of a kernel, a model or a TOSA file; of models for one sample."""
+    from sw.measure.tosa_runs import is_tosa, refuse_options
+
+    if is_tosa(name):
+        from sw.compiler.tosa.file import load_tosa
+
+        refuse_options(name, shape=shape, input=supplied.inputs, calib=supplied.calibration)
+        return load_tosa(Path(name))
+    if is_model(name, shape):
+        from sw.models.catalog import get_model
+
+        return get_model(name, supplied).imported().graph
+    refuse_supplied(name, supplied)
+    return build_kernel(name, shape, 0).graph
 
 
 def verify_target(

@@ -53,6 +53,11 @@ class Layer:
         return False
 
     @property
+    def product_op(self) -> str:
+        """Name of the TOSA product that it computes, or a part of it with more behind a dot."""
+        return ""
+
+    @property
     def signature(self) -> Hashable:
         """Everything that a plan depends on, but the views; no names and no values."""
         raise NotImplementedError

@@ -1,5 +1,6 @@
 """Stage `image`: instructions, constants and ports as a program image."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -16,6 +17,7 @@ from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.program.allocate import Peaks
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.virtual import Buffer, Place, VirtualInstruction
+from sw.compiler.tosa.bound import op_bound, shares
 from sw.compiler.tosa.graph import Graph, Tensor
 from sw.compiler.tosa.macs import graph_macs, op_macs
 
@@ -32,13 +34,19 @@ def _port(tensor: Tensor, buffer: Buffer) -> Port:
 
 
 def _layer(
-    layer: Layer, predicted: int, macs: int, module: str, tensors: dict[str, Buffer]
+    layer: Layer,
+    predicted: int,
+    macs: float,
+    bound: float,
+    module: str,
+    tensors: dict[str, Buffer],
 ) -> dict[str, Any]:
     """What `info` says of a layer.
 
     `module`, `source`: submodule and line of the user's model. `macs`: of its products.
-    `predicted_cycles`: see `timeline`. `output`: where its result lies, strides in bytes;
-    `region` is None where it stays on chip: `offset` then is its scratchpad address.
+    `predicted_cycles`: see `timeline`. `layer_bound`: see `tosa/bound.py`. `output`: where its
+    result lies, strides in bytes; `region` is None where it stays on chip: `offset` then is its
+    scratchpad address.
     """
     view = layer.output
     buffer = tensors[view.tensor]
@@ -47,8 +55,9 @@ def _layer(
         "ops": list(layer.ops),
         "module": module,
         "source": layer.source,
-        "macs": macs,
+        "macs": round(macs),
         "predicted_cycles": predicted,
+        "layer_bound": round(bound, 2),
         "output": {
             "region": buffer.region if buffer.place is Place.DRAM else None,
             "offset": buffer.address + view.offset,
@@ -62,6 +71,17 @@ def _layer(
 def layer_runs(virtual: Sequence[VirtualInstruction]) -> list[list[int]]:
     """[layer, instructions] of each stretch of the program, from the one after BEGIN on."""
     return [[layer, len(list(run))] for layer, run in groupby(n.layer for n in virtual)]
+
+
+def _of_layers(
+    graph: Graph, program: LayerProgram, config: NpuConfig
+) -> tuple[list[float], list[float]]:
+    """MACs and bound of each layer."""
+    names = [layer.product_op for layer in program.layers]
+    sizes = [math.prod(layer.output.shape) for layer in program.layers]
+    macs = {op.name: op_macs(graph, op) for op in graph.ops}
+    bounds = {op.name: op_bound(graph, op, config) for op in graph.ops}
+    return shares(names, sizes, macs), shares(names, sizes, bounds)
 
 
 def build_image(
@@ -78,7 +98,7 @@ def build_image(
 ) -> Image:
     """The image, with what a report wants to know about the program in `info`."""
     roots = program.storage.outputs
-    macs = {op.name: op_macs(graph, op) for op in graph.ops}
+    macs, bounds = _of_layers(graph, program, config)
     kinds = Counter(i.opcode.name.lower() for i in instructions)
     return Image(
         config=config,
@@ -91,9 +111,13 @@ def build_image(
             "name": name,
             "macs": graph_macs(graph),
             "layers": [
-                _layer(x, cycles, macs.get(x.name, 0), graph.modules.get(x.name, ""), tensors)
-                for x, cycles in zip(program.layers, predicted, strict=True)
+                _layer(x, cycles, work, bound, graph.modules.get(x.name, ""), tensors)
+                for x, cycles, work, bound in zip(
+                    program.layers, predicted, macs, bounds, strict=True
+                )
             ],
+            "predicted_cycles": sum(predicted),
+            "layer_bound": round(sum(bounds), 2),
             "instruction_layers": layer_runs(virtual),
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,

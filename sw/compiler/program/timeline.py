@@ -8,7 +8,7 @@ which profiles charge measured cycles.
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spec.config import NpuConfig
 from spec.isa import Engine, Opcode
@@ -39,12 +39,28 @@ class _Run:
         return self.stop - self.busy * (1 - share)
 
 
+@dataclass(slots=True)
+class LayerTime:
+    """What the prediction says of a layer: the cycles that it is charged for.
+
+    `busy`: cycles in which each engine works on it, charged to it or not.
+    """
+
+    cycles: float = 0.0
+    busy: dict[Engine, float] = field(default_factory=lambda: defaultdict(float))
+
+
 def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
+    return [round(time.cycles) for time in layer_times(found, layers, config)]
+
+
+def layer_times(found: Dependences, layers: int, config: NpuConfig) -> list[LayerTime]:
+    """When the engines work on each of `layers` layers."""
     runs: dict[int, _Run] = {}
     # No engine has anything to do before fetch has read the first instructions.
     free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))
-    charged = [0.0] * layers
+    times = [LayerTime() for _ in range(layers)]
     done = fetched = 0.0
     for instruction, needs in found.needs:
         busy = busy_cycles(instruction, config) + _lost(instruction, config)
@@ -56,9 +72,11 @@ def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int
         free[instruction.engine] = run.stop
         # Charged: what is left after everything older is done.
         ends = run.stop + RESULT_LATENCY.get(instruction.engine, READY)
-        charged[instruction.layer] += max(0.0, ends - done)
+        time = times[instruction.layer]
+        time.cycles += max(0.0, ends - done)
+        time.busy[instruction.engine] += busy
         done = max(done, ends)
-    return [round(cycles) for cycles in charged]
+    return times
 
 
 def _lost(instruction: VirtualInstruction, config: NpuConfig) -> float:

@@ -72,6 +72,10 @@ class ConvLayer(Layer):
         return same and self.kernel == (1, 1) and self.stride == (1, 1) and self.pad == (0, 0)
 
     @property
+    def product_op(self) -> str:
+        return self.name
+
+    @property
     def memory_views(self) -> tuple[View, ...]:
         views = (self.weight_view, self.epilogue.params)
         return tuple(view for view in views if view is not None)

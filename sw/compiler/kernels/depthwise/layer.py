@@ -52,6 +52,10 @@ class DepthwiseLayer(Layer):
         return (self.input, *added, *weight, *params)
 
     @property
+    def product_op(self) -> str:
+        return self.name
+
+    @property
     def memory_views(self) -> tuple[View, ...]:
         views = (self.weight_view, self.epilogue.params)
         return tuple(view for view in views if view is not None)

@@ -129,7 +129,7 @@ class FusedLayer(Layer):
     `output` is the view of the first of `results`. `whole`: dimensions that no tile may cut.
     `tables`: what steps with TABLE look up. `params`: parameters along the last dimension, which
     then is whole. `product`: a register that the layer computes as a product; of the dimensions
-    before rows and columns a tile then has one.
+    before rows and columns a tile then has one, and `product_name` is its MATMUL.
     """
 
     engine: ClassVar[Engine] = Engine.VECTOR
@@ -143,6 +143,7 @@ class FusedLayer(Layer):
     tables: tuple[NDArray[np.generic], ...] = ()
     params: tuple[Epilogue, ...] = ()
     product: Product | None = None
+    product_name: str = ""
 
     @property
     def inputs(self) -> tuple[View, ...]:
@@ -163,6 +164,10 @@ class FusedLayer(Layer):
     @property
     def outputs(self) -> tuple[View, ...]:
         return tuple(result.view for result in self.results)
+
+    @property
+    def product_op(self) -> str:
+        return self.product_name
 
     @property
     def uses_table(self) -> bool:

@@ -74,7 +74,7 @@ def _lower_product(ctx: Context, op: Op) -> bool:
     layer = _layer(ctx, found, builder)
     if layer is None:
         return False
-    _append(ctx, layer, [*before, *found])
+    _append(ctx, replace(layer, product_name=op.name), [*before, *found])
     return True
 
 

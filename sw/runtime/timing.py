@@ -1,0 +1,94 @@
+"""How long a program takes, without running it: one prediction that every report has.
+
+The cycles are those of `sw/compiler/program/timeline.py`, which the image brings along: the whole
+program, from memory to memory, at the memory latency that `machine/costs.py` states.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from spec.program import Image
+
+MEMORY = "ideal"
+"""The memory that is simulated: a fixed latency, and a bus word a cycle and direction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Figures of a program image.
+
+    predicted_cycles, layer_bound: None for images that do not say. cycles: counted by the RTL, None
+    where it did not run. clock_mhz: None where no clock was named. peak_dram_bytes: of memory that
+    constants, inputs, outputs and temporaries take at once, and the program.
+    """
+
+    predicted_cycles: int | None
+    layer_bound: float | None
+    program_bytes: int
+    constant_bytes: int
+    peak_dram_bytes: int
+    cycles: int | None = None
+    clock_mhz: float | None = None
+    memory: str = MEMORY
+
+    @staticmethod
+    def of(
+        image: Image, *, cycles: int | None = None, clock_mhz: float | None = None, runs: int = 1
+    ) -> "Timing":
+        """Of `runs` runs of an image."""
+        predicted, bound = (image.info.get(key) for key in ("predicted_cycles", "layer_bound"))
+        return Timing(
+            predicted_cycles=None if predicted is None else int(predicted) * runs,
+            layer_bound=None if bound is None else float(bound) * runs,
+            program_bytes=image.program.size,
+            constant_bytes=image.constants.size,
+            peak_dram_bytes=image.program.size + image.memory_bytes,
+            cycles=cycles,
+            clock_mhz=clock_mhz,
+        )
+
+    @property
+    def best_cycles(self) -> int | None:
+        """Measured cycles where there are any, else the prediction."""
+        return self.predicted_cycles if self.cycles is None else self.cycles
+
+    @property
+    def share(self) -> float | None:
+        """The bound over the cycles; None without a product."""
+        if not self.layer_bound or not self.best_cycles:
+            return None
+        return self.layer_bound / self.best_cycles
+
+    @property
+    def ms(self) -> float | None:
+        """Milliseconds at the clock."""
+        if self.clock_mhz is None or self.best_cycles is None:
+            return None
+        return self.best_cycles / self.clock_mhz / 1e3
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "predicted_cycles": self.predicted_cycles,
+            "layer_bound": self.layer_bound,
+            "share": self.share,
+            "clock_mhz": self.clock_mhz,
+            "ms": self.ms,
+            "program_bytes": self.program_bytes,
+            "constant_bytes": self.constant_bytes,
+            "peak_dram_bytes": self.peak_dram_bytes,
+            "memory": self.memory,
+        }
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Rows of a report: label and text."""
+        rows = []
+        if self.predicted_cycles is not None:
+            rows.append(("predicted cycles", f"{self.predicted_cycles:,}"))
+        if self.share is not None:
+            rows.append(("layer bound", f"{self.layer_bound:,.0f} cycles, {self.share:.1%}"))
+        if self.ms is not None:
+            per_second = 1e3 / self.ms if self.ms else 0.0
+            basis = "predicted" if self.cycles is None else "measured"
+            text = f"{self.ms:,.3f} ms at {self.clock_mhz:g} MHz, {per_second:,.1f} a second"
+            rows.append((f"time ({basis})", text))
+        return rows
