@@ -43,6 +43,12 @@ def _waits(layer: LayerFacts, engine: str, share: float) -> Cause:
 
 
 def _matrix(layer: LayerFacts, config: NpuConfig) -> Cause:
+    if layer.columns < config.cols:
+        return Cause(
+            engine="matrix",
+            why=f"the result has {layer.columns} channels, the array {config.cols} columns",
+            mend="several output pixels, taps or groups side by side in the columns",
+        )
     filled = layer.macs / (layer.vectors * config.pes) if layer.vectors else 0.0
     per_fold = layer.vectors / layer.folds if layer.folds else 0.0
     if layer.folds and per_fold < config.rows:
@@ -55,8 +61,9 @@ def _matrix(layer: LayerFacts, config: NpuConfig) -> Cause:
     if filled < 0.9:
         return Cause(
             engine="matrix",
-            why=f"{filled:.0%} of the array's elements are in use: K or N is no multiple of its "
-            "sides, or int16 operands take two passes",
+            why=f"{filled:.0%} of the array's elements are in use: the depth of the products or "
+            f"{layer.columns} columns are no multiple of its sides, or operands of int16 take two "
+            "passes",
             mend="pack more taps or channels into a fold; groups side by side",
         )
     return Cause(
@@ -83,9 +90,16 @@ def _vector(layer: LayerFacts, config: NpuConfig) -> Cause:
         )
     return Cause(
         engine="vector",
-        why=f"{len(layer.ops)} operators on the vector engine while the array has nothing to do",
+        why=f"{_operators(layer)} on the vector engine while the array has nothing to do",
         mend="as epilogue of the product before, in fewer steps, or beside another product",
     )
+
+
+def _operators(layer: LayerFacts) -> str:
+    """What a layer computes: its operators without those that only change formats."""
+    kinds = [kind for kind in layer.ops if kind not in ("RESCALE", "CAST", "RESHAPE")]
+    most = ", ".join(list(dict.fromkeys(kinds or layer.ops))[:4])
+    return most if len(set(kinds)) <= 4 else f"{most} … ({len(layer.ops)} operators)"
 
 
 def _load(layer: LayerFacts, config: NpuConfig) -> Cause:

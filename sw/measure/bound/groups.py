@@ -59,7 +59,8 @@ def grouped(layers: Iterable[LayerFacts]) -> list[Group]:
         else:
             groups.append([layer])
     if len(groups) > 1 and _short(groups[-1]):
-        groups[-2] += groups.pop()
+        last = groups.pop()
+        groups[-1] += last
     return [Group(layers=tuple(group)) for group in groups]
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spec.isa import Engine, Opcode
+from spec.isa import Engine
 from spec.program import REGION_CONST
 from sw.compiler.kernels.base import Layer
 from sw.compiler.machine.costs import instruction_bytes
@@ -23,7 +23,7 @@ class LayerFacts:
     see `tosa/bound.py`. busy: cycles in which each engine works on it; `fetch` has those of its
     instructions on the bus. weight_bytes, read_bytes, write_bytes: that its LOADs read of
     constants and of tensors, and that its STOREs write. runs: contiguous pieces of the latter two.
-    vectors, folds: of its MATRIX instructions.
+    vectors, folds: of its MATRIX instructions. columns: channels of its result.
     """
 
     name: str
@@ -42,6 +42,7 @@ class LayerFacts:
     runs: int
     vectors: int
     folds: int
+    columns: int
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ def _facts(
         runs=moved.runs,
         vectors=moved.vectors,
         folds=moved.folds,
+        columns=layer.output.shape[-1],
     )
 
 
