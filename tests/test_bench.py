@@ -12,9 +12,10 @@ from spec.config import preset
 from sw.cli.main import main
 from sw.compiler.tosa.graph import Graph
 from sw.measure import bench, bench_store
-from sw.measure.bench import Entry, entries, problems, run_suite, summary
+from sw.measure.bench import problems, run_suite, summary
 from sw.measure.bench_health import activation_health
 from sw.measure.bench_store import Store, read_rows
+from sw.measure.bench_suites import Entry, entries
 from sw.models import catalog as models
 from sw.runtime import session
 from sw.runtime.report import ReportError

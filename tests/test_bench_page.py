@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from test_bench import GOOD
 
-from sw.measure.bench import SUITES, problems
+from sw.measure.bench import problems
 from sw.measure.bench_store import read_rows
+from sw.measure.bench_suites import SUITES
 from sw.measure.pages.bench import PEERS, page, read_peers, render
 from sw.runtime.report import ReportError
 
@@ -71,3 +72,20 @@ def test_rows_that_do_not_count_are_not_published():
     with pytest.raises(ReportError) as caught:
         page([{**ROW, "reference_exact": None}], read_peers(PEERS))
     assert str(caught.value) == "matmul_64x64x64 on default: reference_exact is None"
+
+
+def test_the_wide_suite_is_shown_against_its_bound_also_where_nothing_ran():
+    ran = {**ROW, "name": "vgg", "compile_s": 1.0, "pcc": 0.999, "pcc_between_images": 0.5}
+    ran |= {"operators": 9, "elsewhere": 0, "policy": "pt2e: because", "layer_bound": 1800.4}
+    ran |= {"predicted_cycles": 1990, "share": 0.9}
+    told = {**MARKS, **{k: GOOD[k] for k in ("config_digest", "macs")}, "name": "alexnet"}
+    told |= {"config": "default", "device": "none", "cycles": None, "layer_bound": 40.0}
+    told |= {"predicted_cycles": 100, "share": 0.4}
+    text = page([ran, told], read_peers(PEERS))
+    assert "## Networks of more families: `default` (16×16)" in text
+    assert "Geometric mean of the shares of 2 networks: **60.0%**." in text
+    line = (
+        "| vgg | plain stack, large FC | pt2e | 0.008 | **2,000** | 50.0% | 1,990 | 1,800 | 90.0% |"
+    )
+    assert line in text
+    assert "| alexnet | plain stack, large FC |  | 0.008 |  |  | 100 | 40 | 40.0% |" in text

@@ -13,7 +13,7 @@ from spec.names import did_you_mean
 from sw.cli import main
 from sw.cli.pages import find_page
 from sw.measure import revision
-from sw.measure.bench import entries
+from sw.measure.bench_suites import entries
 from sw.measure.campaign.plan import load_suite
 from sw.measure.campaign.workloads import check_workload
 from sw.measure.targets import is_model

@@ -9,6 +9,8 @@ from rich.console import Console
 
 from spec.config import preset
 from sw.runtime.report import Comparison, Report, ReportError, compare, write_json
+from sw.runtime.session import DeviceOptions, OptionError
+from sw.runtime.timing import Timing
 
 KEYS = {
     "name", "config", "config_digest", "shape", "device", "cycles", "macs", "utilization",
@@ -149,3 +151,34 @@ def test_json_file_that_cannot_be_written_is_said(tmp_path):
     assert json.loads((tmp_path / "new" / "r.json").read_text())["cycles"] == 1000
     with pytest.raises(ReportError, match=r"^--json .*: cannot write: Is a directory$"):
         write_json(report().to_json(), tmp_path)
+
+
+def timing(**changes):
+    facts = {"predicted_cycles": 900, "layer_bound": 450.0, "program_bytes": 1}
+    return Timing(**{**facts, "constant_bytes": 2, "peak_dram_bytes": 3, **changes})
+
+
+def test_a_report_has_what_was_predicted_and_the_time_at_a_clock():
+    made = report(timing=timing(clock_mhz=100))
+    facts = made.to_json()
+    assert (facts["predicted_cycles"], facts["layer_bound"], facts["share"]) == (900, 450.0, 0.45)
+    assert (facts["ms"], facts["inferences_per_s"], facts["memory"]) == (0.01, 1e5, "ideal")
+    text = printed(made)
+    assert "predicted cycles  900" in text and "450 cycles, 45.0%" in text
+    assert "time (measured)" in text and "0.010 ms at 100 MHz, 100,000.0 inferences" in text
+
+
+def test_without_a_run_the_prediction_is_the_time():
+    facts = report(device="golden", cycles=None, timing=timing(clock_mhz=9, samples=2)).to_json()
+    assert facts["share"] == 0.5 and facts["ms"] == pytest.approx(0.05)
+
+
+def test_without_a_clock_there_is_no_time():
+    facts = report(timing=timing()).to_json()
+    assert facts["clock_mhz"] is facts["ms"] is facts["inferences_per_s"] is None
+
+
+def test_a_clock_must_tick():
+    for mhz in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(OptionError, match=r"^--clock .*: must be more than 0 MHz$"):
+            DeviceOptions(clock_mhz=mhz)

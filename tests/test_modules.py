@@ -8,8 +8,9 @@ import pytest
 from spec import preset
 from sw.cli.main import main
 from sw.measure import bench
-from sw.measure.bench import Entry, entries, problems, run_suite
+from sw.measure.bench import problems, run_suite
 from sw.measure.bench_store import Store, read_rows
+from sw.measure.bench_suites import Entry, entries
 from sw.measure.modules import agreement, find_modules
 from sw.measure.pages.modules import page
 from sw.measure.pages.registry import DOCS

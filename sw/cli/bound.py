@@ -32,7 +32,9 @@ def bound(
     """Compare predicted cycles with the layer bound and say which layers lose most, and why."""
     from sw.measure.bound.report import bound_json, bound_target, print_bound
     from sw.runtime.report import write_json
+    from sw.runtime.session import check_clock
 
+    check_clock(clock)
     found = bound_target(target, shape, hardware.npu(), data.supplied(), clock)
     print_bound(found, losses, console(140))
     if json_file is not None:

@@ -8,6 +8,7 @@ import typer
 from sw.cli.options import (
     CONFIGURATION,
     NO_DATA,
+    ClockOption,
     Configuration,
     ModelData,
     SeedOption,
@@ -27,12 +28,15 @@ def compile_program(
         str, typer.Option("--dump-after", help="stages to write as text, comma-separated; or all")
     ] = "",
     data: ModelData = NO_DATA,
+    clock: ClockOption = None,
 ) -> None:
     """Compile a kernel or a model into a program image."""
     from sw.measure.targets import compile_target
-    from sw.runtime.session import OptionError
+    from sw.runtime.session import OptionError, check_clock
+    from sw.runtime.timing import Timing
 
     npu = hardware.npu()
+    check_clock(clock)
     stages = tuple(s for s in dump_after.split(",") if s)
     image = compile_target(target, npu, shape, seed, stages, data.supplied())
     path = out or Path(f"{image.info.get('name', target)}-{hardware.config}.systola")
@@ -46,6 +50,8 @@ def compile_program(
         f"{path}: {count} instructions in {image.program.size:,} bytes, "
         f"{image.constants.size:,} bytes of constants, configuration {npu.name} {npu.digest_hex}"
     )
+    for label, text in Timing.of(image, clock_mhz=clock).facts():
+        typer.echo(f"  {label}: {text}")
 
 
 def disasm(

@@ -9,6 +9,7 @@ from sw.cli.options import (
     CONFIGURATION,
     NO_DATA,
     ON_RTL,
+    ClockOption,
     Configuration,
     JsonOption,
     LatencyOption,
@@ -22,34 +23,46 @@ from sw.cli.output import console, progress
 
 def bench(
     suite: Annotated[
-        str, typer.Option("--suite", help="micro, nets, transformers or modules")
+        str, typer.Option("--suite", help="micro, nets, transformers, wide or modules")
     ] = "micro",
     hardware: Configuration = CONFIGURATION,
     only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
     latency: LatencyOption = 100,
+    clock: ClockOption = None,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="run nothing: what the compiler predicts")
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="measure everything again")] = False,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="rows, also to go on from (build/bench/SUITE-CONFIG.json)"),
     ] = None,
 ) -> None:
-    """Measure a suite of kernels or networks on the RTL."""
-    from sw.measure.bench import MODULES, entries, problems, run_suite
+    """Measure a suite of kernels or networks on the RTL, or predict it."""
+    from sw.measure.bench import problems, run_suite
     from sw.measure.bench_store import Store
+    from sw.measure.bench_suites import MODULES, entries
     from sw.measure.pages import bench as figures
     from sw.measure.pages import modules
     from sw.runtime.report import check_json
-    from sw.runtime.session import DeviceOptions
+    from sw.runtime.session import DeviceOptions, OptionError
 
     npu = hardware.npu()
     chosen = entries(suite, [name for name in only.split(",") if name])
     path = json_file or Path("build", "bench", f"{suite}-{npu.name}.json")
     check_json(path)
-    options = DeviceOptions(latency=latency)
-    conditions = {"latency": options.latency, "stall": options.stall, "seed": options.seed}
+    options = DeviceOptions(latency=latency, clock_mhz=clock)
+    if predict and suite == MODULES:
+        raise OptionError(f"--predict: suite {suite} is run as commands run it; leave it out")
+    conditions = {
+        "latency": options.latency,
+        "stall": options.stall,
+        "seed": options.seed,
+        "clock_mhz": clock,
+    }
     store = Store(path, npu, conditions, fresh=fresh)
     with progress() as say:
-        rows = run_suite(chosen, npu, options, store, say)
+        rows = run_suite(chosen, npu, options, store, say, predict=predict)
     console().print((modules if suite == MODULES else figures).result_table(rows))
     failed = [str(row["name"]) for row in rows if problems(row)]
     typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())

@@ -80,6 +80,7 @@ class Machine:
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="of random inputs and memory stalls")
     ] = 0
+    clock: ClockOption = None
 
     def options(self, waves: Path | None = None) -> "DeviceOptions":
         """As the devices take them; `OptionError` for a value that makes no sense."""
@@ -91,6 +92,7 @@ class Machine:
             stall=self.stall,
             seed=self.seed,
             waves=waves,
+            clock_mhz=self.clock,
         )
 
 

@@ -90,7 +90,14 @@ def run(
         count = chosen_count(network, limit)
         say(f"{model}: opening {options.device} {npu.name}…")
         with open_device(npu, options) as opened:
-            report = run_model(network, opened, limit=count, collected=outputs, say=say)
+            report = run_model(
+                network,
+                opened,
+                limit=count,
+                collected=outputs,
+                say=say,
+                clock_mhz=options.clock_mhz,
+            )
         if out is not None:
             save_outputs(float_outputs(network, outputs), out)
         if verify:

@@ -1,4 +1,4 @@
-"""`systola bench`: the suites, and how each entry is measured on the RTL.
+"""`systola bench`: how each entry of a suite is measured on the RTL, or predicted.
 
 A figure counts with `bit_exact` (RTL against golden, same program) and `reference_exact` (golden
 against the TOSA reference model on the compiler's graph), both taken in the run that gave it.
@@ -6,104 +6,29 @@ against the TOSA reference model on the compiler's graph), both taken in the run
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
-from spec.names import did_you_mean
 from sw.measure.bench_store import Row, Store
-from sw.measure.modules import find_modules, module_problems, run_module
+from sw.measure.bench_suites import Entry
+from sw.measure.modules import module_problems, run_module
 from sw.models.transformer_table import TRANSFORMERS
 from sw.models.user import is_module
+from sw.models.wide.table import WIDE
 from sw.runtime.report import Report
-from sw.runtime.session import DeviceOptions, OptionError, run_program
+from sw.runtime.session import DeviceOptions, run_program
+from sw.runtime.timing import Timing
 
 SEED = 0
 """Of kernels' data and memory stalls."""
 MAX_PCC_BETWEEN = 0.99
 """A PCC says something only where two different inputs agree less than this."""
 
+NOWHERE = "none"
+"""The device of rows that were predicted."""
+
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One figure to take: `target` is a kernel with `shape`, a network, a transformer or a module.
-
-    marks: facts of the row that tell whether a stored one is still of this entry.
-    """
-
-    name: str
-    target: str
-    shape: str | None = None
-    marks: Mapping[str, str] = field(default_factory=dict)
-
-
-_WINDOW = "k=3,s=2,p=1"
-SUITES: Mapping[str, tuple[Entry, ...]] = {
-    "micro": (
-        Entry(name="matmul_128x256x256", target="matmul", shape="128x256x256"),
-        Entry(name="matmul_64x64x64", target="matmul", shape="64x64x64"),
-        Entry(
-            name="conv_first_4x224",
-            target="conv2d",
-            shape=f"n=4,h=224,w=224,c=3,oc=32,{_WINDOW}",
-        ),
-        Entry(
-            name="depthwise_3x112x17",
-            target="depthwise_conv2d",
-            shape=f"n=3,h=112,w=112,c=17,{_WINDOW}",
-        ),
-    ),
-    "nets": tuple(
-        Entry(name=name, target=name)
-        for name in (
-            *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
-            *("resnet8", "ds_cnn", "vww", "ad"),
-        )
-    ),
-    "transformers": (
-        Entry(name="bert_base_s128", target="bert"),
-        Entry(name="gpt2_prefill_s32", target="gpt2"),
-        Entry(name="gpt2_decode_s16", target="gpt2_decode"),
-        Entry(name="minilm_s64", target="minilm"),
-    ),
-}
-
-
-MODULES = "modules"
-"""The suite of the modules in examples/modules/."""
-
-
-def _suite(suite: str) -> Sequence[Entry]:
-    if suite in SUITES:
-        return SUITES[suite]
-    if suite != MODULES:
-        known = (*SUITES, MODULES)
-        near = did_you_mean(suite, known)
-        raise OptionError(f"--suite {suite}: must be one of {', '.join(known)}{near}")
-    return [
-        Entry(
-            name=found.name,
-            target=found.target,
-            marks={"special": found.special, "file_digest": found.digest},
-        )
-        for found in find_modules()
-    ]
-
-
-def entries(suite: str, only: Sequence[str] = ()) -> list[Entry]:
-    """The entries of a suite, or those of them called `only`; `OptionError` lists the names."""
-    known = _suite(suite)
-    names = [entry.name for entry in known]
-    unknown = [name for name in only if name not in names]
-    if unknown:
-        raise OptionError(
-            f"--only {','.join(unknown)}: not in suite {suite}, which has {', '.join(names)}"
-            f"{did_you_mean(unknown[0], names)}"
-        )
-    return [entry for entry in known if not only or entry.name in only]
 
 
 def run_suite(
@@ -112,19 +37,24 @@ def run_suite(
     options: DeviceOptions,
     store: Store,
     say: Say,
+    *,
+    predict: bool = False,
 ) -> list[Row]:
     """Measure what `store` does not have yet; each row is stored as soon as it is there.
 
-    An entry that cannot be measured gives a row with `error`; the next ones still run.
+    An entry that cannot be measured gives a row with `error`; the next ones still run. predict:
+    nothing runs, rows have what the compiler predicts. A measured row that holds stays.
     """
     rows = []
     for number, entry in enumerate(chosen, 1):
         row = store.find(entry.name)
         how = "stored"
-        if row is None or any(row.get(key) != mark for key, mark in entry.marks.items()):
+        marked = row is not None and all(row.get(k) == mark for k, mark in entry.marks.items())
+        if row is None or not marked or (is_predicted(row) and not predict):
             say(f"[{number}/{len(chosen)}] {entry.name} on {config.name}…")
             start = time.monotonic()
-            row = store.add(entry.name, measured(entry, config, options))
+            take = predicted if predict else measured
+            row = store.add(entry.name, take(entry, config, options))
             how = f"{time.monotonic() - start:.0f} s"
         say(f"[{number}/{len(chosen)}] {summary(row)} ({how})")
         rows.append(row)
@@ -138,11 +68,43 @@ def measured(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[st
             return run_micro(entry, config, options)
         if is_module(entry.target):
             return _run_module(entry, config, options)
+        if entry.target in WIDE:
+            return run_wide(entry, config, options)
         run = run_transformer if entry.target in TRANSFORMERS else run_net
         return run(entry, config, options)
     except SystolaError as error:
-        facts = {"name": entry.name, "config": config.name, "config_digest": config.digest_hex}
-        return {**facts, "error": str(error)}
+        return _failed(entry, config, error)
+
+
+def _failed(entry: Entry, config: NpuConfig, error: SystolaError) -> dict[str, Any]:
+    facts = {"name": entry.name, "config": config.name, "config_digest": config.digest_hex}
+    return {**facts, "error": str(error)}
+
+
+def predicted(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
+    """What the compiler says of one entry without a run, or its name and `error`."""
+    from sw.measure.targets import compile_target
+
+    try:
+        start = time.perf_counter()
+        image = compile_target(entry.target, config, entry.shape, SEED, ())
+        report = Report(
+            name=entry.name,
+            config=config,
+            shape=str(image.info.get("shape", "")),
+            device=NOWHERE,
+            macs=int(image.info["macs"]),
+            timing=Timing.of(image, clock_mhz=options.clock_mhz),
+            extra={"compile_s": time.perf_counter() - start},
+        )
+        return _facts(entry, report)
+    except SystolaError as error:
+        return _failed(entry, config, error)
+
+
+def is_predicted(row: Mapping[str, Any]) -> bool:
+    """Whether nothing ran for a row."""
+    return row.get("device") == NOWHERE
 
 
 def run_micro(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
@@ -204,6 +166,22 @@ def run_transformer(entry: Entry, config: NpuConfig, options: DeviceOptions) -> 
     return _facts(entry, report)
 
 
+def run_wide(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
+    """A wide network, like a transformer; its int8 activations must be alive too."""
+    from sw.measure.bench_health import activation_health
+    from sw.models.catalog import get_model
+
+    facts = run_transformer(entry, config, options)
+    model = get_model(entry.target)
+    health = activation_health(model.imported().graph, model.inputs(0))
+    return {
+        **facts,
+        "family": WIDE[entry.target].family,
+        "policy": model.policy,
+        "activations": health,
+    }
+
+
 def _run_module(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
     """A module of examples/modules/ through `compile`, `run` and `profile`."""
     facts = {"config": config.name, "config_digest": config.digest_hex}
@@ -221,11 +199,8 @@ def problems(row: Mapping[str, Any]) -> list[str]:
     """Why the figure of `row` does not count; empty if it does."""
     if row.get("error"):
         return [str(row["error"])]
-    found = [
-        f"{claim} is {row.get(claim)}"
-        for claim in ("bit_exact", _reference(row))
-        if row.get(claim) is not True
-    ]
+    claims = () if is_predicted(row) else ("bit_exact", _reference(row))
+    found = [f"{claim} is {row.get(claim)}" for claim in claims if row.get(claim) is not True]
     activations = row.get("activations", {})
     found += [f"activation {text}" for text in activations.get("dead", ())]
     if (row.get("pcc_between_images") or 0.0) >= MAX_PCC_BETWEEN:
@@ -248,6 +223,9 @@ def summary(row: Mapping[str, Any]) -> str:
     wrong = problems(row)
     if row.get("error"):
         return f"{row['name']}: NOT MEASURED: {row['error']}"
+    if is_predicted(row):
+        text = f"{row['name']}: {row['predicted_cycles']:,} cycles predicted"
+        return text if row["share"] is None else f"{text}, share {row['share']:.1%}"
     text = f"{row['name']}: {row['cycles']:,} cycles"
     if row.get("utilization") is not None:
         text += f", {row['utilization']:.1%}"

@@ -13,6 +13,7 @@ from sw.runtime.golden import GoldenDevice
 from sw.runtime.progress import Say
 from sw.runtime.report import Comparison, Report, compare
 from sw.runtime.session import reference_comparison, run_image
+from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from sw.runtime.device import Device
@@ -39,6 +40,7 @@ def run_model(
     limit: int | None = None,
     collected: list[dict[str, Array]] | None = None,
     say: Say = lambda _: None,
+    clock_mhz: float | None = None,
 ) -> Report:
     """Run the first `limit` (default: `model.runs`) samples, one program run per smallest batch.
 
@@ -55,6 +57,7 @@ def run_model(
         shape=model.shape,
         device="golden" if alone else "rtl",
         macs=int(image.info.get("macs", 0)) * (count // model.batch),
+        timing=Timing.of(image, clock_mhz=clock_mhz, runs=count // model.batch, samples=count),
     )
     # The program is the same for every sample and hazards do not depend on data: golden looks for
     # them in the first run only.

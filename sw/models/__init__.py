@@ -5,5 +5,6 @@ vision.py, tiny.py, digits.py, transformers.py, detectors.py, gpt2.py   the modu
 photographs.py, sounds.py, sentences.py   data; weights.py: random weights fitted to data
 build.py        a module becomes a quantized model: prepared.py; store.py: kept; versions.py
 user.py         a user's own model: saved_programs.py, sources.py, samples.py, supplied.py
+wide/           networks of more families
 kernels.py      kernels of `systola sim`; random_kernels.py
 """

@@ -26,6 +26,7 @@ from sw.models.store import Network, load_network
 from sw.models.supplied import NOTHING, Supplied
 from sw.models.table import NETWORKS, NetworkSpec
 from sw.models.transformer_table import TRANSFORMERS
+from sw.models.wide.table import WIDE
 
 if TYPE_CHECKING:
     from sw.models.build import Built
@@ -215,8 +216,12 @@ def is_model_name(name: str) -> bool:
     """Whether `name` is a built-in network, a user's own module, or an existing file."""
     from sw.models.user import is_module
 
-    built_in = name in NETWORKS or name in TRANSFORMERS
-    return built_in or is_module(name) or Path(name).is_file()
+    return is_built_in(name) or is_module(name) or Path(name).is_file()
+
+
+def is_built_in(name: str) -> bool:
+    """Whether `name` is a network of one of the tables."""
+    return name in NETWORKS or name in TRANSFORMERS or name in WIDE
 
 
 def get_model(name: str, supplied: Supplied = NOTHING) -> StoredModel:
@@ -227,8 +232,7 @@ def get_model(name: str, supplied: Supplied = NOTHING) -> StoredModel:
     `ModelError` lists the built-in ones.
     """
     # Names of files mean something in this folder only.
-    built_in = name in NETWORKS or name in TRANSFORMERS
-    folder = None if built_in and not supplied.inputs else Path.cwd()
+    folder = None if is_built_in(name) and not supplied.inputs else Path.cwd()
     return _get_model(name, supplied, folder)
 
 
@@ -245,7 +249,11 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
         raise ModelError(
             f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
         )
-    if name in NETWORKS or name in TRANSFORMERS:
+    if name in WIDE:
+        from sw.models.wide.building import load_wide
+
+        stored = load_wide(name, policy)
+    elif name in NETWORKS or name in TRANSFORMERS:
         network: Network = NETWORKS[name] if name in NETWORKS else TRANSFORMERS[name]
         variant = "" if policy == "auto" else policy
         stored = load_network(
@@ -256,10 +264,11 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
             raise ModelError(f"--policy {policy}: {name} is quantized already")
         stored = load_quantized(Path(name))
     else:
-        near = did_you_mean(name, (*NETWORKS, *TRANSFORMERS))
+        known = (*NETWORKS, *TRANSFORMERS, *WIDE)
+        near = did_you_mean(name, known)
         raise ModelError(
             f"model {name!r}: no such model{near}; "
-            f"models are {', '.join((*NETWORKS, *TRANSFORMERS))}, a file that "
+            f"models are {', '.join(known)}, a file that "
             "`systola quantize` wrote, path.py:function, or a saved program .pt2"
         )
     return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
@@ -292,6 +301,10 @@ def build_model(name: str, supplied: Supplied = NOTHING) -> "Built":
         from sw.models.transformers import quantized_transformer
 
         return quantized_transformer(name, supplied.policy)
+    if name in WIDE:
+        from sw.models.wide.building import build_wide
+
+        return build_wide(name, supplied.policy)
     if user.is_module(name):
         return user.build_user_model(name, supplied)
     raise ModelError(

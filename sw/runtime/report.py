@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from sw.runtime.tables import FittedTable, left, right
+from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from sw.runtime.device import RunResult
@@ -77,7 +78,8 @@ class Report:
 
     bit_exact: RTL against golden on the same program. reference_exact: golden against the TOSA
     reference model. policy: how values became integers, and why; notes: what else was done to the
-    model. macs: of the work, padding not counted. wall_s: seconds of simulation alone.
+    model. macs: of the work, padding not counted. wall_s: seconds of simulation alone. timing: what
+    was predicted.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Report:
     waves: Path | None = None
     policy: str = ""
     notes: tuple[str, ...] = ()
+    timing: Timing | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def add(self, result: "RunResult") -> None:
@@ -123,6 +126,9 @@ class Report:
             return None
         return self.cycles / self.wall_s
 
+    def _timed(self, timing: Timing) -> Timing:
+        return replace(timing, cycles=self.cycles)
+
     @property
     def failed(self) -> bool:
         """A comparison was made and did not come out exact (nothing compared is a failure)."""
@@ -147,6 +153,7 @@ class Report:
             "counters": {name: dict(row) for name, row in self.counters.items()},
             "dram_read_bytes": self.dram_read_bytes,
             "dram_write_bytes": self.dram_write_bytes,
+            **({} if self.timing is None else self._timed(self.timing).to_json()),
             **({"policy": self.policy} if self.policy else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
             **self.extra,
@@ -185,6 +192,8 @@ class Report:
         ]
         if self.cycles is not None:
             rows.append(("cycles", f"{self.cycles:,}"))
+        if self.timing is not None:
+            rows += self._timed(self.timing).facts()
         if self.utilization is not None:
             rows.append(("utilization", f"{self.utilization:.1%}"))
         if self.dram_read_bytes is not None and self.dram_write_bytes is not None:

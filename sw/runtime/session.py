@@ -4,6 +4,7 @@ Heavy packages (torch, amaranth, the simulator) are imported where they are need
 configurations takes no five seconds.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from spec.names import did_you_mean
 from spec.program import Image
 from sw.runtime.arrays import load_array, load_as
 from sw.runtime.report import Comparison, Report, compare
+from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from sw.compiler.tosa.graph import Graph
@@ -41,6 +43,7 @@ class DeviceOptions:
 
     latency: cycles from a read request to its first data. stall: probability that a channel holds
     back in a cycle. seed: of those stalls and of random inputs. waves: file to record waves to.
+    clock_mhz: the clock that reports turn cycles into time with; it changes nothing else.
     """
 
     device: str = "rtl"
@@ -48,6 +51,7 @@ class DeviceOptions:
     stall: float = 0.0
     seed: int = 0
     waves: Path | None = None
+    clock_mhz: float | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
@@ -57,8 +61,15 @@ class DeviceOptions:
             raise OptionError(f"--latency {self.latency}: must be 1 or more cycles")
         if not 0 <= self.stall < 1:
             raise OptionError(f"--stall {self.stall:g}: a probability, from 0 up to but not 1")
+        check_clock(self.clock_mhz)
         if self.waves is not None and self.device != "rtl":
             raise OptionError(f"--waves: device {self.device} has no waves; use --device rtl")
+
+
+def check_clock(mhz: float | None) -> None:
+    """`OptionError` for a clock that does not tick."""
+    if mhz is not None and not 0 < mhz < math.inf:
+        raise OptionError(f"--clock {mhz:g}: must be more than 0 MHz")
 
 
 @contextmanager
@@ -171,6 +182,7 @@ def run_program(
         device=options.device,
         macs=int(image.info.get("macs", 0)),
         waves=options.waves,
+        timing=Timing.of(image, clock_mhz=options.clock_mhz),
     )
     report.add(result)
     golden = got

@@ -18,8 +18,9 @@ class Timing:
     """Figures of a program image.
 
     predicted_cycles, layer_bound: None for images that do not say. cycles: counted by the RTL, None
-    where it did not run. clock_mhz: None where no clock was named. peak_dram_bytes: of memory that
-    constants, inputs, outputs and temporaries take at once, and the program.
+    where it did not run. Both and the bound are sums over all runs; samples: how many samples the
+    runs had. clock_mhz: None where no clock was named. peak_dram_bytes: of memory that constants,
+    inputs, outputs and temporaries take at once, and the program.
     """
 
     predicted_cycles: int | None
@@ -28,14 +29,15 @@ class Timing:
     constant_bytes: int
     peak_dram_bytes: int
     cycles: int | None = None
+    samples: int = 1
     clock_mhz: float | None = None
     memory: str = MEMORY
 
     @staticmethod
     def of(
-        image: Image, *, cycles: int | None = None, clock_mhz: float | None = None, runs: int = 1
+        image: Image, *, clock_mhz: float | None = None, runs: int = 1, samples: int = 0
     ) -> "Timing":
-        """Of `runs` runs of an image."""
+        """Of `runs` runs of an image, of a sample each if `samples` does not say otherwise."""
         predicted, bound = (image.info.get(key) for key in ("predicted_cycles", "layer_bound"))
         return Timing(
             predicted_cycles=None if predicted is None else int(predicted) * runs,
@@ -43,7 +45,7 @@ class Timing:
             program_bytes=image.program.size,
             constant_bytes=image.constants.size,
             peak_dram_bytes=image.program.size + image.memory_bytes,
-            cycles=cycles,
+            samples=samples or runs,
             clock_mhz=clock_mhz,
         )
 
@@ -61,10 +63,15 @@ class Timing:
 
     @property
     def ms(self) -> float | None:
-        """Milliseconds at the clock."""
+        """Milliseconds of a sample at the clock."""
         if self.clock_mhz is None or self.best_cycles is None:
             return None
-        return self.best_cycles / self.clock_mhz / 1e3
+        return self.best_cycles / self.samples / self.clock_mhz / 1e3
+
+    @property
+    def inferences_per_s(self) -> float | None:
+        """Samples a second at the clock."""
+        return 1e3 / self.ms if self.ms else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -73,6 +80,7 @@ class Timing:
             "share": self.share,
             "clock_mhz": self.clock_mhz,
             "ms": self.ms,
+            "inferences_per_s": self.inferences_per_s,
             "program_bytes": self.program_bytes,
             "constant_bytes": self.constant_bytes,
             "peak_dram_bytes": self.peak_dram_bytes,
@@ -87,8 +95,8 @@ class Timing:
         if self.share is not None:
             rows.append(("layer bound", f"{self.layer_bound:,.0f} cycles, {self.share:.1%}"))
         if self.ms is not None:
-            per_second = 1e3 / self.ms if self.ms else 0.0
             basis = "predicted" if self.cycles is None else "measured"
-            text = f"{self.ms:,.3f} ms at {self.clock_mhz:g} MHz, {per_second:,.1f} a second"
+            text = f"{self.ms:,.3f} ms at {self.clock_mhz:g} MHz"
+            text += f", {self.inferences_per_s:,.1f} inferences a second"
             rows.append((f"time ({basis})", text))
         return rows

@@ -11,6 +11,13 @@ MIN_ACTIVITY = 0.5
 """An engine that works in less than this share of the cycles does not explain them."""
 
 
+def operators(layer: LayerFacts) -> str:
+    """What a layer computes: its operators without those that only change formats."""
+    kinds = [kind for kind in layer.ops if kind not in ("RESCALE", "CAST", "RESHAPE")]
+    most = ", ".join(list(dict.fromkeys(kinds or layer.ops))[:4])
+    return most if len(set(kinds)) <= 4 else f"{most} … ({len(layer.ops)} operators)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """engine: that works in most of the cycles, or `waits`. why and mend: for people."""
@@ -22,23 +29,20 @@ class Cause:
 
 def cause(group: Group, config: NpuConfig) -> Cause:
     """The cause of a group's loss: that of the layer in it which loses most."""
-    layer = max(group.layers, key=lambda x: x.cycles - x.bound)
-    # Charged cycles say little of one layer in a group, so the whole group's are compared.
-    busy = {name: cycles for name, cycles in group.busy.items() if cycles}
-    engine = max(busy, key=lambda name: busy[name], default="waits")
-    if not busy or busy[engine] < MIN_ACTIVITY * group.cycles:
-        return _waits(layer, engine, busy.get(engine, 0.0) / max(group.cycles, 1.0))
+    layer = group.worst
+    busy = {name: cycles for name, cycles in layer.busy.items() if cycles}
+    engine = max(busy, key=lambda name: busy[name], default="")
+    if not engine or busy[engine] < MIN_ACTIVITY * layer.cycles:
+        return _waits(layer, engine, busy.get(engine, 0.0) / max(layer.cycles, 1.0))
     return _RULES[engine](layer, config)
 
 
 def _waits(layer: LayerFacts, engine: str, share: float) -> Cause:
-    kind = "product" if layer.product else layer.kind
     return Cause(
         engine="waits",
-        why=f"engines wait for one another and for memory: {engine}, the busiest, works in "
-        f"{share:.0%} of the cycles of this {kind}",
-        mend="less work for it is too little to fill the pipelines: keep tensors on chip, "
-        "run it beside a neighbour, or fuse it into one",
+        why=f"engines wait for one another and for memory: {engine or 'fetch'}, the busiest, works "
+        f"in {share:.0%} of the cycles",
+        mend="keep tensors on chip, run the layer beside a neighbour, or fuse it into one",
     )
 
 
@@ -90,16 +94,9 @@ def _vector(layer: LayerFacts, config: NpuConfig) -> Cause:
         )
     return Cause(
         engine="vector",
-        why=f"{_operators(layer)} on the vector engine while the array has nothing to do",
+        why=f"{operators(layer)} on the vector engine while the array has nothing to do",
         mend="as epilogue of the product before, in fewer steps, or beside another product",
     )
-
-
-def _operators(layer: LayerFacts) -> str:
-    """What a layer computes: its operators without those that only change formats."""
-    kinds = [kind for kind in layer.ops if kind not in ("RESCALE", "CAST", "RESHAPE")]
-    most = ", ".join(list(dict.fromkeys(kinds or layer.ops))[:4])
-    return most if len(set(kinds)) <= 4 else f"{most} … ({len(layer.ops)} operators)"
 
 
 def _load(layer: LayerFacts, config: NpuConfig) -> Cause:

@@ -37,6 +37,11 @@ class Group:
         return self.cycles - self.bound
 
     @property
+    def worst(self) -> LayerFacts:
+        """The layer that is furthest above its bound."""
+        return max(self.layers, key=lambda layer: layer.cycles - layer.bound)
+
+    @property
     def share(self) -> float | None:
         return self.bound / self.cycles if self.cycles else None
 

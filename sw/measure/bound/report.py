@@ -9,12 +9,32 @@ from rich.console import Console
 from spec.config import NpuConfig
 from sw.compiler.pipeline import Compilation, run_stages
 from sw.compiler.tosa.graph import Graph
-from sw.measure.bound.causes import Cause, cause
+from sw.measure.bound.causes import Cause, cause, operators
 from sw.measure.bound.groups import Group, grouped
 from sw.measure.bound.layers import layer_facts
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.tables import FittedTable, left, right
 from sw.runtime.timing import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Groups that lose cycles for the same reason, which is that of the worst of them.
+
+    whole: all of them as one group.
+    """
+
+    count: int
+    whole: Group
+    worst: Group
+    cause: Cause
+
+    @staticmethod
+    def of(groups: Sequence[Group], config: NpuConfig) -> "Loss":
+        """The loss of groups of one kind."""
+        worst = max(groups, key=lambda group: group.loss)
+        whole = Group(layers=tuple(layer for group in groups for layer in group.layers))
+        return Loss(count=len(groups), whole=whole, worst=worst, cause=cause(worst, config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +46,15 @@ class Bound:
     timing: Timing
     groups: tuple[Group, ...]
 
-    def losses(self, count: int) -> list[tuple[Group, Cause]]:
-        """The groups with the most cycles above their bounds, and why."""
-        largest = sorted(self.groups, key=lambda group: -group.loss)[:count]
-        return [(group, cause(group, self.config)) for group in largest]
+    def losses(self, count: int) -> list["Loss"]:
+        """Where most cycles above the bounds are, groups of a kind together, and why."""
+        alike: dict[tuple[str, ...], list[Group]] = {}
+        for group in self.groups:
+            layer = group.worst
+            key = (cause(group, self.config).engine, layer.kind, operators(layer))
+            alike.setdefault(key, []).append(group)
+        found = [Loss.of(groups, self.config) for groups in alike.values()]
+        return sorted(found, key=lambda loss: -loss.whole.loss)[:count]
 
     def by_engine(self) -> dict[str, float]:
         """Lost cycles by the engine that explains them, the most first."""
@@ -77,10 +102,7 @@ def bound_json(found: Bound, count: int) -> dict[str, Any]:
         **found.timing.to_json(),
         "lost_by": {name: round(cycles) for name, cycles in found.by_engine().items()},
         "groups": [_group_json(group) for group in found.groups],
-        "losses": [
-            {**_figures(group), **asdict(why), "shape": _largest(group).shape}
-            for group, why in found.losses(count)
-        ],
+        "losses": [_loss_json(loss) for loss in found.losses(count)],
     }
 
 
@@ -91,6 +113,19 @@ def _figures(group: Group) -> dict[str, Any]:
         "layer_bound": round(group.bound, 2),
         "share": group.share,
         "loss": round(group.loss),
+    }
+
+
+def _loss_json(loss: Loss) -> dict[str, Any]:
+    layer = loss.worst.worst
+    return {
+        **_figures(loss.whole),
+        "name": loss.worst.name,
+        "count": loss.count,
+        "kind": layer.kind,
+        "operators": operators(layer),
+        "shape": layer.shape,
+        **asdict(loss.cause),
     }
 
 
@@ -105,10 +140,6 @@ def _rounded(busy: Any) -> dict[str, int]:
     return {name: round(cycles) for name, cycles in busy.items()}
 
 
-def _largest(group: Group) -> Any:
-    return max(group.layers, key=lambda layer: layer.cycles - layer.bound)
-
-
 def print_bound(found: Bound, count: int, console: Console) -> None:
     """The facts of the whole, the layers, the losses by engine, the largest losses."""
     console.print(f"{found.name} on {found.config.name}")
@@ -118,11 +149,13 @@ def print_bound(found: Bound, count: int, console: Console) -> None:
     total = sum(max(loss, 0.0) for loss in found.by_engine().values()) or 1.0
     lost = (f"{name} {loss / total:.0%}" for name, loss in found.by_engine().items() if loss > 0)
     console.print(f"lost, by what works most meanwhile: {', '.join(lost)}")
-    for number, (group, why) in enumerate(found.losses(count), 1):
-        layer = _largest(group)
+    for number, loss in enumerate(found.losses(count), 1):
+        layer, why = loss.worst.worst, loss.cause
+        times = "" if loss.count == 1 else f"{loss.count} rows like "
         console.print(
-            f"{number}. {group.name} ({layer.kind} {layer.shape}): {group.cycles:,.0f} cycles, "
-            f"bound {group.bound:,.0f}\n   why: {why.why}\n   what would mend it: {why.mend}",
+            f"{number}. {times}{loss.worst.name} ({layer.kind} {operators(layer)}, {layer.shape}): "
+            f"{loss.whole.cycles:,.0f} cycles, bound {loss.whole.bound:,.0f}\n"
+            f"   why: {why.why}\n   what would mend it: {why.mend}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -142,7 +175,7 @@ def layer_table(groups: Sequence[Group]) -> FittedTable:
     ]
     table = FittedTable(columns, "cycles against the layer bound")
     for group in groups:
-        table.add_row(*_cells(group), _busiest(group), _largest(group).shape)
+        table.add_row(*_cells(group), _busiest(group), group.worst.shape)
     table.add_section()
     whole = Group(layers=tuple(layer for group in groups for layer in group.layers))
     table.add_row("all", *_cells(whole)[1:])

@@ -5,14 +5,17 @@ column whether it was measured, quoted, estimated or computed.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spec.config import PRESETS
-from sw.measure.bench import SUITES, problems
+from sw.measure.bench import is_predicted, problems
 from sw.measure.bench_store import Row, read_rows
+from sw.measure.bench_suites import SUITES
 from sw.measure.pages.markdown import document, heading, prose, table
+from sw.models.wide.table import WIDE
 from sw.runtime.report import ReportError
 from sw.runtime.tables import FittedTable, left, right
 
@@ -20,12 +23,23 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 PEERS = DOCS / "data" / "peers.json"
 Peers = Mapping[str, Any]
 
-_TITLES = {"micro": "Kernels", "nets": "Networks", "transformers": "Transformers"}
+_TITLES = {
+    "micro": "Kernels",
+    "nets": "Networks",
+    "transformers": "Transformers",
+    "wide": "Networks of more families",
+}
 _WHOLE = """
 Whole networks, from tokens to the last hidden state or the logits: the NPU computes embedding,
 softmax, norms and GELU too, and nothing runs elsewhere. Random weights but for MiniLM. Decoding is
 one token behind 16 others, whose keys and values come in as tensors. The programs of `systola
 generate` are others: [which GPT-2 program](transformers.md#which-gpt-2-program).
+"""
+_WIDE = """
+Small networks of families that the suites above lack, quantized as a user's own model is (policy
+`auto`). Weights are random, batch norms have the statistics of photographs. *Predicted* cycles are
+the compiler's, without a run. *Share* is the [layer bound](bound.md) divided by the cycles, the
+measured ones where there are any.
 """
 _INTRO = """
 Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt.
@@ -64,7 +78,9 @@ def page(rows: Sequence[Row], peers: Peers) -> str:
         names = [entry.name for entry in chosen]
         for config in dict.fromkeys(str(r["config"]) for r in rows):
             mine = [r for n in names for r in rows if (r["name"], r["config"]) == (n, config)]
-            if mine:
+            if mine and suite == "wide":
+                blocks += _wide_section(config, mine)
+            elif mine:
                 blocks += _section(_TITLES[suite], config, mine, peers)
     blocks += [*_peers_section(rows, peers), *_runs_section(rows)]
     return document("systola pages benchmarks", "docs/data/", *blocks)
@@ -72,7 +88,6 @@ def page(rows: Sequence[Row], peers: Peers) -> str:
 
 def _section(title: str, config: str, rows: Sequence[Row], peers: Peers) -> Iterator[str]:
     npu = PRESETS.get(config)
-    size = f" ({npu.rows}×{npu.cols})" if npu else ""
     # Peers' figures are for 256 MACs a cycle: beside any other array they would say nothing.
     comparable = npu is not None and npu.pes == 256
     shown = [
@@ -80,20 +95,61 @@ def _section(title: str, config: str, rows: Sequence[Row], peers: Peers) -> Iter
         for s in peers["sources"]
         if comparable and any(s["id"] in peers["figures"].get(r["name"], {}) for r in rows)
     ]
-    yield heading(2, f"{title}: `{config}`{size}")
+    yield _heading(title, config)
     if any("elsewhere" in row for row in rows):
         yield prose(_WHOLE)
     yield "Cycles:"
     cells = []
+    bounded = any("layer_bound" in row for row in rows)
     for row in rows:
         figures = peers["figures"].get(row["name"], {})
         theirs = [_peer(figures.get(source["id"]), row["cycles"]) for source in shown]
         ours = [f"**{row['cycles']:,}**", f"{row['utilization']:.1%}"]
+        ours += _against_bound(row) if bounded else []
         cells.append([row["name"], _mega(row["macs"]), *ours, *theirs])
     head = ["", "MMAC", "**Systola, measured**", "utilization"]
+    head += _BOUND_COLUMNS if bounded else []
     yield table([*head, *(f"{s['name']}, {s['kind']}" for s in shown)], cells, "lr")
     yield "The same runs:"
     yield table(*_details(rows), "lr")
+
+
+_BOUND_COLUMNS = ["predicted", "layer bound", "share"]
+
+
+def _against_bound(row: Row) -> list[str]:
+    """Predicted cycles, bound and share; empty where they were not taken."""
+    figures = [row.get(key) for key in ("predicted_cycles", "layer_bound")]
+    texts = ["" if figure is None else f"{figure:,.0f}" for figure in figures]
+    share = row.get("share")
+    return [*texts, "" if share is None else f"{share:.1%}"]
+
+
+def _heading(title: str, config: str) -> str:
+    npu = PRESETS.get(config)
+    return heading(2, f"{title}: `{config}`" + (f" ({npu.rows}×{npu.cols})" if npu else ""))
+
+
+def _wide_section(config: str, rows: Sequence[Row]) -> Iterator[str]:
+    """The wide suite: no peers, but families, predictions and the mean of the shares."""
+    yield _heading(_TITLES["wide"], config)
+    yield prose(_WIDE)
+    shares = [row["share"] for row in rows]
+    mean = math.prod(shares) ** (1 / len(shares))
+    yield f"Geometric mean of the shares of {len(shares)} networks: **{mean:.1%}**. Cycles:"
+    cells = []
+    for row in rows:
+        policy = str(row.get("policy", "")).partition(":")[0]
+        known = (WIDE[row["name"]].family, policy, _mega(row["macs"]))
+        cycles = "" if is_predicted(row) else f"**{row['cycles']:,}**"
+        used = "" if is_predicted(row) else f"{row['utilization']:.1%}"
+        cells.append([row["name"], *known, cycles, used, *_against_bound(row)])
+    head = ["", "family", "policy", "MMAC", "**Systola, measured**", "utilization"]
+    yield table([*head, *_BOUND_COLUMNS], cells, "lllr")
+    ran = [row for row in rows if not is_predicted(row)]
+    if ran:
+        yield "The same runs:"
+        yield table(*_details(ran), "lr")
 
 
 def _details(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -128,7 +184,7 @@ def _peers_section(rows: Sequence[Row], peers: Peers) -> Iterator[str]:
 
 def _runs_section(rows: Sequence[Row]) -> Iterator[str]:
     yield heading(2, "The runs")
-    yield prose("`systola bench --suite micro`, `nets` or `transformers` repeats them.")
+    yield prose("`systola bench --suite micro`, `nets`, `transformers` or `wide` repeats them.")
     cells = []
     for row in rows:
         line = [row["name"], f"`{row['config']}` `{row['config_digest']}`"]
@@ -155,6 +211,8 @@ def result_table(rows: Sequence[Row]) -> FittedTable:
         left("entry", fold=20),
         right("MACs", 3),
         right("cycles"),
+        right("predicted", 2),
+        right("share"),
         right("utilization", 1),
         right("read", 4),
         right("written", 4),
@@ -166,12 +224,17 @@ def result_table(rows: Sequence[Row]) -> FittedTable:
     for row in rows:
         wrong = problems(row)
         if row.get("error"):
-            out.add_row(str(row["name"]), *[""] * 7, "NOT MEASURED")
+            out.add_row(str(row["name"]), *[""] * 9, "NOT MEASURED")
+            continue
+        predicted, _, share = _against_bound(row)
+        if is_predicted(row):
+            cells = ["", predicted, share, *[""] * 5, "predicted"]
+            out.add_row(str(row["name"]), f"{row['macs']:,}", *cells)
             continue
         out.add_row(
             str(row["name"]),
             *(f"{row[k]:,}" for k in ("macs", "cycles")),
-            f"{row['utilization']:.1%}",
+            *(predicted, share, f"{row['utilization']:.1%}"),
             *(f"{row[k]:,}" for k in ("dram_read_bytes", "dram_write_bytes")),
             _seconds(row["wall_s"]),
             f"{row['sim_cycles_per_s'] / 1e3:,.0f}",

@@ -13,6 +13,7 @@ from sw.measure.profile.trace import write_trace
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report, compare
 from sw.runtime.session import Arrays, DeviceOptions, OptionError, run_image
+from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
     from sw.compiler.tosa.graph import Graph
@@ -109,6 +110,7 @@ def profile_graph(
         device=options.device,
         macs=int(image.info["macs"]),
         comparison=compare(expected, outputs),
+        timing=Timing.of(image, clock_mhz=options.clock_mhz),
     )
     report.add(found.result)
     notes = ["begin", *(node.note for node in compilation.program.instructions), "end"]

@@ -1,0 +1,89 @@
+"""The suites of `systola bench`: which kernels, networks and modules are in each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spec.names import did_you_mean
+from sw.measure.modules import find_modules
+from sw.models.wide.table import WIDE
+from sw.runtime.session import OptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One figure to take: `target` is a kernel with `shape`, a network, a transformer or a module.
+
+    marks: facts of the row that tell whether a stored one is still of this entry.
+    """
+
+    name: str
+    target: str
+    shape: str | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+
+_WINDOW = "k=3,s=2,p=1"
+SUITES: Mapping[str, tuple[Entry, ...]] = {
+    "micro": (
+        Entry(name="matmul_128x256x256", target="matmul", shape="128x256x256"),
+        Entry(name="matmul_64x64x64", target="matmul", shape="64x64x64"),
+        Entry(
+            name="conv_first_4x224",
+            target="conv2d",
+            shape=f"n=4,h=224,w=224,c=3,oc=32,{_WINDOW}",
+        ),
+        Entry(
+            name="depthwise_3x112x17",
+            target="depthwise_conv2d",
+            shape=f"n=3,h=112,w=112,c=17,{_WINDOW}",
+        ),
+    ),
+    "nets": tuple(
+        Entry(name=name, target=name)
+        for name in (
+            *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
+            *("resnet8", "ds_cnn", "vww", "ad"),
+        )
+    ),
+    "transformers": (
+        Entry(name="bert_base_s128", target="bert"),
+        Entry(name="gpt2_prefill_s32", target="gpt2"),
+        Entry(name="gpt2_decode_s16", target="gpt2_decode"),
+        Entry(name="minilm_s64", target="minilm"),
+    ),
+    "wide": tuple(Entry(name=name, target=name) for name in WIDE),
+}
+
+
+MODULES = "modules"
+"""The suite of the modules in examples/modules/."""
+
+
+def _suite(suite: str) -> Sequence[Entry]:
+    if suite in SUITES:
+        return SUITES[suite]
+    if suite != MODULES:
+        known = (*SUITES, MODULES)
+        near = did_you_mean(suite, known)
+        raise OptionError(f"--suite {suite}: must be one of {', '.join(known)}{near}")
+    return [
+        Entry(
+            name=found.name,
+            target=found.target,
+            marks={"special": found.special, "file_digest": found.digest},
+        )
+        for found in find_modules()
+    ]
+
+
+def entries(suite: str, only: Sequence[str] = ()) -> list[Entry]:
+    """The entries of a suite, or those of them called `only`; `OptionError` lists the names."""
+    known = _suite(suite)
+    names = [entry.name for entry in known]
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise OptionError(
+            f"--only {','.join(unknown)}: not in suite {suite}, which has {', '.join(names)}"
+            f"{did_you_mean(unknown[0], names)}"
+        )
+    return [entry for entry in known if not only or entry.name in only]
