@@ -194,3 +194,26 @@ def test_reports_fit_the_width_of_the_terminal(columns, monkeypatch):
     nodes = report(fast)["graphs"][0]["variants"][0]["nodes"]
     own = [n for n in nodes if n["module"] == "a_stage_with_a_long_name.0.0.2"]
     assert own and all(__file__ in n["source"] for n in own)
+
+
+@torch.no_grad()
+def test_the_report_has_predicted_cycles_and_the_time_of_a_call_at_a_clock():
+    fast = compiled(nn.Sequential(nn.Linear(32, 48), nn.ReLU(), nn.Linear(48, 8)), clock_mhz=50)
+    for _ in range(2):
+        fast(torch.randn(3, 32))
+    totals = report(fast)["totals"]
+    (part,) = report(fast)["graphs"][0]["variants"][0]["parts"]
+    assert totals["cycles"] is None and totals["calls"] == totals["runs"] == 2
+    assert totals["predicted_cycles"] == part["predicted_cycles"] > totals["layer_bound"] > 0
+    assert totals["share"] == totals["layer_bound"] / totals["predicted_cycles"]
+    assert totals["ms"] == pytest.approx(totals["predicted_cycles"] / 2 / 50e3)
+    assert part["peak_dram_bytes"] >= part["program_bytes"] + part["constant_bytes"] > 0
+    (line,) = [text for text in lines(fast) if "cycles predicted" in text]
+    assert line.startswith(f"{totals['predicted_cycles']:,} cycles predicted; layer bound ")
+    text = " ".join(lines(fast))
+    assert "ms a call at 50 MHz" in text
+
+
+def test_a_clock_that_does_not_tick_is_refused():
+    with pytest.raises(systola.SystolaError, match=r"options: clock 0: must be more than 0 MHz"):
+        backend(torch.fx.symbolic_trace(nn.ReLU()), [], options={"clock_mhz": 0})

@@ -16,7 +16,9 @@ from sw.models.catalog import pcc, pcc_between
 from sw.models.supplied import Supplied
 from sw.models.user import calls, is_module, user_model
 from sw.runtime.session import DeviceOptions
+from sw.runtime.timing import Timing
 from sw.torch_backend.fallback import PartitionedModule, partition_model
+from sw.torch_backend.report import parts_timing
 
 
 class FallbackError(SystolaError, ValueError):
@@ -35,6 +37,11 @@ class PartitionedRun:
     outputs: list[list[NDArray[Any]]]
     figures: dict[str, Any]
 
+    @property
+    def timing(self) -> Timing:
+        """Of the parts on the NPU alone."""
+        return parts_timing(self.module.data["parts"], len(self.outputs), self.module.options)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -42,6 +49,7 @@ class PartitionedRun:
             "config_digest": self.config.digest_hex,
             "device": self.module.options.device,
             "runs": len(self.outputs),
+            **self.timing.to_json(),
             **self.figures,
             **self.module.data,
         }
@@ -53,6 +61,8 @@ class PartitionedRun:
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         for note in self.module.captured.notes:
             console.print(f"note: {note}", highlight=False, markup=False)
+        for label, text in self.timing.facts():
+            console.print(f"{label} (on the NPU): {text}", highlight=False, markup=False)
         found = self.figures["pcc_fp32"]
         shown = ", ".join("none (other sizes)" if v is None else f"{v:.5f}" for v in found)
         console.print(f"PCC with float {shown} over {len(self.outputs)} runs")

@@ -15,12 +15,14 @@ Tensor = NDArray[Any]
 class RunResult:
     """Figures of one run.
 
-    cycles: None where the device has no clock (golden). counters: engine -> stall cause -> cycles,
-    names in lower case. vectors: activation vectors issued to the array. read_bytes, write_bytes:
-    traffic to memory. wall_s: seconds that the run took here.
+    cycles: None where the device has no clock (golden). predicted_cycles: the compiler's, None for
+    images that do not say. counters: engine -> stall cause -> cycles, names in lower case. vectors:
+    activation vectors issued to the array. read_bytes, write_bytes: traffic to memory. wall_s:
+    seconds that the run took here.
     """
 
     cycles: int | None
+    predicted_cycles: int | None = None
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     vectors: int = 0
     read_bytes: int = 0

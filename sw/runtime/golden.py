@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from golden_model import Machine, TensorError
 from spec import Image, NpuConfig
 from sw.runtime.device import RunResult, Tensor
+from sw.runtime.timing import predicted_cycles
 
 
 class GoldenDevice:
-    """Executes images in NumPy, bit-exactly; it has no clock, so no cycles and no counters.
+    """Executes images in NumPy, bit-exactly; it has no clock, so no cycles and no counters, but
+    the cycles that the compiler predicts.
 
     check: look for hazards too (several times slower).
     """
@@ -20,6 +22,7 @@ class GoldenDevice:
         self._machine = Machine(config)
         self._check = check
         self._missing: set[str] = set()
+        self._predicted: int | None = None
 
     @property
     def config(self) -> NpuConfig:
@@ -30,6 +33,7 @@ class GoldenDevice:
         image.check_device(self.config)
         self._machine.load(image)
         self._missing = {port.name for port in image.inputs}
+        self._predicted = predicted_cycles(image)
 
     def write(self, name: str, array: Tensor) -> None:
         """Put an input in place; `TensorError` unless name, shape and dtype are a port's."""
@@ -44,7 +48,7 @@ class GoldenDevice:
         start = time.perf_counter()
         self._machine.execute(self._check)
         wall = time.perf_counter() - start
-        return RunResult(cycles=None, wall_s=wall)
+        return RunResult(cycles=None, predicted_cycles=self._predicted, wall_s=wall)
 
     def read(self, name: str) -> Tensor:
         return self._machine.read(name)

@@ -13,6 +13,12 @@ MEMORY = "ideal"
 """The memory that is simulated: a fixed latency, and a bus word a cycle and direction."""
 
 
+def predicted_cycles(image: Image) -> int | None:
+    """Cycles of one run; None for an image that does not say."""
+    found = image.info.get("predicted_cycles")
+    return None if found is None else int(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Figures of a program image.
@@ -38,9 +44,9 @@ class Timing:
         image: Image, *, clock_mhz: float | None = None, runs: int = 1, samples: int = 0
     ) -> "Timing":
         """Of `runs` runs of an image, of a sample each if `samples` does not say otherwise."""
-        predicted, bound = (image.info.get(key) for key in ("predicted_cycles", "layer_bound"))
+        predicted, bound = predicted_cycles(image), image.info.get("layer_bound")
         return Timing(
-            predicted_cycles=None if predicted is None else int(predicted) * runs,
+            predicted_cycles=None if predicted is None else predicted * runs,
             layer_bound=None if bound is None else float(bound) * runs,
             program_bytes=image.program.size,
             constant_bytes=image.constants.size,

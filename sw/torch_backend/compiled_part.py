@@ -22,6 +22,7 @@ from sw.compiler.frontend.threads import one_thread
 from sw.compiler.tosa.digest import graph_digest
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.progress import announced
+from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
 from sw.torch_backend.masks import only_masks
@@ -51,6 +52,8 @@ class Figures:
     bytes_in: int = 0
     bytes_out: int = 0
     cycles: int | None = None
+    predicted_cycles: int = 0
+    layer_bound: float = 0.0
     instructions: dict[str, int] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     wall_s: float = 0.0
@@ -76,7 +79,8 @@ class Part(torch.nn.Module):
         self.names = [n.name for n in made.nodes.values()]
         self.figures = Figures()
         self.anchor: torch.Tensor | None = None
-        self.constant_bytes, self.digest, self.tosa_digest = 0, "", ""
+        self.digest, self.tosa_digest = "", ""
+        self.timing: Timing | None = None
         self._imported: Imported | None = None
         self._resident: Resident | None = None
 
@@ -116,7 +120,7 @@ class Part(torch.nn.Module):
         self._imported, self._image = compiled.imported, compiled.image
         self.digest = compiled.digest
         self.tosa_digest = graph_digest(compiled.imported.graph)
-        self.constant_bytes = int(self._image.constants.size)
+        self.timing = Timing.of(self._image, clock_mhz=self._options.clock_mhz)
         self._instructions = instructions(self._image)
         self._resident = None
         self.figures.calibrations += 1
@@ -258,6 +262,9 @@ class Part(torch.nn.Module):
     def _count(self, result: Any) -> None:
         figures = self.figures
         figures.wall_s += result.wall_s
+        if self.timing is not None:
+            figures.predicted_cycles += self.timing.predicted_cycles or 0
+            figures.layer_bound += self.timing.layer_bound or 0.0
         if result.cycles is not None:
             figures.cycles = (figures.cycles or 0) + result.cycles
         for engine, count in self._instructions.items():

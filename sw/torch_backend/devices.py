@@ -3,7 +3,7 @@
 import atexit
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -82,7 +82,8 @@ def place(image: Image, options: DeviceOptions, check: bool) -> Resident:
     """Put a program and its constants on the device that `options` name."""
     if options.device == "golden":
         return _Golden(image, check)
-    return _Rtl(image, _simulated(image.config, options))
+    # The clock changes nothing in the simulation: one device serves every clock.
+    return _Rtl(image, _simulated(image.config, replace(options, clock_mhz=None)))
 
 
 def instructions(image: Image) -> dict[str, int]:

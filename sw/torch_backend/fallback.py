@@ -72,6 +72,7 @@ def partition_model(
         latency=device.latency,
         stall=device.stall,
         seed=device.seed,
+        clock_mhz=device.clock_mhz,
         policy=policy,
         verify=verify,
     )

@@ -18,16 +18,17 @@ Samples = Sequence[Any] | Callable[[], Iterable[Any]]
 class Options:
     """What to compile for, and how.
 
-    config: a preset's name or an `NpuConfig`. device: golden or rtl; latency, stall, seed: of rtl's
-    memory. calibration: calls (a tensor, or a tuple of the arguments) that calibrate a graph with
-    such inputs, instead of its first call. policy: how values become integers (`policy.py`).
-    rows: see `smoothing.Rows`. recalibrate: how often a part is calibrated again because its inputs
-    outgrew the range. variants: how many sets of shapes and parameters are kept of one function of
-    the model. report: file that gets the report as JSON. fallback: run what the NPU cannot on the
-    CPU; else that is an error. verify: compare each run's integers with the reference interpreter.
-    check: golden looks for hazards in each run. cache: keep compiled parts on disk for the next
-    process. progress: say on stderr what is compiled (default: on a terminal, or where it takes
-    seconds).
+    config: a preset's name or an `NpuConfig`. device: golden or rtl; latency, stall, seed: of
+    rtl's memory. clock_mhz: the clock that the report turns cycles into time with. calibration:
+    calls (a tensor, or a tuple of the arguments) that calibrate a graph with such inputs,
+    instead of its first call. policy: how values become integers (`policy.py`). rows: see
+    `smoothing.Rows`. recalibrate: how often a part is calibrated again because its inputs
+    outgrew the range. variants: how many sets of shapes and parameters are kept of one function
+    of the model. report: file that gets the report as JSON. fallback: run what the NPU cannot
+    on the CPU; else that is an error. verify: compare each run's integers with the reference
+    interpreter. check: golden looks for hazards in each run. cache: keep compiled parts on disk
+    for the next process. progress: say on stderr what is compiled (default: on a terminal, or
+    where it takes seconds).
     """
 
     config: NpuConfig
@@ -35,6 +36,7 @@ class Options:
     latency: int = 100
     stall: float = 0.0
     seed: int = 0
+    clock_mhz: float | None = None
     calibration: Samples = ()
     policy: Policy = "auto"
     rows: Rows = "auto"
@@ -49,7 +51,11 @@ class Options:
 
     def device_options(self) -> DeviceOptions:
         return DeviceOptions(
-            device=self.device, latency=self.latency, stall=self.stall, seed=self.seed
+            device=self.device,
+            latency=self.latency,
+            stall=self.stall,
+            seed=self.seed,
+            clock_mhz=self.clock_mhz,
         )
 
 
@@ -58,6 +64,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "latency": (int,),
     "stall": (int, float),
     "seed": (int,),
+    "clock_mhz": (int, float, type(None)),
     "policy": (str,),
     "rows": (str,),
     "recalibrate": (int,),

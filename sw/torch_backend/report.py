@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sw.runtime.timing import Timing
 from sw.torch_backend.compiled_part import Figures, Part
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
+from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant
 
@@ -67,9 +69,11 @@ def make_report(
     rows = [_graph(g) for g in graphs]
     variants = [v for row in rows for v in row["variants"]]
     parts = [p for v in variants for p in v["parts"]]
+    options = graphs[0].options if graphs else None
+    calls = sum(r["calls"] for r in rows)
     totals: dict[str, Any] = {
         "graphs": len(rows),
-        "calls": sum(r["calls"] for r in rows),
+        "calls": calls,
         "eager_calls": sum(sum(r["eager"].values()) for r in rows),
         "variants": len(variants),
         "npu_nodes": sum(v["npu_nodes"] for v in variants),
@@ -77,9 +81,9 @@ def make_report(
         "parts": len(parts),
         **{name: sum(p[name] for p in parts) for name in _SUMS},
         "cycles": _cycles(parts),
+        **parts_timing(parts, calls, options).to_json(),
         "instructions": _sum([p["instructions"] for p in parts]),
     }
-    options = graphs[0].options if graphs else None
     return CompileReport(
         data={
             "backend": "systola",
@@ -125,11 +129,31 @@ def _part(part: Part) -> dict[str, Any]:
     return {
         "part": part.title,
         "nodes": len(part.names),
-        "constant_bytes": part.constant_bytes,
+        **_bytes(part.timing),
         "tosa_digest": part.tosa_digest,
         "digest": part.digest,
         **_figures(part.figures),
     }
+
+
+def _bytes(timing: Timing | None) -> dict[str, int]:
+    """Bytes of a part's program; 0 where there is none."""
+    names = ("program_bytes", "constant_bytes", "peak_dram_bytes")
+    return {name: 0 if timing is None else getattr(timing, name) for name in names}
+
+
+def parts_timing(parts: Sequence[dict[str, Any]], calls: int, options: Options | None) -> Timing:
+    """Of all runs of all parts; a sample is a call. Memory is that of the largest part."""
+    return Timing(
+        predicted_cycles=sum(p["predicted_cycles"] for p in parts),
+        layer_bound=sum(p["layer_bound"] for p in parts),
+        program_bytes=sum(p["program_bytes"] for p in parts),
+        constant_bytes=sum(p["constant_bytes"] for p in parts),
+        peak_dram_bytes=max((p["peak_dram_bytes"] for p in parts), default=0),
+        cycles=_cycles(parts),
+        samples=max(calls, 1),
+        clock_mhz=options.clock_mhz if options else None,
+    )
 
 
 def _figures(figures: Figures) -> dict[str, Any]:

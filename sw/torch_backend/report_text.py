@@ -49,7 +49,20 @@ def _head(data: Mapping[str, Any]) -> list[str]:
         f"{t['eager_calls']} of them eager; {t['runs']} runs of {t['parts']} programs",
         f"bytes to the NPU {t['bytes_in']:,}, back {t['bytes_out']:,}; {cycles}"
         f"instructions: {_counts(t['instructions'])}",
+        *_time(t),
     ]
+
+
+def _time(totals: Mapping[str, Any]) -> list[str]:
+    """Cycles without a clock of the device's own: predicted, against the bound, at a clock."""
+    if not totals["predicted_cycles"]:
+        return []
+    parts = [f"{totals['predicted_cycles']:,} cycles predicted"]
+    if totals["share"] is not None:
+        parts.append(f"layer bound {totals['layer_bound']:,.0f}, share {totals['share']:.1%}")
+    if totals["ms"] is not None:
+        parts.append(f"{totals['ms']:,.3f} ms a call at {totals['clock_mhz']:g} MHz")
+    return ["; ".join(parts)]
 
 
 def _graph(graph: Mapping[str, Any], width: int) -> list[str]:

@@ -37,7 +37,8 @@ _GRAPH, _IMAGE, _DIGEST = "graph.safetensors", "program.safetensors", "digest"
 _PACKAGES = ("torch", "torchao", "numpy")
 
 _NO_INTEGERS = (
-    *("device", "latency", "stall", "seed", "calibration", "recalibrate", "variants"),
+    *("device", "latency", "stall", "seed", "clock_mhz"),
+    *("calibration", "recalibrate", "variants"),
     *("report", "fallback", "verify", "check", "cache", "progress"),
     *("config", "policy"),
 )
