@@ -12,6 +12,7 @@ from spec.program import load_image
 from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
+from sw.measure.profile.run import target_graph
 from sw.measure.tosa_runs import compile_tosa, read_inputs, run_tosa
 from sw.runtime.arrays import ArrayFileError
 from sw.runtime.golden import GoldenDevice
@@ -101,3 +102,14 @@ def test_what_does_not_go_with_a_file_is_refused(folder: Path) -> None:
     assert (code, errors) == (
         2, f"systola: {folder}/none.tosa: cannot read: No such file or directory\n"
     )  # fmt: skip
+
+
+def test_profiles_take_a_file_with_random_integers(folder: Path) -> None:
+    graph, arrays, text = target_graph(str(folder / "two.tosa"), None, 3)
+    assert [op.kind for op in graph.ops] == [op.kind for op in _graph().ops]
+    assert {name: (a.dtype, a.shape) for name, a in arrays.items()} == {
+        "x": (np.int8, (1, 3, 4, 5)),
+        "y": (np.int32, (1, 3, 4, 5)),
+    }
+    assert text == "x[1×3×4×5] y[1×3×4×5]"
+    assert len(np.unique(arrays["y"])) > 30

@@ -5,11 +5,11 @@ configurations takes no five seconds.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +133,25 @@ def check_inputs(image: Image, inputs: Mapping[str, NDArray[Any]]) -> None:
 def random_inputs(image: Image, seed: int) -> Arrays:
     """Uniform over each input's whole type, the same for the same seed."""
     _check_memory(image)
+    return random_arrays(image.inputs, seed)
+
+
+class Described(Protocol):
+    """What has a name, a type and a shape: a port of an image, a tensor of a graph."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+def random_arrays(ports: Iterable[Described], seed: int) -> Arrays:
+    """`random_inputs` for what need not be an image."""
     rng = np.random.default_rng(seed)
     arrays = {}
-    for port in image.inputs:
+    for port in ports:
         if port.dtype == "bool":
             arrays[port.name] = rng.integers(0, 2, size=port.shape).astype(np.bool_)
             continue

@@ -38,7 +38,8 @@ class LayerProfile:
     """One layer. module, source: of the user's model. cycles: charged to it.
 
     states: engine -> state -> cycles; each engine's sum to the layer's. read_bytes: bus words that
-    its LOADs read; write_bytes: what its STOREs write. bound: see `bound_by`.
+    its LOADs read; write_bytes: what its STOREs write. layer_bound: see `tosa/bound.py`; bound: see
+    `bound_by`.
     """
 
     name: str
@@ -48,6 +49,7 @@ class LayerProfile:
     macs: int
     cycles: int
     predicted_cycles: int
+    layer_bound: float
     read_bytes: int
     write_bytes: int
     states: Mapping[str, Mapping[str, int]]
@@ -199,6 +201,7 @@ def _layer(
         macs=info["macs"],
         cycles=cycles,
         predicted_cycles=info["predicted_cycles"],
+        layer_bound=info.get("layer_bound", 0.0),
         read_bytes=moved[0],
         write_bytes=moved[1],
         states=named,

@@ -36,6 +36,7 @@ def _layer_json(layer: LayerProfile, profile: Profile) -> dict[str, Any]:
         "bound_by": layer.bound,
         "predicted_cycles": layer.predicted_cycles,
         "predicted_over_measured": layer.ratio,
+        "layer_bound": layer.layer_bound,
         "states": {engine: dict(row) for engine, row in layer.states.items()},
     }
 
@@ -70,6 +71,7 @@ def layer_table(profile: Profile) -> FittedTable:
         right("utilization", 1),
         right("predicted", 4),
         right("pred./meas.", 2),
+        right("layer bound", 3),
         right("read", 5),
         right("written", 5),
         left("bound by", 1),
@@ -85,6 +87,7 @@ def layer_table(profile: Profile) -> FittedTable:
             "" if used is None else f"{used:.1%}",
             f"{layer.predicted_cycles:,}",
             "" if layer.ratio is None else f"{layer.ratio:.2f}",
+            f"{layer.layer_bound:,.0f}",
             f"{layer.read_bytes:,}",
             f"{layer.write_bytes:,}",
             layer.bound,
@@ -93,7 +96,7 @@ def layer_table(profile: Profile) -> FittedTable:
     total = report_macs(profile) / (profile.image.config.pes * profile.cycles)
     table.add_section()
     loaded = sum(layer.read_bytes for layer in profile.layers)
-    table.add_row("(the program)", *[""] * 5, f"{profile.result.read_bytes - loaded:,}")
+    table.add_row("(the program)", *[""] * 6, f"{profile.result.read_bytes - loaded:,}")
     table.add_row(
         "all",
         f"{sum(layer.cycles for layer in profile.layers):,}",
@@ -101,6 +104,7 @@ def layer_table(profile: Profile) -> FittedTable:
         f"{total:.1%}",
         f"{profile.predicted_cycles:,}",
         f"{profile.predicted_cycles / profile.cycles:.2f}",
+        f"{sum(layer.layer_bound for layer in profile.layers):,.0f}",
         f"{profile.result.read_bytes:,}",
         f"{sum(layer.write_bytes for layer in profile.layers):,}",
     )

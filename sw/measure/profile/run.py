@@ -12,7 +12,7 @@ from sw.measure.profile.report import print_profile, profile_json
 from sw.measure.profile.trace import write_trace
 from sw.models.supplied import NOTHING, Supplied
 from sw.runtime.report import Report, compare
-from sw.runtime.session import Arrays, DeviceOptions, OptionError, run_image
+from sw.runtime.session import Arrays, DeviceOptions, OptionError, random_arrays, run_image
 from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
@@ -66,9 +66,17 @@ def target_graph(
     seed: int,
     supplied: Supplied = NOTHING,
 ) -> "tuple[Graph, Arrays, str]":
-    """(graph, inputs, shape as text) of a kernel or of a model's first sample."""
+    """(graph, inputs, shape as text) of a kernel, a model's first sample, or a TOSA file with
+    random inputs.
+    """
     from sw.measure import targets
+    from sw.measure.tosa_runs import is_tosa
 
+    if is_tosa(name):
+        graph = targets.target_source(name, shape, supplied)
+        tensors = [graph.tensors[port] for port in graph.inputs]
+        text = " ".join(f"{t.name}[{'×'.join(map(str, t.shape))}]" for t in tensors)
+        return graph, random_arrays(tensors, seed), text
     if targets.is_model(name, shape):
         from sw.models.catalog import get_model
 
