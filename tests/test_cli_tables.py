@@ -40,6 +40,7 @@ def layer(name):
         macs=1_234_567_890,
         cycles=12_345_678,
         predicted_cycles=11_345_678,
+        layer_bound=9_876_543.0,
         read_bytes=123_456_789,
         write_bytes=98_765_432,
         states=COUNTERS,
