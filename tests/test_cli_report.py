@@ -20,6 +20,11 @@ KEYS = {
     "bit_exact", "reference_exact", "mismatches", "wall_s", "sim_cycles_per_s", "counters",
     "dram_read_bytes", "dram_write_bytes",
 }  # fmt: skip
+TIMED = {
+    "predicted_cycles", "layer_bound", "share", "clock_mhz", "ms", "inferences_per_s",
+    "program_bytes", "constant_bytes", "peak_dram_bytes", "memory",
+}  # fmt: skip
+"""Of reports of what the compiler compiled."""
 EXACT = Comparison(elements=10, mismatches=0)
 WRONG = Comparison(elements=10, mismatches=2, first="y[1]: expected 3, got 4")
 NOTHING = Comparison(elements=0, mismatches=0)
