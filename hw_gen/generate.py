@@ -15,7 +15,7 @@ from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
 from hw_gen.platform import RtlPlatform
 from hw_gen.top import Npu
-from hw_gen.verilog import one_process_a_register
+from hw_gen.verilog import one_process_a_register, repeated_bits
 from spec.config import NpuConfig
 
 TOP = "systola_npu"
@@ -75,7 +75,8 @@ def npu_verilog(
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
         )
-    return f"// {LICENSE}\n{one_process_a_register(text)}"
+    text = one_process_a_register(text)
+    return f"// {LICENSE}\n{repeated_bits(text) if loops else text}"
 
 
 def fpga_verilog(config: NpuConfig, board: Board, *, source_lines: bool = False) -> str:

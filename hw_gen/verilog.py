@@ -1,9 +1,13 @@
-"""Amaranth's Verilog in the form that simulators run fast: one clocked process for each register.
+"""Amaranth's Verilog in the form that simulators run fast.
 
+One clocked process for each register (`one_process_a_register`):
 Amaranth writes a register as two processes. One without a clock computes the next value, which is
 the present value where no statement gives another, and one with a clock copies it. A simulator then
 copies every register twice in every cycle. Here the statements are moved into the clocked process,
 where a register without a new value keeps its own: a clock enable.
+
+One replication for a bit that is repeated (`repeated_bits`): Amaranth writes the sign of a wider
+number bit by bit, and Verilator makes a shift and an addition of each.
 """
 
 import re
@@ -22,6 +26,7 @@ _TARGET = re.compile(rf"^ +({_NAME}) +(?:\[[^\]]*\] )?= ", re.MULTILINE)
 _PARTS = re.compile(r"^ +\{.*\} = ", re.MULTILINE)
 """Several parts of a register written at once."""
 _DECLARATION = re.compile(rf"(?:{_SOURCE})  reg (?:\[\d+:\d+\] )?(?P<name>\\\S+) ;\n")
+_REPEATED = re.compile(rf"(?<=[\s{{])(?P<bit>{_NAME} ?\[\d+\])(?:, (?P=bit))+")
 _MODULE = re.compile(r"(?<=endmodule\n)")
 
 
@@ -41,6 +46,16 @@ def one_process_a_register(verilog: str) -> str:
     A register stays as it is where its next value is read by anything else.
     """
     return "".join(_module(text) for text in _MODULE.split(verilog))
+
+
+def repeated_bits(verilog: str) -> str:
+    """`verilog` as Amaranth prints it, with every repeated bit as one replication."""
+
+    def replication(found: re.Match[str]) -> str:
+        times = found[0].count(", ") + 1
+        return f"{{{times}{{{found['bit']}}}}}"
+
+    return _REPEATED.sub(replication, verilog)
 
 
 def _module(text: str) -> str:

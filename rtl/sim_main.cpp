@@ -22,6 +22,7 @@ extern "C" void vlog_startup_routines_bootstrap(void);
 namespace {
 
 constexpr uint64_t kNever = ~0ull;
+constexpr uint64_t kHalf = 5;  // time from one edge of the clock to the next
 constexpr unsigned kGuardInterval = 1 << 12;  // time steps between looks at the parent
 
 bool value_callbacks() {
@@ -46,6 +47,48 @@ void settle(Vtop& top) {
     top.eval_end_step();
     VerilatedVpi::callCbs(cbReadOnlySynch);
 }
+
+#ifdef SYSTOLA_CLOCK
+// The clock of the design, from time 0 on. Without it the test makes one, or Verilog does.
+class Clock {
+public:
+    explicit Clock(Vtop& top) : top_(top) { top_.clk = 0; }
+    uint64_t edge() const { return edge_; }
+    void reach(uint64_t time) {
+        if (time != edge_) return;
+        top_.clk = !top_.clk;
+        edge_ += kHalf;
+    }
+    // Runs through edges that no callback waits for but those of changed values, up to the next
+    // look at the parent. Returns whether a value has changed that one waits for.
+    bool run(VerilatedContext& context, unsigned& steps) {
+        for (; steps % kGuardInterval && quiet() && edge_ < VerilatedVpi::cbNextDeadline(); ++steps) {
+            context.time(edge_);
+            reach(edge_);
+            top_.eval();
+            if (value_callbacks() || context.gotFinish()) return true;
+        }
+        return false;
+    }
+
+private:
+    static bool quiet() {
+        for (uint32_t reason : {cbReadWriteSynch, cbReadOnlySynch, cbNextSimTime})
+            if (VerilatedVpi::hasCbs(reason)) return false;
+        return true;
+    }
+    Vtop& top_;
+    uint64_t edge_ = kHalf;
+};
+#else
+class Clock {
+public:
+    explicit Clock(Vtop&) {}
+    uint64_t edge() const { return kNever; }
+    void reach(uint64_t) {}
+    bool run(VerilatedContext&, unsigned&) { return false; }
+};
+#endif
 
 #if VM_TRACE
 // Cycles whose waves are written: all, or in each PERIOD cycles SIZE that follow each other, from
@@ -114,6 +157,7 @@ int main(int argc, char** argv) {
 
     const pid_t parent = getppid();
     unsigned steps = 0;
+    Clock clock(*top);
 
     vlog_startup_routines_bootstrap();
     VerilatedVpi::callCbs(cbStartOfSimulation);
@@ -123,11 +167,14 @@ int main(int argc, char** argv) {
 #if VM_TRACE
         if (trace && windows.wanted(context.time())) trace->dump(context.time());
 #endif
-        if (++steps % kGuardInterval == 0 && getppid() != parent) {
+        if (steps++ % kGuardInterval == 0 && getppid() != parent) {
             std::fprintf(stderr, "the process that started this simulation is gone\n");
             std::_Exit(3);
         }
-        const uint64_t model = top->eventsPending() ? top->nextTimeSlot() : kNever;
+#if !VM_TRACE
+        if (clock.run(context, steps)) continue;
+#endif
+        const uint64_t model = top->eventsPending() ? top->nextTimeSlot() : clock.edge();
         const uint64_t next = std::min<uint64_t>(VerilatedVpi::cbNextDeadline(), model);
         if (next == kNever) break;
         context.time(next);
@@ -135,6 +182,7 @@ int main(int argc, char** argv) {
         value_callbacks();
         VerilatedVpi::callTimedCbs();
         value_callbacks();
+        clock.reach(next);
     }
     top->final();
     VerilatedVpi::callCbs(cbEndOfSimulation);

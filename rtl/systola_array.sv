@@ -16,7 +16,9 @@
 //
 // One process with blocking assignments, last row first, so that each row still reads the values
 // that its upper neighbour held before the clock edge. That describes the same flip-flops as a
-// non-blocking element-by-element description and simulates several times faster.
+// non-blocking element-by-element description and simulates several times faster: a C++ compiler makes
+// a few vector instructions of a row. For that, all numbers have a machine's 32 bits in simulation,
+// and delay lines lie stage by stage.
 module systola_array #(
     parameter int ROWS = 16,
     parameter int COLS = 16,
@@ -38,56 +40,67 @@ module systola_array #(
   localparam int TAG_DELAY = ROWS + COLS - 3;
   localparam int LANES = ROWS > COLS ? ROWS : COLS;
 
-  logic signed [8:0]  act_skew [ROWS][ROWS];
+`ifdef VERILATOR
+  localparam int OPERAND = 32;
+`else
+  localparam int OPERAND = 9;
+`endif
+  typedef logic signed [OPERAND-1:0] operand_t;
+
+  // Stage i of a delay line, then the row or lane.
+  operand_t           act_skew [ROWS][ROWS];
   logic               swap_skew [ROWS];
   // Lane i after i cycles, for column i or row i, whichever way the vector goes.
-  logic signed [8:0]  wgt_skew [LANES][LANES];
+  operand_t           wgt_skew [LANES][LANES];
   logic [COLS-1:0]    skew_down;
   logic [ROWS-1:0]    skew_across;
-  logic signed [8:0]  act_q [ROWS][COLS];
+  operand_t           act_q [ROWS][COLS];
   logic [COLS-1:0]    swap_q [ROWS];
-  logic signed [8:0]  current [ROWS][COLS];
-  logic signed [8:0]  shadow [ROWS][COLS];
+  operand_t           current [ROWS][COLS];
+  operand_t           shadow [ROWS][COLS];
   logic [COLS-1:0]    loaded [ROWS];
   // A weight that passes an element goes on down or across: one at a time, as it came.
-  logic signed [8:0]  passing [ROWS][COLS];
+  operand_t           passing [ROWS][COLS];
   logic [COLS-1:0]    down [ROWS];
   logic [COLS-1:0]    across [ROWS];
   logic signed [31:0] sum_q [ROWS][COLS];
   logic signed [31:0] sum_skew [COLS][COLS];
-  logic signed [31:0] total;
-  logic [4:0]         spare;
   logic [TAG_BITS-1:0] tag_q [TAG_DELAY];
+`ifndef VERILATOR
+  logic [4:0]         spare;
+`endif
 
-  logic signed [8:0]  act_in [COLS];
-  logic signed [8:0]  wgt_in [COLS];
+  operand_t           wgt_in [COLS];
   logic [COLS-1:0]    swap_in, free, take, down_in, across_in;
 
   always_ff @(posedge clk) begin
     // Outputs leave through registers of their own, from the values before this edge.
     for (int c = 0; c < COLS; c++)
-      sums[32*c+:32] <= (c == COLS - 1) ? sum_q[ROWS-1][c] : sum_skew[c][COLS-2-c];
+      sums[32*c+:32] <= (c == COLS - 1) ? sum_q[ROWS-1][c] : sum_skew[COLS-2-c][c];
     tag_o <= tag_q[TAG_DELAY-1];
-    for (int c = 0; c < COLS - 1; c++) begin
-      for (int i = COLS - 2 - c; i > 0; i--) sum_skew[c][i] = sum_skew[c][i-1];
-      sum_skew[c][0] = sum_q[ROWS-1][c];
-    end
+    for (int i = COLS - 2; i > 0; i--)
+      for (int c = 0; c < COLS - 1 - i; c++) sum_skew[i][c] = sum_skew[i-1][c];
+    for (int c = 0; c < COLS - 1; c++) sum_skew[0][c] = sum_q[ROWS-1][c];
 
     for (int r = ROWS - 1; r >= 0; r--) begin
-      act_in[0] = (r == 0) ? act[0+:9] : act_skew[r][r-1];
-      for (int c = 1; c < COLS; c++) act_in[c] = act_q[r][c-1];
+      for (int c = COLS - 1; c > 0; c--) act_q[r][c] = act_q[r][c-1];
+      act_q[r][0] = (r == 0) ? OPERAND'($signed(act[0+:9])) : act_skew[r-1][r];
       swap_in = COLS'({swap_q[r], (r == 0) ? swap : swap_skew[r-1]});
       swap_q[r] = swap_in;
       if (|swap_in)
         for (int c = 0; c < COLS; c++)
-          if (swap_in[c]) current[r][c] = loaded[r][c] ? shadow[r][c] : 9'sd0;
-      // A sum of r + 1 products of 9 bits needs no more: the elements hold these bits only.
+          if (swap_in[c]) current[r][c] = loaded[r][c] ? shadow[r][c] : '0;
+`ifdef VERILATOR
+      for (int c = 0; c < COLS; c++)
+        sum_q[r][c] = ((r == 0) ? 0 : sum_q[r-1][c]) + act_q[r][c] * current[r][c];
+`else
+      // A sum of r + 1 products of 9 bits needs no more: the elements hold these bits only. In 32
+      // bits, those above them repeat the sign.
       spare = 5'(31 - $clog2((r + 1) * 65536 + 1));
-      for (int c = 0; c < COLS; c++) begin
-        act_q[r][c] = act_in[c];
-        total = ((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_in[c]) * 32'(current[r][c]);
-        sum_q[r][c] = (total <<< spare) >>> spare;
-      end
+      for (int c = 0; c < COLS; c++)
+        sum_q[r][c] = ((((r == 0) ? 0 : sum_q[r-1][c]) + 32'(act_q[r][c]) * 32'(current[r][c]))
+                       <<< spare) >>> spare;
+`endif
 
       down_in = (r == 0) ? COLS'({skew_down, wgt_valid & ~wgt_across}) : down[r-1];
       across_in = ACROSS != 0
@@ -97,33 +110,33 @@ module systola_array #(
       loaded[r] = ~free | take;
       down[r] = down_in & ~take;
       across[r] = across_in & ~take;
-      if (r == 0) begin
-        wgt_in[0] = wgt[0+:9];
-        for (int c = 1; c < COLS; c++) wgt_in[c] = wgt_skew[c][c-1];
-      end else
-        for (int c = 0; c < COLS; c++) wgt_in[c] = passing[r-1][c];
-      if (|across_in)
-        for (int c = 0; c < COLS; c++)
-          if (across_in[c])
-            wgt_in[c] = (c > 0) ? passing[r][c-1] : (r > 0) ? wgt_skew[r][r-1] : wgt[0+:9];
-      if (|(down_in | across_in))
+      if (|(down_in | across_in)) begin
+        if (r == 0) begin
+          wgt_in[0] = OPERAND'($signed(wgt[0+:9]));
+          for (int c = 1; c < COLS; c++) wgt_in[c] = wgt_skew[c-1][c];
+        end else
+          for (int c = 0; c < COLS; c++) wgt_in[c] = passing[r-1][c];
+        if (|across_in)
+          for (int c = 0; c < COLS; c++)
+            if (across_in[c])
+              wgt_in[c] = (c > 0) ? passing[r][c-1]
+                        : (r > 0) ? wgt_skew[r-1][r] : OPERAND'($signed(wgt[0+:9]));
         for (int c = 0; c < COLS; c++) begin
           if (take[c]) shadow[r][c] = wgt_in[c];
           if (down_in[c] | across_in[c]) passing[r][c] = wgt_in[c];
         end
+      end
     end
 
     // Skew: row r of the activations is delayed by r cycles, lane i of the weights by i.
-    for (int r = ROWS - 1; r > 0; r--) begin
-      for (int i = r - 1; i > 0; i--) act_skew[r][i] = act_skew[r][i-1];
-      act_skew[r][0] = act[9*r+:9];
-    end
+    for (int i = ROWS - 2; i > 0; i--)
+      for (int r = i + 1; r < ROWS; r++) act_skew[i][r] = act_skew[i-1][r];
+    for (int r = 1; r < ROWS; r++) act_skew[0][r] = OPERAND'($signed(act[9*r+:9]));
     for (int r = ROWS - 1; r > 0; r--) swap_skew[r] = swap_skew[r-1];
     swap_skew[0] = swap;
-    for (int n = LANES - 1; n > 0; n--) begin
-      for (int i = n - 1; i > 0; i--) wgt_skew[n][i] = wgt_skew[n][i-1];
-      wgt_skew[n][0] = wgt[9*n+:9];
-    end
+    for (int i = LANES - 2; i > 0; i--)
+      for (int n = i + 1; n < LANES; n++) wgt_skew[i][n] = wgt_skew[i-1][n];
+    for (int n = 1; n < LANES; n++) wgt_skew[0][n] = OPERAND'($signed(wgt[9*n+:9]));
     skew_down = COLS'({skew_down, wgt_valid & ~wgt_across});
     skew_across = ROWS'({skew_across, wgt_valid & wgt_across});
     for (int i = TAG_DELAY - 1; i > 0; i--) tag_q[i] = tag_q[i-1];

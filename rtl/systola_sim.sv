@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top for cocotb: the clock is made here, so that a waiting test costs no Python.
+// Top for cocotb: sim_main.cpp makes the clock, so that a waiting test costs no Python.
 // One cycle is 10 time units; public.vlt makes only this module's ports visible.
 `timescale 1ns / 1ns
 module systola_sim #(
     parameter int ADDR_BITS = 40,
     parameter int BUS_BYTES = 16
 ) (
-    output logic        clk,
+    input  logic        clk,
     input  logic        rst,
     input  logic        s_axil_awvalid,
     output logic        s_axil_awready,
@@ -27,9 +27,6 @@ module systola_sim #(
     output logic [1:0]  s_axil_rresp,
     output logic        irq
 );
-    initial clk = 0;
-    always #5 clk = ~clk;
-
     systola_tb #(.ADDR_BITS(ADDR_BITS), .BUS_BYTES(BUS_BYTES)) tb (.*);
 
     // Wires inside the NPU that no port leads out: see Npu._events in hw_gen/top.py.

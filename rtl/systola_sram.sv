@@ -20,24 +20,18 @@ module systola_sram #(
   (* no_rw_check *) logic [WIDTH-1:0] mem [DEPTH];
 
 `ifdef VERILATOR
-  // A whole word is written at once: Verilator needs an eighth of the time for it. Tests prove
-  // that both forms are the same.
-  logic [WIDTH-1:0] written;
-
-  if (GRANULARITY == WIDTH) begin : gen_words
-    assign written = w_data;
-  end else begin : gen_parts
-    logic [WIDTH-1:0] mask;
-
-    always_comb
-      for (int i = 0; i < WIDTH / GRANULARITY; i++)
-        mask[i*GRANULARITY+:GRANULARITY] = {GRANULARITY{w_en[i]}};
-    assign written = (w_data & mask) | (mem[w_addr] & ~mask);
-  end
+  // A whole word is written at once: Verilator needs an eighth of the time for it. The mask is worked
+  // out only then. Tests prove that both forms are the same.
+  function automatic logic [WIDTH-1:0] mask(input logic [WIDTH/GRANULARITY-1:0] enables);
+    for (int i = 0; i < WIDTH / GRANULARITY; i++)
+      mask[i*GRANULARITY+:GRANULARITY] = {GRANULARITY{enables[i]}};
+  endfunction
 
   always_ff @(posedge clk) begin
     if (r_en) r_data <= mem[r_addr];
-    if (|w_en) mem[w_addr] <= written;
+    if (|w_en)
+      mem[w_addr] <= (GRANULARITY == WIDTH || &w_en)
+          ? w_data : (w_data & mask(w_en)) | (mem[w_addr] & ~mask(w_en));
   end
 `else
   // Enables by part of a word, as FPGA tools know them: the form above reads what it writes to,

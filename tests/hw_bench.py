@@ -1,15 +1,21 @@
 """Helpers of the block benches that run in Amaranth's own simulator."""
 
+from types import SimpleNamespace
+
+from amaranth.hdl import Fragment
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
+FORMS = (None, SimpleNamespace(loops=True, plain_sums=True))
+"""Platforms of the forms that blocks have: as they are synthesized, and as they are simulated."""
 
-def simulate(dut, *benches, vcd=None, deadline=20_000):
+
+def simulate(dut, *benches, vcd=None, deadline=20_000, platform=None):
     """Run `benches` (async functions of a context) on `dut` until all have finished.
 
-    A bench that is not done after `deadline` cycles fails the test.
+    platform: one of `FORMS`. A bench that is not done after `deadline` cycles fails the test.
     """
-    sim = Simulator(dut)
+    sim = Simulator(Fragment.get(dut, platform))
     sim.add_clock(1e-6)
     finished = []
 

@@ -4,15 +4,16 @@ import random
 
 import numpy as np
 import pytest
-from hw_bench import sample, simulate
+from hw_bench import FORMS, sample, simulate
 
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.interfaces import READ_LATENCY
 from spec import preset
 
 
+@pytest.mark.parametrize("form", FORMS, ids=["synthesized", "simulated"])
 @pytest.mark.parametrize("name", ["tiny", "odd", "default"])
-def test_scratchpad_reads_what_was_written_at_any_address(name):
+def test_scratchpad_reads_what_was_written_at_any_address(name, form):
     config = preset(name)
     dut = Scratchpad(config, tags=[1, 1], writes=1)
     rng = random.Random(1)
@@ -63,7 +64,7 @@ def test_scratchpad_reads_what_was_written_at_any_address(name):
 
         return read
 
-    simulate(dut, write, reader(0), reader(1))
+    simulate(dut, write, reader(0), reader(1), platform=form)
     for i in range(2):
         assert len(expected[i]) > 100
         assert len(got[i]) == len(expected[i])

@@ -6,7 +6,7 @@ import pytest
 from amaranth.back.verilog import convert
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Elaboratable, Module, Signal
 
-from hw_gen.verilog import one_process_a_register
+from hw_gen.verilog import one_process_a_register, repeated_bits
 from sw.synth.errors import SynthError
 from sw.synth.tools import find_yosys
 from sw.synth.yosys import run_yosys
@@ -126,3 +126,15 @@ def test_a_next_value_that_something_reads_stays() -> None:
     assert found is not None
     read = text.replace("endmodule", f"  wire [7:0] spy = {found[1]} ;\nendmodule")
     assert one_process_a_register(read).count(found[0]) == 1
+
+
+def test_repeated_bits_are_one_replication(tmp_path) -> None:
+    old = """module top(input [3:0] a, input [1:0] \\b$1 , output [9:0] o, output [2:0] p);
+  assign o = { a[3], a[3], a[3], a, \\b$1 [1], \\b$1 [1], \\b$1 [0] };
+  assign p = { a[1], a[2], a[1] };
+endmodule
+"""
+    new = repeated_bits(old)
+    assert "{ {3{a[3]}}, a, {2{\\b$1 [1]}}, \\b$1 [0] }" in new
+    assert "{ a[1], a[2], a[1] }" in new
+    prove(tmp_path, old, new)

@@ -11,6 +11,7 @@ from hw_gen.blocks.spad_request import locate, locate_write, place_layout, write
 from hw_gen.blocks.sram import Sram
 from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 
 AGE_LIMIT = 8
@@ -67,7 +68,7 @@ class Scratchpad(wiring.Component):
         self._check(m, platform, requests, drains)
         banks = self._banks(m, requests, drains)
         for i, (port, request) in enumerate(zip(self.read, requests, strict=False)):
-            self._answer(m, i, port, request, banks)
+            self._answer(m, platform, i, port, request, banks)
         return m
 
     def _read_request(self, m: Module, i: str, port):
@@ -231,7 +232,7 @@ class Scratchpad(wiring.Component):
             banks.append(bank)
         return banks
 
-    def _answer(self, m: Module, i: int, port, request, banks: list[Sram]) -> None:
+    def _answer(self, m: Module, platform, i: int, port, request, banks: list[Sram]) -> None:
         """Merge the two words a cycle after the grant, rotate, register."""
         width = self._config.word_bytes
         place = request.payload
@@ -247,21 +248,38 @@ class Scratchpad(wiring.Component):
                 b1.eq(place.bank1),
                 tag.eq(place.tag),
             ]
-        # Each byte from the bank that has it, then one rotation.
-        word = Signal(8 * width, name=f"word_{i}")
-        for lane in range(width):
-            # The last byte is always of the first word.
-            with m.Switch(Mux(offset <= lane, b0, b1) if lane < width - 1 else b0):
-                for b, bank in enumerate(banks):
-                    with m.Case(b):
-                        m.d.comb += word.word_select(lane, 8).eq(bank.r_data.word_select(lane, 8))
-        rotated = Cat(word, word) >> (offset << 3)
+        words = [bank.r_data for bank in banks]
+        merge = self._merged if asks_for(platform, "loops") else self._rotated
+        rotated = merge(m, i, (b0, b1), offset, words)
         m.d.sync += port.data_valid.eq(valid)
         answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
         answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
         m.d.comb += [port.data.eq(answer), port.data_tag.eq(answer_tag)]
         with m.If(valid):
-            m.d.sync += [answer.eq(rotated[: 8 * width]), answer_tag.eq(tag)]
+            m.d.sync += [answer.eq(rotated), answer_tag.eq(tag)]
+
+    def _rotated(self, m: Module, i: int, pair: tuple, offset: Value, words: list) -> Value:
+        """Each byte from the bank that has it, then one rotation."""
+        width = self._config.word_bytes
+        word = Signal(8 * width, name=f"word_{i}")
+        for lane in range(width):
+            # The last byte is always of the first word.
+            with m.Switch(Mux(offset <= lane, *pair) if lane < width - 1 else pair[0]):
+                for b, each in enumerate(words):
+                    with m.Case(b):
+                        m.d.comb += word.word_select(lane, 8).eq(each.word_select(lane, 8))
+        return (Cat(word, word) >> (offset << 3))[: 8 * width]
+
+    def _merged(self, m: Module, i: int, pair: tuple, offset: Value, words: list) -> Value:
+        """The same for simulators: both words, then one shift."""
+        width = self._config.word_bytes
+        both = Signal(16 * width, name=f"words_{i}")
+        for k, bank in enumerate(pair):
+            with m.Switch(bank):
+                for b, each in enumerate(words):
+                    with m.Case(b):
+                        m.d.comb += both.word_select(k, 8 * width).eq(each)
+        return (both >> (offset << 3))[: 8 * width]
 
 
 def _any(values: list) -> Value:

@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.adders import fast_sum
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import Alu, DType, Reduce
@@ -113,8 +114,20 @@ def alu(
             if member in SHIFTS and not config.shifts:
                 continue
             with m.Case(member):
-                m.d.comb += v.eq(function(operands))
+                if member is Alu.CLZ and asks_for(platform, "loops"):
+                    _first_one(m, a, v)
+                else:
+                    m.d.comb += v.eq(function(operands))
     return v
+
+
+def _first_one(m: Module, a: Value, v: Signal) -> None:
+    """`_leading_zeros` as a choice, which a simulator evaluates only where it is wanted."""
+    m.d.comb += v.eq(32)
+    with m.Switch(a[:32]):
+        for zeros in range(32):
+            with m.Case("0" * zeros + "1" + "-" * (31 - zeros)):
+                m.d.comb += v.eq(zeros)
 
 
 def _leading_zeros(value: Value) -> Value:

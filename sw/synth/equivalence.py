@@ -132,15 +132,15 @@ def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
         for c in range(cols):
             yield from _element(shape, r, c)
         for i in range(r):
-            yield f"act_skew[{r * rows + i}]", f"act_{r}_{i}", width
+            yield f"act_skew[{i * rows + r}]", f"act_{r}_{i}", width
     lanes = max(rows, cols)
     for n in range(lanes if shape.across else cols):
         for i in range(n):
-            yield f"wgt_skew[{n * lanes + i}]", f"wgt_{n}_{i}", width
+            yield f"wgt_skew[{i * lanes + n}]", f"wgt_{n}_{i}", width
     bits = sum_bits(rows)
     for c in range(cols - 1):
         for i in range(cols - 1 - c):
-            yield f"sum_skew[{c * cols + i}]", f"sum_{c}_{i}", bits
+            yield f"sum_skew[{i * cols + c}]", f"sum_{c}_{i}", bits
     for i in range(rows - 1):
         yield f"swap_skew[{i}][0]", f"swap_{i + 1}_0", 1
         if shape.across:

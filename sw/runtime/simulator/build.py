@@ -38,11 +38,13 @@ class Kind(enum.Enum):
 # preset large) and gains nothing: its loops are written in the order that needs no copies.
 FAST = ("-O3", "-fno-reorder", "--x-assign", "fast", "--x-initial", "fast")
 FAST_MAKE = ("OPT_FAST=-O2 -march=native", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2 -march=native")
+_CLOCK = ("-CFLAGS", "-DSYSTOLA_CLOCK")
+"""rtl/sim_main.cpp makes the clock."""
 _FLAGS: dict[Kind, tuple[str, ...]] = {
-    Kind.PERF: (*FAST, "--timing"),
+    Kind.PERF: (*FAST, "--no-timing", *_CLOCK),
     Kind.BARE: (*FAST, "--no-timing"),
-    Kind.DEBUG: ("-O2", "--timing", "--assert", "--trace-vcd", "--trace-structs"),
-    Kind.ACTIVITY: (*FAST, "--timing", "--trace-vcd"),
+    Kind.DEBUG: ("-O2", "--no-timing", *_CLOCK, "--assert", "--trace-vcd", "--trace-structs"),
+    Kind.ACTIVITY: (*FAST, "--no-timing", *_CLOCK, "--trace-vcd"),
 }
 _MAKE: dict[Kind, tuple[str, ...]] = {
     Kind.PERF: FAST_MAKE,

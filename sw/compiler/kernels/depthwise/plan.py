@@ -134,11 +134,10 @@ class _Search:
             # Weights serve all tiles of their channels; one set more is loaded ahead.
             act_slots = 0 if self.held_in else ahead
             wgt_slots = groups if self.budget.row_order else min(groups, ahead + 1)
-            readers = len(layer.epilogue.param_passes)
-            entries = readers * -(-tc // config.cols) * wgt_slots
+            entries = -(-tc // config.cols) * wgt_slots
             most = config.param_entries // (2 if self.budget.row_order else 1)
             # Row by row, a layer comes back to all its channels: their parameters must all stay.
-            if entries > most:
+            if layer.epilogue.uses_params and entries > most:
                 continue
             plan = DepthwisePlan(
                 th=th,
