@@ -7,12 +7,16 @@ from sw.compiler.tosa.graph import Graph
 
 
 def products(g: Graph, kind: str, rows: int, depth: int, channels: int) -> str:
-    """An int32 CONV2D 1 x 1 or 3 x 3, or a MATMUL."""
+    """An int32 CONV2D 1 x 1 or 3 x 3, DEPTHWISE_CONV2D, TRANSPOSE_CONV2D or MATMUL."""
     rng = np.random.default_rng(1)
     if kind == "matmul":
         a = g.add_input("a", (2, rows, depth))
         b = g.add_input("b", (2, depth, channels))
         return g.add_op("MATMUL", [a, b, zero_point(g, -7), zero_point(g, 2)])
+    if kind == "depthwise":
+        return depthwise(g, rows, channels)
+    if kind == "transposed":
+        return transposed(g, rows, depth, channels)
     k = 3 if kind == "conv" else 1
     x = g.add_input("x", (1, rows, 2, depth))
     weight = g.add_constant("w", rng.integers(-127, 128, (channels, k, k, depth)), "int8")
@@ -20,6 +24,26 @@ def products(g: Graph, kind: str, rows: int, depth: int, channels: int) -> str:
     pad = (k // 2,) * 4
     operands = [x, weight, bias, zero_point(g, 5), zero_point(g, 0)]
     return g.add_op("CONV2D", operands, {"pad": pad, "stride": (1, 1)})
+
+
+def depthwise(g: Graph, rows: int, channels: int) -> str:
+    """A 3 x 3 kernel."""
+    rng = np.random.default_rng(2)
+    x = g.add_input("x", (1, rows, 2, channels))
+    weight = g.add_constant("w", rng.integers(-127, 128, (3, 3, channels, 1)), "int8")
+    bias = g.add_constant("bias", rng.integers(-3000, 3000, channels), "int32")
+    operands = [x, weight, bias, zero_point(g, 5), zero_point(g, 0)]
+    return g.add_op("DEPTHWISE_CONV2D", operands, {"pad": (1, 1, 1, 1), "stride": (1, 1)})
+
+
+def transposed(g: Graph, rows: int, depth: int, channels: int) -> str:
+    """A 3 x 2 kernel with stride 2 down and 1 to the right."""
+    rng = np.random.default_rng(3)
+    x = g.add_input("x", (1, rows, 2, depth))
+    weight = g.add_constant("w", rng.integers(-127, 128, (channels, 3, 2, depth)), "int8")
+    bias = g.add_constant("bias", rng.integers(-3000, 3000, channels), "int32")
+    operands = [x, weight, bias, zero_point(g, 5), zero_point(g, 0)]
+    return g.add_op("TRANSPOSE_CONV2D", operands, {"out_pad": (0, 0, 0, 0), "stride": (2, 1)})
 
 
 def scales(g: Graph, x: str, low: float, many: bool) -> float | list[float]:

@@ -83,7 +83,9 @@ def test_the_wide_suite_is_shown_against_its_bound_also_where_nothing_ran():
     told |= {"predicted_cycles": 100, "share": 0.4}
     text = page([ran, told], read_peers(PEERS))
     assert "## Networks of more families: `default` (16×16)" in text
-    assert "Geometric mean of the shares of 2 networks: **60.0%**." in text
+    assert (
+        "Geometric mean of the shares of 2 networks: **60.0%**. Predictions were 0.5% off" in text
+    )
     line = (
         "| vgg | plain stack, large FC | pt2e | 0.008 | **2,000** | 50.0% | 1,990 | 1,800 | 90.0% |"
     )

@@ -16,7 +16,7 @@ from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.compiler.tosa.graph import Graph
 from sw.measure.bound.causes import cause
 from sw.measure.bound.groups import Group, grouped
-from sw.measure.bound.layers import LayerFacts
+from sw.measure.bound.layers import LayerFacts, layer_facts
 from sw.measure.bound.report import Bound, bound_json, bound_of, of_compilation
 from sw.models.kernels import kernel, parse_shape
 from sw.runtime.timing import Timing
@@ -182,6 +182,24 @@ def test_the_engine_that_works_most_explains_a_loss(
     assert found.engine == engine
     assert found.why.startswith(why)
     assert found.mend
+
+
+def test_a_layer_without_a_product_names_what_it_could_be_fused_with() -> None:
+    layer = facts("a", 900, 0, busy=LOADS, before="c (conv)", after=("d (pool)",), alone=True)
+    found = cause(Group(layers=(layer,)), DEFAULT)
+    assert found.why.endswith("; it reads c (conv) and d (pool) reads it")
+    assert found.mend.startswith("missing fusion with c (conv): ")
+    shared = cause(Group(layers=(replace(layer, alone=False),)), DEFAULT)
+    assert not shared.mend.startswith("missing fusion")
+
+
+def test_neighbours_are_those_that_write_and_read_a_layers_tensors() -> None:
+    rows = layer_facts(run_stages(GRAPHS["network"](), preset("small")))
+    titles = {f"{row.name} ({row.kind})": row for row in rows}
+    assert rows[0].before == "" and rows[-1].after == ()
+    for row in rows[1:]:
+        assert f"{row.name} ({row.kind})" in titles[row.before].after
+        assert row.alone == (len(titles[row.before].after) == 1)
 
 
 def test_the_losses_are_all_there_is_above_the_bounds() -> None:

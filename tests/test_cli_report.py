@@ -8,8 +8,11 @@ import pytest
 from rich.console import Console
 
 from spec.config import preset
+from sw.compiler import compile_graph
+from sw.models.kernels import kernel, parse_shape
+from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import Comparison, Report, ReportError, compare, write_json
-from sw.runtime.session import DeviceOptions, OptionError
+from sw.runtime.session import DeviceOptions, OptionError, run_image
 from sw.runtime.timing import Timing
 
 KEYS = {
@@ -17,6 +20,11 @@ KEYS = {
     "bit_exact", "reference_exact", "mismatches", "wall_s", "sim_cycles_per_s", "counters",
     "dram_read_bytes", "dram_write_bytes",
 }  # fmt: skip
+TIMED = {
+    "predicted_cycles", "layer_bound", "share", "clock_mhz", "ms", "inferences_per_s",
+    "program_bytes", "constant_bytes", "peak_dram_bytes", "memory",
+}  # fmt: skip
+"""Of reports of what the compiler compiled."""
 EXACT = Comparison(elements=10, mismatches=0)
 WRONG = Comparison(elements=10, mismatches=2, first="y[1]: expected 3, got 4")
 NOTHING = Comparison(elements=0, mismatches=0)
@@ -182,3 +190,11 @@ def test_a_clock_must_tick():
     for mhz in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(OptionError, match=r"^--clock .*: must be more than 0 MHz$"):
             DeviceOptions(clock_mhz=mhz)
+
+
+def test_every_device_says_what_was_predicted():
+    work = kernel("matmul", parse_shape("8x8x8", "matmul"), 0)
+    image = compile_graph(work.graph, preset("tiny"))
+    _, result = run_image(image, work.inputs, GoldenDevice(preset("tiny")))
+    assert result.cycles is None
+    assert result.predicted_cycles == image.info["predicted_cycles"] > 0

@@ -120,3 +120,20 @@ def test_operators_beside_a_chain_join_it_with_their_reader() -> None:
     assert isinstance(layer, FusedLayer) and len(layer.steps) == 1
     for name in ("tiny", "odd", "default"):
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0
+
+
+def test_cast_that_another_layer_reads_is_computed_there() -> None:
+    """What a chain writes for others is narrow; they widen it as they read it."""
+    g = Graph(name="cast")
+    x = g.add_input("x", (1, 6, 5, 37), "int16")
+    y = g.add_op("ABS", [g.add_op("CAST", [x], out_dtype="int32")])
+    narrow = rescale(g, y, 0.9, 0, "int16")
+    wide = g.add_op("CAST", [narrow], out_dtype="int32")
+    mean = g.add_op("MAX_POOL2D", [narrow], {"kernel": (6, 5), "stride": (1, 1), "pad": (0,) * 4})
+    factor = g.add_op("CAST", [mean], out_dtype="int32")
+    product = g.add_op("MUL", [wide, factor, g.add_constant("shift", [0], "int8")])
+    g.outputs = [rescale(g, product, 2.0**-9, 0, "int8")]
+    first, *_ = run_stages(g, preset("default")).layers.layers
+    assert [view.dtype for view in first.outputs] == ["int16"]
+    for name in ("tiny", "odd", "default"):
+        assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.isa import Table
-from sw.compiler.kernels.layers import ConvLayer, Layer, RowFactor
+from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer, Layer, MoveLayer, RowFactor
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 
@@ -33,11 +33,28 @@ def test_table_of_int16_and_its_rescale_are_part_of_the_product(kind: str, confi
     assert assert_compiles_exactly(g, preset(config), random_inputs(g)) >= 2 * 11 * 37
 
 
+@pytest.mark.parametrize("config", [c.name for c in PRESETS.values() if c.table_int16])
+@pytest.mark.parametrize("kind", ["depthwise", "transposed"])
+def test_passes_follow_every_kind_of_product(kind: str, config: str) -> None:
+    g = Graph()
+    g.outputs = [gelu(g, products(g, kind, 11, 20, 37))]
+    computed = [x for x in layers_of(g, config) if not isinstance(x, MoveLayer)]
+    assert all(isinstance(x, ConvLayer | DepthwiseLayer) for x in computed)
+    assert all(x.ops[1:] == ("RESCALE", "TABLE", "RESCALE") for x in computed)
+    assert isinstance(computed[0], DepthwiseLayer) == (
+        kind == "depthwise" and preset(config).depthwise
+    )
+    assert assert_compiles_exactly(g, preset(config), random_inputs(g)) >= 2 * 11 * 37
+
+
 def test_more_channels_than_parameter_entries_hold_twice() -> None:
     config = preset("tiny")
     g = Graph()
     channels = config.cols * (config.param_entries // 2 + 9)
     g.outputs = [gelu(g, products(g, "pointwise", 3, 8, channels))]
+    assert_compiles_exactly(g, config, random_inputs(g))
+    g = Graph()
+    g.outputs = [gelu(g, products(g, "depthwise", 3, 8, channels))]
     assert_compiles_exactly(g, config, random_inputs(g))
 
 
@@ -46,7 +63,7 @@ def _chains(draw: Any) -> tuple[Graph, str, int]:
     def one(*values: Any) -> Any:
         return draw(st.sampled_from(values))
 
-    g, kind = Graph(), one("pointwise", "conv", "matmul")
+    g, kind = Graph(), one("pointwise", "conv", "matmul", "depthwise", "transposed")
     y = products(g, kind, one(1, 5, 40), one(3, 16, 50), one(1, 9, 33))
     zp, passes = 0, one(1, 2, 3, 4)
     for i in range(passes):

@@ -88,7 +88,7 @@ def test_convolution_covers_output_and_reduction_once(
                 area += unit.piece.kernel_rows * unit.piece.channels
                 assert unit.closes == bool((area == geo.kernel[0] * geo.c).all())
     assert (done == geo.kernel[0] * geo.c).all()
-    assert len(plan.k_tiles) == 1 or not plan.prologue
+    assert len(plan.k_tiles) == 1 or not plan.prologue or geo.oh * geo.ow >= config.rows
 
 
 @given(configs, sizes, sizes, sizes, st.booleans(), st.sampled_from([1, 2, 3]))
@@ -190,6 +190,36 @@ def test_a_long_reduction_is_cut_rather_than_loaded_again_and_again(
     plan = plan_conv(layer, config, MemoryBudget.whole(config))
     assert len(plan.k_tiles) > 1
     assert plan.cycles < 1.005 * rows * depth * columns / config.pes
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("default", (1, 9216, 64)),
+        ("default", (1, 8192, 1000)),
+        ("default", (1, 9216, 4096)),
+        ("default", (1, 25088, 512)),
+        ("small", (1, 9216, 256)),
+        ("large", (4, 16384, 512)),
+    ],
+)
+def test_few_rows_of_any_depth_take_as_long_as_their_weights(
+    name: str, size: tuple[int, int, int]
+) -> None:
+    """The weights of one column block fit, but not twice."""
+    config, (rows, depth, columns) = preset(name), size
+    layer = _conv(1, rows, 1, depth, columns, 1, 1, 0)
+    plan = plan_conv(layer, config, MemoryBudget.whole(config))
+    bus = depth * columns / config.bus_bytes
+    array = -(-depth // config.rows) * -(-columns // config.cols) * config.rows
+    assert plan.cycles < 1.06 * max(bus, array)
+
+
+def test_rows_of_a_long_reduction_are_loaded_once() -> None:
+    config = preset("default")
+    layer = _conv(1, 32, 1, 9216, 4096, 1, 1, 0)
+    plan = plan_conv(layer, config, MemoryBudget.whole(config))
+    assert plan.cycles < 1.005 * 32 * 9216 * 4096 / config.pes
 
 
 def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:

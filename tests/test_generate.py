@@ -32,6 +32,7 @@ def test_the_continuation_is_the_float_networks(generation: Generation) -> None:
     assert facts["tokens"] == facts["float_tokens"] and len(set(facts["tokens"])) >= 4
     assert min(row["pcc"] for row in facts["steps"]) >= 0.99
     assert all(row["bit_exact"] is None and row["cycles"] is None for row in facts["steps"])
+    assert all(row["predicted_cycles"] > 0 for row in facts["steps"])
 
 
 def test_state_holds_what_the_prompt_would_give_at_once(generation: Generation) -> None:

@@ -64,6 +64,8 @@ def _line(number: int, row: dict[str, Any]) -> str:
     ]
     if row["cycles"] is not None:
         parts.append(f"{row['cycles']:,} cycles")
+    elif row["predicted_cycles"] is not None:
+        parts.append(f"{row['predicted_cycles']:,} cycles predicted")
     if "share_of_bound" in row:
         parts.append(f"{row['share_of_bound']:.1%} of the bus's bound")
     if row["bit_exact"] is not None:

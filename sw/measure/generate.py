@@ -181,9 +181,10 @@ class Generation:
         }
 
     def _figures(self, kind: str, result: "RunResult", config: NpuConfig) -> Row:
+        found: Row = {"cycles": result.cycles, "predicted_cycles": result.predicted_cycles}
         if result.cycles is None:
-            return {"cycles": None}
-        found: Row = {"cycles": result.cycles, "dram_read_bytes": result.read_bytes}
+            return found
+        found["dram_read_bytes"] = result.read_bytes
         found["dram_write_bytes"] = result.write_bytes
         found["counters"] = {name: dict(row) for name, row in result.counters.items()}
         if kind == "decode":

@@ -1,6 +1,7 @@
 """The generated RTL as a device: one simulation that stays alive over many programs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from sw.runtime.simulator.registers import (
     read_result,
     read_words,
 )
+from sw.runtime.timing import predicted_cycles
 
 MAX_CYCLES = 1_000_000_000
 _RESET_READS = 100_000
@@ -186,7 +188,8 @@ class RtlDevice:
         if report.violations or report.rejected:
             self._process.reset()
             raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
-        return read_result(self._process.read, wall, self.config)
+        result = read_result(self._process.read, wall, self.config)
+        return replace(result, predicted_cycles=predicted_cycles(layout.image))
 
     def prepare_memory(self) -> SharedMemory:
         """Make the memory ready for a run: outputs poisoned, stalls from the start of the seed."""

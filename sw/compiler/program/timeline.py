@@ -84,8 +84,11 @@ def _lost(instruction: VirtualInstruction, config: NpuConfig) -> float:
     record = instruction.record
     if not isinstance(record, Load | Store):
         return INSTRUCTION_CYCLES[instruction.opcode]
+    if record.run % config.bus_bytes == 0:
+        return 0.0
     runs = iterations(record.loop, len(record.loop))
-    return SPLIT_RUN * runs if record.run % config.bus_bytes else 0.0
+    # A short run lies within one word more often than not, and a byte always does.
+    return SPLIT_RUN * runs * min(1.0, (record.run - 1) / config.bus_bytes)
 
 
 def _run(

@@ -1,7 +1,7 @@
 """Why layers lose cycles, and what would mend it: rules on what the engines do in them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
 from sw.measure.bound.groups import Group
@@ -33,8 +33,21 @@ def cause(group: Group, config: NpuConfig) -> Cause:
     busy = {name: cycles for name, cycles in layer.busy.items() if cycles}
     engine = max(busy, key=lambda name: busy[name], default="")
     if not engine or busy[engine] < MIN_ACTIVITY * layer.cycles:
-        return _waits(layer, engine, busy.get(engine, 0.0) / max(layer.cycles, 1.0))
-    return _RULES[engine](layer, config)
+        share = busy.get(engine, 0.0) / max(layer.cycles, 1.0)
+        return _placed(_waits(layer, engine, share), layer)
+    return _placed(_RULES[engine](layer, config), layer)
+
+
+def _placed(found: Cause, layer: LayerFacts) -> Cause:
+    """The cause with the neighbours that a layer without a product could have been fused with."""
+    if layer.product:
+        return found
+    readers = ", ".join(layer.after[:2]) + (" …" if len(layer.after) > 2 else "")
+    why = f"{found.why}; it reads {layer.before or 'an input'}"
+    why += f" and {readers} reads it" if readers else ""
+    fused = layer.alone and layer.before.endswith(("(conv)", "(depthwise)"))
+    mend = f"missing fusion with {layer.before}: {found.mend}" if fused else found.mend
+    return replace(found, why=why, mend=mend)
 
 
 def _waits(layer: LayerFacts, engine: str, share: float) -> Cause:

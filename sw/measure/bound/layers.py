@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from spec.isa import Engine
 from spec.program import REGION_CONST
@@ -23,7 +24,9 @@ class LayerFacts:
     see `tosa/bound.py`. busy: cycles in which each engine works on it; `fetch` has those of its
     instructions on the bus. weight_bytes, read_bytes, write_bytes: that its LOADs read of
     constants and of tensors, and that its STOREs write. runs: contiguous pieces of the latter two.
-    vectors, folds: of its MATRIX instructions. columns: channels of its result.
+    vectors, folds: of its MATRIX instructions. columns: channels of its result. before: the layer
+    that wrote what it reads first, as `name (kind)`, "" for an input of the network. after: those
+    that read its result. alone: whether it is the only reader of `before`.
     """
 
     name: str
@@ -43,6 +46,9 @@ class LayerFacts:
     vectors: int
     folds: int
     columns: int
+    before: str = ""
+    after: tuple[str, ...] = ()
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -86,7 +92,36 @@ def layer_facts(compilation: Compilation) -> list[LayerFacts]:
         moved[instruction.layer].add(instruction)
     rows = zip(layers, compilation.image.info["layers"], times, strict=True)
     width = compilation.config.bus_bytes
-    return [_facts(*row, moved[i], width) for i, row in enumerate(rows)]
+    found = [_facts(*row, moved[i], width) for i, row in enumerate(rows)]
+    return [replace(facts, **near) for facts, near in zip(found, _neighbours(layers), strict=True)]
+
+
+def _neighbours(layers: Sequence[Layer]) -> list[dict[str, Any]]:
+    """`before`, `after` and `alone` of each layer."""
+    # Parts of a tensor have writers of their own.
+    writers: dict[str, list[int]] = defaultdict(list)
+    sources: list[int | None] = []
+    readers: dict[int, list[int]] = defaultdict(list)
+    for i, layer in enumerate(layers):
+        names = list(dict.fromkeys(view.tensor for view in layer.inputs))
+        sources.append(writers[names[0]][-1] if names and writers[names[0]] else None)
+        for at in dict.fromkeys(at for name in names for at in writers[name]):
+            readers[at].append(i)
+        for name in dict.fromkeys(view.tensor for view in layer.outputs):
+            writers[name].append(i)
+    titles = [f"{layer.name} ({_kind(layer)})" for layer in layers]
+    return [
+        {
+            "before": "" if source is None else titles[source],
+            "after": tuple(titles[reader] for reader in readers[i]),
+            "alone": source is not None and len(readers[source]) == 1,
+        }
+        for i, source in enumerate(sources)
+    ]
+
+
+def _kind(layer: Layer) -> str:
+    return type(layer).__name__.removesuffix("Layer").lower()
 
 
 def _facts(
@@ -96,7 +131,7 @@ def _facts(
     busy[Engine.FETCH.name.lower()] = moved.program_bytes / width
     return LayerFacts(
         name=layer.name,
-        kind=type(layer).__name__.removesuffix("Layer").lower(),
+        kind=_kind(layer),
         ops=layer.ops,
         module=str(info["module"]),
         product=bool(layer.product_op),

@@ -136,20 +136,44 @@ def _wide_section(config: str, rows: Sequence[Row]) -> Iterator[str]:
     yield prose(_WIDE)
     shares = [row["share"] for row in rows]
     mean = math.prod(shares) ** (1 / len(shares))
-    yield f"Geometric mean of the shares of {len(shares)} networks: **{mean:.1%}**. Cycles:"
+    yield prose(
+        f"Geometric mean of the shares of {len(shares)} networks: **{mean:.1%}**. {_errors(rows)}"
+    )
+    yield "Cycles:"
     cells = []
+    clocks = {row.get("clock_mhz") for row in rows}
+    clock = clocks.pop() if len(clocks) == 1 else None
     for row in rows:
         policy = str(row.get("policy", "")).partition(":")[0]
         known = (WIDE[row["name"]].family, policy, _mega(row["macs"]))
         cycles = "" if is_predicted(row) else f"**{row['cycles']:,}**"
         used = "" if is_predicted(row) else f"{row['utilization']:.1%}"
-        cells.append([row["name"], *known, cycles, used, *_against_bound(row)])
+        time = [f"{row['ms']:,.2f}"] if clock else []
+        cells.append([row["name"], *known, cycles, used, *_against_bound(row), *time])
     head = ["", "family", "policy", "MMAC", "**Systola, measured**", "utilization"]
-    yield table([*head, *_BOUND_COLUMNS], cells, "lllr")
+    head += [*_BOUND_COLUMNS, *([f"ms at {clock:g} MHz"] if clock else [])]
+    yield table(head, cells, "lllr")
     ran = [row for row in rows if not is_predicted(row)]
     if ran:
         yield "The same runs:"
         yield table(*_details(ran), "lr")
+
+
+def _errors(rows: Sequence[Row]) -> str:
+    """How far predictions were from measured cycles; empty where nothing ran."""
+    errors = {
+        str(row["name"]): row["predicted_cycles"] / row["cycles"] - 1
+        for row in rows
+        if not is_predicted(row)
+    }
+    if not errors:
+        return ""
+    worst = max(errors, key=lambda name: abs(errors[name]))
+    mean = sum(map(abs, errors.values())) / len(errors)
+    return (
+        f"Predictions were {mean:.1%} off in the mean, and {abs(errors[worst]):.1%} at most "
+        f"({worst})."
+    )
 
 
 def _details(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

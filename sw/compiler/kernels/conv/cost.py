@@ -90,6 +90,12 @@ class Reuse:
     wgt_stops: bool
     out_stops: bool
 
+    @property
+    def is_ideal(self) -> bool:
+        """Everything is loaded once, beside computing."""
+        stops = self.act_stops or self.wgt_stops or self.out_stops
+        return self.act == self.wgt == 1 and not stops
+
 
 class ConvCost:
     """The cost of plans of one layer.

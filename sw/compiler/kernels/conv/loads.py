@@ -150,11 +150,12 @@ class ConvLoads(EpilogueEmitter):
                 mem += step.tile.batch * view.strides[0]
             vector, inner = self.columns(piece, width)
             run = min(vector, piece.channels)
-            loops = [
-                DmaLoop(count=len(blocks), mem=cols * column, chip=whole),
-                DmaLoop(count=piece.channels // run, mem=run, chip=inner),
-                DmaLoop(count=width, mem=column, chip=vector),
+            box = [
+                (len(blocks), cols * column, whole),
+                (piece.channels // run, run, inner),
+                (width, column, vector),
             ]
+            run, loops = load_box(box, run, keep_outer=True)
         elif view is None:
             weights = self.geo.weights
             assert weights is not None
@@ -173,16 +174,13 @@ class ConvLoads(EpilogueEmitter):
                 mem += step.tile.batch * view.strides[0]
             mem += piece.kh0 * self.layer.weight_row
             taps = self.geo.kernel[1]
-            loops = [
-                DmaLoop(count=len(blocks), mem=cols, chip=whole),
-                DmaLoop(count=piece.channels, mem=row, chip=piece.kernel_rows * taps * width),
+            box = [
+                (len(blocks), cols, whole),
+                (piece.channels, row, piece.kernel_rows * taps * width),
+                (piece.kernel_rows, self.layer.weight_row, taps * width),
+                (taps, view.strides[2], width),
             ]
-            if piece.kernel_rows > 1:
-                line = self.layer.weight_row
-                loops.append(DmaLoop(count=piece.kernel_rows, mem=line, chip=taps * width))
-            if taps > 1:
-                loops.append(DmaLoop(count=taps, mem=view.strides[2], chip=width))
-            run = width
+            run, loops = load_box(box, width, keep_outer=True)
         accesses = [
             Access(buffer=source, start=mem, stop=mem + memory_extent(loops, run), write=False)
         ]

@@ -32,8 +32,14 @@ LEAST_UNITS = 16
 MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
-MOST_K_TILES = 4
+MOST_K_TILES = 16
 """Parts of the reduction that are tried where fewer fit, but load something twice."""
+
+MOST_SMALL_K_TILES = 40
+"""The same where weights are loaded as fast as the array takes them."""
+
+WORTH_SMALL = 0.93
+"""Share of the cycles from which on they pay: each tile is another instruction."""
 
 PROLOGUES = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
@@ -97,11 +103,11 @@ class _Search:
         self.shared = budget.shares_acc
         self.whole = budget.streams(geo.output, config)
         self.blocks = self.cost.blocks
-        self.limit, self.fits, self.once = limit, False, False
+        self.limit, self.fits, self.once, self.small = limit, False, False, False
 
     def plans(self) -> Iterator[ConvPlan]:
         """Candidates with as few tiles of the reduction as fit at all, and with some more where
-        those load something twice.
+        those load something twice, or where the bus and the array are equally busy.
         """
         # One half of the accumulator is emptied while the other is filled. Beside a depthwise
         # layer, which has every other bank, one bank is filled and one emptied.
@@ -117,10 +123,20 @@ class _Search:
             for some in (widths[:cut], widths[cut:]):
                 for tw in some:
                     yield from self._with_width(tw, k_tiles)
-                if self.once or (self.fits and len(k_tiles) >= MOST_K_TILES):
+                if self._enough(len(k_tiles)):
                     return
                 if self.fits:
                     break
+
+    def _enough(self, k_tiles: int) -> bool:
+        """Whether more tiles of the reduction are not worth a look."""
+        if self.cost.few:
+            if self.once and not self.small:
+                self.small, self.limit = True, WORTH_SMALL * self.limit
+            # Weights take as long to load as they take in the array: whatever part of them is
+            # loaded before the array can begin with it is lost, so parts should be small.
+            return self.fits and k_tiles >= MOST_SMALL_K_TILES
+        return self.once or (self.fits and k_tiles >= MOST_K_TILES)
 
     def _uniform(self) -> Iterator[tuple[KTile, ...]]:
         """The reduction whole, then in more and more equal tiles."""
@@ -141,10 +157,13 @@ class _Search:
         self, k_tiles: tuple[KTile, ...], tile_n: int, vectors: int
     ) -> list[tuple[int, ...]]:
         """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
-        blocks = self.geo.c // self.config.rows
+        blocks = k_tiles[0].channels // self.config.rows
         # All blocks of the step hold their sums until the last piece: half of them in each half.
         fits = -(-tile_n // 2) * vectors <= self.config.acc_half
-        if len(k_tiles) > 1 or not self.cost.blocked or not fits:
+        # Later steps begin with a whole part of the reduction. Where weights take as long to load
+        # as they take in the array, that is lost whenever it is: at the first step or at a later.
+        late = self.cost.few and len(k_tiles) > 1
+        if not self.cost.blocked or not fits or late:
             return [()]
         # The last cuts keep every piece so short that it can be waited for slice by slice.
         return [
@@ -222,7 +241,7 @@ class _Search:
             return
         starts = [(r, cost.start(found, r)) for r in self._prologues(k_tiles, tile_n, th * tw)]
         for slots, tiles_outer, reuse in self._buffers(found, sizes):
-            self.once = self.once or (reuse.act == 1 and reuse.wgt == 1)
+            self.once = self.once or reuse.is_ideal
             for prologue, start in starts:
                 cycles, traffic = cost.buffered(found, reuse, start)
                 if cycles > self.limit:
@@ -350,7 +369,7 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
     for packing in [Packing.NONE] if held else packings(layer, config.rows):
         search = _Search(geometry(layer, packing), config, budget, limit)
         plans += search.plans()
-        limit = search.limit
+        limit = min((CLOSE * p.cycles for p in plans), default=math.inf)
     if not plans:
         raise CompileError(
             f"no tile of this layer fits in {budget.buffer_bytes} bytes of scratchpad and "

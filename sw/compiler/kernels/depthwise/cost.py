@@ -66,8 +66,7 @@ class DepthwiseCost:
             + groups * DEPTHWISE_GROUP_BYTES
         )
         once = math.prod(layer.kernel) * layer.output.shape[3]
-        if layer.epilogue.uses_params:
-            once += blocks * config.param_entry_bytes
+        once += len(layer.epilogue.param_passes) * blocks * config.param_entry_bytes
         act = 0 if self.held_in else in_rows * in_cols * c
         out = 0 if self.held_out else n * oh * ow * c * item
         if self.added is not None:
@@ -80,7 +79,7 @@ class DepthwiseCost:
             store += self._run_cycles(plan, n * oh, len(widths) == 1, tiles)
         # The epilogue empties the accumulator, whatever the kernel, a vector a cycle or slower.
         vector = self.finish * n * oh * ow * blocks
-        vector += INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
+        vector += len(layer.epilogue.passes) * INSTRUCTION_CYCLES[Opcode.VECTOR] * tiles * per_tile
         # With few slots a tile is loaded only after an earlier one has been computed.
         turn = (load + engine) / tiles + MEMORY_LATENCY
         # The engine stops where loads do not come as fast as tiles are computed.

@@ -6,7 +6,7 @@ depthwise engine fills another.
 
 from dataclasses import dataclass, replace
 
-from spec.isa import Space
+from spec.isa import DType, Space
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, inputs_of, passes, units
@@ -14,7 +14,7 @@ from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.depthwise.tiles import DepthwisePlan, boxes
 from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
 from sw.compiler.kernels.epilogue import accumulator_fields
-from sw.compiler.kernels.operands import Residual
+from sw.compiler.kernels.operands import Epilogue, Residual
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.program.records import ArrayLoop, Depthwise, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
@@ -45,8 +45,8 @@ class _DepthwiseEmitter(EpilogueEmitter):
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
         self.params: Slots | None = None
-        if layer.epilogue.uses_params:
-            entries = -(-plan.tc // config.cols)
+        if readers := len(layer.epilogue.param_passes):
+            entries = readers * -(-plan.tc // config.cols)
             self.params = self.slots("param", Place.PARAM, plan.wgt_slots, entries)
         self.held_in, self.held_out = context.held(layer.input), context.held(layer.output)
         self.added: Slots | None = None
@@ -230,47 +230,78 @@ class _DepthwiseEmitter(EpilogueEmitter):
         return out, at, line, pixel, Access(buffer=out, start=at, stop=stop, write=True)
 
     def _vector(self, unit: _Unit) -> None:
-        piece, box, cols = unit.piece, unit.box, self.config.cols
-        item = self.layer.output.item
+        """The VECTORs of a unit: all but the last leave their results where the sums are."""
+        piece, cols = unit.piece, self.config.cols
+        *before, last = self.layer.epilogue.passes
+        for each in before:
+            write = self._sums(unit, write=True)
+            self._finish_pass(unit, each, (self.context.acc, unit.acc, piece.cols, 1, write), 0)
+        self._finish_pass(unit, last, self._result(unit), cols * self.layer.output.item)
+
+    def _sums(self, unit: _Unit, *, write: bool) -> Access:
+        size = -(-unit.piece.channels // self.config.cols) * unit.piece.vectors
+        return Access(buffer=self.context.acc, start=unit.acc, stop=unit.acc + size, write=write)
+
+    def _finish_pass(
+        self, unit: _Unit, each: Epilogue, result: tuple[Buffer, int, int, int, Access], block: int
+    ) -> None:
+        """One VECTOR over a unit. `block`: bytes between its channel blocks in the scratchpad."""
+        piece, cols = unit.piece, self.config.cols
         blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
-        out, at, line, pixel, write = self._result(unit)
-        entry = (piece.c0 - box.c0) // cols
-        residual = self.layer.residual
+        out, at, line, pixel, write = result
+        residual = self.layer.residual if each is self.layer.epilogue else None
         bases = {"a_base": self.context.acc, "o_base": out}
-        acc, size = self.context.acc, blocks * piece.vectors
-        accesses = [
-            Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=False),
-            write,
-        ]
+        accesses = [self._sums(unit, write=False), write]
         added: Spot | None = None
         if residual is not None:
             added, read = self._residual(residual, unit)
             bases["b_base"] = added.buffer
             accesses.append(read)
-        if self.params is not None:
-            params = self.params.get(box.c0, None)[0]
-            assert params is not None
-            bases["param_base"] = params
-            accesses.append(Access(buffer=params, start=entry, stop=entry + blocks, write=False))
+        entry, entry_step = self._params(unit, each, bases, accesses)
         b_block = 0 if residual is None else cols * residual.operand.view.item
         b_line, b_pixel = (0, 0) if added is None else (added.line, added.pixel)
-        fields = accumulator_fields(self.layer.epilogue, residual) | VectorFields(
+        fields = accumulator_fields(each, residual) | VectorFields(
             a_base=unit.acc,
             b_base=0 if added is None else added.at,
             o_base=at,
-            param_base=0 if self.params is None else entry,
+            param_base=entry,
             lane_loop=0,
             lanes=lanes,
             lanes_last=piece.channels - (blocks - 1) * lanes,
         )
+        if out is self.context.acc:
+            fields |= VectorFields(o_space=Space.ACC, o_type=DType.I32)
+            block = piece.vectors
         loops = [
-            VectorLoop(count=blocks, a=piece.vectors, b=b_block, o=cols * item, param=1),
+            VectorLoop(count=blocks, a=piece.vectors, b=b_block, o=block, param=entry_step),
             VectorLoop(count=piece.rows, a=piece.cols, b=b_line, o=line),
             VectorLoop(count=piece.cols, a=1, b=b_pixel, o=pixel),
         ]
         record = Vector(**fields, loop=loops)
         note = f"finish y{piece.y0} x{piece.x0} c{piece.c0}"
-        self.append(record, bases, [*accesses, *self.table_reads()], note)
+        self.append(record, bases, [*accesses, *self.table_reads(each)], note)
+
+    def _params(
+        self, unit: _Unit, each: Epilogue, bases: dict[str, Buffer], accesses: list[Access]
+    ) -> tuple[int, int]:
+        """(first parameter entry of a pass, entries between channel blocks).
+
+        The buffer and the access of a pass that reads any go into `bases` and `accesses`.
+        """
+        if self.params is None or not each.uses_params:
+            return 0, 1
+        params = self.params.get(unit.box.c0, None)[0]
+        assert params is not None
+        readers, cols = self.layer.epilogue.param_passes, self.config.cols
+        blocks = -(-unit.piece.channels // cols)
+        # A channel block's entries lie side by side, one for each pass that reads any.
+        step = len(readers)
+        entry = (unit.piece.c0 - unit.box.c0) // cols * step
+        entry += [p is each for p in readers].index(True)
+        bases["param_base"] = params
+        stop = entry + (blocks - 1) * step + 1
+        accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
+        return entry, step
 
     def _residual(self, residual: Residual, unit: _Unit) -> tuple[Spot, Access]:
         """Where the residual of a unit lies, and the access of the VECTOR that reads it."""

@@ -56,6 +56,10 @@ class DepthwiseLayer(Layer):
         return self.name
 
     @property
+    def uses_table(self) -> bool:
+        return any(p.table is not None for p in self.epilogue.passes)
+
+    @property
     def memory_views(self) -> tuple[View, ...]:
         views = (self.weight_view, self.epilogue.params)
         return tuple(view for view in views if view is not None)

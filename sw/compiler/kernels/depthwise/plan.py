@@ -134,10 +134,11 @@ class _Search:
             # Weights serve all tiles of their channels; one set more is loaded ahead.
             act_slots = 0 if self.held_in else ahead
             wgt_slots = groups if self.budget.row_order else min(groups, ahead + 1)
-            entries = -(-tc // config.cols) * wgt_slots
+            readers = len(layer.epilogue.param_passes)
+            entries = readers * -(-tc // config.cols) * wgt_slots
             most = config.param_entries // (2 if self.budget.row_order else 1)
             # Row by row, a layer comes back to all its channels: their parameters must all stay.
-            if layer.epilogue.uses_params and entries > most:
+            if entries > most:
                 continue
             plan = DepthwisePlan(
                 th=th,

@@ -6,6 +6,7 @@ broadcast to one shape, join it.
 
 from dataclasses import dataclass, field
 
+from sw.compiler.kernels.views import ITEM
 from sw.compiler.lower.capacity import row_fits
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.steps import REDUCTIONS, STEPS, data_operands
@@ -58,7 +59,7 @@ def longest_chain(ctx: Context, chain: Chain, op: Op) -> list[Op]:
         _join(ctx, chain, other)
         if len(leaving(ctx, chain.ops)) <= RESULTS:
             best = len(chain.ops)
-    found = chain.ops[:best]
+    found = without_casts(ctx, chain.ops[:best])
     return found if any(o.kind not in (*SINGLE, "RESHAPE") for o in found) else []
 
 
@@ -66,8 +67,32 @@ def closed(ctx: Context, ops: list[Op]) -> list[Op]:
     """The longest beginning of `ops` of which few enough results are used elsewhere."""
     while len(ops) > 1 and len(leaving(ctx, ops)) > RESULTS:
         ops = ops[:-1]
+    ops = without_casts(ctx, ops)
     new = any(o.kind not in (*SINGLE, "RESHAPE") for o in ops)
     return ops if new else []
+
+
+def without_casts(ctx: Context, ops: list[Op]) -> list[Op]:
+    """`ops` without CASTs to wider types that only elementwise operators of other layers read.
+
+    Those layers compute them as they read their operand, which is narrower in memory.
+    """
+    made = set(leaving(ctx, ops))
+    inside = {name for op in ops for name in data_operands(ctx, op)}
+    return [
+        op
+        for op in ops
+        if op.outputs[0] not in made or op.outputs[0] in inside or not _widens(ctx, op)
+    ]
+
+
+def _widens(ctx: Context, op: Op) -> bool:
+    """Whether `op` is a CAST to a wider type for elementwise operators."""
+    name, out = op.inputs[0], op.outputs[0]
+    if op.kind != "CAST" or out in ctx.graph.outputs:
+        return False
+    wider = ITEM[ctx.dtype(out)] > ITEM[ctx.dtype(name)]
+    return wider and all(user.kind in STEPS for user in ctx.fusion.users[out])
 
 
 def leaving(ctx: Context, ops: list[Op]) -> list[str]:

@@ -15,6 +15,9 @@ from sw.compiler.lower.fusion.sums import Sum
 from sw.compiler.lower.products.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
 
+_WITH_FACTOR = ("MATMUL", "CONV2D", "CONV3D")
+"""Products whose layer can multiply by a factor of each row."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedProduct:
@@ -56,10 +59,8 @@ def fuse_product(ctx: Context, op: Op, shape: Shape4, **values: Any) -> FusedPro
     if found is not None:
         return _with_sum(ctx, op, found, shape, values)
     # The parameters of a pass before the last cannot be packed at run time.
-    several = op.kind == "MATMUL" or (
-        op.kind in ("CONV2D", "CONV3D") and not ctx.is_runtime(op.inputs[2])
-    )
-    factor = _factor(ctx, op, shape) if several else None
+    several = op.kind == "MATMUL" or not ctx.is_runtime(op.inputs[2])
+    factor = _factor(ctx, op, shape) if several and op.kind in _WITH_FACTOR else None
     if factor is not None:
         return _with_factor(ctx, op, factor, shape, values)
     names = [op.kind]

@@ -183,18 +183,24 @@ def _phase_weights(
     return view
 
 
-def _repeated_epilogue(ctx: Context, op: Op, epilogue: Epilogue, times: int, oc: int) -> Epilogue:
-    """The epilogue of all phases' channels."""
+def _repeated(epilogue: Epilogue, times: int) -> Epilogue:
+    """All passes of an epilogue with their values per channel `times` times."""
 
     def tiled(values: NDArray[Any] | None) -> NDArray[Any] | None:
         return values if values is None or values.size == 1 else np.tile(values, times)
 
-    epilogue = replace(
+    return replace(
         epilogue,
         bias=tiled(epilogue.bias),
         multiplier=tiled(epilogue.multiplier),
         shift=tiled(epilogue.shift),
+        first=None if epilogue.first is None else _repeated(epilogue.first, times),
     )
+
+
+def _repeated_epilogue(ctx: Context, op: Op, epilogue: Epilogue, times: int, oc: int) -> Epilogue:
+    """The epilogue of all phases' channels."""
+    epilogue = _repeated(epilogue, times)
     bias = op.inputs[2]
     if not ctx.is_runtime(bias):
         return epilogue
