@@ -24,7 +24,7 @@ class Planner:
 
         The best plan of a larger budget, where it fits, is the best of the smaller one.
         """
-        views = (*layer.inputs, layer.output)
+        views = (*layer.inputs, *layer.outputs)
         held = tuple((v.tensor in budget.held, budget.streams(v, self.config)) for v in views)
         size = budget.buffer_bytes
         known = self._known[_signature(layer), budget.shares_acc, budget.row_order, held]

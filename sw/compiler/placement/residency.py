@@ -119,11 +119,11 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     barred: set[str] = set()
     for i, layer in enumerate(program.layers):
         barred |= {view.tensor for view in layer.memory_views}
-        root = layer.output.tensor
-        if root in born:
-            # Written by several layers: its life is no single stretch of readers.
-            barred.add(root)
-        born.setdefault(root, i)
+        for root in (view.tensor for view in layer.outputs):
+            if root in born:
+                # Written by several layers: its life is no single stretch of readers.
+                barred.add(root)
+            born.setdefault(root, i)
         for view in layer.inputs:
             dies[view.tensor] = i
     # Inputs and outputs are ports, which the host reads and writes in memory. What fills the

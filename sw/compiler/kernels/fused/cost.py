@@ -16,8 +16,9 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     compute = sum(
         _step_cycles(layer, step, plan, config) + DEPENDENT_STEP_CYCLES for step in layer.steps
     )
-    load = sum(layer.registers[i].nbytes(layer.shape) for i in range(len(layer.sources)))
-    store = sum(layer.registers[r.register].nbytes(layer.shape) for r in layer.results)
+    whole = [r.nbytes(layer.shape) for r in layer.registers]
+    load = sum(whole[i] for i in range(len(layer.sources)) if i not in plan.held)
+    store = sum(whole[r.register] for r in layer.results if r.register not in plan.held)
     bus = config.bus_bytes
     # There is one TABLE: several replace each other in every tile.
     if len(layer.tables) > 1:
@@ -28,7 +29,8 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
         load += sum(layer.product.nbytes(layer.shape)) * math.prod(layer.shape[:-2])
     cycles = max(tiles * compute, load / bus, store / bus)
     # Nothing hides the first tile's loads and the last one's stores.
-    cycles += (load + store) / tiles / bus + 3 * MEMORY_LATENCY + HANDOVER
+    cycles += (load + store) / tiles / bus + HANDOVER
+    cycles += MEMORY_LATENCY * ((1 if load else 0) + (2 if store else 0))
     return math.ceil(cycles), load + store
 
 
@@ -39,6 +41,7 @@ def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: Np
     spans = [layer.registers[i].spans for i in (*read, step.out)]
     sizes = [n if any(s[d] for s in spans[: len(read)]) else 1 for d, n in enumerate(tile)]
     flat = len(set(spans)) == 1 and step.params < 0 and not any(plan.vectors[i] for i in read)
+    flat = flat and all(_is_dense(layer, i, plan) for i in (*read, step.out))
     if flat:
         sizes = [math.prod(sizes)]
     vectors = math.prod(sizes[:-1]) * -(-sizes[-1] // cols)
@@ -59,6 +62,21 @@ def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: Np
         # Its result is scaled once, which is nothing beside its steps.
         scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}
     return vectors * max(wide, written, step_cycles(scales, config, lanes))
+
+
+def _is_dense(layer: FusedLayer, register: int, plan: FusedPlan) -> bool:
+    """Whether the elements of a tile of a register follow each other, as in buffers they do."""
+    if register not in plan.held:
+        return True
+    placed = {r.register: r.strides for r in layer.results}
+    strides = placed[register] if register in placed else layer.sources[register].strides
+    held = layer.registers[register]
+    step = held.kind.bytes
+    for n, stride in zip(reversed(held.extents(plan.tile)), reversed(strides), strict=True):
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return True
 
 
 def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:

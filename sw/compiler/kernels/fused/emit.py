@@ -14,7 +14,7 @@ from spec.isa import LOOPS, DType, Reduce, Space, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
-from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Result
+from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Result, Source
 from sw.compiler.kernels.fused.plan import MAX_EXTENT
 from sw.compiler.kernels.fused.product import ProductTiles
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
@@ -98,8 +98,10 @@ class _FusedEmitter(LayerEmitter):
         for i, (count, size, vectors) in enumerate(
             zip(plan.slots, plan.nbytes, plan.vectors, strict=True)
         ):
-            places = []
-            if vectors:
+            places: list[_Held] = []
+            if i in plan.held:
+                pass
+            elif vectors:
                 for _ in range(count):
                     top -= vectors
                     places.append(_Held(self.context.acc, top, vectors))
@@ -142,6 +144,9 @@ class _FusedEmitter(LayerEmitter):
         if self.product is not None:
             self.product.load(tile)
         for i in range(len(self.layer.sources)):
+            if i in self.plan.held:
+                buffers.append(self._on_chip(i, tile))
+                continue
             needed = {self._key(i, other) for other in pending}
             buffer, fresh = self.rotations[i].take(self._key(i, tile), needed)
             if fresh:
@@ -149,9 +154,29 @@ class _FusedEmitter(LayerEmitter):
             buffers.append(buffer)
         self.loaded[tile] = buffers
 
+    def _placed(self, register: int) -> Source | Result:
+        """Where a register that is a source or a result has its tensor."""
+        if register < len(self.layer.sources):
+            return self.layer.sources[register]
+        return next(r for r in self.layer.results if r.register == register)
+
+    def _on_chip(self, register: int, tile: Ranges) -> _Held:
+        """The piece of a tensor on chip that a tile of a register is."""
+        found, held = self._placed(register), self.layer.registers[register]
+        name = found.tensor if isinstance(found, Source) else found.view.tensor
+        at, last = found.offset, 0
+        for (a, b), span, step in zip(tile, held.spans, found.strides, strict=True):
+            if span:
+                at += a * step
+                last += (b - a - 1) * step
+        return _Held(self.context.tensors[name], at, last + held.kind.bytes)
+
     def _chip(self, register: int, tile: Ranges) -> tuple[Stride, ...]:
-        """Strides of a register's dense tile; 0 where it has one element."""
+        """Strides of a register's dense tile, or on chip; 0 where it has one element."""
         held = self.layer.registers[register]
+        if register in self.plan.held:
+            strides = self._placed(register).strides
+            return tuple(s if span else 0 for s, span in zip(strides, held.spans, strict=True))
         vectors = self.plan.vectors[register] > 0
         out: list[Stride] = []
         step: Stride = Fraction(1, self.config.cols) if vectors else held.kind.bytes
@@ -178,8 +203,10 @@ class _FusedEmitter(LayerEmitter):
     def _compute(self, tile: Ranges) -> None:
         places = self.loaded.pop(tile)
         for i in range(len(places), len(self.layer.registers)):
-            place, _ = self.rotations[i].take(tile, set())
-            places.append(place)
+            if i in self.plan.held:
+                places.append(self._on_chip(i, tile))
+            else:
+                places.append(self.rotations[i].take(tile, set())[0])
         if self.product is not None:
             self.product.matrix(tile, places[self.product.product.register].at)
         for step in self.layer.steps:
@@ -193,7 +220,8 @@ class _FusedEmitter(LayerEmitter):
             for first in range(0, self._blocks(tile), self.params[1]):
                 self._step(step, tile, places, self._loaded_params(step.params, first, tile))
         for result in self.layer.results:
-            self._store(result, tile, places[result.register])
+            if result.register not in self.plan.held:
+                self._store(result, tile, places[result.register])
 
     def _blocks(self, tile: Ranges) -> int:
         """Vectors along the last dimension, of which no tile has a part only."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.isa import DType, Engine, Reduce
+from spec.isa import LOOPS, DType, Engine, Reduce
 from sw.compiler.kernels.base import Layer
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.kernels.views import View
@@ -155,6 +155,27 @@ class FusedLayer(Layer):
             )
         )
 
+    @property
+    def memory_views(self) -> tuple[View, ...]:
+        sources, results = len(self.sources), range(len(self.results))
+        barred = [i for i in range(sources) if not self._flows(i, self.sources[i].strides)]
+        after = [
+            i for i in results if not self._flows(self.results[i].register, self.results[i].strides)
+        ]
+        return (
+            *(self.inputs[i] for i in barred),
+            *self.inputs[sources:],
+            *(self.outputs[i] for i in after),
+        )
+
+    def _flows(self, register: int, strides: tuple[int, ...]) -> bool:
+        """Whether steps may take a register where its tensor lies on chip: in whole vectors, with
+        a loop for each dimension and one for the vectors of the last.
+        """
+        held = self.registers[register]
+        lanes = not held.spans[-1] or strides[-1] == held.kind.bytes
+        return lanes and min(strides) >= 0 and len(self.shape) < LOOPS
+
     def _factors(self, product: Product) -> tuple[Source, ...]:
         return tuple(
             Source(tensor=f.tensor, dtype="int8", offset=f.offset, strides=f.strides)
@@ -178,7 +199,8 @@ class FusedLayer(Layer):
         steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in self.steps)
         uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in self.steps)
         kept = tuple(result.register for result in self.results)
-        return self.shape, self.registers, steps, uses, kept, self.whole, self.product
+        places = tuple(x.strides for x in (*self.sources, *self.results))
+        return self.shape, self.registers, steps, uses, kept, self.whole, self.product, places
 
     def free_array_vectors(self, cols: int) -> int:
         if self.product is not None:

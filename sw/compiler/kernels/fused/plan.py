@@ -50,8 +50,19 @@ def _places(layer: FusedLayer) -> tuple[bool, ...]:
     return (True, False) if any(r.acc for r in layer.registers) else (False,)
 
 
+def _on_chip(layer: FusedLayer, budget: MemoryBudget) -> frozenset[int]:
+    """The registers whose tensors lie on chip."""
+    sources = {i for i, s in enumerate(layer.sources) if s.tensor in budget.held}
+    return frozenset(sources | {r.register for r in layer.results if r.view.tensor in budget.held})
+
+
 def _sized(
-    layer: FusedLayer, config: NpuConfig, tile: tuple[int, ...], count: int, acc: bool
+    layer: FusedLayer,
+    config: NpuConfig,
+    tile: tuple[int, ...],
+    count: int,
+    acc: bool,
+    on_chip: frozenset[int],
 ) -> FusedPlan:
     word = config.word_bytes
     moved = {*range(len(layer.sources)), *(r.register for r in layer.results)}
@@ -68,12 +79,13 @@ def _sized(
     return FusedPlan(
         tile=tile,
         nbytes=tuple(
-            0 if h else word * _padded(-(-r.nbytes(tile) // word), n, config)
-            for (r, h), n in zip(pairs, slots, strict=True)
+            0 if h or i in on_chip else word * _padded(-(-r.nbytes(tile) // word), n, config)
+            for i, ((r, h), n) in enumerate(zip(pairs, slots, strict=True))
         ),
         slots=slots,
         vectors=tuple(r.vectors(tile, config.cols) if h else 0 for r, h in pairs),
         operands=operands,
+        held=on_chip,
     )
 
 
@@ -96,10 +108,11 @@ def _largest(
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
     # Each step waits for the one before: tiles of fewer vectors would mostly wait.
     target = max(math.prod(layer.shape) // pieces, 64 * config.cols)
+    on_chip = _on_chip(layer, budget)
 
     def fits(d: int, n: int) -> bool:
         grown = (*tile[:d], n, *tile[d + 1 :])
-        plan = _sized(layer, config, grown, count, acc)
+        plan = _sized(layer, config, grown, count, acc, on_chip)
         # A product beside it leaves it the last bank.
         vectors = config.acc_bank if budget.shares_acc else config.acc_vectors
         fit = plan.spad_bytes <= budget.buffer_bytes and plan.acc_vectors <= vectors
@@ -123,7 +136,7 @@ def _largest(
         tile[d] = n
         if n < layer.shape[d]:
             break
-    return _sized(layer, config, tuple(tile), count, acc)
+    return _sized(layer, config, tuple(tile), count, acc, on_chip)
 
 
 def _costed(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> FusedPlan:

@@ -14,7 +14,8 @@ class FusedPlan:
     """Extents of a tile; bytes of each register's buffer, and how many such buffers rotate.
 
     `vectors`: of the accumulator, for each register; 0 for those in the scratchpad. `operands`:
-    bytes of those of a product.
+    bytes of those of a product. `held`: the registers whose tensors lie on chip, which the steps
+    read and write where they are.
     """
 
     tile: tuple[int, ...]
@@ -22,6 +23,7 @@ class FusedPlan:
     slots: tuple[int, ...]
     vectors: tuple[int, ...]
     operands: int = 0
+    held: frozenset[int] = frozenset()
     cycles: int = 0
     traffic: int = 0
 
