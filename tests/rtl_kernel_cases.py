@@ -54,6 +54,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "n=2,h=5,w=9,c=17,kh=3,kw=2,stride_y=1,stride_x=2,pad_top=2,pad_right=1",
         "h=8,w=6,c=3,k=3,s=2,pad_bottom=1,pad_left=1",
     ),
+    "resize": ("h=1,w=1,c=1", "h=5,w=7,c=17", "n=2,h=3,w=4,c=3,factor=3"),
     "add": ("h=1,w=1,c=1", "h=3,w=17,c=65", "n=3,h=5,w=1,c=17", "h=17,w=3,c=3"),
     "rescale": (
         "h=1,w=1,c=1",

@@ -25,11 +25,11 @@ NEEDS = {
     "INTDIV": "shifts",
     "LOGICAL_LEFT_SHIFT": "shifts",
     "LOGICAL_RIGHT_SHIFT": "shifts",
-    "RESIZE": "indexed_dma",
     "SCATTER": "indexed_dma",
 }
 """Operators that need a function whatever their shape, type and attributes are."""
 SOMETIMES = {
+    "RESIZE": "indexed_dma",
     "TABLE": "table_int16",
     **dict.fromkeys(("ARGMAX", "REDUCE_ALL", "REDUCE_ANY"), "lane_reductions"),
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM"), "lane_reductions"),

@@ -38,6 +38,7 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
             shape=f"n=3,h=112,w=112,c=17,{_WINDOW}",
         ),
         Entry(name="fc_9216x64", target="conv2d", shape="h=1,w=1,c=9216,oc=64,k=1,p=0"),
+        Entry(name="resize_2x", target="resize", shape="h=32,w=32,c=64,factor=2"),
     ),
     "nets": tuple(
         Entry(name=name, target=name)

@@ -123,7 +123,7 @@ def _check_size(name: str, s: Shape) -> None:
         outputs, reduction = batch * s["m"] * s["n"], s["k"]
     else:
         sizes = {"x": s["n"] * s["h"] * s["w"] * s["c"] * (s.get("in_bits", 8) // 8 or 1)}
-        outputs = s["n"] * s.get("oc", s["c"]) * s.get("multiplier", 1)
+        outputs = s["n"] * s.get("oc", s["c"]) * s.get("multiplier", 1) * s.get("factor", 1) ** 2
         for side, pads, axis, k in (
             ("h", ("pad_top", "pad_bottom"), "y", "kh"),
             ("w", ("pad_left", "pad_right"), "x", "kw"),
@@ -377,6 +377,19 @@ def _rescale(g: Graph, s: Shape, rng: np.random.Generator) -> int:
     return g.tensors[y].size
 
 
+def _resize(g: Graph, s: Shape, rng: np.random.Generator) -> int:
+    """BILINEAR by a whole factor; pixels lie in the middle of their squares."""
+    x, factor = g.add_input("x", (s["n"], s["h"], s["w"], s["c"])), s["factor"]
+    operands = [
+        g.add_constant("scale", [2 * factor, 2] * 2, "shape"),
+        g.add_constant("offset", [1 - factor] * 2, "shape"),
+        g.add_constant("border", [factor - 1] * 2, "shape"),
+    ]
+    wide = g.add_op("RESIZE", [x, *operands], {"mode": "BILINEAR"}, name="resize")
+    g.outputs = [_requantize(g, wide, [0.9 / (4 * factor * factor)], rng)]
+    return g.tensors[wide].size * 4
+
+
 _IMAGE = {"n": 1, "h": 14, "w": 14, "c": 32}
 _PADS = {"pad_top": 0, "pad_bottom": 0, "pad_left": 0, "pad_right": 0}
 _WINDOW = {
@@ -416,6 +429,7 @@ _KERNELS: dict[str, _Kernel] = {
     ),
     "max_pool2d": _Kernel(build=_pool2d("MAX_POOL2D"), defaults=_POOL, aliases=_WINDOW),
     "avg_pool2d": _Kernel(build=_pool2d("AVG_POOL2D"), defaults=_POOL, aliases=_WINDOW),
+    "resize": _Kernel(build=_resize, defaults={**_IMAGE, "factor": 2}),
     "add": _Kernel(build=_add, defaults=_IMAGE),
     "rescale": _Kernel(
         build=_rescale,

@@ -26,6 +26,9 @@ from sw.compiler.kernels.move.plan import plan_move
 from sw.compiler.kernels.pool.emit import emit_pool
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.pool.plan import plan_pool
+from sw.compiler.kernels.resize.emit import emit_resize
+from sw.compiler.kernels.resize.layer import ResizeLayer
+from sw.compiler.kernels.resize.plan import plan_resize
 
 AnyFamily: TypeAlias = KernelFamily[Any, Any]
 Families: TypeAlias = Sequence[AnyFamily]
@@ -33,6 +36,7 @@ Families: TypeAlias = Sequence[AnyFamily]
 FAMILIES: tuple[AnyFamily, ...] = (
     KernelFamily(layer=ConvLayer, plan=plan_conv, emit=emit_conv, check=check_conv),
     KernelFamily(layer=DepthwiseLayer, plan=plan_depthwise, emit=emit_depthwise),
+    KernelFamily(layer=ResizeLayer, plan=plan_resize, emit=emit_resize),
     KernelFamily(layer=PoolLayer, plan=plan_pool, emit=emit_pool),
     KernelFamily(layer=ElementwiseLayer, plan=plan_elementwise, emit=emit_elementwise),
     KernelFamily(layer=FusedLayer, plan=plan_fused, emit=emit_fused),

@@ -9,6 +9,7 @@ from sw.compiler.kernels.gather.layer import GatherLayer
 from sw.compiler.kernels.move.layer import MoveLayer
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
 from sw.compiler.kernels.pool.layer import PoolLayer
+from sw.compiler.kernels.resize.layer import ResizeLayer
 
 __all__ = [
     "ConvLayer",
@@ -23,5 +24,6 @@ __all__ = [
     "Operand",
     "PoolLayer",
     "Residual",
+    "ResizeLayer",
     "RowFactor",
 ]

@@ -7,7 +7,7 @@ takes with the operator whatever follows it and its layer can compute (`epilogue
 from collections.abc import Mapping
 
 from sw.compiler.errors import CompileError
-from sw.compiler.lower import gathers, moves, pools
+from sw.compiler.lower import gathers, moves, pools, resize
 from sw.compiler.lower.context import Lower
 from sw.compiler.lower.elementwise import operators as elementwise
 from sw.compiler.lower.elementwise.argmax import argmax
@@ -69,7 +69,7 @@ LOWERINGS: Mapping[str, Lower] = {
     "REVERSE": moves.reverse,
     "GATHER": gathers.gather,
     "SCATTER": gathers.scatter,
-    "RESIZE": gathers.resize,
+    "RESIZE": resize.resize,
 }
 
 

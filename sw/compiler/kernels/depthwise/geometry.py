@@ -42,11 +42,18 @@ class Pass:
 
 def passes(layer: DepthwiseLayer, taps: int) -> tuple[Pass, ...]:
     """Passes that cover the kernel once."""
-    kh, kw = layer.kernel
+    return kernel_passes(layer.kernel, layer.stride[1], layer.dilation[1], taps)
+
+
+def kernel_passes(
+    kernel: tuple[int, int], stride: int, dilation: int, taps: int
+) -> tuple[Pass, ...]:
+    """Passes that cover a kernel once. `stride`, `dilation`: of its columns."""
+    kh, kw = kernel
     return tuple(
-        Pass(kh0=k, kh1=min(k + KERNEL_ROWS, kh), kw0=t, cols=cols, stride=stride, step=step)
+        Pass(kh0=k, kh1=min(k + KERNEL_ROWS, kh), kw0=t, cols=cols, stride=apart, step=step)
         for k in range(0, kh, KERNEL_ROWS)
-        for t, cols, stride, step in _columns(kw, layer.stride[1], layer.dilation[1], taps)
+        for t, cols, apart, step in _columns(kw, stride, dilation, taps)
     )
 
 
