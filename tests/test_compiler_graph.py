@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from compiler_graphs import conv, random_inputs, rescale, residual_net, zero_point
 
+from spec import preset
 from sw.compiler.errors import GraphError
 from sw.compiler.passes import PASSES, run_passes
 from sw.compiler.tosa.graph import Graph, Op, Tensor
@@ -95,13 +96,13 @@ def _pad_graph(value: int) -> Graph:
 
 
 def test_pad_with_the_zero_point_becomes_padding() -> None:
-    after = run_passes(_pad_graph(3))
+    after = run_passes(_pad_graph(3), preset("default"))
     assert [op.kind for op in after.ops] == ["CONV2D", "RESCALE"]
     assert after.ops[0].attributes["pad"] == (1, 2, 0, 1)
 
 
 def test_pad_with_another_value_stays() -> None:
-    after = run_passes(_pad_graph(4))
+    after = run_passes(_pad_graph(4), preset("default"))
     assert [op.kind for op in after.ops] == ["PAD", "CONV2D", "RESCALE"]
 
 
@@ -114,7 +115,7 @@ def test_constants_are_folded_and_dead_code_goes() -> None:
     g.add_op("IDENTITY", [x], name="dead")
     total = g.add_op("ADD", [rescale(g, x, 2.0, 0, "int32"), wide])
     g.outputs = [rescale(g, total, 0.25)]
-    after = run_passes(g)
+    after = run_passes(g, preset("default"))
     assert [op.kind for op in after.ops] == ["RESCALE", "ADD", "RESCALE"]
     assert after.tensors[wide].data is not None
     assert "c" not in after.tensors
@@ -128,7 +129,7 @@ def test_identities_go_unless_they_are_outputs() -> None:
     y = g.add_op("RESHAPE", [y, g.add_constant("shape", [1, 4, 4, 2], "shape")])
     g.outputs = [g.add_op("MAX_POOL2D", [y], {"kernel": (2, 2), "stride": (2, 2)})]
     g.outputs.append(g.add_op("IDENTITY", [x]))
-    assert [op.kind for op in run_passes(g).ops] == ["MAX_POOL2D", "IDENTITY"]
+    assert [op.kind for op in run_passes(g, preset("default")).ops] == ["MAX_POOL2D", "IDENTITY"]
 
 
 @pytest.mark.parametrize("rewrite", PASSES, ids=lambda p: p.__name__)

@@ -36,7 +36,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def test_network_lowers_to_fused_layers() -> None:
-    layers = lower(run_passes(residual_net()), preset("default")).layers
+    layers = lower(run_passes(residual_net(), preset("default")), preset("default")).layers
     kinds = [(type(x), x.ops) for x in layers]
     assert kinds == [
         (ConvLayer, ("CONV2D", "RESCALE", "CLAMP")),

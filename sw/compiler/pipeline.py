@@ -243,7 +243,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="passes",
         makes=("graph",),
-        run=lambda source, options: run_passes(source, fold=options.fold),
+        run=lambda source, config, options: run_passes(source, config, fold=options.fold),
         check=lambda graph: graph.verify(),
         dump=lambda graph: str(graph),
     ),

@@ -1,16 +1,18 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-fold_constants.py, identities.py, fold_pads.py, late_reshapes.py, dead_code.py.
+merge_groups.py, fold_constants.py, identities.py, fold_pads.py, late_reshapes.py, dead_code.py.
 """
 
 from collections.abc import Callable
 
+from spec.config import NpuConfig
 from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_reshapes import late_reshapes
+from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.tosa.graph import Graph
 
 Pass = Callable[[Graph], None]
@@ -24,12 +26,16 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def run_passes(graph: Graph, *, fold: bool = True) -> Graph:
+def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     """A rewritten copy of `graph`; each pass's result is verified.
 
-    `fold`: whether operators of constants may be computed beforehand.
+    config: what groups of convolutions are put together for. `fold`: whether operators of constants
+    may be computed beforehand, and weights rearranged.
     """
     graph = graph.copy()
+    if fold:
+        merge_groups(graph, config)
+        graph.verify()
     for rewrite in PASSES if fold else [p for p in PASSES if p is not fold_constants]:
         rewrite(graph)
         graph.verify()

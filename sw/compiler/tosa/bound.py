@@ -32,7 +32,7 @@ def graph_bound(graph: Graph, config: NpuConfig) -> float:
 
 
 def weight_bytes(graph: Graph, op: Op) -> int:
-    """Bytes of a product's weights as they are stored.
+    """Bytes of a product's weights as they are stored, without the zeros between groups.
 
     Those of a convolution are its second operand. A MATMUL has weights where an operand is a
     constant; a product of two activations has none.
@@ -40,7 +40,7 @@ def weight_bytes(graph: Graph, op: Op) -> int:
     if op.kind == "MATMUL":
         operands = [graph.tensors[name] for name in op.inputs[:2]]
         return sum(tensor.nbytes for tensor in operands if tensor.is_constant)
-    return graph.tensors[op.inputs[1]].nbytes
+    return graph.tensors[op.inputs[1]].nbytes // op.groups
 
 
 def shares(names: Sequence[str], sizes: Sequence[int], values: Mapping[str, float]) -> list[float]:

@@ -148,6 +148,7 @@ class Graph:
                 outputs=list(op.outputs),
                 attributes=dict(op.attributes),
                 source=op.source,
+                groups=op.groups,
             )
             for op in self.ops
         ]

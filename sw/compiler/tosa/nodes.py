@@ -49,7 +49,8 @@ class Tensor:
 class Op:
     """One operator: `inputs` and `outputs` are tensor names, operands in the specification's order.
 
-    `source` is the line of the user's model that it came from, for messages.
+    `source` is the line of the user's model that it came from, for messages. `groups`: the weights
+    of a CONV2D connect only inputs and outputs of the same of so many groups, the others are 0.
     """
 
     kind: str
@@ -58,3 +59,4 @@ class Op:
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    groups: int = 1
