@@ -18,7 +18,7 @@ from spec.isa import DType, Opcode
 from sw.compiler import CompileError, compile_graph, stage_names
 from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.layers import ConvLayer, MoveLayer, PoolLayer
+from sw.compiler.kernels.layers import ConvLayer, MoveLayer, PoolLayer, TransposeLayer
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
@@ -43,7 +43,7 @@ def test_network_lowers_to_fused_layers() -> None:
         (ConvLayer, ("CONV2D", "RESCALE", "ADD", "RESCALE", "TABLE")),
         (PoolLayer, ("MAX_POOL2D",)),
         (ConvLayer, ("CONV2D", "RESCALE")),
-        (MoveLayer, ("TRANSPOSE",)),
+        (TransposeLayer, ("TRANSPOSE",)),
         (MoveLayer, ("PAD",)),
         (PoolLayer, ("AVG_POOL2D",)),
         (ConvLayer, ("CONV2D", "RESCALE")),

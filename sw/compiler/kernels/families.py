@@ -29,6 +29,9 @@ from sw.compiler.kernels.pool.plan import plan_pool
 from sw.compiler.kernels.resize.emit import emit_resize
 from sw.compiler.kernels.resize.layer import ResizeLayer
 from sw.compiler.kernels.resize.plan import plan_resize
+from sw.compiler.kernels.transpose.emit import emit_transpose
+from sw.compiler.kernels.transpose.layer import TransposeLayer
+from sw.compiler.kernels.transpose.plan import plan_transpose
 
 AnyFamily: TypeAlias = KernelFamily[Any, Any]
 Families: TypeAlias = Sequence[AnyFamily]
@@ -41,6 +44,7 @@ FAMILIES: tuple[AnyFamily, ...] = (
     KernelFamily(layer=ElementwiseLayer, plan=plan_elementwise, emit=emit_elementwise),
     KernelFamily(layer=FusedLayer, plan=plan_fused, emit=emit_fused),
     KernelFamily(layer=MoveLayer, plan=plan_move, emit=emit_move),
+    KernelFamily(layer=TransposeLayer, plan=plan_transpose, emit=emit_transpose),
     KernelFamily(layer=GatherLayer, plan=plan_gather, emit=emit_gather),
 )
 

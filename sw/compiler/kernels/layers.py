@@ -10,6 +10,7 @@ from sw.compiler.kernels.move.layer import MoveLayer
 from sw.compiler.kernels.operands import Epilogue, Operand, Residual, RowFactor
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.resize.layer import ResizeLayer
+from sw.compiler.kernels.transpose.layer import TransposeLayer
 
 __all__ = [
     "ConvLayer",
@@ -26,4 +27,5 @@ __all__ = [
     "Residual",
     "ResizeLayer",
     "RowFactor",
+    "TransposeLayer",
 ]

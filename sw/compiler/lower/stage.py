@@ -11,6 +11,7 @@ from sw.compiler.kernels.layers import LayerProgram
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.chains import lower_chain
 from sw.compiler.lower.table import lowering
+from sw.compiler.lower.transposes import by_array
 from sw.compiler.tosa.graph import Graph
 
 
@@ -31,7 +32,8 @@ def lower(graph: Graph, config: NpuConfig, fold: bool = True) -> LayerProgram:
             lowering(target)(ctx, target)
     for name in graph.outputs:
         _own_output(ctx, name)
-    layers = tuple(part for layer in ctx.layers for part in layer.split())
+    quick = (by_array(layer, config) for layer in ctx.layers)
+    layers = tuple(part for layer in quick for part in layer.split())
     return LayerProgram(layers=layers, storage=ctx.storage.memory)
 
 

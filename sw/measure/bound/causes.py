@@ -60,6 +60,12 @@ def _waits(layer: LayerFacts, engine: str, share: float) -> Cause:
 
 
 def _matrix(layer: LayerFacts, config: NpuConfig) -> Cause:
+    if layer.kind == "transpose":
+        return Cause(
+            engine="matrix",
+            why=f"the array transposes {layer.write_bytes:,} bytes, once or twice",
+            mend="let the writer or the reader use this order",
+        )
     if layer.columns < config.cols:
         return Cause(
             engine="matrix",

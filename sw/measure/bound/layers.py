@@ -19,14 +19,15 @@ from sw.compiler.program.virtual import Place, VirtualInstruction, iterations
 class LayerFacts:
     """One layer of a program, as predicted.
 
-    kind: `conv`, `depthwise`, `fused`, `elementwise`, `pool`, `move` or `gather`. product: whether
-    it computes one. shape: of what it reads first and of its result. cycles: charged to it. bound:
-    see `tosa/bound.py`. busy: cycles in which each engine works on it; `fetch` has those of its
-    instructions on the bus. weight_bytes, read_bytes, write_bytes: that its LOADs read of
-    constants and of tensors, and that its STOREs write. runs: contiguous pieces of the latter two.
-    vectors, folds: of its MATRIX instructions. columns: channels of its result. before: the layer
-    that wrote what it reads first, as `name (kind)`, "" for an input of the network. after: those
-    that read its result. alone: whether it is the only reader of `before`.
+    kind: `conv`, `depthwise`, `fused`, `elementwise`, `pool`, `move`, `gather`, `resize` or
+    `transpose`. product: whether it computes one. shape: of what it reads first and of its result.
+    cycles: charged to it. bound: see `tosa/bound.py`. busy: cycles in which each engine works on
+    it; `fetch` has those of its instructions on the bus. weight_bytes, read_bytes, write_bytes:
+    that its LOADs read of constants and of tensors, and that its STOREs write. runs: contiguous
+    pieces of the latter two. vectors, folds: of its MATRIX instructions. columns: channels of its
+    result. before: the layer that wrote what it reads first, as `name (kind)`, "" for an input of
+    the network. after: those that read its result. alone: whether it is the only reader of
+    `before`.
     """
 
     name: str

@@ -1,0 +1,176 @@
+"""Instructions of a TransposeLayer: LOAD a tile, one or two turns on chip, STORE it.
+
+A turn is a MATRIX of the identity matrix by transposed weights and a VECTOR that writes the bytes.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from spec.isa import DType, Space
+from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.emitter import LayerEmitter
+from sw.compiler.kernels.transpose.layer import TransposeLayer
+from sw.compiler.kernels.transpose.plan import BETWEEN, SLOTS, TransposePlan, box, pattern
+from sw.compiler.kernels.transpose.turns import Sizes, Turn, turns
+from sw.compiler.program.records import ArrayLoop, Matrix, Vector, VectorLoop
+from sw.compiler.program.virtual import Access, Buffer, Place
+
+Tile = tuple[tuple[int, ...], Sizes]
+"""The first element of a tile along each axis, and the elements."""
+
+
+def emit_transpose(layer: TransposeLayer, plan: TransposePlan, context: EmitContext) -> None:
+    """Append the instructions of a layer."""
+    _TransposeEmitter(layer, plan, context).run()
+
+
+class _TransposeEmitter(LayerEmitter):
+    def __init__(self, layer: TransposeLayer, plan: TransposePlan, context: EmitContext) -> None:
+        super().__init__(layer.name, context)
+        self.layer, self.plan, self.form = layer, plan, plan.form
+        self.before = self.slots("in", Place.SPAD, SLOTS, plan.nbytes).buffers
+        self.after = self.slots("out", Place.SPAD, SLOTS, plan.nbytes).buffers
+        self.middle = (
+            self.slots("turned", Place.SPAD, BETWEEN, plan.between).buffers if plan.between else []
+        )
+        (self.identity,) = self.slots("identity", Place.SPAD, 1, plan.identity).buffers
+        self.made = 0
+
+    def run(self) -> None:
+        """Emit the whole layer; the first turn of a tile goes ahead of the second of the last."""
+        data = pattern(self.form.item, self.config)
+        self.load_constant(data, Space.SPAD, self.identity, len(data), "identity")
+        tiles = list(self._tiles())
+        if not self.form.twice:
+            for n, tile in enumerate(tiles):
+                self._open(n, tile, self.after)
+                self._store(n, tile)
+            return
+        self._open(0, tiles[0], self.middle)
+        for n, tile in enumerate(tiles):
+            if n + 1 < len(tiles):
+                self._open(n + 1, tiles[n + 1], self.middle)
+            second = self._turns(tile)[1]
+            self._turn(second, self.middle[n % BETWEEN], self.after[n % SLOTS], tile)
+            self._store(n, tile)
+
+    def _tiles(self) -> Iterator[Tile]:
+        whole = [axis.size for axis in self.form.axes]
+        order = sorted(range(len(whole)), key=lambda i: -self.form.axes[i].target)
+        starts = [range(0, whole[i], self.plan.sizes[i]) for i in order]
+        for found in itertools.product(*starts):
+            at = dict(zip(order, found, strict=True))
+            start = tuple(at[i] for i in range(len(whole)))
+            yield (
+                start,
+                tuple(min(s, n - a) for s, n, a in zip(self.plan.sizes, whole, start, strict=True)),
+            )
+
+    def _turns(self, tile: Tile) -> tuple[Turn, ...]:
+        return turns(self.form, tile[1], self.config.cols, self.config.word_bytes)
+
+    def _open(self, number: int, tile: Tile, results: list[Buffer]) -> None:
+        """Load a tile and turn it for the first time."""
+        (start, sizes), slot = tile, self.before[number % SLOTS]
+        form = self.form
+        mem = self.layer.offset + sum(
+            a * axis.source for a, axis in zip(start, form.axes, strict=True)
+        )
+        size = form.item
+        for n in sizes:
+            size *= n
+        source = self.context.tensors[self.layer.input.tensor]
+        dims = box(form, sizes, source=True)
+        self.load_copies(source, mem, dims, form.item, slot, 0, size, f"in {list(start)}")
+        self._turn(self._turns(tile)[0], slot, results[number % len(results)], tile)
+
+    def _store(self, number: int, tile: Tile) -> None:
+        start, sizes = tile
+        mem = self.layer.target_offset + sum(
+            a * axis.target for a, axis in zip(start, self.form.axes, strict=True)
+        )
+        target = self.context.tensors[self.layer.output.tensor]
+        dims = box(self.form, sizes, source=False)
+        slot = self.after[number % SLOTS]
+        self.store_copies(target, mem, dims, self.form.item, slot, f"store {list(start)}")
+
+    def _turn(self, turn: Turn, source: Buffer, target: Buffer, tile: Tile) -> None:
+        """The MATRIX and the VECTOR of a turn; turns take parts of the accumulator in rotation."""
+        places = self.plan.places
+        acc = self.made % places * (self.config.acc_vectors // places)
+        self.made += 1
+        size = turn.vectors(self.config.cols)
+        sums = Access(buffer=self.context.acc, start=acc, stop=acc + size, write=True)
+        note = f"turn {list(tile[0])}"
+        self.append(
+            self._matrix(turn, acc),
+            {"act_base": self.identity, "wgt_base": source, "acc_base": self.context.acc},
+            [
+                Access(buffer=self.identity, start=0, stop=self.plan.identity, write=False),
+                Access(buffer=source, start=0, stop=source.size, write=False, weights=True),
+                sums,
+            ],
+            note,
+        )
+        self.append(
+            self._vector(turn, acc),
+            {"a_base": self.context.acc, "o_base": target},
+            [
+                Access(buffer=self.context.acc, start=acc, stop=acc + size, write=False),
+                Access(buffer=target, start=0, stop=target.size, write=True),
+            ],
+            note,
+        )
+
+    def _matrix(self, turn: Turn, acc: int) -> Matrix:
+        config, item = self.config, turn.item
+        unit = config.rows // item
+        folds, cols = -(-turn.rows // unit), config.cols
+        rest = turn.rows - (folds - 1) * unit
+        blocks = turn.blocks(cols)
+        loops, step = [], turn.repeats * blocks * turn.rows
+        for count, wgt in turn.others:
+            step //= count
+            loops.append(ArrayLoop(count=count, wgt=wgt, acc=step))
+        col_loop = len(loops)
+        loops.append(ArrayLoop(count=blocks, wgt=cols * turn.column_step, acc=turn.rows))
+        if item > 1:
+            loops.append(ArrayLoop(count=item, act=unit * config.rows))
+        row_loop = len(loops)
+        loops.append(ArrayLoop(count=folds, wgt=unit * item, acc=unit))
+        loops.append(ArrayLoop(count=unit, last=rest, act=config.rows, acc=1))
+        return Matrix(
+            wgt_row=turn.column_step,
+            transposed=1,
+            acc_base=acc,
+            act_unsigned=int(item > 1),
+            wgt_unsigned=int(item > 1),
+            fold_loops=row_loop + 1,
+            k_loops=1 << (col_loop + 1) if item > 1 else 0,
+            row_loop=row_loop,
+            rows=unit * item,
+            rows_last=rest * item,
+            col_loop=col_loop,
+            cols=min(cols, turn.columns),
+            cols_last=turn.columns - (blocks - 1) * cols,
+            loop=loops,
+        )
+
+    def _vector(self, turn: Turn, acc: int) -> Vector:
+        cols = self.config.cols
+        blocks = turn.blocks(cols)
+        low, high, kind = (-128, 127, DType.I8) if turn.item == 1 else (0, 65535, DType.U16)
+        loops = [VectorLoop(count=blocks, a=turn.rows, o=cols * turn.item)]
+        loops += [VectorLoop(count=count, a=a, o=o) for count, a, o in turn.results]
+        return Vector(
+            a_space=Space.ACC,
+            a_type=DType.I32,
+            a_base=acc,
+            o_type=kind,
+            o_min=low,
+            o_max=high,
+            lane_loop=0,
+            lanes=min(cols, turn.columns),
+            lanes_last=turn.columns - (blocks - 1) * cols,
+            loop=loops,
+        )
