@@ -265,3 +265,15 @@ def test_the_command_takes_kernels_and_refuses_what_is_nothing() -> None:
     assert "layer bound: 256 cycles" in text
     code, _, errors = systola("bound", "no_such_model")
     assert code == 2 and "no such kernel or model" in errors
+
+
+def test_the_command_takes_a_users_function(tmp_path, capsys) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import torch\nfrom torch import nn\n\n\n"
+        "def make():\n    return nn.Sequential(nn.Linear(24, 32), nn.ReLU()), torch.randn(2, 24)\n"
+    )
+    main_ends(["bound", f"{path}:make", "-c", "small", "--losses", "1"])
+    text = capsys.readouterr().out
+    assert f"{path}:make on small" in text.replace("\n", "") and "linear" in text
+    assert text.count("what would mend it: ") == 1
