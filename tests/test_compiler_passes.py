@@ -57,3 +57,47 @@ def test_a_reshape_stays_where_it_matters(why: str) -> None:
         g.outputs.append(y)
     assert kinds(g)[:3] == ["CONV2D", "RESHAPE", "RESCALE"]
     exact(g)
+
+
+def _padded(*between: str, rows: tuple[int, ...] = (0, 0, 1, 2, 0, 0), value: int = 5) -> Graph:
+    """PAD of a sequence of int16, operators, and a convolution over it with zero point 3."""
+    g = Graph(name="padded")
+    x = g.add_input("x", (1, 10, 4), "int16")
+    padding = g.add_constant("padding", list(rows), "shape")
+    y = g.add_op("PAD", [x, padding, g.add_constant("fill", [value], "int16")])
+    for kind in between:
+        if kind == "RESCALE":
+            y = rescale(g, y, 0.5, 0)
+        elif kind == "CLAMP":
+            y = g.add_op("CLAMP", [y], {"min_val": -9, "max_val": 90})
+        else:
+            shape = [1, 1, *g.tensors[y].shape[1:]]
+            y = g.add_op("RESHAPE", [y, g.add_constant("shape", shape, "shape")])
+    rng = np.random.default_rng(1)
+    weight = g.add_constant("weight", rng.integers(-9, 10, (3, 1, 2, 4)), "int8")
+    bias = g.add_constant("bias", [1, 2, 3], "int32")
+    g.outputs = [g.add_op("CONV2D", [y, weight, bias, zero_point(g, 3), zero_point(g, 0)])]
+    return g
+
+
+def test_a_pad_folds_through_what_lies_before_the_convolution() -> None:
+    # 5 · 0.5 rounds to the zero point 3.
+    for between in (("RESCALE", "RESHAPE"), ("RESCALE", "CLAMP", "RESHAPE")):
+        g = _padded(*between)
+        assert kinds(g) == [*between, "CONV2D"]
+        assert run_passes(g).ops[-1].attributes["pad"] == (0, 0, 1, 2)
+        exact(g)
+
+
+def test_a_pad_stays_where_its_value_or_its_place_is_another() -> None:
+    for g in (
+        _padded("RESCALE", "RESHAPE", value=4),
+        _padded("RESCALE", "RESHAPE", rows=(0, 0, 1, 0, 0, 0), value=9),
+    ):
+        assert kinds(g)[0] == "PAD"
+        exact(g)
+    g = _padded("RESCALE", "RESHAPE")
+    # Somebody else reads the padded tensor.
+    g.outputs.append(g.add_op("ABS", [rescale(g, g.ops[1].outputs[0], 1.0, 0, "int32")]))
+    assert "PAD" in kinds(g)
+    exact(g)

@@ -67,9 +67,12 @@ def slice_(im: Importer, node: Node, plan: Plan) -> Value:
 def _strided(
     im: Importer, node: Node, value: Value, axis: int, start: int, count: int, by: int
 ) -> Value:
-    """Every `by`-th element: the first of each group of `by`, the last one filled up."""
+    """Every `by`-th element: one of each group of `by`, the last one filled up."""
     value = im.ordered(value)
     shape = list(value.shape)
+    # Groups that begin early enough to be whole need nothing behind them.
+    first = min(start, by - 1, max(0, start + count * by - shape[axis]))
+    start -= first
     size = min(count * by, shape[axis] - start)
     value = im.ordered(part(im, node, value, axis, start, size))
     tensor = value.tensor
@@ -81,7 +84,7 @@ def _strided(
         tensor = im.op(node, "PAD", [tensor, padding, fill])
     lead, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     tensor = im.reshaped(tensor, (lead, count, by, behind))
-    tensor = im.slice(node, tensor, [0] * 4, [lead, count, 1, behind])
+    tensor = im.slice(node, tensor, [0, 0, first, 0], [lead, count, 1, behind])
     shape[axis] = count
     return replace(value, tensor=im.reshaped(tensor, shape), layout=Layout.of(shape))
 
