@@ -18,6 +18,7 @@ from sw.compiler.kernels.views import (
 )
 from sw.compiler.lower.fusion.epilogues import integer, zero_point
 from sw.compiler.lower.fusion.fusion import Fusion
+from sw.compiler.lower.fusion.padded import padded_averages
 from sw.compiler.lower.fusion.permutes import Ahead, Permutes
 from sw.compiler.lower.storage import Storage
 from sw.compiler.tosa.graph import Graph, Op
@@ -35,6 +36,8 @@ class Context:
         self.storage = Storage(graph)
         self.layers: list[Layer] = []
         self.permutes = Permutes(graph, self.fusion.users)
+        self.padded = padded_averages(graph)
+        self.fusion.done.update(id(op) for found in self.padded.values() for op in found.ops)
         self.place = {id(op): i for i, op in enumerate(graph.ops)}
 
     # Facts of a tensor ------------------------------------------------------------------------

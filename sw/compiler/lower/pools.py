@@ -27,6 +27,9 @@ def pool(ctx: Context, op: Op) -> None:
     shape = to_nhwc(ctx.shape(op.outputs[0]))
     out, epilogue = ctx.fusion.follow(op.outputs[0], epilogue, names)
     top, _, left, _ = op.attributes["pad"]
+    padded = ctx.padded.get(id(op))
+    if padded is not None:
+        x, (top, left) = padded.source, padded.pad
     layer = PoolLayer(
         name=op.name,
         output=ctx.output(out, shape),
@@ -39,6 +42,7 @@ def pool(ctx: Context, op: Op) -> None:
         stride=op.attributes["stride"],
         pad=(top, left),
         input_zp=ctx.integer(op.inputs[1]) if average else 0,
+        counts_padding=padded is not None,
     )
     if pool_fits(layer, ctx.config):
         ctx.layers.append(layer)

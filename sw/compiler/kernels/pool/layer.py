@@ -15,7 +15,8 @@ from sw.compiler.kernels.windows import WindowAxis, WindowPart, crop, window_par
 class PoolLayer(Layer):
     """MAX_POOL2D or AVG_POOL2D with the epilogue's zero point, clamp and TABLE.
 
-    `sums`: of an average only the int32 sums.
+    `sums`: of an average only the int32 sums. `counts_padding`: an average is over the whole
+    window, and padding is zeros.
     """
 
     engine: ClassVar[Engine] = Engine.VECTOR
@@ -25,6 +26,7 @@ class PoolLayer(Layer):
     epilogue: Epilogue
     average: bool
     sums: bool = False
+    counts_padding: bool = False
     kernel: tuple[int, int]
     stride: tuple[int, int]
     pad: tuple[int, int]
@@ -35,13 +37,24 @@ class PoolLayer(Layer):
         return (self.input,)
 
     @property
+    def is_separate(self) -> bool:
+        """Whether rows of a window are taken together first, and then their columns.
+
+        Neighbouring windows share what comes of the rows. That needs fewer steps unless windows
+        lie far apart.
+        """
+        rows, cols = self.kernel
+        return not self.average and rows * self.stride[1] + cols < rows * cols
+
+    @property
     def memory_views(self) -> tuple[View, ...]:
         return ()
 
     @property
     def signature(self) -> Hashable:
-        window = (self.kernel, self.stride, self.pad, self.average, self.sums)
-        return epilogue_signature(self.epilogue), window
+        window = (self.kernel, self.stride, self.pad)
+        kind = (self.average, self.sums, self.counts_padding)
+        return epilogue_signature(self.epilogue), window, kind
 
     def split(self) -> Iterator["PoolLayer"]:
         axes = WindowAxis.of(self, (1, 1))

@@ -7,7 +7,7 @@ from spec.config import NpuConfig
 from spec.isa import Scale
 from sw.compiler.kernels.boxes import halvings
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.pool.cost import window_cycles
+from sw.compiler.kernels.pool.cost import tile_cycles, window_cycles
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized
@@ -22,6 +22,8 @@ def pool_work(layer: PoolLayer, config: NpuConfig) -> VectorWork:
         out=layer.output,
         per_channel=layer.epilogue.scale is Scale.CHANNEL,
         cycles=window_cycles(layer) * lane_parts(config, layer.output.shape[3]),
+        tile_cycles=tile_cycles(layer),
+        separate=layer.is_separate,
         overlapping=True,
         kernel=layer.kernel,
         stride=layer.stride,

@@ -6,7 +6,10 @@ from sw.compiler.kernels.pool.layer import PoolLayer
 
 
 def same_taps(start: int, stop: int, layer: PoolLayer, axis: int) -> Iterator[tuple[int, int, int]]:
-    """Runs of output positions with equally many taps inside the input: (from, to, taps)."""
+    """Runs of output positions whose averages count equally many taps: (from, to, taps)."""
+    if layer.counts_padding:
+        yield start, stop, layer.kernel[axis]
+        return
     size = layer.input.shape[1 + axis]
     kernel, stride, pad = layer.kernel[axis], layer.stride[axis], layer.pad[axis]
 

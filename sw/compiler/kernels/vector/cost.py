@@ -10,7 +10,7 @@ from spec.config import NpuConfig
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.vector.plan import VectorPlan
 from sw.compiler.kernels.vector.work import VectorWork
-from sw.compiler.machine.costs import HANDOVER, MEMORY_LATENCY, VECTOR_TILE_CYCLES
+from sw.compiler.machine.costs import HANDOVER, MEMORY_LATENCY
 
 
 def vector_cost(
@@ -21,7 +21,7 @@ def vector_cost(
     n, h, w, c = out.shape
     vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
     tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
-    steps = n * h * vectors * work.cycles + VECTOR_TILE_CYCLES * tiles
+    steps = n * h * vectors * work.cycles + work.tile_cycles * tiles
     load = sum(
         tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item
         # Each tile loads all that its windows reach, also what its neighbours load.

@@ -19,6 +19,7 @@ OVERLAP = 6
 class VectorPlan:
     """Tiles of th x tw pixels and tc channels; bytes of each operand's and the result's slots.
 
+    `between_bytes`: of the buffer between rows and columns of windows.
     `flat`: the layer's tensors are taken as one row of elements. `row_order`: see `boxes`. Operands
     and results that lie on chip have no slots. `cycles`, `traffic`: estimates, the latter in bytes.
     """
@@ -30,13 +31,14 @@ class VectorPlan:
     slots: int
     in_bytes: tuple[int, ...]
     out_bytes: int
+    between_bytes: int = 0
     row_order: bool = False
     cycles: int = 0
     traffic: int = 0
 
     @property
     def spad_bytes(self) -> int:
-        return self.slots * (sum(self.in_bytes) + self.out_bytes)
+        return self.slots * (sum(self.in_bytes) + self.out_bytes) + self.between_bytes
 
     def __str__(self) -> str:
         return (
@@ -119,6 +121,9 @@ def sized(
         slots=slots,
         in_bytes=tuple(
             0 if v.tensor in budget.held else -(-pixels * tc * v.item // word) * word for v in ins
+        ),
+        between_bytes=(
+            -(-th * work.columns(tw) * tc * ins[0].item // word) * word if work.separate else 0
         ),
         out_bytes=0 if out.tensor in budget.held else -(-th * tw * tc * out.item // word) * word,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.views import View
+from sw.compiler.machine.costs import VECTOR_TILE_CYCLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,9 @@ class VectorWork:
     """Operands and result, as one row of elements where they are `flat`, and the window.
 
     `per_channel`: every channel has parameters. `cycles`: of the vector engine for a vector of
-    results. `overlapping`: windows of neighbouring tiles read the same bytes, which each loads.
+    results. `tile_cycles`: of a tile besides its vectors. `separate`: windows are taken by rows,
+    then by columns, with a buffer between. `overlapping`: windows of neighbouring tiles read the
+    same bytes, which each loads.
     """
 
     ins: tuple[View, ...]
@@ -22,6 +25,8 @@ class VectorWork:
     per_channel: bool
     flat: bool = False
     cycles: int = 1
+    tile_cycles: int = VECTOR_TILE_CYCLES
+    separate: bool = False
     overlapping: bool = False
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
@@ -35,8 +40,11 @@ class VectorWork:
         y1, x1 = (box.y1 - 1) * sy - py + ky, (box.x1 - 1) * sx - px + kx
         return replace(box, y0=max(0, y0), y1=min(h, y1), x0=max(0, x0), x1=min(w, x1))
 
+    def columns(self, tw: int) -> int:
+        """Most columns of an operand that a tile of tw columns reads."""
+        return min(self.ins[0].shape[2], (tw - 1) * self.stride[1] + self.kernel[1])
+
     def pixels(self, th: int, tw: int) -> int:
         """Most pixels of an operand that a tile of th x tw pixels reads."""
-        _, h, w, _ = self.ins[0].shape
-        rows = min(h, (th - 1) * self.stride[0] + self.kernel[0])
-        return rows * min(w, (tw - 1) * self.stride[1] + self.kernel[1])
+        rows = min(self.ins[0].shape[1], (th - 1) * self.stride[0] + self.kernel[0])
+        return rows * self.columns(tw)
