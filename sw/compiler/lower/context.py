@@ -18,6 +18,7 @@ from sw.compiler.kernels.views import (
 )
 from sw.compiler.lower.fusion.epilogues import integer, zero_point
 from sw.compiler.lower.fusion.fusion import Fusion
+from sw.compiler.lower.fusion.joins import Joins
 from sw.compiler.lower.fusion.padded import padded_averages
 from sw.compiler.lower.fusion.permutes import Ahead, Permutes
 from sw.compiler.lower.storage import Storage
@@ -38,6 +39,7 @@ class Context:
         self.permutes = Permutes(graph, self.fusion.users)
         self.padded = padded_averages(graph)
         self.fusion.done.update(id(op) for found in self.padded.values() for op in found.ops)
+        self.joins = Joins(graph, self.fusion.producers)
         self.place = {id(op): i for i, op in enumerate(graph.ops)}
 
     # Facts of a tensor ------------------------------------------------------------------------
@@ -63,8 +65,13 @@ class Context:
     # Where results go -------------------------------------------------------------------------
 
     def output(self, name: str, shape: Shape4) -> View:
-        """A new tensor in memory for the result `name`."""
-        return dense(self.storage.add(name), self.dtype(name), shape)
+        """The tensor in memory for the result `name`: a new one, or a piece of a CONCAT's."""
+        joined = self.joins.place(name)
+        view = None if joined is None else view_of(joined, self.dtype(name), shape)
+        if joined is None or view is None:
+            return dense(self.storage.add(name), self.dtype(name), shape)
+        self.storage.add_piece(name, joined)
+        return view
 
     def output_of_product(self, name: str, shape: Shape4) -> View:
         """The same for the result of a product, which may be written permuted: see `Permutes`."""

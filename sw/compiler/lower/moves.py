@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sw.compiler.kernels.layers import MoveLayer
-from sw.compiler.kernels.views import ITEM, Placed, dense, reshaped, row_major, to_nhwc
+from sw.compiler.kernels.views import Placed, dense, reshaped, row_major, to_nhwc
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.copies import CopyAxis, add_copy, copy_axes, merged
 from sw.compiler.tosa.graph import Op
@@ -90,17 +90,26 @@ def _pad_any(ctx: Context, op: Op, before: tuple[int, ...], value: int) -> None:
 
 
 def concat(ctx: Context, op: Op) -> None:
-    """CONCAT: each operand is copied to its place."""
+    """CONCAT: operands that do not lie in their place yet are copied there."""
     axis, out = op.attributes["axis"], op.outputs[0]
-    strides = row_major(ctx.shape(out), ITEM[ctx.dtype(out)])
+    joined = ctx.joins.place(out)
+    if joined is not None:
+        ctx.storage.add_piece(out, joined)
+    elif out not in ctx.storage.memory.nbytes:
+        ctx.storage.add(out)
+    whole = ctx.storage.get(out)
     to = 0
     for i, name in enumerate(op.inputs):
         placed = ctx.storage.get(name)
-        label = op.name if len(op.inputs) == 1 else f"{op.name}.{i}"
-        _write(
-            ctx, op, placed, copy_axes(placed.shape, placed.strides, strides), label=label, to=to
-        )
-        to += placed.shape[axis] * strides[axis]
+        if placed != replace(whole, shape=placed.shape, offset=whole.offset + to):
+            label = op.name if len(op.inputs) == 1 else f"{op.name}.{i}"
+            dims = copy_axes(placed.shape, placed.strides, whole.strides)
+            target = dense(whole.root, ctx.dtype(out), to_nhwc(ctx.shape(whole.root)))
+            place = (placed.root, placed.offset)
+            add_copy(
+                ctx, op, place, target, merged(dims), label, kind=op.kind, to=whole.offset + to
+            )
+        to += placed.shape[axis] * whole.strides[axis]
 
 
 def tile(ctx: Context, op: Op) -> None:

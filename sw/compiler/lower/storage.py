@@ -40,6 +40,12 @@ class Storage:
         """A new root for the tensor that a layer writes."""
         return self._root(name, name, REGION_TEMP)
 
+    def add_piece(self, name: str, placed: Placed) -> None:
+        """Place tensor `name` within the root of another tensor, which is made with its first."""
+        if placed.root not in self.memory.nbytes:
+            self.add(placed.root)
+        self.placed[name] = placed
+
     def add_temp(self, root: str, nbytes: int) -> str:
         """A new root of the temporary region for bytes that are no tensor of the graph.
 

@@ -1,7 +1,8 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, fold_constants.py, identities.py, fold_pads.py, late_reshapes.py, dead_code.py.
+merge_groups.py, fold_constants.py, identities.py, fold_pads.py, late_reshapes.py, nest_concats.py,
+dead_code.py.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
+from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.tosa.graph import Graph
 
 Pass = Callable[[Graph], None]
@@ -22,6 +24,7 @@ PASSES: tuple[Pass, ...] = (
     remove_identities,
     fold_pads,
     late_reshapes,
+    nest_concats,
     remove_dead_code,
 )
 

@@ -35,7 +35,7 @@ Cost = Callable[[Layer, MemoryBudget], int | None]
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A storage root, from the layer that writes it to the last that reads it."""
+    """A storage root, from the first layer that writes it to the last that reads it."""
 
     root: str
     size: int
@@ -116,21 +116,20 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     """The tensors that could stay: temporaries that only such layers touch as take them on chip."""
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
+    written: dict[str, int] = {}
     barred: set[str] = set()
     for i, layer in enumerate(program.layers):
         barred |= {view.tensor for view in layer.memory_views}
-        for root in (view.tensor for view in layer.outputs):
-            if root in born:
-                # Written by several layers: its life is no single stretch of readers.
-                barred.add(root)
-            born.setdefault(root, i)
+        for view in layer.outputs:
+            born.setdefault(view.tensor, i)
+            written[view.tensor] = i
         for view in layer.inputs:
             dies[view.tensor] = i
     # Inputs and outputs are ports, which the host reads and writes in memory. What fills the
     # scratchpad leaves no room for the buffers of its own layers.
     storage = program.storage
     return [
-        _Life(root, storage.nbytes[root], first, dies[root])
+        _Life(root, storage.nbytes[root], first, max(dies[root], written[root]))
         for root, first in born.items()
         if storage.region[root] == REGION_TEMP
         and root in dies

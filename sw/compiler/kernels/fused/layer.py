@@ -157,18 +157,14 @@ class FusedLayer(Layer):
 
     @property
     def memory_views(self) -> tuple[View, ...]:
-        sources, results = len(self.sources), range(len(self.results))
-        barred = [i for i in range(sources) if not self._flows(i, self.sources[i].strides)]
-        after = [
-            i for i in results if not self._flows(self.results[i].register, self.results[i].strides)
-        ]
-        return (
-            *(self.inputs[i] for i in barred),
-            *self.inputs[sources:],
-            *(self.outputs[i] for i in after),
-        )
+        inputs, count = self.inputs, len(self.sources)
+        sources = zip(self.sources, inputs[:count], strict=True)
+        places = [(i, s.strides, view) for i, (s, view) in enumerate(sources)]
+        places += [(r.register, r.strides, r.view) for r in self.results]
+        barred = (view for i, strides, view in places if not self._takes(i, strides))
+        return (*inputs[count:], *barred)
 
-    def _flows(self, register: int, strides: tuple[int, ...]) -> bool:
+    def _takes(self, register: int, strides: tuple[int, ...]) -> bool:
         """Whether steps may take a register where its tensor lies on chip: in whole vectors, with
         a loop for each dimension and one for the vectors of the last.
         """
@@ -199,8 +195,9 @@ class FusedLayer(Layer):
         steps = tuple((s.a, s.b, s.out, s.reduce, s.axis, s.params) for s in self.steps)
         uses = tuple((s.values.get("alu"), s.values.get("a_scale")) for s in self.steps)
         kept = tuple(result.register for result in self.results)
-        places = tuple(x.strides for x in (*self.sources, *self.results))
-        return self.shape, self.registers, steps, uses, kept, self.whole, self.product, places
+        places = [s.strides for s in self.sources] + [r.strides for r in self.results]
+        shape = self.shape, self.registers, self.whole, self.product
+        return shape, steps, uses, kept, tuple(places)
 
     def free_array_vectors(self, cols: int) -> int:
         if self.product is not None:

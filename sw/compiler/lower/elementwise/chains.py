@@ -129,10 +129,12 @@ def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | N
     simplify(builder, results, ctx.config.cols)
     if builder.product is not None and not builder.keeps_product():
         return None
-    ahead = {name: _ahead(ctx, name, value) for name, value in zip(names, results, strict=True)}
+    pairs = list(zip(names, results, strict=True))
+    ahead = {name: _ahead(ctx, name, value) for name, value in pairs}
+    joined = {name: _joined(ctx, name, value) for name, value in pairs if ahead[name] is None}
     main = next(op for op in ops if op.kind not in ("RESHAPE", "RESCALE"))
     layer = builder.layer(
-        *(_target(ctx, n, v, ahead[n]) for n, v in zip(names, results, strict=True)),
+        *(_target(ctx, n, v, ahead[n], joined.get(n)) for n, v in pairs),
         results=results,
         name=main.name,
         ops=tuple(op.kind for op in ops),
@@ -142,11 +144,19 @@ def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | N
     if not fused_fits(layer, ctx.config):
         return None
     for name, place in ahead.items():
+        piece = joined.get(name)
         if place is not None:
             ctx.write_ahead(name, place)
+        elif piece is not None:
+            ctx.storage.add_piece(name, piece)
         else:
             ctx.storage.add(name)
     return layer
+
+
+def _joined(ctx: Context, name: str, value: Value) -> Placed | None:
+    """Where result `name` is written if it is a piece of a CONCAT's result."""
+    return ctx.joins.place(name) if value.shape == ctx.shape(name) else None
 
 
 def _ahead(ctx: Context, name: str, value: Value) -> Ahead | None:
@@ -155,8 +165,16 @@ def _ahead(ctx: Context, name: str, value: Value) -> Ahead | None:
     return found if value.shape == ctx.shape(name) else None
 
 
-def _target(ctx: Context, name: str, value: Value, ahead: Ahead | None) -> Target:
-    """Where the layer writes result `name`: densely, or as the TRANSPOSE behind it wants it."""
+def _target(
+    ctx: Context, name: str, value: Value, ahead: Ahead | None, joined: Placed | None
+) -> Target:
+    """Where the layer writes result `name`: densely, or as the TRANSPOSE or CONCAT behind it wants
+    it.
+    """
+    if joined is not None:
+        root = ctx.graph.tensors[joined.root]
+        view = dense(root.name, root.dtype, to_nhwc(root.shape))
+        return Target(view, joined.offset, joined.strides)
     tensor = ctx.graph.tensors[name if ahead is None else ahead.result]
     strides = row_major(value.shape, ITEM[tensor.dtype]) if ahead is None else ahead.placed.strides
     return Target(dense(tensor.name, tensor.dtype, to_nhwc(tensor.shape)), 0, strides)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from spec.isa import Scale, Table
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.layers import ElementwiseLayer, Epilogue, Operand
-from sw.compiler.kernels.views import DTYPE, ITEM, UNSIGNED, dense, row_major, to_nhwc
+from sw.compiler.kernels.views import DTYPE, UNSIGNED, to_nhwc
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.steps import add_steps
 from sw.compiler.lower.fusion.epilogues import plain, rescale_values, zero_point
@@ -127,8 +127,7 @@ def finish_last_step(ctx: Context, builder: FusedBuilder, out: str, names: list[
 
 def append_fused(ctx: Context, builder: FusedBuilder, op: Op, out: str, names: list[str]) -> None:
     """The layer whose last step writes tensor `out`, densely."""
-    shape, dtype = ctx.shape(out), ctx.dtype(out)
-    view = dense(ctx.storage.add(out), dtype, to_nhwc(shape))
-    target = Target(view, 0, row_major(shape, ITEM[dtype]))
+    view = ctx.output(out, to_nhwc(ctx.shape(out)))
+    target = Target(view, view.offset, ctx.storage.get(out).strides)
     layer = builder.layer(target, name=op.name, ops=tuple(names), source=op.source)
     ctx.layers.append(layer)
