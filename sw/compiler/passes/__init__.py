@@ -1,8 +1,8 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, fold_constants.py, identities.py, fold_pads.py, late_reshapes.py, nest_concats.py,
-dead_code.py.
+merge_groups.py, fold_constants.py, identities.py, transposes.py, fold_pads.py, late_reshapes.py,
+nest_concats.py, dead_code.py.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,11 @@ from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.nest_concats import nest_concats
+from sw.compiler.passes.transposes import (
+    narrow_transposes,
+    reshape_transposes,
+    sink_transposes,
+)
 from sw.compiler.tosa.graph import Graph
 
 Pass = Callable[[Graph], None]
@@ -22,6 +27,10 @@ Pass = Callable[[Graph], None]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     remove_identities,
+    reshape_transposes,
+    sink_transposes,
+    narrow_transposes,
+    reshape_transposes,
     fold_pads,
     late_reshapes,
     nest_concats,
