@@ -10,6 +10,7 @@ from spec.config import NpuConfig, preset
 from spec.numerics import scale_to_multiplier
 from sw.compiler.kernels.layers import GatherLayer, Layer, MoveLayer, ResizeLayer
 from sw.compiler.kernels.resize.axis import ResizeAxis
+from sw.compiler.kernels.resize.tiles import ResizePlan
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 
@@ -150,3 +151,9 @@ def test_an_axis_of_outputs_reads_what_its_phases_say() -> None:
     assert (first.at, first.count, first.source, first.step) == (0, 1, 0, 0)
     assert (inner.at, inner.count, inner.source, inner.step) == (1, 4, 0, 1)
     assert (last.at, last.count, last.source, last.step) == (5, 1, 3, 0)
+
+
+def test_unaligned_channels_are_not_cut() -> None:
+    # A slice of them would be stored in runs of a few bytes, each with partial words.
+    (plan,) = run_stages(_graph((1, 7, 9, 21), [_half_pixel(2)] * 2), preset("tiny")).plans
+    assert isinstance(plan, ResizePlan) and plan.tc == 21

@@ -24,11 +24,14 @@ from sw.compiler.machine.costs import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TileCost:
-    """Of one tile: bytes loaded (program too) and stored, cycles in which it is computed."""
+    """Of one tile: bytes moved, cycles of its loads (the program's too), of its engines, of its
+    store.
+    """
 
-    load: int
-    store: int
+    traffic: int
+    load: float
     cycles: int
+    store: float
 
 
 def resize_cost(layer: ResizeLayer, config: NpuConfig, plan: ResizePlan) -> tuple[int, int]:
@@ -48,7 +51,7 @@ def resize_cost(layer: ResizeLayer, config: NpuConfig, plan: ResizePlan) -> tupl
         for y, x in itertools.product(rows, cols)
         for _ in range(groups)
     ] * n
-    return _pipelined(tiles, plan.slots, config), sum(t.load + t.store for t in tiles)
+    return _pipelined(tiles, plan.slots), sum(t.traffic for t in tiles)
 
 
 def _key(axis: ResizeAxis, outputs: Range) -> tuple[int, int]:
@@ -56,16 +59,15 @@ def _key(axis: ResizeAxis, outputs: Range) -> tuple[int, int]:
     return stop - start, start % axis.phases
 
 
-def _pipelined(tiles: list[_TileCost], slots: int, config: NpuConfig) -> int:
+def _pipelined(tiles: list[_TileCost], slots: int) -> int:
     """Cycles from the first load to the last store, with `slots` buffers of each kind."""
-    bus = config.bus_bytes
     loaded = computed = stored = 0.0
     done, gone = [0.0] * slots, [0.0] * slots
     for i, tile in enumerate(tiles):
         # A buffer is free when the tile before in it has been computed, or stored.
-        loaded = max(loaded, done[i % slots]) + tile.load / bus
+        loaded = max(loaded, done[i % slots]) + tile.load
         computed = max(computed, loaded + MEMORY_LATENCY, gone[i % slots]) + tile.cycles
-        stored = max(stored, computed + HANDOVER) + tile.store / bus
+        stored = max(stored, computed + HANDOVER) + tile.store
         done[i % slots], gone[i % slots] = computed, stored
     return math.ceil(stored + 2 * MEMORY_LATENCY)
 
@@ -89,10 +91,18 @@ def _tile_cost(
     vector = finish * pixels * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * units
     high, wide = (axis.reach(*span) for axis, span in ((layer.rows, y), (layer.cols, x)))
     program = units * DEPTHWISE_UNIT_BYTES + DEPTHWISE_TILE_BYTES
+    read = (high[1] - high[0]) * (wide[1] - wide[0])
+    # Slices of channels: a run a pixel, each with partial words unless all is aligned.
+    whole = plan.tc == layer.output.shape[3]
+    split = not whole and bool(
+        plan.tc % config.bus_bytes or layer.output.shape[3] % config.bus_bytes
+    )
+    out = pixels * plan.tc * layer.output.item
     return _TileCost(
-        load=(high[1] - high[0]) * (wide[1] - wide[0]) * plan.tc + program,
-        store=pixels * plan.tc * layer.output.item,
+        traffic=read * plan.tc + program + out,
+        load=(read * plan.tc + program) / config.bus_bytes + split * read,
         cycles=max(engine, vector),
+        store=out / config.bus_bytes + split * pixels,
     )
 
 
