@@ -137,3 +137,27 @@ def test_cast_that_another_layer_reads_is_computed_there() -> None:
     assert [view.dtype for view in first.outputs] == ["int16"]
     for name in ("tiny", "odd", "default"):
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0
+
+
+def test_table_of_int16_is_rescaled_where_it_is_looked_up() -> None:
+    g = Graph(name="tanh")
+    x = g.add_input("x", (1, 7, 5, 37), "int16")
+    entries = np.rint(np.tanh(np.linspace(-4, 4, 513)) * 32000).astype(np.int16)
+    y = g.add_op("TABLE", [x, g.add_constant("tanh", entries, "int16")])
+    g.outputs = [rescale(g, y, 2.0**-15, 3, "int8")]
+    (layer,) = run_stages(g, preset("default")).layers.layers
+    assert [view.dtype for view in layer.outputs] == ["int8"]
+    for name in ("tiny", "odd", "default"):
+        assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0
+
+
+def test_sum_and_its_narrow_copy_are_one_layer() -> None:
+    g = Graph(name="sum")
+    a, b = (g.add_input(name, (1, 7, 5, 37), "int16") for name in "ab")
+    total = g.add_op("ADD", [rescale(g, a, 300.0, 0, "int32"), rescale(g, b, 200.0, 0, "int32")])
+    y = rescale(g, total, 0.002, 0, "int16")
+    g.outputs = [y, rescale(g, y, 0.004, 5, "int8")]
+    (layer,) = run_stages(g, preset("default")).layers.layers
+    assert isinstance(layer, FusedLayer) and len(layer.outputs) == 2
+    for name in ("tiny", "odd", "default"):
+        assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0

@@ -60,7 +60,7 @@ def longest_chain(ctx: Context, chain: Chain, op: Op) -> list[Op]:
         if len(leaving(ctx, chain.ops)) <= RESULTS:
             best = len(chain.ops)
     found = without_casts(ctx, chain.ops[:best])
-    return found if any(o.kind not in (*SINGLE, "RESHAPE") for o in found) else []
+    return found if _is_worth(ctx, found) else []
 
 
 def closed(ctx: Context, ops: list[Op]) -> list[Op]:
@@ -68,8 +68,18 @@ def closed(ctx: Context, ops: list[Op]) -> list[Op]:
     while len(ops) > 1 and len(leaving(ctx, ops)) > RESULTS:
         ops = ops[:-1]
     ops = without_casts(ctx, ops)
-    new = any(o.kind not in (*SINGLE, "RESHAPE") for o in ops)
-    return ops if new else []
+    return ops if _is_worth(ctx, ops) else []
+
+
+def _is_worth(ctx: Context, ops: list[Op]) -> bool:
+    """Whether other layers would not do as well: they compute SINGLE operators, but no TABLE of
+    int16, and make one result each.
+    """
+    return any(
+        op.kind not in (*SINGLE, "RESHAPE")
+        or (op.kind == "TABLE" and ctx.dtype(op.inputs[0]) == "int16")
+        for op in ops
+    ) or (len(ops) > 1 and len(leaving(ctx, ops)) > 1)
 
 
 def without_casts(ctx: Context, ops: list[Op]) -> list[Op]:
