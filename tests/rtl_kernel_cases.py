@@ -55,6 +55,14 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "h=8,w=6,c=3,k=3,s=2,pad_bottom=1,pad_left=1",
     ),
     "resize": ("h=1,w=1,c=1", "h=5,w=7,c=17", "n=2,h=3,w=4,c=3,factor=3"),
+    "channel_shuffle": (
+        "h=1,w=1,c=1,groups=1",
+        "h=5,w=7,c=17,groups=2",
+        "h=3,w=9,c=20,in_bits=16",
+        "n=2,h=3,w=11,c=3,groups=5,in_bits=32",
+        "h=1,w=1,c=37,groups=29",
+        "h=1,w=1,c=29,groups=33,in_bits=16",
+    ),
     "add": ("h=1,w=1,c=1", "h=3,w=17,c=65", "n=3,h=5,w=1,c=17", "h=17,w=3,c=3"),
     "rescale": (
         "h=1,w=1,c=1",

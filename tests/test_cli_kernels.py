@@ -25,7 +25,7 @@ from spec.program import load_image
         (
             ["nosuch"],
             "kernel 'nosuch': no such kernel; kernels are matmul, fully_connected, conv2d, "
-            "depthwise_conv2d, max_pool2d, avg_pool2d, resize, add, rescale",
+            "depthwise_conv2d, max_pool2d, avg_pool2d, resize, channel_shuffle, add, rescale",
         ),
     ],
 )

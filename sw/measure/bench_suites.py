@@ -39,6 +39,11 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
         ),
         Entry(name="fc_9216x64", target="conv2d", shape="h=1,w=1,c=9216,oc=64,k=1,p=0"),
         Entry(name="resize_2x", target="resize", shape="h=32,w=32,c=64,factor=2"),
+        Entry(
+            name="transpose_shuffle",
+            target="channel_shuffle",
+            shape="h=56,w=56,c=80,groups=3",
+        ),
     ),
     "nets": tuple(
         Entry(name=name, target=name)

@@ -122,8 +122,9 @@ def _check_size(name: str, s: Shape) -> None:
         sizes = {"a": batch * s["m"] * s["k"], "b": batch * s["k"] * s["n"]}
         outputs, reduction = batch * s["m"] * s["n"], s["k"]
     else:
-        sizes = {"x": s["n"] * s["h"] * s["w"] * s["c"] * (s.get("in_bits", 8) // 8 or 1)}
-        outputs = s["n"] * s.get("oc", s["c"]) * s.get("multiplier", 1) * s.get("factor", 1) ** 2
+        channels = s["c"] * s.get("groups", 1)
+        sizes = {"x": s["n"] * s["h"] * s["w"] * channels * (s.get("in_bits", 8) // 8 or 1)}
+        outputs = s["n"] * s.get("oc", channels) * s.get("multiplier", 1) * s.get("factor", 1) ** 2
         for side, pads, axis, k in (
             ("h", ("pad_top", "pad_bottom"), "y", "kh"),
             ("w", ("pad_left", "pad_right"), "x", "kw"),
@@ -390,6 +391,21 @@ def _resize(g: Graph, s: Shape, rng: np.random.Generator) -> int:
     return g.tensors[wide].size * 4
 
 
+def _channel_shuffle(g: Graph, s: Shape, rng: np.random.Generator) -> int:
+    """`groups` groups of `c` channels each, interleaved; a MAC stands for an element."""
+    dtypes = {8: "int8", 16: "int16", 32: "int32"}
+    if s["in_bits"] not in dtypes:
+        raise KernelError(f"in_bits={s['in_bits']} must be 8, 16 or 32")
+    n, h, w, c, groups = (s[key] for key in ("n", "h", "w", "c", "groups"))
+    x = g.add_input("x", (n, h, w, groups * c), dtypes[s["in_bits"]])
+    apart = g.add_constant("apart", [n, h, w, groups, c], "shape")
+    y = g.add_op("RESHAPE", [x, apart], name="apart")
+    y = g.add_op("TRANSPOSE", [y], {"perms": (0, 1, 2, 4, 3)}, name="shuffle")
+    whole = g.add_constant("whole", [n, h, w, groups * c], "shape")
+    g.outputs = [g.add_op("RESHAPE", [y, whole], name="whole", output="y")]
+    return g.tensors[x].size
+
+
 _IMAGE = {"n": 1, "h": 14, "w": 14, "c": 32}
 _PADS = {"pad_top": 0, "pad_bottom": 0, "pad_left": 0, "pad_right": 0}
 _WINDOW = {
@@ -430,6 +446,9 @@ _KERNELS: dict[str, _Kernel] = {
     "max_pool2d": _Kernel(build=_pool2d("MAX_POOL2D"), defaults=_POOL, aliases=_WINDOW),
     "avg_pool2d": _Kernel(build=_pool2d("AVG_POOL2D"), defaults=_POOL, aliases=_WINDOW),
     "resize": _Kernel(build=_resize, defaults={**_IMAGE, "factor": 2}),
+    "channel_shuffle": _Kernel(
+        build=_channel_shuffle, defaults={**_IMAGE, "groups": 3, "in_bits": 8}
+    ),
     "add": _Kernel(build=_add, defaults=_IMAGE),
     "rescale": _Kernel(
         build=_rescale,

@@ -26,7 +26,7 @@ def random_case(rng: np.random.Generator) -> tuple[str, Shape]:
 def _dimension(rng: np.random.Generator, key: str) -> int:
     if key in ("batch", "multiplier") or (key == "n" and rng.random() < 0.5):
         return int(rng.integers(1, 4))
-    if key == "factor":
+    if key in ("factor", "groups"):
         return int(rng.integers(1, 5))
     if key.startswith("pad"):
         return int(rng.integers(0, 4))

@@ -15,7 +15,7 @@ from sw.compiler.kernels.transpose.plan import plan_transpose
 LEAST_BYTES = 256
 """Copies of fewer bytes are left as they are."""
 
-SHARE = 4
+SHARE = 2
 """Part of the scratchpad (1/SHARE) in which a TransposeLayer is planned to decide: others may be
 on chip."""
 

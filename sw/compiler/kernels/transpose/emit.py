@@ -37,7 +37,7 @@ class _TransposeEmitter(LayerEmitter):
         self.made = 0
 
     def run(self) -> None:
-        """Emit the whole layer; the first turn of a tile goes ahead of the second of the last."""
+        """Emit the whole layer; first turns of the next tiles go ahead of the second of a tile."""
         data = pattern(self.form.item, self.config)
         self.load_constant(data, Space.SPAD, self.identity, len(data), "identity")
         tiles = list(self._tiles())
@@ -46,10 +46,12 @@ class _TransposeEmitter(LayerEmitter):
                 self._open(n, tile, self.after)
                 self._store(n, tile)
             return
-        self._open(0, tiles[0], self.middle)
+        ahead = BETWEEN - 1
+        for n, tile in enumerate(tiles[:ahead]):
+            self._open(n, tile, self.middle)
         for n, tile in enumerate(tiles):
-            if n + 1 < len(tiles):
-                self._open(n + 1, tiles[n + 1], self.middle)
+            if n + ahead < len(tiles):
+                self._open(n + ahead, tiles[n + ahead], self.middle)
             second = self._turns(tile)[1]
             self._turn(second, self.middle[n % BETWEEN], self.after[n % SLOTS], tile)
             self._store(n, tile)
@@ -160,8 +162,10 @@ class _TransposeEmitter(LayerEmitter):
         cols = self.config.cols
         blocks = turn.blocks(cols)
         low, high, kind = (-128, 127, DType.I8) if turn.item == 1 else (0, 65535, DType.U16)
-        loops = [VectorLoop(count=blocks, a=turn.rows, o=cols * turn.item)]
-        loops += [VectorLoop(count=count, a=a, o=o) for count, a, o in turn.results]
+        block = VectorLoop(count=blocks, a=turn.rows, o=cols * turn.item)
+        loops = [block, *(VectorLoop(count=count, a=a, o=o) for count, a, o in turn.results)]
+        # Words one after the other: writes then keep clear of the banks that the array reads.
+        loops.sort(key=lambda loop: -loop.o)
         return Vector(
             a_space=Space.ACC,
             a_type=DType.I32,
@@ -169,7 +173,7 @@ class _TransposeEmitter(LayerEmitter):
             o_type=kind,
             o_min=low,
             o_max=high,
-            lane_loop=0,
+            lane_loop=next(i for i, loop in enumerate(loops) if loop is block),
             lanes=min(cols, turn.columns),
             lanes_last=turn.columns - (blocks - 1) * cols,
             loop=loops,

@@ -23,8 +23,9 @@ from sw.compiler.machine.costs import MEMORY_LATENCY, READY, RESULT_LATENCY
 SLOTS = 3
 """Buffers before and after the turns: one is filled, one is read, one waits for memory."""
 
-BETWEEN = 2
-"""Buffers between two turns."""
+BETWEEN = 3
+"""Buffers between two turns: the second one is so many tiles behind the first, less one, and never
+waits for results that VECTOR has just written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
