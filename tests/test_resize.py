@@ -11,6 +11,7 @@ from spec.numerics import scale_to_multiplier
 from sw.compiler.kernels.layers import GatherLayer, Layer, MoveLayer, ResizeLayer
 from sw.compiler.kernels.resize.axis import ResizeAxis
 from sw.compiler.kernels.resize.tiles import ResizePlan
+from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 
@@ -157,3 +158,17 @@ def test_unaligned_channels_are_not_cut() -> None:
     # A slice of them would be stored in runs of a few bytes, each with partial words.
     (plan,) = run_stages(_graph((1, 7, 9, 21), [_half_pixel(2)] * 2), preset("tiny")).plans
     assert isinstance(plan, ResizePlan) and plan.tc == 21
+
+
+def test_nearest_to_the_same_places_vanishes() -> None:
+    shape = (1, 5, 6, 3)
+    g = _graph(shape, [(4, 4, 0, 0), (1, 1, 0, 0)], "NEAREST")
+    (resized,) = g.outputs
+    g.outputs = [g.add_op("ABS", [g.add_op("CAST", [resized], out_dtype="int32")])]
+    assert [op.kind for op in run_passes(g, preset("tiny")).ops] == ["CAST", "ABS"]
+    _exact(g, preset("tiny"))
+    moved = _graph(shape, [(1, 1, 0, 0), (2, 2, 1, 1)], "NEAREST")
+    (resized,) = moved.outputs
+    moved.outputs = [moved.add_op("CAST", [resized], out_dtype="int32")]
+    assert "RESIZE" in [op.kind for op in run_passes(moved, preset("tiny")).ops]
+    _exact(moved, preset("tiny"))

@@ -1,4 +1,6 @@
-"""Remove operators that change nothing: IDENTITY, moves to the same shape, the widest CLAMP."""
+"""Remove operators that change nothing: IDENTITY, moves to the same shape, the widest CLAMP, RESIZE
+of every pixel to its own place.
+"""
 
 from spec.isa import DType
 from spec.numerics import RANGES
@@ -29,4 +31,10 @@ def _changes_nothing(graph: Graph, op: Op) -> bool:
     if op.kind == "TRANSPOSE":
         order = [p for p in op.attributes["perms"] if before.shape[p] > 1]
         return before.shape == after.shape and order == sorted(order)
+    if op.kind == "RESIZE":
+        rows, cols = graph.constant(op.inputs[1]).reshape(2, 2).tolist()
+        offset = graph.constant(op.inputs[2])
+        in_place = rows[0] == rows[1] and cols[0] == cols[1] and not offset.any()
+        nearest = op.attributes["mode"] == "NEAREST"
+        return nearest and in_place and before.shape == after.shape
     return op.kind in _MOVES and before.shape == after.shape
