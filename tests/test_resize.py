@@ -8,7 +8,14 @@ from compiler_graphs import assert_compiles_exactly
 
 from spec.config import NpuConfig, preset
 from spec.numerics import scale_to_multiplier
-from sw.compiler.kernels.layers import GatherLayer, Layer, MoveLayer, ResizeLayer
+from sw.compiler.kernels.layers import (
+    ConvLayer,
+    FusedLayer,
+    GatherLayer,
+    Layer,
+    MoveLayer,
+    ResizeLayer,
+)
 from sw.compiler.kernels.resize.axis import ResizeAxis
 from sw.compiler.kernels.resize.tiles import ResizePlan
 from sw.compiler.passes import run_passes
@@ -85,7 +92,7 @@ def _exact(g: Graph, config: NpuConfig, seed: int = 0) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.name)
 def test_bilinear_by_whole_factors_is_exact(config: NpuConfig) -> None:
-    for factor, shape in ((2, (1, 5, 7, 19)), (3, (2, 1, 4, 3)), (4, (1, 3, 6, 5))):
+    for factor, shape in ((2, (1, 5, 7, 19)), (3, (2, 1, 4, 13)), (4, (1, 3, 6, 16))):
         g = _graph(shape, [_half_pixel(factor)] * 2)
         made = [type(layer) for layer in _layers(g, config)]
         assert made == [ResizeLayer] if config.depthwise else GatherLayer in made
@@ -144,7 +151,7 @@ def test_random_steps_are_exact(config: NpuConfig) -> None:
 
 def test_an_axis_of_outputs_reads_what_its_phases_say() -> None:
     axis = ResizeAxis(size=4, out=8, scale=4, step=2, offset=-1)
-    assert (axis.phases, axis.stride, axis.taps) == (2, 1, 2)
+    assert (axis.phases, axis.stride, axis.most) == (2, 1, 3)
     assert [axis.low(at) for at in range(8)] == [-1, 0, 0, 1, 1, 2, 2, 3]
     assert [axis.weights(at) for at in range(2)] == [(1, 3), (3, 1)]
     assert axis.reach(0, 8) == (-1, 5)
@@ -172,3 +179,18 @@ def test_nearest_to_the_same_places_vanishes() -> None:
     moved.outputs = [moved.add_op("CAST", [resized], out_dtype="int32")]
     assert "RESIZE" in [op.kind for op in run_passes(moved, preset("tiny")).ops]
     _exact(moved, preset("tiny"))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.name} {c.digest_hex}")
+def test_few_channels_lie_side_by_side_in_a_product(config: NpuConfig) -> None:
+    made = set()
+    for factor, shape in ((2, (1, 20, 24, 1)), (8, (1, 6, 12, 1)), (3, (2, 12, 10, 2))):
+        g = _graph(shape, [_half_pixel(factor)] * 2)
+        made |= {type(layer) for layer in _layers(g, config)}
+        _exact(g, config)
+    assert ConvLayer in made and FusedLayer not in made
+    # Stretched in one direction only, by a fraction; results of int32.
+    g = _graph((1, 9, 16, 1), [(1, 1, 0, 0), (4, 3, 0, 0)])
+    g.outputs = [g.ops[0].outputs[0]]
+    del g.ops[1:]
+    _exact(g, config)

@@ -30,6 +30,7 @@ from sw.compiler.lower.elementwise.operators import append_fused, finish_last_st
 from sw.compiler.lower.elementwise.steps import times
 from sw.compiler.lower.fusion.epilogues import plain
 from sw.compiler.lower.gathers import flat, gathered
+from sw.compiler.lower.resize_products import add_products, find_products
 from sw.compiler.tosa.graph import Op
 
 MAX_COPIES = 4
@@ -80,18 +81,48 @@ def _axes(ctx: Context, op: Op) -> tuple[ResizeAxis, ResizeAxis]:
 
 
 def _convolved(ctx: Context, op: Op, axes: tuple[ResizeAxis, ResizeAxis]) -> bool:
-    """Add a ResizeLayer; False where the configuration has none or the general way is faster."""
-    rows, cols = axes
-    phases = min(rows.phases, rows.out) * min(cols.phases, cols.out)
-    kernels = -(-rows.scale * cols.scale // MOST_WEIGHT)
-    if not ctx.config.depthwise or ctx.dtype(op.inputs[0]) != "int8":
-        return False
-    if phases > MAX_PHASES or kernels > MAX_KERNELS or max(rows.stride, cols.stride) > MAX_STEP:
+    """Add convolutions, one way or the other; False where the general way is faster."""
+    if ctx.dtype(op.inputs[0]) != "int8":
         return False
     shape = to_nhwc(ctx.shape(op.outputs[0]))
+    vectors = math.prod(shape[:3]) * -(-shape[3] // ctx.config.cols)
+    most = FUSED_CYCLES * vectors + 4 * math.prod(shape[:3])
+    layer = _resize_layer(ctx, op, axes)
+    if layer is not None:
+        cycles = plan_resize(layer, ctx.config, MemoryBudget.whole(ctx.config)).cycles
+        layer, most = (layer, cycles) if cycles <= most else (None, most)
+    products = find_products(ctx, op, axes)
+    if products is not None and products.cycles > most:
+        products = None
+    if layer is None and products is None:
+        return False
+    names = [op.kind]
+    out, epilogue = op.outputs[0], plain(DType.I32)
+    following = ctx.fusion.next(out, "RESCALE")
+    # Parameters of channels would be a RESCALE of its own.
+    if following is None or not following.attributes["per_channel"]:
+        out, epilogue = ctx.fusion.after_int32(out, names)
+    output = ctx.output(out, shape)
+    if products is not None:
+        add_products(ctx, op, products, output, epilogue, names)
+    elif layer is not None:
+        ctx.layers.append(replace(layer, output=output, ops=tuple(names), epilogue=epilogue))
+    return True
+
+
+def _resize_layer(ctx: Context, op: Op, axes: tuple[ResizeAxis, ResizeAxis]) -> ResizeLayer | None:
+    """The layer without what follows it; None if there can be none."""
+    rows, cols = axes
+    phases = min(rows.phases, rows.out) * min(cols.phases, cols.out)
+    kernels = -(-rows.most * cols.most // MOST_WEIGHT)
+    if not ctx.config.depthwise or phases > MAX_PHASES or kernels > MAX_KERNELS:
+        return None
+    if max(rows.stride, cols.stride) > MAX_STEP:
+        return None
+    out = op.outputs[0]
     layer = ResizeLayer(
         name=op.name,
-        output=dense(op.outputs[0], ctx.dtype(op.outputs[0]), shape),
+        output=dense(out, ctx.dtype(out), to_nhwc(ctx.shape(out))),
         source=op.source,
         input=ctx.image(op.inputs[0]),
         epilogue=plain(DType.I32),
@@ -99,22 +130,10 @@ def _convolved(ctx: Context, op: Op, axes: tuple[ResizeAxis, ResizeAxis]) -> boo
         cols=cols,
     )
     try:
-        cycles = plan_resize(layer, ctx.config, MemoryBudget.whole(ctx.config)).cycles
+        plan_resize(layer, ctx.config, MemoryBudget.whole(ctx.config))
     except CompileError:
-        return False
-    vectors = math.prod(shape[:3]) * -(-shape[3] // ctx.config.cols)
-    if cycles > FUSED_CYCLES * vectors + 4 * math.prod(shape[:3]):
-        return False
-    names = [op.kind]
-    out, epilogue = op.outputs[0], layer.epilogue
-    following = ctx.fusion.next(out, "RESCALE")
-    # Parameters of channels would be a RESCALE of its own.
-    if following is None or not following.attributes["per_channel"]:
-        out, epilogue = ctx.fusion.after_int32(out, names)
-    ctx.layers.append(
-        replace(layer, output=ctx.output(out, shape), ops=tuple(names), epilogue=epilogue)
-    )
-    return True
+        return None
+    return layer
 
 
 # NEAREST as copies ------------------------------------------------------------------------

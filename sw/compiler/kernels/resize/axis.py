@@ -48,9 +48,9 @@ class ResizeAxis:
         return (self.scale - part, part) if part else (self.scale,)
 
     @property
-    def taps(self) -> int:
-        """The most inputs of an output."""
-        return max(len(self.weights(at)) for at in range(min(self.out, self.phases)))
+    def most(self) -> int:
+        """The largest weight of an input."""
+        return max(max(self.weights(at)) for at in range(min(self.out, self.phases)))
 
     def outputs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """(first, count) of the outputs in start…stop of each phase that has any."""

@@ -77,7 +77,7 @@ def _tile_cost(
 ) -> _TileCost:
     """The cost of outputs y, x (from, to) of as many channels as a tile has."""
     blocks = -(-plan.tc // config.cols)
-    kernels = -(-layer.rows.scale * layer.cols.scale // MOST_WEIGHT)
+    kernels = -(-layer.rows.most * layer.cols.most // MOST_WEIGHT)
     pixels = (y[1] - y[0]) * (x[1] - x[0])
     units = sum(
         -(-high * wide * blocks // config.acc_bank)

@@ -100,4 +100,4 @@ def phase_weights(layer: ResizeLayer, y: int, x: int) -> PhaseWeights:
 
 def zero_point(layer: ResizeLayer) -> int:
     """What is taken from every int8 weight, so that the largest has its value."""
-    return 0 if layer.rows.scale * layer.cols.scale <= 127 else -128
+    return 0 if layer.rows.most * layer.cols.most <= 127 else -128
