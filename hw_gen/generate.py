@@ -23,8 +23,8 @@ FPGA = "systola_fpga"
 """The NPU with memory and a serial line (`hw_gen.fpga`)."""
 ELEMENTS = "systola_elements.v"
 """The processing elements, a module for each kind."""
-ARRAY = "systola_array.sv"
-"""The array as loops, for simulation."""
+SIMULATED = ("systola_array.sv", "systola_idle_clock.sv")
+"""For simulation: the array as loops, clocks that stand still."""
 SV_BLOCKS = ("systola_multiplier.sv", "systola_sram.sv")
 """Written by hand, to be replaced by what a process or an FPGA has."""
 
@@ -70,6 +70,7 @@ def npu_verilog(
                 loops=loops,
                 plain_sums=plain_sums or loops,
                 clock_enables=clock_enables,
+                idle_clocks=loops,
             ),
             ports=_ports(npu, config),
             emit_src=source_lines,
@@ -154,7 +155,7 @@ def generate(
     else:
         texts[f"{FPGA}.v"] = fpga_verilog(config, board, source_lines=source_lines)
     if loops:
-        texts[ARRAY] = (_RTL / ARRAY).read_text()
+        texts |= {name: (_RTL / name).read_text() for name in SIMULATED}
     else:
         texts[ELEMENTS] = elements_verilog(array_shape(config), source_lines=source_lines)
     texts |= {name: (_RTL / name).read_text() for name in SV_BLOCKS}

@@ -12,12 +12,15 @@ class RtlPlatform:
     plain_sums: no sum is split for a shorter delay, and no register has copies. Simulators and the
     chains of carries that FPGAs have are faster without.
     clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
+    idle_clocks: blocks have clocks of their own, which stand still while nothing in them would
+    change. Simulators then evaluate nothing of them.
     """
 
     assertions: bool = False
     loops: bool = False
     plain_sums: bool = False
     clock_enables: bool = False
+    idle_clocks: bool = False
 
 
 def asks_for(platform: object, option: str) -> bool:

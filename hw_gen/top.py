@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.accumulator import Accumulator
+from hw_gen.blocks.activity import ROOT, with_idle_clock
 from hw_gen.blocks.axi_read_mux import AxiReadMux
 from hw_gen.blocks.axi_tracker import AxiTracker
 from hw_gen.blocks.depthwise import DepthwiseEngine
@@ -23,6 +24,7 @@ from hw_gen.blocks.store import StoreEngine
 from hw_gen.blocks.vector import VectorEngine
 from hw_gen.events import event_wires
 from hw_gen.interfaces import axi_lite, axi_read, axi_write, watch
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import FORMATS, Engine
@@ -52,6 +54,10 @@ class Npu(wiring.Component):
         m = Module()
         cfg = self._config
         m.submodules.registers = regs = Registers(cfg)
+        self._platform = platform
+        if asks_for(platform, "idle_clocks"):
+            m.domains += ClockDomain(ROOT)
+            m.d.comb += [ClockSignal(ROOT).eq(ClockSignal()), ResetSignal(ROOT).eq(ResetSignal())]
         reset = SoftReset(m, platform, regs.soft_reset)
         m.submodules.fetch = fetch = reset(Fetch(cfg))
         engines = self._engines(m, reset)
@@ -83,8 +89,21 @@ class Npu(wiring.Component):
             del kinds[Engine.DEPTHWISE]
         engines = {}
         for which, kind in kinds.items():
-            m.submodules[which.name.lower()] = engines[which] = reset(kind(self._config))
+            engine, clear = kind(self._config), reset.signal()
+            works = ~engine.status.idle | clear
+            if which is Engine.VECTOR:
+                works = works | engine.param_write.valid | engine.table_write.valid
+            name = which.name.lower()
+            m.submodules[name] = with_idle_clock(
+                m, self._platform, reset.inserted(engine, clear), works, name, self._settled
+            )
+            engines[which] = engine
         return engines
+
+    @property
+    def _settled(self) -> int:
+        """Cycles after which nothing in an idle engine changes any more, and some."""
+        return 32 + self._config.rows + self._config.cols
 
     def _instructions(self, m: Module, fetch: Fetch, engines: dict[Engine, Any]) -> None:
         """A queue for each sequencer; MATRIX has two of them."""

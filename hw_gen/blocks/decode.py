@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
 from hw_gen.blocks.sram import Sram
@@ -86,9 +87,9 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.words = words = Sram(
-            depth=2, width=MAX_GRANULES * GRANULE_BITS, granularity=GRANULE_BITS
-        )
+        words = Sram(depth=2, width=MAX_GRANULES * GRANULE_BITS, granularity=GRANULE_BITS)
+        used = words.r_en | words.w_en.any()
+        m.submodules.words = with_idle_clock(m, platform, words, used, "decoder_words")
         word = words.r_data
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
         # An instruction is complete; which word has it.

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.activity import resting
+from hw_gen.blocks.activity import resting, sequencer
 from hw_gen.blocks.depthwise_lanes import DepthwiseLanes, depthwise_tag
 from hw_gen.blocks.depthwise_scan import DepthwiseScan
 from hw_gen.blocks.depthwise_weights import DepthwiseWeights
@@ -56,7 +56,7 @@ class DepthwiseEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        m.submodules.seq = seq = Sequencer(
+        seq = Sequencer(
             Opcode.DEPTHWISE,
             {
                 "act": "act_base",
@@ -67,10 +67,13 @@ class DepthwiseEngine(wiring.Component):
             },
             post_points=(Point.DONE, Point.READ),
         )
+        m.submodules.seq = sequencer(m, platform, seq, "depthwise_seq")
         m.submodules.scan = scan = DepthwiseScan(cfg, seq.step_layout)
         m.submodules.weights = weights = DepthwiseWeights(cfg, seq.step_layout)
         lanes = DepthwiseLanes(cfg)
-        m.submodules.lanes = resting(m, platform, lanes, lanes.valid, "lanes", lanes.SETTLED)
+        m.submodules.lanes = resting(
+            m, platform, lanes, lanes.valid, "depthwise_lanes", lanes.SETTLED
+        )
         m.submodules.writer = writer = DepthwiseWriter(cfg)
         for source, sink in (
             (flipped(self.i), seq.i),

@@ -89,7 +89,7 @@ class InstructionQueues(wiring.Component):
         held = {}
         for name, opcode in opcodes.items():
             dropped = without(self._config, name, opcode)
-            queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth)
+            queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth, name=name)
             m.submodules[name] = held[name] = queue
             m.d.comb += queue.i.payload.eq(self._item(opcode, dropped))
             connect(m, queue.o, flipped(getattr(self, f"o_{name}")))

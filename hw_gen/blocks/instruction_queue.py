@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import instruction_stream, rest_layout, start_layout
@@ -18,7 +19,7 @@ def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
 
 
 class InstructionQueue(wiring.Component):
-    """Up to `depth` instructions of `opcode`.
+    """Up to `depth` instructions of `opcode`. `name` tells queues apart.
 
     What a sequencer needs to begin with an instruction (`start_layout`) is offered. All else is in
     a second memory, which is read when the instruction is taken, and whose output stays until the
@@ -32,7 +33,8 @@ class InstructionQueue(wiring.Component):
     Timing: an instruction a cycle, offered two cycles after it came.
     """
 
-    def __init__(self, opcode: Opcode, without: frozenset[str], *, depth: int):
+    def __init__(self, opcode: Opcode, without: frozenset[str], *, depth: int, name: str):
+        self._clock = f"{name}_items"
         self._start = start_layout(opcode, without)
         self._rest = rest_layout(opcode, without)
         self._depth = depth
@@ -47,8 +49,9 @@ class InstructionQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.starts = starts = Fifo(self._start, depth=self._depth)
-        m.submodules.items = items = Sram(depth=self._depth, width=Shape.cast(self._rest).width)
+        items = Sram(depth=self._depth, width=Shape.cast(self._rest).width)
         came, taken = Signal(), Signal()
+        m.submodules.items = with_idle_clock(m, platform, items, came | taken, self._clock)
         m.d.comb += [
             starts.i.valid.eq(self.i.valid),
             starts.i.payload.eq(self.i.payload.start),

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.activity import sequencer
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RunStage
@@ -76,9 +77,8 @@ class LoadEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.seq = seq = Sequencer(
-            Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"}, without=self._absent
-        )
+        seq = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"}, without=self._absent)
+        m.submodules.seq = sequencer(m, platform, seq, "load_seq")
         m.submodules.runs = runs = RunStage(config, Opcode.LOAD, seq.step_layout)
         m.submodules.requests = requests = LoadRequests(config, runs.tag)
         m.submodules.writer = writer = LoadWriter(config, runs.tag)

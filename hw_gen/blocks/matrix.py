@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.activity import sequencer, with_idle_clock
 from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.fifo import Fifo
@@ -94,13 +95,14 @@ class MatrixEngine(wiring.Component):
         m = Module()
         cfg = self._config
         absent = absent_fields(cfg, Opcode.MATRIX)
-        m.submodules.main = main = Sequencer(
+        main = Sequencer(
             Opcode.MATRIX,
             {"act": "act_base", "acc": "acc_base", "dy": "y0", "dx": "x0"},
             post_points=(Point.DONE, Point.READ),
             without=absent | WEIGHT_FIELDS,
         )
-        m.submodules.weights = weights = Sequencer(
+        m.submodules.main = sequencer(m, platform, main, "main_seq")
+        weights = Sequencer(
             Opcode.MATRIX,
             {"wgt": "wgt_base"},
             wait_points=(Point.WEIGHTS,),
@@ -108,7 +110,12 @@ class MatrixEngine(wiring.Component):
             folds=True,
             without=absent | STREAM_FIELDS,
         )
-        m.submodules.array = array = SystolicArray(cfg)
+        m.submodules.weights = sequencer(m, platform, weights, "weights_seq")
+        array = SystolicArray(cfg)
+        enters = array.weights.valid | array.swap | array.tag.valid | array.clear
+        m.submodules.array = with_idle_clock(
+            m, platform, array, enters, "array", cfg.rows + cfg.cols + 4
+        )
         m.submodules.feed = feed = WeightFeed(cfg, weights.step_layout)
         for source, sink in (
             (flipped(self.i), main.i),

@@ -4,6 +4,12 @@ from amaranth.hdl import *
 
 from hw_gen.blocks.copies import Copies
 
+PARTS = (
+    *("vector_lanes", "depthwise_lanes", "array"),
+    *(f"{name}_seq" for name in ("load", "store", "main", "weights", "depthwise", "vector")),
+)
+"""Clock domains inside engines, in RTL with idle clocks (`hw_gen.blocks.activity`)."""
+
 
 class SoftReset:
     """Blocks under a soft reset, a cycle after it.
@@ -28,4 +34,9 @@ class SoftReset:
 
     def __call__(self, block, also: Value | int = 0):
         """The block, with a reset."""
-        return ResetInserter({"sync": self.signal(also)})(block)
+        return self.inserted(block, self.signal(also))
+
+    @staticmethod
+    def inserted(block, reset: Value):
+        """The block with `reset`, also where parts of it have a clock of their own."""
+        return ResetInserter(dict.fromkeys(("sync", *PARTS), reset))(block)

@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.activity import sequencer
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
 from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
@@ -66,12 +67,13 @@ class StoreEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.seq = seq = Sequencer(
+        seq = Sequencer(
             Opcode.STORE,
             {"mem": "mem_base", "chip": "chip_base"},
             post_points=POINTS,
             without=self._absent,
         )
+        m.submodules.seq = sequencer(m, platform, seq, "store_seq")
         m.submodules.runs = runs = RunStage(config, Opcode.STORE, seq.step_layout)
         m.submodules.split = split = BurstSplitter(config, run_bits=RUN_BITS, tag=runs.tag)
         m.submodules.reader = reader = StoreReader(config, runs.tag)

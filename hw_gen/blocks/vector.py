@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.activity import resting
+from hw_gen.blocks.activity import resting, sequencer
 from hw_gen.blocks.matrix import POST_DEPTH
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
@@ -62,7 +62,7 @@ class VectorEngine(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        m.submodules.seq = seq = Sequencer(
+        seq = Sequencer(
             Opcode.VECTOR,
             {
                 "a": "a_base",
@@ -75,11 +75,12 @@ class VectorEngine(wiring.Component):
             post_points=(Point.DONE, Point.READ),
             without=absent_fields(cfg, Opcode.VECTOR),
         )
+        m.submodules.seq = sequencer(m, platform, seq, "vector_seq")
         m.submodules.issue = issue = VectorIssue(cfg, seq.step_layout)
         m.submodules.contexts = contexts = VectorContexts(cfg)
         m.submodules.gather = gather = VectorGather(cfg)
         lanes = VectorLanes(cfg)
-        m.submodules.lanes = resting(m, platform, lanes, lanes.works, "lanes", lanes.settled)
+        m.submodules.lanes = resting(m, platform, lanes, lanes.works, "vector_lanes", lanes.settled)
         m.submodules.writer = writer = VectorWriter(cfg)
         for source, sink in (
             (seq.wait, flipped(self.wait)),

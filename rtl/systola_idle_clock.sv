@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// For simulation: the clock of a block, which stands still while nothing in the block would change.
+// A simulator then evaluates nothing of it.
+//
+//   works: something in the block may change at the next rising edge.
+module systola_idle_clock (
+    input  logic clk,
+    input  logic works,
+    output logic gated
+);
+  logic open = 1'b1;
+
+  always_ff @(negedge clk) open <= works;
+  assign gated = clk & open;
+endmodule
