@@ -5,12 +5,13 @@ under them. Each phase of the rows is a layer. The edge of the input is repeated
 gather.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.config import NpuConfig
 from spec.isa import DType
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget
@@ -63,13 +64,24 @@ def find_products(
         shape = (n, high, across, c)
         layers = _layers(op, axes, group, dense("in", "int8", shape), _output(op, axes, n, c))
         try:
-            plans = [plan_conv(x, config, MemoryBudget.whole(config)) for x in layers]
+            cycles = edges + _cycles(layers, config)
         except CompileError:
             continue
-        cycles = edges + sum(plan.cycles for plan in plans)
         if best is None or cycles < best.cycles:
             best = ResizeProducts(axes=axes, group=group, cycles=cycles)
     return best
+
+
+def _cycles(layers: Sequence[ConvLayer], config: NpuConfig) -> int:
+    """Estimated cycles of layers of which most are alike; `CompileError` if one fits nowhere."""
+    known: dict[Hashable, int] = {}
+    total = 0
+    for layer in layers:
+        key = layer.kernel, layer.input.shape, layer.output.shape
+        if key not in known:
+            known[key] = plan_conv(layer, config, MemoryBudget.whole(config)).cycles
+        total += known[key]
+    return total
 
 
 def _groups(cols: ResizeAxis, channels: int, depth: int, width: int) -> Iterator[int]:
