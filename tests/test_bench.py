@@ -41,7 +41,7 @@ def store(path, **changes):
 def test_suites_hold_the_names_that_benchmarks_are_known_by():
     assert [e.name for e in entries("micro")] == [
         *("matmul_128x256x256", "matmul_64x64x64", "conv_first_4x224", "depthwise_3x112x17"),
-        "fc_9216x64",
+        *("fc_9216x64", "resize_2x", "transpose_shuffle"),
     ]
     assert [e.name for e in entries("nets")] == [
         *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
