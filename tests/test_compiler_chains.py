@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from random_chains import random_chain
 
 from spec.config import preset
+from spec.isa import Scale
 from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
@@ -161,3 +162,31 @@ def test_sum_and_its_narrow_copy_are_one_layer() -> None:
     assert isinstance(layer, FusedLayer) and len(layer.outputs) == 2
     for name in ("tiny", "odd", "default"):
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0
+
+
+@given(
+    st.sampled_from([0, 1, 2, 5, 31, 62]),
+    st.sampled_from([100, 1 << 20, (1 << 29) - 1, (1 << 31) - 1]),
+    st.booleans(),
+    st.sampled_from(["tiny", "odd", "default"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_factors_of_channels_are_parameters(shift: int, most: int, turned: bool, name: str) -> None:
+    """RESCALE has the bits of MUL, those of products that wrap too."""
+    g, rng = Graph(name="factors"), np.random.default_rng(most)
+    x = g.add_input("x", (1, 3, 5, 37), "int16" if shift < 2 else "int32")
+    wide = g.add_op("CAST", [x], out_dtype="int32") if shift < 2 else x
+    limit = most if shift > 1 else min(most, (1 << 31) // 40000)
+    factors = g.add_constant("f", rng.integers(-limit, limit, (1, 1, 1, 37)), "int32")
+    operands = [factors, wide] if turned else [wide, factors]
+    y = g.add_op("MUL", [*operands, g.add_constant("shift", [shift], "int8")])
+    offset = g.add_constant("o", rng.integers(-99, 99, (1, 1, 1, 37)), "int32")
+    g.outputs = [rescale(g, g.add_op("ADD", [y, offset]), 2.0**-9, 3, "int8")]
+    (layer,) = run_stages(g, preset("default")).layers.layers
+    assert isinstance(layer, FusedLayer)
+    small = limit << max(0, 2 - shift) < 1 << 31
+    assert any(s.values.get("a_scale") is Scale.CHANNEL for s in layer.steps) or not small
+    inputs = random_inputs(g, 3)
+    if shift > 1:
+        inputs = {k: v >> 12 for k, v in inputs.items()}
+    assert assert_compiles_exactly(g, preset(name), inputs) > 0

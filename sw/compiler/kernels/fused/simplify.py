@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spec.fields import field_of
 from spec.isa import Alu, DType, Opcode, Reduce, Scale, uses_b
-from spec.numerics import RANGES
+from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN
 from sw.compiler.kernels.fused.builder import FusedBuilder, PendingStep, Value
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArithmeticFields
@@ -44,6 +44,7 @@ class _Simplifier:
             self._immediate,
             self._clamping,
             self._multiplier,
+            self._multipliers,
             self._bias,
             self._widening,
             self._result,
@@ -141,6 +142,34 @@ class _Simplifier:
         value, shift = (value, shift) if shift > 1 else (value << 2 - shift, 2)
         step.values = _without(step.values, "b_none", "b_zp")
         step.values |= {"a_scale": Scale.TENSOR, "a_mult": value, "a_shift": shift}
+        return True
+
+    def _multipliers(self, step: PendingStep) -> bool:
+        """A product with a constant along the last dimension becomes a RESCALE by parameters."""
+        if step.values.get("a_scale") is not Scale.OPERAND or step.params is not None:
+            return False
+        if B_PART & set(step.values) or _binary(step) or step.reduce is not Reduce.NONE:
+            return False
+        if step.b is not None and _channels(step.a) is not None and not _operand_fields(step):
+            step.a, step.b = step.b, step.a
+        factors = None if step.b is None else _channels(step.b)
+        if factors is None or step.a.shape != step.out.shape:
+            return False
+        # Like a RESCALE, a product has the low 32 bits of what is left after its shift.
+        shift = step.values.get("a_shift", 0)
+        multipliers = factors.astype(np.int64) << max(0, SHIFT_MIN - shift)
+        low, high = INT32
+        if multipliers.min() < low or multipliers.max() > high or shift > SHIFT_MAX:
+            return False
+        step.values = _without(step.values, "a_shift") | {"a_scale": Scale.CHANNEL}
+        step.b = None
+        step.params = Epilogue(
+            dtype=DType.I32,
+            low=low,
+            high=high,
+            multiplier=multipliers,
+            shift=np.full(multipliers.size, max(SHIFT_MIN, shift), np.int8),
+        )
         return True
 
     def _offset(self, step: PendingStep) -> bool:
@@ -329,6 +358,11 @@ class _Simplifier:
 def _without(values: ArithmeticFields, *names: str) -> ArithmeticFields:
     """The other fields, in their order."""
     return cast(ArithmeticFields, {k: v for k, v in values.items() if k not in names})
+
+
+def _operand_fields(step: PendingStep) -> set[str]:
+    """What a step does to its operand A besides multiplying it."""
+    return A_PART & set(step.values) - {"a_scale", "a_shift"}
 
 
 def _count(value: Value) -> int:
