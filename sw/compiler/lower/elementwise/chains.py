@@ -79,8 +79,12 @@ def _lower_product(ctx: Context, op: Op) -> bool:
 
 
 def _is_epilogue(ctx: Context, ops: list[Op]) -> bool:
-    """Whether the layer of the product itself can do as much: a factor a row, and RESCALEs."""
+    """Whether the layer of the product itself can do as much: perhaps a factor a row, and passes
+    of operators that other layers compute as well.
+    """
     first, *others = [op for op in ops if op.kind != "RESHAPE"]
+    if first.kind in SINGLE:
+        return all(op.kind in SINGLE for op in others)
     rows = any(ctx.shape(name)[-1:] == (1,) for name in first.inputs[:2])
     return first.kind == "MUL" and rows and all(op.kind in SINGLE for op in others)
 
