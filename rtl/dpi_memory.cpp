@@ -74,10 +74,12 @@ void DpiMemory::reset() {
     ar_before_ = aw_before_ = AxiAddress{};
     w_waiting_ = false;
     out_ = 0;
+    dram_.reset();
 }
 
 void DpiMemory::configure() {
     generation_ = control_->generation;
+    dram_.configure(control_->dram);
     random_ = control_->seed;
     // Neighbouring seeds must not give the same sequence one step apart.
     random_ = uint64_t{draw()} << 32 | draw();
@@ -188,6 +190,7 @@ void DpiMemory::accept_read(const AxiAddress& ar) {
     Burst burst;
     burst.request = ar;
     burst.due = cycle_ + control_->latency - 1;
+    if (dram_.present()) schedule_read(burst);
     burst.response = check_access(burst, kRead);
     burst.data = buffer(size_t{ar.beats()} * bus_bytes_);
     for (unsigned i = 0; i < ar.beats() && burst.response == kOkay; ++i)
@@ -198,6 +201,23 @@ void DpiMemory::accept_read(const AxiAddress& ar) {
     ++control_->read_bursts;
     control_->most_reads =
         std::max<uint64_t>(control_->most_reads, reads_[0].size() + reads_[1].size());
+}
+
+void DpiMemory::schedule_read(Burst& burst) {
+    const uint64_t size = dram_.access_bytes();
+    const uint64_t last = beat_address(burst.request, burst.request.beats() - 1);
+    for (uint64_t at = beat_address(burst.request, 0) / size; at <= last / size; ++at)
+        burst.when.push_back(dram_.read(cycle_, at * size));
+    burst.due = burst.when.front();
+}
+
+uint64_t DpiMemory::schedule_write(const Burst& burst) {
+    const uint64_t size = dram_.access_bytes();
+    const uint64_t last = beat_address(burst.request, burst.request.beats() - 1);
+    uint64_t due = cycle_;
+    for (uint64_t at = beat_address(burst.request, 0) / size; at <= last / size; ++at)
+        due = dram_.write(cycle_, at * size);
+    return due;
 }
 
 void DpiMemory::accept_data(const uint32_t* wdata, uint64_t wstrb, bool last) {
@@ -222,7 +242,7 @@ void DpiMemory::match_data() {
         spare_.push_back(std::move(beat.data));
         early_.pop_front();
         if (!last) continue;
-        burst.due = cycle_ + control_->latency - 1;
+        burst.due = dram_.present() ? schedule_write(burst) : cycle_ + control_->latency - 1;
         const unsigned id = burst.request.id();
         answers_[id].push_back(std::move(burst));
         answer_order_.push_back(id);
@@ -281,6 +301,11 @@ void DpiMemory::drive_read(uint32_t* rdata) {
     out_ |= kRValid | kData | burst.response << kRRespShift;
     if (burst.request.id()) out_ |= kRId;
     ++control_->read_beats;
+    if (!last && !burst.when.empty()) {
+        const uint64_t size = dram_.access_bytes();
+        const uint64_t first = beat_address(burst.request, 0) / size;
+        burst.due = burst.when[beat_address(burst.request, burst.beat) / size - first];
+    }
     if (!last) return;
     out_ |= kRLast;
     read_order_.erase(std::find(read_order_.begin(), read_order_.end(), burst.request.id()));
@@ -305,6 +330,7 @@ uint32_t DpiMemory::step(uint64_t cycle, const AxiAddress& ar, const AxiAddress&
                          const uint32_t* wdata, uint64_t wstrb, uint32_t* rdata) {
     cycle_ = cycle;
     if (generation_ != control_->generation) configure();
+    if (dram_.busy()) dram_.step(cycle);
 
     const bool ar_taken = ar.valid() && (out_ & kArReady);
     const bool aw_taken = aw.valid() && (out_ & kAwReady);
@@ -344,10 +370,10 @@ uint32_t DpiMemory::step(uint64_t cycle, const AxiAddress& ar, const AxiAddress&
     if (!(out_ & kBValid) || (in & kBReady)) out_ &= ~kB, drive_response();
     if (!stalls()) out_ |= kArReady;
     if (!stalls()) out_ |= kAwReady;
-    if (!stalls()) out_ |= kWReady;
+    if (!stalls() && !dram_.full()) out_ |= kWReady;
     const bool waiting = (out_ & (kRValid | kBValid)) || !read_order_.empty() ||
                          !answer_order_.empty() || !writes_.empty() || !early_.empty() ||
-                         ar_before_.valid() || aw_before_.valid() || w_waiting_;
+                         ar_before_.valid() || aw_before_.valid() || w_waiting_ || dram_.busy();
     if (waiting) return out_;
     // Idle cycles draw nothing, so that a run's stalls do not depend on the time before it.
     if (control_->stall) out_ &= ~(kArReady | kAwReady | kWReady);

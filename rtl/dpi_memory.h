@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "dram.h"
+
 // Settings and results, in a file shared with the host (sw/runtime/simulator/control.py has the
 // same layout). The host changes it only while the simulation stands still, then bumps
 // `generation`.
@@ -16,7 +18,7 @@ struct MemoryControl {
         uint64_t low, high;  // byte addresses, high exclusive
         uint64_t access;     // 1 read, 2 write
     };
-    static constexpr uint64_t kMagic = 0x324d415244545359;  // "YSTDRAM2"
+    static constexpr uint64_t kMagic = 0x334d415244545359;  // "YSTDRAM3"
     static constexpr int kWindows = 16;
     static constexpr int kMessage = 256;
 
@@ -32,6 +34,7 @@ struct MemoryControl {
     uint64_t lenient;                // 1: what lies outside is only counted: reads give 0xee
     uint64_t windows;                // how many of `window` are used; 0: the whole file
     Window window[kWindows];
+    DramTiming dram;  // in place of `latency`, if it is present
     // Results; the host clears them.
     uint64_t read_bursts, write_bursts, read_beats, write_beats;
     uint64_t most_reads;  // most read bursts outstanding at one time
@@ -39,7 +42,7 @@ struct MemoryControl {
     uint64_t violations;  // AXI rules broken by the NPU
     char message[kMessage];  // the first rejected burst or violation
 };
-static_assert(sizeof(MemoryControl) == 8 * 12 + 24 * 16 + 8 * 7 + 256, "layout shared with Python");
+static_assert(sizeof(MemoryControl) == 8 * 12 + 24 * 16 + 8 * 25 + 8 * 7 + 256, "layout shared with Python");
 
 struct AxiAddress {
     uint64_t addr;
@@ -91,6 +94,7 @@ private:
         unsigned beat = 0;     // read: next beat to send; write: beats received
         std::vector<uint8_t> data;
         std::vector<uint64_t> strobes;
+        std::vector<uint64_t> when;  // read from DRAM: the cycle of each of its accesses
     };
     struct WriteBeat {
         std::vector<uint8_t> data;
@@ -103,6 +107,8 @@ private:
     void accept_read(const AxiAddress& ar);
     void accept_data(const uint32_t* wdata, uint64_t wstrb, bool last);
     void match_data();
+    void schedule_read(Burst& burst);
+    uint64_t schedule_write(const Burst& burst);
     bool commit(const Burst& burst);
     void drive_read(uint32_t* rdata);
     void drive_response();
@@ -122,6 +128,7 @@ private:
     uint8_t* memory_ = nullptr;
     size_t mapped_ = 0;
     unsigned bus_bytes_;
+    Dram dram_;
     uint64_t generation_ = ~0ull;
     uint64_t cycle_ = 0;
     uint64_t random_ = 0;

@@ -14,6 +14,7 @@ from sw.cli.options import (
     JsonOption,
     LatencyOption,
     Machine,
+    MemoryOption,
     ModelData,
     ShapeOption,
     writable_file,
@@ -29,6 +30,7 @@ def bench(
     only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
     latency: LatencyOption = 100,
     clock: ClockOption = None,
+    memory: MemoryOption = "ideal",
     predict: Annotated[
         bool, typer.Option("--predict", help="run nothing: what the compiler predicts")
     ] = False,
@@ -51,7 +53,7 @@ def bench(
     chosen = entries(suite, [name for name in only.split(",") if name])
     path = json_file or Path("build", "bench", f"{suite}-{npu.name}.json")
     check_json(path)
-    options = DeviceOptions(latency=latency, clock_mhz=clock)
+    options = DeviceOptions(latency=latency, clock_mhz=clock, memory=memory)
     if predict and suite == MODULES:
         raise OptionError(f"--predict: suite {suite} is run as commands run it; leave it out")
     conditions = {
@@ -59,6 +61,7 @@ def bench(
         "stall": options.stall,
         "seed": options.seed,
         "clock_mhz": clock,
+        "memory": memory,
     }
     store = Store(path, npu, conditions, fresh=fresh)
     with progress() as say:

@@ -43,6 +43,9 @@ ShapeOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="of random inputs")]
 LatencyOption = Annotated[int, typer.Option("--latency", help="memory latency in cycles")]
+MemoryOption = Annotated[
+    str, typer.Option("--memory", help="simulated memory: ideal, ddr4 or lpddr4, at --clock")
+]
 ClockOption = Annotated[
     float | None, typer.Option("--clock", help="MHz: also say milliseconds and runs a second")
 ]
@@ -81,6 +84,7 @@ class Machine:
         int, typer.Option("--seed", min=0, help="of random inputs and memory stalls")
     ] = 0
     clock: ClockOption = None
+    memory: MemoryOption = "ideal"
 
     def options(self, waves: Path | None = None) -> "DeviceOptions":
         """As the devices take them; `OptionError` for a value that makes no sense."""
@@ -93,6 +97,7 @@ class Machine:
             seed=self.seed,
             waves=waves,
             clock_mhz=self.clock,
+            memory=self.memory,
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from spec.dram import IDEAL, dram_named
 from spec.errors import SystolaError
 from spec.isa import ISA_DIGEST
 from spec.memmap import ID_VALUE, OFFSETS, Control, Fault, Status
@@ -60,6 +61,7 @@ class RtlDevice:
     constants, when others are loaded; loading one again only points the NPU at it. sampled:
     (period, size, seed): `waves` has only `size` cycles of each `period`, drawn by the seed, of the
     RTL as it is synthesized.
+    memory: ideal, or a DRAM of `spec.dram` beside an NPU at `clock_mhz` (None: at the DRAM's).
     lenient: the memory takes every address; what lies outside is counted in `memory_report`.
     Errors: `BuildError`, `SimulationError`, `DeviceFault`, `ImageError`, `TensorError`.
     """
@@ -82,6 +84,8 @@ class RtlDevice:
         resident: bool = False,
         sampled: tuple[int, int, int] | None = None,
         lenient: bool = False,
+        memory: str = IDEAL,
+        clock_mhz: float | None = None,
     ) -> None:
         self.config = config
         self.max_cycles = max_cycles
@@ -107,7 +111,9 @@ class RtlDevice:
                 sampled,
             )
             self._memory = self._process.memory
-            self.set_memory(latency=latency, stall=stall, seed=seed)
+            self.set_memory(
+                latency=latency, stall=stall, seed=seed, memory=memory, clock_mhz=clock_mhz
+            )
             self._check_identity()
         except BaseException:
             self.kill()
@@ -119,10 +125,19 @@ class RtlDevice:
         return self._process.pid
 
     def set_memory(
-        self, *, latency: int | None = None, stall: float | None = None, seed: int | None = None
+        self,
+        *,
+        latency: int | None = None,
+        stall: float | None = None,
+        seed: int | None = None,
+        memory: str | None = None,
+        clock_mhz: float | None = None,
     ) -> None:
-        """Change the memory's behaviour from the next run on."""
+        """Change the memory's behaviour from the next run on; `clock_mhz` goes with `memory`."""
         self._memory.configure(latency=latency, stall=stall, seed=seed)
+        if memory is not None:
+            dram = dram_named(memory)
+            self._memory.set_dram(dram.picoseconds(clock_mhz) if dram else {})
         self._latency = self._latency if latency is None else latency
         # Otherwise the first run would begin with ready signals of the old behaviour.
         self._process.reset()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from spec.available import require_memory
 from spec.config import NpuConfig
+from spec.dram import IDEAL, dram_named
 from spec.errors import SystolaError
 from spec.names import did_you_mean
 from spec.program import Image
@@ -43,7 +44,9 @@ class DeviceOptions:
 
     latency: cycles from a read request to its first data. stall: probability that a channel holds
     back in a cycle. seed: of those stalls and of random inputs. waves: file to record waves to.
-    clock_mhz: the clock that reports turn cycles into time with; it changes nothing else.
+    clock_mhz: the clock that reports turn cycles into time with, and that the time of a DRAM is
+    counted in. memory: ideal, or a DRAM of `spec.dram`, whose latency is in place of `latency`;
+    without a clock the NPU has the DRAM's.
     """
 
     device: str = "rtl"
@@ -52,6 +55,7 @@ class DeviceOptions:
     seed: int = 0
     waves: Path | None = None
     clock_mhz: float | None = None
+    memory: str = IDEAL
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
@@ -62,6 +66,7 @@ class DeviceOptions:
         if not 0 <= self.stall < 1:
             raise OptionError(f"--stall {self.stall:g}: a probability, from 0 up to but not 1")
         check_clock(self.clock_mhz)
+        dram_named(self.memory)
         if self.waves is not None and self.device != "rtl":
             raise OptionError(f"--waves: device {self.device} has no waves; use --device rtl")
 
@@ -89,6 +94,8 @@ def open_device(config: NpuConfig, options: DeviceOptions) -> "Iterator[Device]"
             stall=options.stall,
             seed=options.seed,
             waves=options.waves,
+            memory=options.memory,
+            clock_mhz=options.clock_mhz,
         )
     try:
         yield device
@@ -198,7 +205,7 @@ def run_program(
         device=options.device,
         macs=int(image.info.get("macs", 0)),
         waves=options.waves,
-        timing=Timing.of(image, clock_mhz=options.clock_mhz),
+        timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
     )
     report.add(result)
     golden = got

@@ -7,10 +7,8 @@ program, from memory to memory, at the memory latency that `machine/costs.py` st
 from dataclasses import dataclass
 from typing import Any
 
+from spec.dram import IDEAL
 from spec.program import Image
-
-MEMORY = "ideal"
-"""The memory that is simulated: a fixed latency, and a bus word a cycle and direction."""
 
 
 def predicted_cycles(image: Image) -> int | None:
@@ -26,7 +24,8 @@ class Timing:
     predicted_cycles, layer_bound: None for images that do not say. cycles: counted by the RTL, None
     where it did not run. Both and the bound are sums over all runs; samples: how many samples the
     runs had. clock_mhz: None where no clock was named. peak_dram_bytes: of memory that constants,
-    inputs, outputs and temporaries take at once, and the program.
+    inputs, outputs and temporaries take at once, and the program. memory: the simulated one; the
+    prediction is for the ideal one.
     """
 
     predicted_cycles: int | None
@@ -37,11 +36,16 @@ class Timing:
     cycles: int | None = None
     samples: int = 1
     clock_mhz: float | None = None
-    memory: str = MEMORY
+    memory: str = IDEAL
 
     @staticmethod
     def of(
-        image: Image, *, clock_mhz: float | None = None, runs: int = 1, samples: int = 0
+        image: Image,
+        *,
+        clock_mhz: float | None = None,
+        runs: int = 1,
+        samples: int = 0,
+        memory: str = IDEAL,
     ) -> "Timing":
         """Of `runs` runs of an image, of a sample each if `samples` does not say otherwise."""
         predicted, bound = predicted_cycles(image), image.info.get("layer_bound")
@@ -53,6 +57,7 @@ class Timing:
             peak_dram_bytes=image.program.size + image.memory_bytes,
             samples=samples or runs,
             clock_mhz=clock_mhz,
+            memory=memory,
         )
 
     @property
@@ -97,7 +102,10 @@ class Timing:
         """Rows of a report: label and text."""
         rows = []
         if self.predicted_cycles is not None:
-            rows.append(("predicted cycles", f"{self.predicted_cycles:,}"))
+            text = f"{self.predicted_cycles:,}"
+            if self.memory != IDEAL:
+                text += f" with ideal memory, not {self.memory}"
+            rows.append(("predicted cycles", text))
         if self.share is not None:
             rows.append(("layer bound", f"{self.layer_bound:,.0f} cycles, {self.share:.1%}"))
         if self.ms is not None:

@@ -120,7 +120,9 @@ class Part(torch.nn.Module):
         self._imported, self._image = compiled.imported, compiled.image
         self.digest = compiled.digest
         self.tosa_digest = graph_digest(compiled.imported.graph)
-        self.timing = Timing.of(self._image, clock_mhz=self._options.clock_mhz)
+        self.timing = Timing.of(
+            self._image, clock_mhz=self._options.clock_mhz, memory=self._options.memory
+        )
         self._instructions = instructions(self._image)
         self._resident = None
         self.figures.calibrations += 1

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from spec import Image, NpuConfig
+from spec.dram import IDEAL
 from spec.isa import Engine
 from sw.runtime.device import RunResult
 from sw.runtime.golden import GoldenDevice
@@ -72,6 +73,8 @@ def _simulated(config: NpuConfig, options: DeviceOptions) -> RtlDevice:
         latency=options.latency,
         stall=options.stall,
         seed=options.seed,
+        memory=options.memory,
+        clock_mhz=options.clock_mhz,
         resident=True,
     )
     atexit.register(device.kill)
@@ -82,8 +85,9 @@ def place(image: Image, options: DeviceOptions, check: bool) -> Resident:
     """Put a program and its constants on the device that `options` name."""
     if options.device == "golden":
         return _Golden(image, check)
-    # The clock changes nothing in the simulation: one device serves every clock.
-    return _Rtl(image, _simulated(image.config, replace(options, clock_mhz=None)))
+    # Without a DRAM the clock changes nothing in the simulation: one device serves every clock.
+    clock = None if options.memory == IDEAL else options.clock_mhz
+    return _Rtl(image, _simulated(image.config, replace(options, clock_mhz=clock)))
 
 
 def instructions(image: Image) -> dict[str, int]:

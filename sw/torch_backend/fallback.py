@@ -73,6 +73,7 @@ def partition_model(
         stall=device.stall,
         seed=device.seed,
         clock_mhz=device.clock_mhz,
+        memory=device.memory,
         policy=policy,
         verify=verify,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from spec import PRESETS, NpuConfig, preset
+from spec.dram import IDEAL
 from spec.names import did_you_mean
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.smoothing import Rows
@@ -19,7 +20,8 @@ class Options:
     """What to compile for, and how.
 
     config: a preset's name or an `NpuConfig`. device: golden or rtl; latency, stall, seed: of
-    rtl's memory. clock_mhz: the clock that the report turns cycles into time with. calibration:
+    rtl's memory. clock_mhz: the clock that the report turns cycles into time with. memory: ideal,
+    or a DRAM (`spec.dram`). calibration:
     calls (a tensor, or a tuple of the arguments) that calibrate a graph with such inputs,
     instead of its first call. policy: how values become integers (`policy.py`). rows: see
     `smoothing.Rows`. recalibrate: how often a part is calibrated again because its inputs
@@ -37,6 +39,7 @@ class Options:
     stall: float = 0.0
     seed: int = 0
     clock_mhz: float | None = None
+    memory: str = IDEAL
     calibration: Samples = ()
     policy: Policy = "auto"
     rows: Rows = "auto"
@@ -56,6 +59,7 @@ class Options:
             stall=self.stall,
             seed=self.seed,
             clock_mhz=self.clock_mhz,
+            memory=self.memory,
         )
 
 
@@ -65,6 +69,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "stall": (int, float),
     "seed": (int,),
     "clock_mhz": (int, float, type(None)),
+    "memory": (str,),
     "policy": (str,),
     "rows": (str,),
     "recalibrate": (int,),

@@ -37,7 +37,7 @@ _GRAPH, _IMAGE, _DIGEST = "graph.safetensors", "program.safetensors", "digest"
 _PACKAGES = ("torch", "torchao", "numpy")
 
 _NO_INTEGERS = (
-    *("device", "latency", "stall", "seed", "clock_mhz"),
+    *("device", "latency", "stall", "seed", "clock_mhz", "memory"),
     *("calibration", "recalibrate", "variants"),
     *("report", "fallback", "verify", "check", "cache", "progress"),
     *("config", "policy"),

@@ -118,7 +118,7 @@ def profile_graph(
         device=options.device,
         macs=int(image.info["macs"]),
         comparison=compare(expected, outputs),
-        timing=Timing.of(image, clock_mhz=options.clock_mhz),
+        timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
     )
     report.add(found.result)
     notes = ["begin", *(node.note for node in compilation.program.instructions), "end"]

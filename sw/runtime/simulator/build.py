@@ -92,7 +92,8 @@ def build_simulator(
 def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = None) -> str:
     """Digest of everything that the program depends on."""
     recipe = npu_recipe(config, kind, [])
-    headers = [RTL / "dpi_memory.h", *([RTL / "bench.h"] if kind is Kind.BARE else [])]
+    bare = ("bench.h",) if kind is Kind.BARE else ()
+    headers = [RTL / name for name in ("dpi_memory.h", "dram.h", *bare)]
     files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
     parts = [config.digest_hex, recipe.settings(), str(_trains(kind))]
     if verilog is None:

@@ -7,7 +7,7 @@ the simulation stands still.
 import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,13 +18,21 @@ from numpy.typing import NDArray
 from sw.runtime.scratch import no_room
 from sw.runtime.simulator.errors import SimulationError
 
-MAGIC = 0x324D415244545359
+MAGIC = 0x334D415244545359
 WINDOWS = 16
 READ, WRITE = 1, 2
 
 _WINDOW = np.dtype([("low", "<u8"), ("high", "<u8"), ("access", "<u8")])
 _SETTINGS = ("magic", "generation", "base", "bytes", "latency", "stall", "seed")
 _ERRORS = ("error_low", "error_high", "error_access")
+DRAM = (
+    *("present", "cycle", "controller", "access_bytes", "data", "groups", "banks", "page_bytes"),
+    *("read_latency", "write_latency", "activate", "precharge", "active"),
+    *("activate_other", "activate_group", "four_activates", "next_other", "next_group"),
+    *("turn_other", "turn_group", "read_to_write", "write_recovery", "read_to_precharge"),
+    *("refresh", "refresh_every"),
+)
+"""Fields of `DramTiming` in rtl/dram.h."""
 _RESULTS = ("read_bursts", "write_bursts", "read_beats", "write_beats", "most_reads")
 CONTROL = np.dtype(
     [
@@ -34,6 +42,7 @@ CONTROL = np.dtype(
             for name in ("error_low", "error_high", "error_access", "lenient", "windows")
         ),
         ("window", _WINDOW, (WINDOWS,)),
+        ("dram", [(name, "<u8") for name in DRAM]),
         *((name, "<u8") for name in (*_RESULTS, "rejected", "violations")),
         ("message", "S256"),
     ]
@@ -141,6 +150,13 @@ class SharedMemory:
             self._set(windows=len(windows))
         self._set(**dict.fromkeys((*_RESULTS, "rejected", "violations"), 0))
         self._control["message"][0] = b""
+        self._set(generation=int(self._control["generation"][0]) + 1)
+
+    def set_dram(self, timing: Mapping[str, int]) -> None:
+        """A DRAM in place of a fixed latency: its `spec.dram.Dram.picoseconds`; empty: none."""
+        row = self._control["dram"][0]
+        for name in DRAM:
+            row[name] = timing.get(name, 0)
         self._set(generation=int(self._control["generation"][0]) + 1)
 
     def report(self) -> MemoryReport:

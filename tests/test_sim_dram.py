@@ -1,0 +1,146 @@
+"""The simulated DRAM: when an access has its data, by the figures of data sheets."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden_model import Machine
+from spec import preset
+from spec.dram import DDR4_2400, IDEAL, LPDDR4_3200, MEMORIES, Dram, MemoryNameError, dram_named
+from sw.compiler import compile_graph
+from sw.models.kernels import kernel
+from sw.runtime.rtl import RtlDevice
+from sw.runtime.session import DeviceOptions
+from sw.runtime.simulator.control import DRAM
+
+RTL = Path(__file__).parents[1] / "rtl"
+PROGRAM = """
+#include <cstdio>
+#include "dram.h"
+int main(int, char** argv) {
+    DramTiming timing;
+    FILE* file = std::fopen(argv[1], "rb");
+    if (std::fread(&timing, sizeof timing, 1, file) != 1) return 1;
+    Dram dram;
+    dram.configure(timing);
+    unsigned long long cycle, address;
+    char kind;
+    while (std::scanf(" %c %llu %llx", &kind, &cycle, &address) == 3) {
+        dram.step(cycle);
+        std::printf("%llu\\n", static_cast<unsigned long long>(
+            kind == 'r' ? dram.read(cycle, address) : dram.write(cycle, address)));
+    }
+}
+"""
+FAR = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dram")
+    (folder / "dram.cpp").write_text(PROGRAM)
+    compiler = shutil.which("g++") or shutil.which("c++") or "c++"
+    command = [compiler, "-std=c++17", "-O1", f"-I{RTL}", str(folder / "dram.cpp")]
+    subprocess.run([*command, "-o", str(folder / "dram")], check=True)
+    return folder / "dram"
+
+
+def served(program: Path, dram: Dram, accesses: Sequence[tuple[str, int, int]]) -> list[int]:
+    """The cycles in which accesses (r or w, cycle, address) have their data or answer."""
+    timing = np.array([dram.picoseconds()[name] for name in DRAM], "<u8")
+    path = program.parent / "timing"
+    path.write_bytes(timing.tobytes())
+    text = "".join(f"{kind} {cycle} {address:x}\n" for kind, cycle, address in accesses)
+    done = subprocess.run([program, path], input=text, capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_a_read_waits_for_its_row_and_the_next_only_for_the_bus(program: Path) -> None:
+    dram, group = DDR4_2400, 4 * 64
+    first, other, same = served(program, dram, [("r", 100, 0), ("r", 100, 64), ("r", 100, group)])
+    # 20 ns of the controller, tRCD (14.16 ns are 17 clocks), CL 17, and 4 clocks of data.
+    assert first - 100 == pytest.approx(24 + 17 + 17 + 4, abs=1)
+    # The other group's row: tRRD_S is 4 clocks; then the same group as the first, 6 clocks on.
+    assert other - first == 4 and same - first == 8
+
+
+def test_accesses_to_one_bank_group_are_further_apart(program: Path) -> None:
+    done = served(program, DDR4_2400, [("r", 100, 256 * i) for i in range(20)])
+    assert set(np.diff(done)) <= {6, 7} and done[-1] - done[0] <= 6 * 19 + 1
+
+
+def test_another_row_of_the_bank_waits_for_precharge_and_activation(program: Path) -> None:
+    dram = DDR4_2400
+    row = dram.page_bytes * dram.groups
+    # Rows are spread over banks with their number mixed in: find two that meet.
+    cycles = [served(program, dram, [("r", 100, 0), ("r", 300, row * n)]) for n in range(1, 17)]
+    waits = sorted(b - 300 for _, b in cycles)
+    # Open: none of these; closed: tRCD more than an open row; conflict: tRP more than that.
+    assert waits[0] == pytest.approx(24 + 17 + 17 + 4, abs=1)
+    assert waits[-1] == pytest.approx(24 + 17 + 17 + 17 + 4, abs=1)
+
+
+def test_a_read_behind_writes_waits_for_the_turnaround(program: Path) -> None:
+    writes = [("w", 100, 64 * i) for i in range(4)]
+    quiet = served(program, DDR4_2400, [("r", 400, 1024)])[0]
+    after = served(program, DDR4_2400, [*writes, ("r", 115, 1024), ("r", 200, 1024)])
+    assert after[4] - 115 > quiet - 400
+    # What was written is answered by the controller, long before the bank has it.
+    assert all(done - 100 in (24, 25) for done in after[:4])
+
+
+def test_refresh_closes_rows_and_stops_all_banks(program: Path) -> None:
+    every = round(DDR4_2400.refresh_every * 1.2)
+    before, during = served(program, DDR4_2400, [("r", every - 500, 0), ("r", every + 1, 64)])
+    assert before - (every - 500) < 70
+    # 350 ns are 420 clocks.
+    assert during - every == pytest.approx(420 + 24 + 17 + 17 + 4, abs=30)
+
+
+@pytest.mark.parametrize(("dram", "least"), [(DDR4_2400, 0.93), (LPDDR4_3200, 0.9)])
+def test_a_stream_has_nearly_the_peak(program: Path, dram: Dram, least: float) -> None:
+    count = 20_000
+    per_access = dram.access_bytes / dram.bytes_per_cycle()
+    # Asked for as a port with 1 KiB of reads under way does.
+    asked = [("r", int(100 + max(0, i - 16) * per_access), 64 * i) for i in range(count)]
+    done = served(program, dram, asked)
+    assert least < count * per_access / (done[-1] - 100) <= 1.001
+
+
+def test_time_goes_by_the_clock_of_the_npu() -> None:
+    slow, fast = DDR4_2400.picoseconds(300), DDR4_2400.picoseconds()
+    assert slow["cycle"] == 3333 and fast["cycle"] == 833
+    assert {k: v for k, v in slow.items() if k != "cycle"} == {
+        k: v for k, v in fast.items() if k != "cycle"
+    }
+    assert DDR4_2400.bytes_per_cycle() == 16 and DDR4_2400.bytes_per_cycle(600) == 32
+    assert LPDDR4_3200.bytes_per_s == 12.8e9
+
+
+def test_names_of_memories() -> None:
+    assert dram_named(IDEAL) is None and dram_named("ddr4") is DDR4_2400
+    assert all(tuple(d.picoseconds()) == DRAM for d in MEMORIES.values() if d is not None)
+    with pytest.raises(MemoryNameError, match="--memory ddr5: must be one of ideal, ddr4, lpddr4"):
+        DeviceOptions(memory="ddr5")
+
+
+@pytest.mark.parametrize("memory", ["ddr4", "lpddr4"])
+def test_results_are_the_same_and_take_longer(memory: str) -> None:
+    config, work = preset("tiny"), kernel("conv2d", {"h": 9, "w": 9, "c": 20, "oc": 12})
+    image = compile_graph(work.graph, config)
+    want = Machine(config).run(image, work.inputs)
+    cycles = []
+    with RtlDevice(config, stall=0.1, seed=3, watchdog=100_000) as device:
+        for name in (IDEAL, memory):
+            device.set_memory(latency=1, stall=0.1, memory=name)
+            device.load(image)
+            for port, array in work.inputs.items():
+                device.write(port, array)
+            cycles.append(device.run().cycles)
+            for port in image.outputs:
+                assert np.array_equal(device.read(port.name), want[port.name])
+    assert cycles[1] > cycles[0]
