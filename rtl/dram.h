@@ -48,7 +48,7 @@ public:
         activates_.clear();
         writes_.clear();
         bus_free_ = last_read_ = last_write_ = last_activate_ = written_ = 0;
-        used_ = wrote_ = false;
+        used_ = wrote_ = reading_ = false;
         next_refresh_ = t_.refresh_every;
     }
 
@@ -59,13 +59,19 @@ public:
 
     // The cycle in which the NPU gets data of `address` that it asks for in `cycle`.
     uint64_t read(uint64_t cycle, uint64_t address) {
-        const uint64_t end = access(cycle * t_.cycle + t_.controller / 2, address, false);
+        // Another part of what was read last is there already.
+        if (!reading_ || address != last_address_)
+            last_data_ = access(cycle * t_.cycle + t_.controller / 2, address, false);
+        last_address_ = address, reading_ = true;
+        const uint64_t end = std::max(last_data_, cycle * t_.cycle + t_.controller / 2);
         return (end + t_.controller / 2 + t_.cycle - 1) / t_.cycle;
     }
 
     // Queue a write; returns the cycle in which the controller answers.
     uint64_t write(uint64_t cycle, uint64_t address) {
-        writes_.push_back(address);
+        // Parts of an access that still waits are written with it.
+        if (std::find(writes_.begin(), writes_.end(), address) == writes_.end())
+            writes_.push_back(address);
         return cycle + (t_.controller + t_.cycle - 1) / t_.cycle;
     }
 
@@ -174,6 +180,6 @@ private:
     std::vector<Group> groups_;
     std::deque<uint64_t> activates_, writes_;
     uint64_t bus_free_ = 0, last_read_ = 0, last_write_ = 0, last_activate_ = 0, written_ = 0;
-    uint64_t next_refresh_ = 0;
-    bool used_ = false, wrote_ = false;
+    uint64_t next_refresh_ = 0, last_address_ = 0, last_data_ = 0;
+    bool used_ = false, wrote_ = false, reading_ = false;
 };

@@ -93,6 +93,12 @@ def test_a_read_behind_writes_waits_for_the_turnaround(program: Path) -> None:
     assert all(done - 100 in (24, 25) for done in after[:4])
 
 
+def test_parts_of_an_access_move_once(program: Path) -> None:
+    parts = [("r", 100 + i, 64 * (i // 4)) for i in range(400)]
+    whole = [("r", 100 + 4 * i, 64 * i) for i in range(100)]
+    assert abs(served(program, DDR4_2400, parts)[-1] - served(program, DDR4_2400, whole)[-1]) <= 4
+
+
 def test_refresh_closes_rows_and_stops_all_banks(program: Path) -> None:
     every = round(DDR4_2400.refresh_every * 1.2)
     before, during = served(program, DDR4_2400, [("r", every - 500, 0), ("r", every + 1, 64)])
