@@ -183,3 +183,12 @@ def _networks(draw: Any) -> Graph:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_networks_with_concats_are_exact(g: Graph, config: str) -> None:
     assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+def test_what_is_kept_to_be_looked_at_has_a_place_of_its_own() -> None:
+    g = Graph(name="fire")
+    x = conv(g, g.add_input("x", (1, 5, 6, 16)), 16, 1)
+    parts = [conv(g, x, 32, 1), conv(g, x, 32, 3, pad=1)]
+    g.outputs = [conv(g, g.add_op("CONCAT", parts, {"axis": 3}), 16, 1)]
+    assert set(parts) <= set(run_stages(g, preset("default"), keep_all=True).tensors)
+    assert not set(parts) & set(run_stages(g, preset("default")).tensors)

@@ -94,7 +94,7 @@ def _check_source(source: Graph, config: NpuConfig) -> None:
 
 
 def _lower(graph: Graph, config: NpuConfig, options: Options) -> LayerProgram:
-    layers = lower(graph, config, options.fold)
+    layers = lower(graph, config, options.fold, join=not options.keep_all)
     if options.on_chip and not options.keep_all:
         layers = move_products_behind(layers, config)
     return layers

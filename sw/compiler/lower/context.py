@@ -29,9 +29,12 @@ class Context:
     """The layers of `graph` for `config`, as far as they are made.
 
     fold: constants may be packed beforehand; otherwise they are read like tensors of run time.
+    join: operands of a CONCAT may be pieces of its result.
     """
 
-    def __init__(self, graph: Graph, config: NpuConfig, fold: bool = True) -> None:
+    def __init__(
+        self, graph: Graph, config: NpuConfig, fold: bool = True, *, join: bool = True
+    ) -> None:
         self.graph, self.config, self.fold = graph, config, fold
         self.fusion = Fusion(graph)
         self.storage = Storage(graph)
@@ -39,7 +42,7 @@ class Context:
         self.permutes = Permutes(graph, self.fusion.users)
         self.padded = padded_averages(graph)
         self.fusion.done.update(id(op) for found in self.padded.values() for op in found.ops)
-        self.joins = Joins(graph, self.fusion.producers)
+        self.joins = Joins(graph, self.fusion.producers if join else None)
         self.place = {id(op): i for i, op in enumerate(graph.ops)}
 
     # Facts of a tensor ------------------------------------------------------------------------

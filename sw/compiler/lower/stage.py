@@ -15,13 +15,14 @@ from sw.compiler.lower.transposes import by_array
 from sw.compiler.tosa.graph import Graph
 
 
-def lower(graph: Graph, config: NpuConfig, fold: bool = True) -> LayerProgram:
+def lower(graph: Graph, config: NpuConfig, fold: bool = True, *, join: bool = True) -> LayerProgram:
     """Layers of `graph` for `config`; `CompileError` on an operator that the device lacks.
 
     Without `fold`, weights and biases are read from memory as tensors, constant or not. Constants
-    that lowering needs are added to `graph`.
+    that lowering needs are added to `graph`. Without `join`, every tensor has a place of its own,
+    and CONCAT copies.
     """
-    ctx = Context(graph, config, fold)
+    ctx = Context(graph, config, fold, join=join)
     for op in graph.ops:
         # A product that a sum follows waits for the sum's other operand.
         if id(op) in ctx.fusion.done or id(op) in ctx.fusion.deferred:

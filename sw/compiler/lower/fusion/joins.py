@@ -22,13 +22,16 @@ class _Slot:
 
 
 class Joins:
-    """Finds them in `graph`; a tensor that several CONCATs join is in the place of the first."""
+    """Finds them in `graph`; a tensor that several CONCATs join is in the place of the first.
 
-    def __init__(self, graph: Graph, producers: dict[str, Op]) -> None:
+    Without `producers`, the operators that make the tensors, there are none.
+    """
+
+    def __init__(self, graph: Graph, producers: dict[str, Op] | None) -> None:
         self._graph = graph
         self._slots: dict[str, _Slot] = {}
         for op in graph.ops:
-            if op.kind == "CONCAT":
+            if op.kind == "CONCAT" and producers is not None:
                 self._add(op, producers)
 
     def _add(self, op: Op, producers: dict[str, Op]) -> None:
