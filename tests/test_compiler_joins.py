@@ -192,3 +192,29 @@ def test_what_is_kept_to_be_looked_at_has_a_place_of_its_own() -> None:
     g.outputs = [conv(g, g.add_op("CONCAT", parts, {"axis": 3}), 16, 1)]
     assert set(parts) <= set(run_stages(g, preset("default"), keep_all=True).tensors)
     assert not set(parts) & set(run_stages(g, preset("default")).tensors)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.integers(0, 2), st.booleans()), min_size=2, max_size=4
+    ),
+    st.sampled_from(["int8", "int16"]),
+    st.sampled_from(CONFIGS),
+)
+def test_joined_along_one_axis_and_then_another(
+    joins: list[tuple[int, int, bool]], dtype: str, config: str
+) -> None:
+    """A piece of a tensor that is itself a piece has the strides of the last one."""
+    g = Graph(name="axes")
+    y = g.add_input("x", (1, 2, 3, 5), dtype)
+    for axis, at, twice in joins:
+        size = list(g.tensors[y].shape)
+        start = [0] * 4
+        start[axis], size[axis] = size[axis] - 1, 1
+        operands = [g.add_constant("start", start, "shape"), g.add_constant("size", size, "shape")]
+        parts = [g.add_op("SLICE", [y, *operands]) for _ in range(1 + twice)]
+        parts.insert(min(at, len(parts)), y)
+        y = g.add_op("CONCAT", parts, {"axis": axis})
+    g.outputs = [y]
+    assert_compiles_exactly(g, preset(config), random_inputs(g))

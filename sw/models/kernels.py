@@ -131,7 +131,8 @@ def _check_size(name: str, s: Shape) -> None:
         ):
             extent = s[side] + sum(s.get(pad, 0) for pad in pads) - s.get(k, 1)
             outputs *= max(0, extent) // s.get(f"stride_{axis}", 1) + 1
-        reduction = s.get("kh", 1) * s.get("kw", 1)
+        # Four pixels around each one that is interpolated.
+        reduction = 4 if "factor" in s else s.get("kh", 1) * s.get("kw", 1)
         if "oc" in s:
             reduction *= s["c"]
             sizes["weight"] = s["oc"] * reduction

@@ -14,11 +14,12 @@ _VIEWS = ("RESHAPE", "IDENTITY")
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where a tensor lies: `offset` bytes into `whole`, as a piece of it or in another shape."""
+    """Where a tensor lies: a piece of `whole` from `start` on along `axis`; None: all of it, in
+    another shape."""
 
     whole: str
-    offset: int
-    is_piece: bool
+    start: int
+    axis: int | None
 
 
 class Joins:
@@ -36,12 +37,10 @@ class Joins:
 
     def _add(self, op: Op, producers: dict[str, Op]) -> None:
         (out,) = op.outputs
-        tensor = self._graph.tensors[out]
-        step = row_major(tensor.shape, ITEM[tensor.dtype])[op.attributes["axis"]]
-        to = 0
+        axis, to = op.attributes["axis"], 0
         for name in op.inputs:
-            slot = _Slot(out, to, True)
-            to += self._graph.tensors[name].shape[op.attributes["axis"]] * step
+            slot = _Slot(out, to, axis)
+            to += self._graph.tensors[name].shape[axis]
             if op.inputs.count(name) > 1:
                 continue
             while name in producers and name not in self._slots:
@@ -49,7 +48,7 @@ class Joins:
                 before = producers[name]
                 if before.kind not in _VIEWS:
                     break
-                slot, name = _Slot(name, 0, False), before.inputs[0]
+                slot, name = _Slot(name, 0, None), before.inputs[0]
 
     def place(self, name: str) -> Placed | None:
         """Where to write tensor `name` if it is joined with others, else None."""
@@ -59,8 +58,10 @@ class Joins:
         whole = self.place(slot.whole) if slot.whole in self._slots else self._root(slot.whole)
         if whole is None:
             return None
-        if slot.is_piece:
-            return replace(whole, shape=tensor.shape, offset=whole.offset + slot.offset)
+        if slot.axis is not None:
+            # The whole may itself be a piece of something larger, with strides of that.
+            offset = whole.offset + slot.start * whole.strides[slot.axis]
+            return replace(whole, shape=tensor.shape, offset=offset)
         strides = reshaped(whole, tensor.shape)
         return None if strides is None else replace(whole, shape=tensor.shape, strides=strides)
 
