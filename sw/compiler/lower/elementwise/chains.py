@@ -136,7 +136,7 @@ def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | N
     pairs = list(zip(names, results, strict=True))
     ahead = {name: _ahead(ctx, name, value) for name, value in pairs}
     joined = {name: _joined(ctx, name, value) for name, value in pairs if ahead[name] is None}
-    main = next(op for op in ops if op.kind not in ("RESHAPE", "RESCALE"))
+    main = next((op for op in ops if op.kind not in ("RESHAPE", "RESCALE")), ops[0])
     layer = builder.layer(
         *(_target(ctx, n, v, ahead[n], joined.get(n)) for n, v in pairs),
         results=results,
