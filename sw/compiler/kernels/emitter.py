@@ -169,6 +169,16 @@ class LayerEmitter:
                 note,
             )
 
+    def store_tile(self, view: View, box: Box, source: Buffer) -> None:
+        """Store a box of a tensor that lies pixel after pixel at the start of `source`."""
+        pixel = box.channels * view.item
+        dims = [
+            (box.rows, view.strides[1], box.cols * pixel),
+            (box.cols, view.strides[2], pixel),
+        ]
+        note = f"store y{box.y0} x{box.x0} c{box.c0}"
+        self.store_box(view, address(view, box), source, dims, pixel, note)
+
     def store_box(
         self, view: View, mem: int, source: Buffer, box: Dims, run: int, note: str, slices: int = 1
     ) -> None:

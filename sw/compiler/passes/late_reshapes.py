@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sw.compiler.lower.fusion.epilogues import FOLLOWING
 from sw.compiler.lower.fusion.sums import PRODUCTS
+from sw.compiler.passes.exchange import exchange
 from sw.compiler.tosa.graph import Graph, Op, Tensor
 
 Shape = tuple[int, ...]
@@ -131,8 +132,4 @@ def _swap(graph: Graph, reshape: Op, op: Op) -> None:
     """`op` reads what `reshape` read; `reshape` then has the result of `op`."""
     before, result = graph.tensors[reshape.inputs[0]], graph.tensors[op.outputs[0]]
     early = replace(result, name=graph.fresh_name(f"{result.name}_early"), shape=before.shape)
-    graph.add_tensor(early)
-    op.inputs[0], op.outputs[0] = before.name, early.name
-    reshape.inputs[0], reshape.outputs[0] = early.name, result.name
-    graph.ops.remove(reshape)
-    graph.ops.insert(graph.ops.index(op) + 1, reshape)
+    exchange(graph, reshape, op, early)

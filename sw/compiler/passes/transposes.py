@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from sw.compiler.lower.fusion.permutes import Permutes
+from sw.compiler.passes.exchange import exchange
 from sw.compiler.tosa.graph import Graph, Op
 
 Perm = tuple[int, ...]
@@ -65,12 +66,7 @@ def narrow_transposes(graph: Graph) -> None:
             continue
         result = graph.tensors[op.outputs[0]]
         early = replace(narrow, name=graph.fresh_name(f"{result.name}_narrow"), shape=result.shape)
-        graph.add_tensor(early)
-        op.inputs[0], op.outputs[0] = narrow.name, early.name
-        before.inputs[0], before.outputs[0] = early.name, result.name
-        # The RESCALE takes the place of the TRANSPOSE, which goes before it.
-        graph.ops.remove(before)
-        graph.ops.insert(graph.ops.index(op) + 1, before)
+        exchange(graph, before, op, early)
 
 
 def _transposed_bytes(graph: Graph) -> float:

@@ -16,6 +16,7 @@ from sw.compiler.kernels.emitter import EpilogueEmitter, Spot, touch
 from sw.compiler.kernels.epilogue import accumulator_fields
 from sw.compiler.kernels.operands import Epilogue, Residual
 from sw.compiler.kernels.slots import Slots
+from sw.compiler.kernels.turns import bank_starts, in_turns
 from sw.compiler.program.records import ArrayLoop, Depthwise, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
 
@@ -57,30 +58,12 @@ class _DepthwiseEmitter(EpilogueEmitter):
     def run(self) -> None:
         """Emit the whole layer; loads run ahead by the number of slots."""
         self.load_table()
-        todo = boxes(self.layer, self.plan)
-        ahead = self.plan.ahead
-        for box in todo[:ahead]:
-            self._load(box)
-        pending: _Unit | None = None
-        for i, box in enumerate(todo):
-            for unit in self._units(box):
-                self._depthwise(unit)
-                # One unit behind: the next DEPTHWISE is queued before this one's epilogue.
-                if pending is not None:
-                    self._finish(pending)
-                pending = unit
-            # Into the slot that this box has used: as many boxes are ahead as there are slots.
-            if i + ahead < len(todo):
-                self._load(todo[i + ahead])
-        if pending is not None:
-            self._finish(pending)
+        todo, ahead = boxes(self.layer, self.plan), self.plan.ahead
+        in_turns(todo, ahead, self._units, self._load, self._depthwise, self._finish)
 
     def _units(self, box: Box) -> list[_Unit]:
         plan, config = self.plan, self.config
-        # A product beside has every other bank, from the first on.
-        bank = config.acc_bank
-        starts = range(bank if plan.shared else 0, config.acc_vectors, bank)
-        places = starts[:: 2 if plan.shared else 1]
+        bank, places = config.acc_bank, bank_starts(config, plan.shared)
         # Tensors come from the layer before channel by channel.
         pieces = list(units(box, config.cols, bank, channels_first=plan.held_in))
         out = []
@@ -321,11 +304,4 @@ class _DepthwiseEmitter(EpilogueEmitter):
     def _store(self, box: Box) -> None:
         out, _ = self.out.get(box, None)
         assert out is not None
-        view = self.layer.output
-        pixel = box.channels * view.item
-        dims = [
-            (box.rows, view.strides[1], box.cols * pixel),
-            (box.cols, view.strides[2], pixel),
-        ]
-        note = f"store y{box.y0} x{box.x0} c{box.c0}"
-        self.store_box(view, address(view, box), out, dims, pixel, note)
+        self.store_tile(self.layer.output, box, out)

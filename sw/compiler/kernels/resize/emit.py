@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spec.isa import Space
-from sw.compiler.kernels.boxes import Box, address
+from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, kernel_passes, units
 from sw.compiler.kernels.emitter import EpilogueEmitter
@@ -24,6 +24,7 @@ from sw.compiler.kernels.resize.tiles import (
     phase_weights,
     zero_point,
 )
+from sw.compiler.kernels.turns import bank_starts, in_turns
 from sw.compiler.program.records import ArrayLoop, Depthwise, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Place
 
@@ -78,20 +79,7 @@ class _ResizeEmitter(EpilogueEmitter):
         self.load_table()
         self._load_weights()
         todo, ahead = boxes(self.layer, self.plan), self.plan.slots
-        for box in todo[:ahead]:
-            self._load(box)
-        pending: _Unit | None = None
-        for i, box in enumerate(todo):
-            for unit in self._units(box):
-                self._depthwise(unit)
-                # One unit behind: the next DEPTHWISE is queued before this one's epilogue.
-                if pending is not None:
-                    self._finish(pending)
-                pending = unit
-            if i + ahead < len(todo):
-                self._load(todo[i + ahead])
-        if pending is not None:
-            self._finish(pending)
+        in_turns(todo, ahead, self._units, self._load, self._depthwise, self._finish)
 
     def _load_weights(self) -> None:
         taps = [
@@ -105,10 +93,7 @@ class _ResizeEmitter(EpilogueEmitter):
 
     def _units(self, box: Box) -> list[_Unit]:
         plan, config, layer = self.plan, self.config, self.layer
-        # A product beside has every other bank, from the first on.
-        bank = config.acc_bank
-        starts = range(bank if plan.shared else 0, config.acc_vectors, bank)
-        places = starts[:: 2 if plan.shared else 1]
+        bank, places = config.acc_bank, bank_starts(config, plan.shared)
         pieces = [
             (y, x, piece)
             for y, high in layer.rows.outputs(box.y0, box.y1)
@@ -265,11 +250,4 @@ class _ResizeEmitter(EpilogueEmitter):
     def _store(self, box: Box) -> None:
         out, _ = self.out.get(box, None)
         assert out is not None
-        view = self.layer.output
-        pixel = box.channels * view.item
-        dims = [
-            (box.rows, view.strides[1], box.cols * pixel),
-            (box.cols, view.strides[2], pixel),
-        ]
-        note = f"store y{box.y0} x{box.x0} c{box.c0}"
-        self.store_box(view, address(view, box), out, dims, pixel, note)
+        self.store_tile(self.layer.output, box, out)

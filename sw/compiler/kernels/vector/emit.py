@@ -97,14 +97,7 @@ class VectorEmitter(EpilogueEmitter):
             return
         out, _ = self.slots_out.get(box, None)
         assert out is not None
-        view = self.output
-        pixel = box.channels * view.item
-        dims = [
-            (box.rows, view.strides[1], box.cols * pixel),
-            (box.cols, view.strides[2], pixel),
-        ]
-        note = f"store y{box.y0} x{box.x0} c{box.c0}"
-        self.store_box(view, address(view, box), out, dims, pixel, note)
+        self.store_tile(self.output, box, out)
 
     def compute(self, box: Box) -> None:
         """Append the VECTORs of output box `box`."""
