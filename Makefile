@@ -102,7 +102,7 @@ conformance: venv ## Official TOSA integer tests on the NPU, resumable: OPS='add
 	  $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: fusesoc
-fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=sim|sim_tiny|lint
+fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=sim|sim_tiny|lint|lint_tiny
 	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim)
 
 .PHONY: mutants

@@ -3,8 +3,7 @@
 import random
 from collections import deque
 
-from amaranth.sim import Simulator
-from hw_bench import sample
+from hw_bench import sample, simulate
 
 from hw_gen.interfaces import READ_LATENCY
 
@@ -223,28 +222,7 @@ def table_model(config, size):
 
 def run_benches(dut, benches, background, *, deadline=100_000):
     """Run `benches` to their ends beside the endless `background` ones; fails after `deadline`."""
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    finished = []
-
-    def ending(bench):
-        async def run(ctx):
-            await bench(ctx)
-            finished.append(bench)
-
-        return run
-
-    async def watchdog(ctx):
-        for _ in range(deadline):
-            await ctx.tick()
-        raise AssertionError(f"benches still running after {deadline} cycles")
-
-    for bench in benches:
-        sim.add_testbench(ending(bench))
-    for bench in (*background, watchdog):
-        sim.add_testbench(bench, background=True)
-    sim.run()
-    assert len(finished) == len(benches)
+    simulate(dut, *benches, background=tuple(background), deadline=deadline)
 
 
 def on(task, port):

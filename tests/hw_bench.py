@@ -1,5 +1,7 @@
 """Helpers of the block benches that run in Amaranth's own simulator."""
 
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 
 from amaranth.hdl import Fragment
@@ -10,39 +12,72 @@ FORMS = (None, SimpleNamespace(loops=True, plain_sums=True))
 """Platforms of the forms that blocks have: as they are synthesized, and as they are simulated."""
 
 
-def simulate(dut, *benches, vcd=None, deadline=20_000, platform=None):
-    """Run `benches` (async functions of a context) on `dut` until all have finished.
+@lru_cache(maxsize=12)
+def reused(block: Callable, *arguments):
+    """`block(*arguments)`, the same for every test: its simulators are built once, then reset.
 
-    platform: one of `FORMS`. A bench that is not done after `deadline` cycles fails the test.
+    To elaborate a block and to translate it takes longer than most tests run.
     """
-    sim = Simulator(Fragment.get(dut, platform))
-    sim.add_clock(1e-6)
-    finished = []
+    dut = block(*arguments)
+    dut.kept_simulations = {}
+    return dut
 
-    def wrap(bench):
+
+class _Simulation:
+    """A simulator of `dut` with places for benches; `run` fills them, any number of times."""
+
+    def __init__(self, dut, platform, benches: int, background: int) -> None:
+        self.benches: Sequence[Callable] = ()
+        self.awaited = benches
+        self.finished: list[int] = []
+        self.used = False
+        self.simulator = Simulator(Fragment.get(dut, platform))
+        self.simulator.add_clock(1e-6)
+        for place in range(benches + background):
+            self.simulator.add_testbench(self._at(place), background=place >= benches)
+
+    def _at(self, place: int) -> Callable:
         async def run(ctx):
-            await bench(ctx)
-            finished.append(bench)
+            await self.benches[place](ctx)
+            if place < self.awaited:
+                self.finished.append(place)
 
         return run
 
-    for bench in benches:
-        sim.add_testbench(wrap(bench))
+    def run(self, benches: Sequence[Callable], vcd=None) -> None:
+        self.benches = benches
+        self.finished.clear()
+        if self.used:
+            self.simulator.reset()
+        self.used = True
+        if vcd:
+            with self.simulator.write_vcd(str(vcd)):
+                self.simulator.run()
+        else:
+            self.simulator.run()
+
+
+def simulate(dut, *benches, background=(), vcd=None, deadline=20_000, platform=None):
+    """Run `benches` (async functions of a context) on `dut` until all have finished.
+
+    background: benches that never end. platform: one of `FORMS`. A bench that is not done after
+    `deadline` cycles fails the test.
+    """
+    kept = getattr(dut, "kept_simulations", {})
+    key = (FORMS.index(platform), len(benches), len(background))
+    # One that fails in the middle is not used again: it comes back when its run has ended well.
+    simulation = kept.pop(key, None)
+    if simulation is None:
+        simulation = _Simulation(dut, platform, len(benches), len(background) + 1)
 
     async def watchdog(ctx):
         for _ in range(deadline):
             await ctx.tick()
-            if len(finished) == len(benches):
-                return
         raise AssertionError(f"benches still running after {deadline} cycles")
 
-    sim.add_testbench(watchdog, background=True)
-    if vcd:
-        with sim.write_vcd(str(vcd)):
-            sim.run()
-    else:
-        sim.run()
-    assert len(finished) == len(benches)
+    simulation.run([*benches, *background, watchdog], vcd)
+    assert sorted(simulation.finished) == list(range(len(benches)))
+    kept[key] = simulation
 
 
 async def sample(ctx, *signals):

@@ -3,10 +3,10 @@
 import random
 from collections.abc import Sequence
 
-from amaranth.hdl import Module
+from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
 from golden_reference import Reference, dot, walk
-from hw_bench import instruct, sample, simulate
+from hw_bench import instruct, reused, sample, simulate
 
 from hw_gen.blocks.accumulator import Accumulator
 from hw_gen.blocks.depthwise import DepthwiseEngine
@@ -28,6 +28,19 @@ def targets(instruction: Instruction) -> list[list[int]]:
     ]
 
 
+class _Pair(Elaboratable):
+    """The engine with the accumulator that it adds to."""
+
+    def __init__(self, config: NpuConfig) -> None:
+        self.engine, self.memory = DepthwiseEngine(config), Accumulator(config)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.engine, m.submodules.memory = self.engine, self.memory
+        connect(m, self.engine.acc, self.memory.depthwise)
+        return m
+
+
 class DepthwiseBench:
     """Runs instructions on the engine from a `Reference`'s memories.
 
@@ -43,7 +56,8 @@ class DepthwiseBench:
         self.config: NpuConfig = reference.config
         self.reference, self.body, self.refuse = reference, body, refuse
         self.rng = random.Random(seed)
-        self.engine, self.memory = DepthwiseEngine(self.config), Accumulator(self.config)
+        self.dut = reused(_Pair, self.config)
+        self.engine, self.memory = self.dut.engine, self.dut.memory
         self.writes: list[tuple[int, list[int]]] = []
         self.reads: list[tuple[int, int]] = []
         self.posts: list[tuple[str, int, int, int]] = []
@@ -54,11 +68,8 @@ class DepthwiseBench:
         self.phase = "fill"
 
     def run(self) -> None:
-        dut = Module()
-        dut.submodules.engine, dut.submodules.memory = self.engine, self.memory
-        connect(dut, self.engine.acc, self.memory.depthwise)
         simulate(
-            dut, self._main, self._scratchpad, self._matrix, self._monitor, self._semaphores,
+            self.dut, self._main, self._scratchpad, self._matrix, self._monitor, self._semaphores,
             deadline=60_000,
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 from hw_axi import AxiMemory, SpadModel, on, run_benches, table_model
-from hw_bench import instruct, sample
+from hw_bench import instruct, reused, sample
 from test_hw_sequencer import loop_steps
 
 from hw_gen.blocks.load import LoadEngine
@@ -134,7 +134,7 @@ class DmaBench:
 class LoadBench(DmaBench):
     def __init__(self, config, program, **options):
         super().__init__(config, program, **options)
-        self.dut = LoadEngine(config)
+        self.dut = reused(LoadEngine, config)
         self.post_ports = [self.dut.post]
         self.param, self._param_writes = table_model(config, config.param_bytes)
         self.table, self._table_writes = table_model(config, config.table_bytes)
@@ -172,7 +172,7 @@ class LoadBench(DmaBench):
 class StoreBench(DmaBench):
     def __init__(self, config, program, **options):
         super().__init__(config, program, **options)
-        self.dut = StoreEngine(config)
+        self.dut = reused(StoreEngine, config)
         self.post_ports = [self.dut.post_done, self.dut.post_read]
         self.counted = 0
 

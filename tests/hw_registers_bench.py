@@ -1,6 +1,6 @@
 """A host of the registers, and a run of a test on them in Amaranth's simulator."""
 
-from hw_bench import sample, simulate
+from hw_bench import reused, sample, simulate
 from hw_dma_bench import small
 
 from hw_gen.blocks.registers import Registers
@@ -76,7 +76,7 @@ class Host:
 
 def run(test, config=None):
     """Run the coroutine `test(host, ctx)` on fresh registers."""
-    dut = Registers(config or small())
+    dut = reused(Registers, config or small())
     host = Host(dut, dut.axil)
 
     async def bench(ctx):

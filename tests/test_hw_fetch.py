@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.sim import Simulator
 from hw_axi import AxiMemory, on, run_benches
-from hw_bench import rest_item, sample, start_item
+from hw_bench import rest_item, reused, sample, start_item
 from hw_dma_bench import small
 
 from hw_gen.blocks.decode import MAX_GRANULES
@@ -102,7 +102,7 @@ class FetchBench:
     def __init__(self, config, code, *, address=256, size=None, pace=0.6, seed=0, **memory):
         self.config, self.address = config, address
         self.size = len(code) if size is None else size
-        self.dut = Fetch(config)
+        self.dut = reused(Fetch, config)
         self.memory = AxiMemory(config, MEMORY, seed=seed, **memory)
         self.memory.data[address : address + len(code)] = code
         self.rng, self.pace = random.Random(seed), pace

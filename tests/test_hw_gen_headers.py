@@ -163,12 +163,12 @@ def test_bad_arguments_of_the_generator_are_one_message(arguments, message):
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """default with tiny's settings, which is tiny under another name, of some hash seed."""
+    """default with micro's settings, which is micro under another name, of some hash seed."""
     out = tmp_path_factory.mktemp("generated") / "out"
-    tiny = preset("tiny").to_dict()
+    micro = preset("micro").to_dict()
     settings = [
         part
-        for key, value in tiny.items()
+        for key, value in micro.items()
         if key != "name" and value != getattr(preset("default"), key)
         for part in ("--set", f"{key}={value}")
     ]
@@ -179,8 +179,8 @@ def generated(tmp_path_factory):
 
 def test_equal_digests_give_equal_bytes_whatever_the_hash_seed_and_the_name(generated, tmp_path):
     printed, out = generated
-    assert f"digest {preset('tiny').digest_hex}" in printed
-    generate_rtl(preset("tiny"), tmp_path)  # of hash seed 0
+    assert f"digest {preset('micro').digest_hex}" in printed
+    generate_rtl(preset("micro"), tmp_path)  # of hash seed 0
     digests = [
         {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
         for folder in (out, tmp_path)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hw_bench import FORMS, simulate
+from hw_bench import FORMS, reused, simulate
 
 from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
@@ -210,7 +210,7 @@ def test_lanes_equal_the_specification(config, lanes, seed):
         image += entry.ljust(config.param_entry_bytes, b"\0")
     table = np.array([rng.randint(-(1 << 15), (1 << 15) - 1) for _ in range(513)], "<i2")
     program = [(random_context(rng), random_steps(rng, config)) for _ in range(25)]
-    dut = VectorLanes(config)
+    dut = reused(VectorLanes, config)
     got, expected = [], []
     for context, steps in program:
         expected += reference(config, context, steps, params, table)

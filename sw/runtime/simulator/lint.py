@@ -24,11 +24,12 @@ def lint(config: NpuConfig) -> int:
 
     Both forms of the array are looked at; the lines are those with processing elements.
     """
-    _lint(config, loops=True)
-    return _lint(config, loops=False)
+    lint_form(config, loops=True)
+    return lint_form(config, loops=False)
 
 
-def _lint(config: NpuConfig, *, loops: bool) -> int:
+def lint_form(config: NpuConfig, *, loops: bool) -> int:
+    """`lint` of one form of the array: loops, which are simulated, or processing elements."""
     with Scratch("lint") as scratch:
         sources = generate_rtl(config, scratch.path, loops=loops)
         recipe = npu_recipe(config, Kind.PERF, sources)
