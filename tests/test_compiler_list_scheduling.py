@@ -3,8 +3,9 @@
 from virtual_programs import load, matrix, reads, spad, store, vector, writes
 
 from spec import preset
+from spec.isa import Space
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
-from sw.compiler.program.list_scheduling import list_schedule
+from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
 from sw.compiler.program.virtual import VirtualInstruction
 
 CONFIG = preset("default")
@@ -34,9 +35,32 @@ def test_an_order_that_nothing_improves_is_kept() -> None:
     assert list_schedule(program[:3], [ALONE], CONFIG) == program[:3]
 
 
-def test_loads_of_layers_that_run_alone_keep_their_order() -> None:
+def test_loads_of_layers_keep_their_order_where_another_would_not_end_sooner() -> None:
     order = notes(two_layers(), ALONE, ALONE)
     assert [note for note in order if note.startswith("load")] == ["load a", "load b", "load c"]
+
+
+def waits_for_its_table() -> list[VirtualInstruction]:
+    """Layer 1 loads a TABLE that layer 0 still looks up, and then weights for the array."""
+    table, data, weights = spad("table", 16, 0), spad("data", 16, 64), spad("weights", 16, 128)
+    return [
+        load(data, "load data", 0, cycles=1),
+        vector([reads(data), reads(table)], CONFIG, "look up", 0, n=1000),
+        load(table, "load table", 1, cycles=1, space=Space.TABLE),
+        load(weights, "load weights", 1, cycles=500),
+        matrix([reads(weights)], "product", 1, cycles=500),
+    ]
+
+
+def test_weights_do_not_wait_behind_a_table_that_is_in_use() -> None:
+    order = notes(waits_for_its_table(), ALONE, ALONE)
+    assert order.index("load weights") < order.index("load table")
+
+
+def test_loads_keep_their_order_where_no_freedom_is_given() -> None:
+    careful = list_schedule(waits_for_its_table(), [ALONE, ALONE], CONFIG, FREEDOMS[:1])
+    order = [each.note for each in careful]
+    assert order.index("load table") < order.index("load weights")
 
 
 def test_an_engine_takes_concurrent_layers_as_they_become_ready() -> None:

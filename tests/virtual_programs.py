@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spec.config import NpuConfig
+from spec.isa import Space
 from sw.compiler.program.records import (
     ArrayLoop,
     DmaLoop,
@@ -42,9 +43,15 @@ def instruction(
     )
 
 
-def load(to: Buffer, note: str = "load", layer: int = 0, cycles: int = 10) -> VirtualInstruction:
+def load(
+    to: Buffer,
+    note: str = "load",
+    layer: int = 0,
+    cycles: int = 10,
+    space: Space = Space.SPAD,
+) -> VirtualInstruction:
     """A LOAD of a whole buffer, in so many cycles of a bus of 16 bytes."""
-    record = Load(run=16, loop=[DmaLoop(count=cycles)])
+    record = Load(run=16, loop=[DmaLoop(count=cycles)], space=space)
     return instruction(record, [writes(to)], note, layer)
 
 

@@ -32,7 +32,7 @@ from sw.compiler.program.allocate import (
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
-from sw.compiler.program.list_scheduling import list_schedule
+from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
 from sw.compiler.program.semaphores import Program, assign_semaphores
 from sw.compiler.program.timeline import layer_cycles
 from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
@@ -190,12 +190,21 @@ def _list_scheduling(
 
 
 def _semaphores(
-    virtual: VirtualProgram, scheduled: list[VirtualInstruction], config: NpuConfig
+    virtual: VirtualProgram,
+    scheduled: list[VirtualInstruction],
+    residency: Residency,
+    config: NpuConfig,
 ) -> Program:
     try:
         return assign_semaphores(scheduled, config)
     except LegalityError:
-        # Loads that run far ahead can post more than a counter holds: layer by layer they cannot.
+        pass
+    try:
+        # Loads that run far ahead can post more than a counter holds. Here they keep their order.
+        careful = list_schedule(virtual.instructions, residency.budgets, config, FREEDOMS[:1])
+        return assign_semaphores(careful, config)
+    except LegalityError:
+        # Layer by layer they cannot.
         return assign_semaphores(virtual.instructions, config)
 
 

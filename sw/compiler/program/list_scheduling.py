@@ -5,34 +5,91 @@ depthwise layer can follow the channels of the convolution before it. Engines ta
 program order, so the order is made by playing the program on a simple model of the engines:
 instructions start when their engine is free and what they depend on has ended. On each engine the
 instructions of a layer keep their order; those of layers that run at the same time mix as they
-become ready, earlier layers first. Other layers mix on the vector engine only. A product beside a
-fused elementwise layer waits for its turn on the matrix engine: what the other needs goes first.
+become ready, earlier layers first. Of other layers mix what a `Freedom` says. The program is played
+with each of FREEDOMS, and the order that ends first is taken. A product beside a fused elementwise
+layer waits for its turn on the matrix engine: what the other needs goes first.
 """
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from spec.isa import Engine
+from spec.isa import Engine, Space
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
+from sw.compiler.program.records import Load
 from sw.compiler.program.virtual import VirtualInstruction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freedom:
+    """Which instructions of layers that follow one another may change places.
+
+    `engines`: on these, those of different layers. `tables`: a LOAD of a TABLE or of parameters
+    need not keep its place among the loads of data, in layers of up to so many TABLEs.
+    """
+
+    engines: frozenset[Engine]
+    tables: int = 0
+
+
+# A TABLE can be loaded only when the layer before looks up no more. Weights that wait behind such a
+# LOAD keep the array waiting. But where TABLEs replace each other in every tile, a long LOAD of
+# weights that goes first keeps all of that layer waiting.
+FREEDOMS = (
+    Freedom(engines=frozenset({Engine.VECTOR})),
+    Freedom(engines=frozenset({Engine.VECTOR, Engine.STORE}), tables=1),
+    Freedom(engines=frozenset({Engine.VECTOR, Engine.STORE}), tables=99),
+    Freedom(engines=frozenset({Engine.VECTOR, Engine.STORE, Engine.LOAD}), tables=99),
+)
+"""The orders that are compared; the first of those that end together is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """An order, and the cycle in which it ends."""
+
+    order: list[VirtualInstruction]
+    end: float
+
+
 def list_schedule(
-    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], config: NpuConfig
+    instructions: Sequence[VirtualInstruction],
+    budgets: Sequence[MemoryBudget],
+    config: NpuConfig,
+    freedoms: Sequence[Freedom] = FREEDOMS,
 ) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
-    after, missing = _successors(instructions, budgets)
+    before = predecessors(instructions)
+    busy = [busy_cycles(instruction, config) for instruction in instructions]
+    played = (
+        _play(instructions, busy, before, _sequences(instructions, budgets, freedom))
+        for freedom in freedoms
+    )
+    return min(played, key=lambda each: each.end).order
+
+
+def _play(
+    instructions: Sequence[VirtualInstruction],
+    busy: Sequence[float],
+    before: Sequence[set[int]],
+    sequences: Sequence[Hashable],
+) -> _Played:
+    """The instructions in the order of their start. `before`: what each depends on, by number;
+    `sequences`: those of equal ones keep their order.
+    """
+    after, missing = _successors(before, sequences)
     ready = [0.0] * len(instructions)
     free: dict[Engine, float] = defaultdict(float)
     # By the cycle in which each could start; the earlier one in the program goes first.
     heap = [(0.0, i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
     order: list[VirtualInstruction] = []
+    last = 0.0
     while heap:
         start, i = heapq.heappop(heap)
         instruction = instructions[i]
@@ -42,8 +99,9 @@ def list_schedule(
             heapq.heappush(heap, (soonest, i))
             continue
         order.append(instruction)
-        free[instruction.engine] = soonest + busy_cycles(instruction, config)
+        free[instruction.engine] = soonest + busy[i]
         ends = free[instruction.engine] + RESULT_LATENCY.get(instruction.engine, READY)
+        last = max(last, ends)
         for j in after[i]:
             # An engine orders its own instructions: the next need only start behind this one.
             same = instructions[j].engine is instruction.engine
@@ -53,26 +111,21 @@ def list_schedule(
                 heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), j))
     # Dependences only point backwards, so nothing can be left over.
     assert len(order) == len(instructions)
-    return order
+    return _Played(order, last)
 
 
 def _successors(
-    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget]
+    before: Sequence[set[int]], sequences: Sequence[Hashable]
 ) -> tuple[dict[int, list[int]], list[int]]:
     """(what waits for each instruction, by number; for how many each one waits)."""
-    before = predecessors(instructions)
     after: dict[int, list[int]] = defaultdict(list)
     for i, wanted in enumerate(before):
         for j in wanted:
             after[j].append(i)
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
-    for i, instruction in enumerate(instructions):
+    for i, key in enumerate(sequences):
         # Besides its dependences an instruction waits for its predecessor in its sequence.
-        key = (
-            instruction.engine,
-            instruction.layer if _mixes(instruction, budgets[instruction.layer]) else -1,
-        )
         if key in latest:
             after[latest[key]].append(i)
             missing[i] += 1
@@ -80,8 +133,31 @@ def _successors(
     return after, missing
 
 
-def _mixes(instruction: VirtualInstruction, budget: MemoryBudget) -> bool:
+def _sequences(
+    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], freedom: Freedom
+) -> list[Hashable]:
+    """The sequence of each instruction: its engine, its layer if layers mix, a kind of LOAD."""
+    tables = Counter(x.layer for x in instructions if _space(x) is Space.TABLE)
+    return [
+        (
+            x.engine,
+            x.layer if _mixes(x, budgets[x.layer], freedom) else -1,
+            freedom.tables > 0
+            and tables[x.layer] <= freedom.tables
+            and _space(x) in (Space.TABLE, Space.PARAM),
+        )
+        for x in instructions
+    ]
+
+
+def _space(instruction: VirtualInstruction) -> Space | None:
+    """Where a LOAD writes."""
+    record = instruction.record
+    return record.space if isinstance(record, Load) else None
+
+
+def _mixes(instruction: VirtualInstruction, budget: MemoryBudget, freedom: Freedom) -> bool:
     """Whether instructions of other layers may come between it and its predecessor."""
     if instruction.engine is Engine.MATRIX and budget.overlap is Overlap.CONCURRENT:
         return False
-    return instruction.engine is Engine.VECTOR or budget.concurrent
+    return instruction.engine in freedom.engines or budget.concurrent
