@@ -103,11 +103,18 @@ class Importer(Building):
 
     def int8(self, node: Node) -> Value:
         """The value of `node` as an operand of a product: int8 with one scale."""
+        return self._narrowed(node, self.formats.narrow)
+
+    def convolved(self, node: Node) -> Value:
+        """The value of `node` as a convolution's operand: as `int8`, perhaps with a zero point."""
+        return self._narrowed(node, self.formats.convolved)
+
+    def _narrowed(self, node: Node, wanted: Callable[[Node], Format]) -> Value:
         if self.constant(node) is None:
             value = self.value(node)
             if self.dtype(value) == "int8" and not value.channelwise:
                 return value
-        return self.get(node, self.formats.narrow(node))
+        return self.get(node, wanted(node))
 
     def finish(self, node: Node, value: Value) -> Value:
         """An accumulator as `node`'s format; as it is where its one reader bounds it, or adds to a

@@ -33,7 +33,7 @@ _PER_CALL = 16
 class Ranges:
     """By node: largest magnitude, the same by channel (last axis), values that are constant.
 
-    least, most: the smallest and the largest value.
+    least, most: the smallest and the largest value. ends: the same by call, [calls, 2].
 
     rows: samples of the rows of what linear layers read, [up to ROWS, channels].
     """
@@ -41,6 +41,7 @@ class Ranges:
     largest: dict[Node, float] = field(default_factory=dict)
     least: dict[Node, float] = field(default_factory=dict)
     most: dict[Node, float] = field(default_factory=dict)
+    ends: dict[Node, list[tuple[float, float]]] = field(default_factory=dict)
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
@@ -150,6 +151,7 @@ class _Recorder(Interpreter):
         r, least, most = self.ranges, float(value.min()), float(value.max())
         r.least[node] = min(r.least.get(node, np.inf), least)
         r.most[node] = max(r.most.get(node, -np.inf), most)
+        r.ends.setdefault(node, []).append((least, most))
         if not value.is_floating_point():
             r.largest[node] = max(r.largest.get(node, 0.0), abs(least), abs(most))
 

@@ -1,6 +1,8 @@
 """Which integers stand for a value: decided by who reads it.
 
 - int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
+- int8, one scale and a zero point: only convolutions read it, or linear layers the features of
+  whole images (`ends.py`);
 - int8, one scale: only products of activations and convolutions read it, maybe moved about; or
   linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
@@ -19,6 +21,7 @@ from sw.compiler.frontend.nodes import aten, is_float, kind
 from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
+from sw.compiler.frontend.quantization.ends import affine
 from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, choose
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
@@ -77,6 +80,8 @@ class Formats:
         if not is_float(node):
             return exact(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
+        if kinds == {"linear"} and self.is_head(node):
+            return self.convolved(node)
         if kinds == {"linear"}:
             return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
         if kinds == {"product"}:
@@ -155,6 +160,26 @@ class Formats:
 
     def narrow(self, node: Node) -> Format:
         """int8 with one scale; all of its steps for what is never negative."""
+        readers = [self.planner.plans.get(reader) for reader, _, _ in self.readers(node)]
+        if readers and all(plan and plan.rule == "convolution" for plan in readers):
+            return self.convolved(node)
+        return self._narrow(node)
+
+    def convolved(self, node: Node) -> Format:
+        """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""
+        if node.op == "placeholder" or node not in self.ranges.ends:
+            return self._narrow(node)
+        return affine(self.ranges.ends[node], node.meta["val"].numel())
+
+    def is_head(self, node: Node) -> bool:
+        """Whether linear layers read `node` as a convolution would: features of a whole image.
+
+        Their ranges follow from few rows, one a sample: too few for a scale by channel.
+        """
+        flat = self.rows == "auto" and len(node.meta["val"].shape) == 2
+        return flat and any(p.rule == "convolution" for p in self.planner.plans.values())
+
+    def _narrow(self, node: Node) -> Format:
         if self.ranges.least.get(node, -1.0) >= 0:
             return Format(dtype="int8", scale=self.magnitude(node) / 255, zero_point=-128)
         return self.symmetric(node)

@@ -23,6 +23,7 @@ def join_steps(planner: Planner, ranges: Ranges) -> Ranges:
         largest=copy(ranges.largest),
         least=copy(ranges.least),
         most=copy(ranges.most),
+        ends=copy(ranges.ends),
         channels=copy(ranges.channels),
         rows=copy(ranges.rows),
     )
@@ -80,6 +81,8 @@ def _join(ranges: Ranges, nodes: Sequence[Node]) -> None:
     ranges.channels.update(dict.fromkeys(known, top))
     for table, choose in ((ranges.largest, max), (ranges.least, min), (ranges.most, max)):
         table.update(dict.fromkeys(known, choose(table[n] for n in known)))
+    ends = [pair for n in known for pair in ranges.ends[n]]
+    ranges.ends.update((n, ends) for n in known)
     samples = [ranges.rows[n] for n in known if n in ranges.rows]
     if samples:
         rows = np.concatenate(samples)

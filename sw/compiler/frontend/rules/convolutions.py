@@ -136,7 +136,7 @@ def image(im: Importer, value: Value) -> tuple[str, tuple[int, ...]]:
 def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     """CONV2D, DEPTHWISE_CONV2D, CONV3D or TRANSPOSE_CONV2D, or one of these for each group."""
     call = plan.source
-    x = im.int8(plan.reads[0])
+    x = im.convolved(plan.reads[0])
     weight = im.constant(call.args[1])
     assert weight is not None
     kernel = weight[:, :, None, :] if weight.ndim == 3 else weight

@@ -36,7 +36,9 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     if stored is not None and im.dtype(value) == "int8" and not value.channelwise:
         return _stored_linear(im, node, value, stored)
     shared = _shared(im, source)
-    if im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
+    if im.formats.is_head(shared):
+        x, magnitudes = im.ordered(im.convolved(source)), ""
+    elif im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
         x, magnitudes = im.ordered(value), ""
     elif im.formats.smoothing(shared).by_row:
         x, magnitudes = _by_row(im, node, source, im.formats.smoothing(shared).channels)
