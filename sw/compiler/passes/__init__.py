@@ -2,7 +2,7 @@
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, fold_constants.py, identities.py, transposes.py, fold_pads.py, late_reshapes.py,
-nest_concats.py, dead_code.py.
+late_concats.py, nest_concats.py, dead_code.py.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,12 @@ from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
+from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.transposes import (
+    narrow_first,
     narrow_transposes,
     reshape_transposes,
     sink_transposes,
@@ -30,9 +32,12 @@ PASSES: tuple[Pass, ...] = (
     reshape_transposes,
     sink_transposes,
     narrow_transposes,
+    narrow_first,
     reshape_transposes,
     fold_pads,
+    remove_dead_code,
     late_reshapes,
+    late_concats,
     nest_concats,
     remove_dead_code,
 )
