@@ -142,7 +142,7 @@ entries:
         ("entries: [{configs: [tiny], workloads: [add], size: 3}]", "'size': no such key; keys"),
         ("entries: [{configs: [tiny]}]", "entries[0]: has no workloads, networks, random or"),
         ("entries: [{workloads: [add]}]", "mine.yaml: entries[0]: configs is missing"),
-        ("entries: [{configs: [huge], workloads: [add]}]", "config 'huge': no such preset"),
+        ("entries: [{configs: [vast], workloads: [add]}]", "config 'vast': no such preset"),
         ("entries: [{configs: [tiny+rows=99], workloads: [add]}]", "acc_kib=4: must hold"),
         (
             "entries: [{configs: [tiny], workloads: [sub]}]",

@@ -60,7 +60,7 @@ def test_unknown_command_is_a_usage_error():
         (
             ["--config", "nosuch"],
             "config 'nosuch': no such preset; presets are micro, tiny, small, default, large, "
-            "rect, odd",
+            "huge, giant, rect, odd",
         ),
         (["--set", "rows=0"], "rows=0: must lie in 2…128"),
         (["--set", "rows"], "--set rows: must be of the form name=value, e.g. --set rows=8"),

@@ -147,7 +147,7 @@ def run_generator(*arguments, **variables):
         (
             ["--config", "nosuch"],
             "hw_gen: config 'nosuch': no such preset; presets are micro, tiny, small, default, "
-            "large, rect, odd\n",
+            "large, huge, giant, rect, odd\n",
         ),
         (["--set", "rows=0"], "hw_gen: rows=0: must lie in 2…128\n"),
         (

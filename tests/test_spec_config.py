@@ -135,6 +135,8 @@ def test_presets_are_the_promised_arrays():
         "small": (8, 8),
         "default": (16, 16),
         "large": (32, 32),
+        "huge": (64, 64),
+        "giant": (128, 128),
         "rect": (8, 16),
         "odd": (12, 12),
     }
@@ -241,7 +243,8 @@ def test_unknown_setting_lists_the_fields(key):
 
 def test_unknown_preset_lists_the_presets():
     message = (
-        "config 'nosuch': no such preset; presets are micro, tiny, small, default, large, rect, odd"
+        "config 'nosuch': no such preset; presets are micro, tiny, small, default, large, huge, "
+        "giant, rect, odd"
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         preset("nosuch")

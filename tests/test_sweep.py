@@ -85,7 +85,7 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
         ("axes: {rows: [4.5]}", "mine.yaml: axes: rows[0]: 4.5: rows must be a whole number"),
         ("axes: {depthwise: [1]}", "axes: depthwise[0]: 1: depthwise must be true or false"),
         ("axes: [rows]", "mine.yaml: axes: ['rows']: must map fields to lists of values"),
-        ("base: huge\naxes: {rows: [4]}", "mine.yaml: config 'huge': no such preset"),
+        ("base: vast\naxes: {rows: [4]}", "mine.yaml: config 'vast': no such preset"),
         ("points: [{base: 3}]", "mine.yaml: points[0]: base 3: must be a text"),
         ("points: [{name: x}]", "mine.yaml: points[0]: 'name': no such key; keys are base, rows"),
         ("axes: {rows: [4]}\nmemory: {latency: 0}", "mine.yaml: memory: {'latency': 0}: latency"),

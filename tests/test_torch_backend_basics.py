@@ -72,7 +72,7 @@ def test_what_is_unknown_runs_on_the_cpu_between_two_programs():
     ("options", "message"),
     [
         ({"configs": "tiny"}, "'configs': no such option .* \\(did you mean 'config'"),
-        ({"config": "huge"}, "config='huge': a preset"),
+        ({"config": "vast"}, "config='vast': a preset"),
         ({"device": "gpu"}, "device gpu: must be one of rtl, golden"),
         ({"verify": 1}, "verify=1: must be bool"),
         ({"recalibrate": -1}, "recalibrate=-1: must be 0 or more"),
