@@ -7,7 +7,7 @@ from compiler_graphs import inverted_residuals
 
 from spec import preset
 from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space, Table
-from sw.compiler.machine.costs import PROGRAM_START
+from sw.compiler.machine.costs import MEMORY_LATENCY, PROGRAM_START
 from sw.compiler.pipeline import run_stages
 from sw.compiler.program.cycles import vector_cycles
 from sw.compiler.program.dependences import END, Dependences, Need
@@ -16,6 +16,7 @@ from sw.compiler.program.timeline import layer_cycles
 from sw.compiler.program.virtual import VirtualInstruction
 
 DEFAULT = preset("default")
+START = PROGRAM_START + 2 * MEMORY_LATENCY
 
 
 def load(layer: int, words: int) -> VirtualInstruction:
@@ -86,13 +87,13 @@ def charged(*nodes: tuple[VirtualInstruction, list[Need]]) -> list[int]:
 
 def test_work_on_another_engine_is_free_where_an_older_layer_lasts_longer():
     alone, after = charged((vector(0, 1000), []), (load(1, 100), []))
-    assert alone == pytest.approx(PROGRAM_START + 1000, abs=30) and after == 0
+    assert alone == pytest.approx(START + 1000, abs=30) and after == 0
 
 
 def test_a_layer_waits_for_all_that_it_needs_at_its_start():
     first = load(0, 1000)
     loads, steps = charged((first, []), (vector(1, 1000), [need(0, 0, first, END)]))
-    assert loads == pytest.approx(PROGRAM_START + 1000 + 100, abs=60)
+    assert loads == pytest.approx(START + 1000 + 100, abs=60)
     assert steps == pytest.approx(1000, abs=30)
 
 

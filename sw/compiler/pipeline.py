@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
 from spec.config import NpuConfig
+from spec.dram import MEMORIES
 from spec.isa import Instruction
 from spec.program import Image
 from sw.compiler.errors import CompileError, LegalityError
@@ -29,6 +30,7 @@ from sw.compiler.program.allocate import (
     check_on_chip,
     tensor_buffers,
 )
+from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
@@ -84,6 +86,7 @@ class Compilation:
     scheduled: list[VirtualInstruction]
     program: Program
     predicted: list[int]
+    predicted_drams: dict[str, int]
     instructions: list[Instruction]
     image: Image
 
@@ -208,8 +211,14 @@ def _semaphores(
         return assign_semaphores(virtual.instructions, config)
 
 
-def _predict(program: Program, plans: list[Plan], config: NpuConfig) -> list[int]:
-    return layer_cycles(program.dependences, len(plans), config)
+def _predict(
+    program: Program, plans: list[Plan], config: NpuConfig
+) -> tuple[list[int], dict[str, int]]:
+    found, layers = program.dependences, len(plans)
+    drams = [name for name, dram in MEMORIES.items() if dram is not None]
+    return layer_cycles(found, layers, config), {
+        name: sum(layer_cycles(found, layers, config, MemoryChannel.of(name))) for name in drams
+    }
 
 
 def _dump_predicted(layers: LayerProgram, predicted: list[int], plans: list[Plan]) -> str:
@@ -223,6 +232,7 @@ def _image(
     graph: Graph,
     layers: LayerProgram,
     predicted: list[int],
+    predicted_drams: dict[str, int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
     peaks: Peaks,
@@ -235,6 +245,7 @@ def _image(
         graph,
         layers,
         predicted,
+        predicted_drams,
         tensors,
         constants,
         peaks,
@@ -294,7 +305,9 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="semaphores", makes=("program",), run=_semaphores, dump=lambda program: str(program)
     ),
-    Stage(name="predict", makes=("predicted",), run=_predict, dump=_dump_predicted),
+    Stage(
+        name="predict", makes=("predicted", "predicted_drams"), run=_predict, dump=_dump_predicted
+    ),
     Stage(
         name="emit",
         makes=("instructions",),

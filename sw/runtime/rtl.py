@@ -29,7 +29,7 @@ from sw.runtime.simulator.registers import (
     read_result,
     read_words,
 )
-from sw.runtime.timing import predicted_cycles
+from sw.runtime.timing import predicted_cycles, predicted_memory
 
 MAX_CYCLES = 1_000_000_000
 _RESET_READS = 100_000
@@ -138,6 +138,7 @@ class RtlDevice:
         if memory is not None:
             dram = dram_named(memory)
             self._memory.set_dram(dram.picoseconds(clock_mhz) if dram else {})
+            self._timed = (memory, clock_mhz)
         self._latency = self._latency if latency is None else latency
         # Otherwise the first run would begin with ready signals of the old behaviour.
         self._process.reset()
@@ -204,7 +205,8 @@ class RtlDevice:
             self._process.reset()
             raise SimulationError(f"the NPU broke a rule of its memory port: {report.message}")
         result = read_result(self._process.read, wall, self.config)
-        return replace(result, predicted_cycles=predicted_cycles(layout.image))
+        with_memory = predicted_memory(layout.image, *self._timed)
+        return replace(result, predicted_cycles=predicted_cycles(layout.image, with_memory))
 
     def prepare_memory(self) -> SharedMemory:
         """Make the memory ready for a run: outputs poisoned, stalls from the start of the seed."""

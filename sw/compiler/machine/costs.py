@@ -21,9 +21,16 @@ MEMORY_LATENCY = 100
 """Cycles from a memory request to its data. It is the latency of the simulated memory with which
 docs/benchmarks.md measures."""
 
-PROGRAM_START = 250
-"""Cycles from the start of a run to its first instruction: two reads of memory, and what
-the fetch engine adds. Fitted."""
+PROGRAM_START = 50
+"""Cycles from the start of a run to its first instruction that the fetch engine adds to two reads
+of memory. Fitted."""
+
+WRITE_BATCH = 16
+"""Writes between two turns of a DRAM's data bus. Fitted: its controller writes when no read has
+work, which is often, and else when many wait (rtl/dram.h)."""
+
+WRITE_QUEUE = 128
+"""Accesses that wait in that controller to be written."""
 
 SPLIT_RUN = 0.75
 """Bus cycles that a run which begins or ends within a bus word costs beyond its bytes: its first

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -90,6 +90,7 @@ def build_image(
     graph: Graph,
     program: LayerProgram,
     predicted: Sequence[int],
+    predicted_drams: Mapping[str, int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
     peaks: Peaks,
@@ -117,6 +118,7 @@ def build_image(
                 )
             ],
             "predicted_cycles": sum(predicted),
+            "predicted_cycles_with": dict(predicted_drams),
             "layer_bound": round(sum(bounds), 2),
             "instruction_layers": layer_runs(virtual),
             "instructions": dict(kinds),

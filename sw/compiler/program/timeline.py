@@ -20,10 +20,13 @@ from sw.compiler.machine.costs import (
     SPLIT_RUN,
     instruction_bytes,
 )
+from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import END, Channel, Dependences, Need
 from sw.compiler.program.records import Load, Store
 from sw.compiler.program.virtual import VirtualInstruction, iterations
+
+IDEAL_MEMORY = MemoryChannel()
 
 
 @dataclass(slots=True)
@@ -50,28 +53,44 @@ class LayerTime:
     busy: dict[Engine, float] = field(default_factory=lambda: defaultdict(float))
 
 
-def layer_cycles(found: Dependences, layers: int, config: NpuConfig) -> list[int]:
+def layer_cycles(
+    found: Dependences, layers: int, config: NpuConfig, memory: MemoryChannel = IDEAL_MEMORY
+) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
-    return [round(time.cycles) for time in layer_times(found, layers, config)]
+    return [round(time.cycles) for time in layer_times(found, layers, config, memory)]
 
 
-def layer_times(found: Dependences, layers: int, config: NpuConfig) -> list[LayerTime]:
+def layer_times(
+    found: Dependences, layers: int, config: NpuConfig, memory: MemoryChannel = IDEAL_MEMORY
+) -> list[LayerTime]:
     """When the engines work on each of `layers` layers."""
     runs: dict[int, _Run] = {}
     # No engine has anything to do before fetch has read the first instructions.
-    free: dict[Engine, float] = defaultdict(lambda: float(PROGRAM_START))
+    begin = PROGRAM_START + 2 * memory.latency
+    free: dict[Engine, float] = defaultdict(lambda: begin)
     times = [LayerTime() for _ in range(layers)]
-    done = fetched = 0.0
+    latency = {**RESULT_LATENCY, Engine.LOAD: memory.latency, Engine.STORE: memory.latency}
+    done = fetched = taken = 0.0
     for instruction, needs in found.needs:
         busy = busy_cycles(instruction, config) + _lost(instruction, config)
-        fetched += instruction_bytes(instruction.opcode) / config.bus_bytes
+        size = instruction_bytes(instruction.opcode)
+        fetched += size / config.bus_bytes
         if instruction.opcode is Opcode.LOAD:
             # Instructions are read through the same port.
             busy, fetched = busy + fetched, 0.0
-        run = runs[id(instruction)] = _run(instruction, needs, busy, free[instruction.engine], runs)
+        work = memory.stream(size)
+        if isinstance(instruction.record, Load | Store):
+            work += memory.work(instruction.record)
+            busy = max(busy, work)
+        run = _run(instruction, needs, busy, free[instruction.engine], runs, latency)
+        if work:
+            # LOAD and STORE have one data bus between them.
+            taken = max(taken, run.start) + work
+            run.stop = max(run.stop, taken)
+        runs[id(instruction)] = run
         free[instruction.engine] = run.stop
         # Charged: what is left after everything older is done.
-        ends = run.stop + RESULT_LATENCY.get(instruction.engine, READY)
+        ends = run.stop + latency.get(instruction.engine, READY)
         time = times[instruction.layer]
         time.cycles += max(0.0, ends - done)
         time.busy[instruction.engine] += busy
@@ -97,13 +116,14 @@ def _run(
     busy: float,
     free: float,
     runs: Mapping[int, _Run],
+    latency: Mapping[Engine, float],
 ) -> _Run:
     loops = instruction.record.loop
     start, stop = free, 0.0
     for (engine, _, _), wanted in needs.items():
-        latency = 0 if engine is instruction.engine else RESULT_LATENCY.get(engine, READY)
+        after = 0 if engine is instruction.engine else latency.get(engine, READY)
         for need in wanted:
-            there = _time(need, runs) + latency
+            there = _time(need, runs) + after
             if need.level == 0:
                 start = max(start, there)
             else:

@@ -1,0 +1,101 @@
+"""How long a memory takes for what LOADs and STOREs ask of it: the timeline's view of it.
+
+The ideal memory has a latency and, in each direction, a bus word a cycle, which is the engines' own
+rate. A DRAM has one data bus for both directions, moves whole accesses, and stands still now and
+then: its rules are those of `rtl/dram.h`, averaged.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from spec.dram import Dram, dram_named
+from sw.compiler.machine.costs import MEMORY_LATENCY, WRITE_BATCH, WRITE_QUEUE
+from sw.compiler.program.records import Load, Store
+
+
+@dataclass(frozen=True)
+class MemoryChannel:
+    """A memory behind an NPU at `clock_mhz` (None: at the DRAM's own clock). All results are
+    cycles of the NPU. dram: None for the ideal memory.
+    """
+
+    dram: Dram | None = None
+    clock_mhz: float | None = None
+
+    @staticmethod
+    def of(memory: str, clock_mhz: float | None = None) -> "MemoryChannel":
+        """The memory of that name; `MemoryNameError` if there is none."""
+        return MemoryChannel(dram_named(memory), clock_mhz)
+
+    @cached_property
+    def latency(self) -> float:
+        """From a request to its data: a row is closed, and one is opened."""
+        if self.dram is None:
+            return MEMORY_LATENCY
+        dram, clock = self.dram, self._clock
+        core = dram.controller_ns + dram.precharge + dram.activate
+        return core * self._per_ns + (dram.read_latency + dram.burst / 2) * clock
+
+    def stream(self, size: float) -> float:
+        """For `size` bytes in a row."""
+        return size / self.dram.access_bytes * self._access(1) if self.dram else 0.0
+
+    def work(self, record: Load | Store) -> float:
+        """In which the data bus is taken; 0 where memory is as fast as the engines."""
+        if self.dram is None or (isinstance(record, Load) and record.fill):
+            return 0.0
+        run, runs, pitch = _pieces(record)
+        size, whole = self.dram.access_bytes, 0.0
+        if pitch < size:
+            # Parts of one access move once.
+            whole, step = math.ceil((pitch * (runs - 1) + run) / size), 1
+        else:
+            # Where an odd piece begins in an access is not known: as likely here as there.
+            even = run % size == 0 or size % run == 0 == pitch % run
+            each = max(1.0, run / size) if even else (run - 1) / size + 1
+            whole, step = runs * each, 1 if run > size else pitch // size
+        if isinstance(record, Load):
+            return whole * self._access(step)
+        if whole <= WRITE_QUEUE:
+            # They still wait when other STOREs bring the rest of the same accesses.
+            whole = min(whole, run * runs / size)
+        return whole * (self._access(step) + self._turn / WRITE_BATCH)
+
+    @cached_property
+    def _clock(self) -> float:
+        """Cycles of the NPU in a clock of the DRAM."""
+        assert self.dram is not None
+        return (self.clock_mhz or self.dram.clock_mhz) / self.dram.clock_mhz
+
+    @cached_property
+    def _per_ns(self) -> float:
+        assert self.dram is not None
+        return (self.clock_mhz or self.dram.clock_mhz) / 1e3
+
+    def _access(self, step: int) -> float:
+        """From an access to one `step` accesses further, refresh included."""
+        dram = self.dram
+        assert dram is not None
+        clocks = max(dram.burst / 2, dram.next_other if step % dram.groups else dram.next_group)
+        time = clocks * self._clock
+        if step * dram.access_bytes >= dram.groups * dram.page_bytes:
+            time = max(time, dram.four_activates / 4 * self._per_ns)
+        return time / (1 - dram.refresh / dram.refresh_every)
+
+    @cached_property
+    def _turn(self) -> float:
+        """From reads to writes and back, beyond the data."""
+        dram = self.dram
+        assert dram is not None
+        clocks = dram.read_latency + 2 + dram.burst / 2
+        return clocks * self._clock + dram.turn_group * self._per_ns
+
+
+def _pieces(record: Load | Store) -> tuple[int, int, int]:
+    """Bytes of contiguous pieces, their number, and how far apart they begin, innermost loop."""
+    run, loops = record.run, [loop for loop in record.loop if loop.count > 1]
+    while loops and loops[-1].mem == run:
+        run *= loops.pop().count
+    runs = math.prod(loop.count for loop in loops)
+    return run, runs, abs(loops[-1].mem) if loops else run
