@@ -1,6 +1,6 @@
 """The systolic array: random folds with random gaps, sums and tags against NumPy.
 
-Parameters of the build come from SYSTOLA_ROWS and SYSTOLA_COLS.
+Parameters of the build come from SYSTOLA_ROWS, SYSTOLA_COLS and SYSTOLA_WEIGHT_ROWS.
 """
 
 import os
@@ -12,6 +12,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
 ROWS, COLS = int(os.environ["SYSTOLA_ROWS"]), int(os.environ["SYSTOLA_COLS"])
+WEIGHT_ROWS = int(os.environ.get("SYSTOLA_WEIGHT_ROWS", "1"))
 LANES = max(ROWS, COLS)
 
 
@@ -20,14 +21,19 @@ def pack(values):
     return sum((int(v) & 0x1FF) << (9 * i) for i, v in enumerate(values))
 
 
-def lanes_of(across, vector):
-    """A weight vector as the array takes it, with anything in the lanes that it has no use for."""
-    used = ROWS if across else COLS
-    return pack(vector) | random.getrandbits(9 * LANES) >> 9 * used << 9 * used
+def lanes_of(across, vectors):
+    """Weight vectors as the array takes them in a cycle, with anything in the lanes that it has no
+    use for, and zeros for vectors that are left over."""
+    used, word = (ROWS if across else COLS), 0
+    for n in range(WEIGHT_ROWS):
+        vector = pack(vectors[n]) if n < len(vectors) else 0
+        vector |= random.getrandbits(9 * LANES) >> 9 * used << 9 * used
+        word |= vector << 9 * LANES * n
+    return word
 
 
 def schedule(rng, folds):
-    """Per cycle ((across, weights) or None, activation or None, swap), legal but irregular.
+    """Per cycle ((across, weight vectors) or None, activation or None, swap), legal but irregular.
 
     Weights of fold f+1 enter from the cycle of fold f's swap on; a swap comes after the last of
     them. folds: (rows, columns, across). Also returns the expected sums in order.
@@ -40,7 +46,8 @@ def schedule(rng, folds):
         acts[f][:, rows:] = 0
         expected += list(acts[f] @ weights)
         chosen = weights[:, :cols].T if across else weights[:rows]
-        vectors_of.append([(across, vector) for vector in chosen])
+        starts = range(0, len(chosen), WEIGHT_ROWS)
+        vectors_of.append([(across, chosen[n : n + WEIGHT_ROWS]) for n in starts])
     cycles += [(w, None, False) for w in vectors_of[0]]
     for f in range(len(folds)):
         todo = list(vectors_of[f + 1]) if f + 1 < len(folds) else []
@@ -85,7 +92,9 @@ async def sums_and_tags_of_random_folds(dut, seed):
     for n, (weight, act, swap) in enumerate(cycles + [(None, None, False)] * (ROWS + COLS + 3)):
         dut.wgt_valid.value = weight is not None
         dut.wgt_across.value = random.random() < 0.5 if weight is None else weight[0]
-        dut.wgt.value = random.getrandbits(9 * LANES) if weight is None else lanes_of(*weight)
+        dut.wgt.value = (
+            random.getrandbits(9 * LANES * WEIGHT_ROWS) if weight is None else lanes_of(*weight)
+        )
         dut.act.value = pack(act) if act is not None else 0
         dut.swap.value = swap
         dut.tag_i.value = act is not None

@@ -150,12 +150,16 @@ class Npu(wiring.Component):
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
         last = self._shared(m, reset, load, store)
-        reads = [matrix.act, matrix.wgt]
+        reads = [matrix.act, *matrix.wgts]
         if self._config.depthwise:
             reads.append(engines[Engine.DEPTHWISE].spad)
         reads += [vector.a, vector.b, last]
         tags = [client.tag.shape() for client in reads]
-        m.submodules.scratchpad = spad = reset(Scratchpad(self._config, tags=tags, writes=1))
+        # Rows of weights that enter together often lie in one word.
+        weights = range(1, 1 + len(matrix.wgts)) if len(matrix.wgts) > 1 else ()
+        m.submodules.scratchpad = spad = reset(
+            Scratchpad(self._config, tags=tags, writes=1, together=weights)
+        )
         for source, sink in (
             *zip(reads, spad.read, strict=True),
             (vector.out, spad.write[0]),

@@ -48,8 +48,9 @@ class NpuConfig:
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
     elements of a vector. `depthwise`: whether there is a depthwise engine, `taps` how many
     kernel columns each of its lanes multiplies in a cycle. `transposed_weights`: whether weights
-    can also enter the array from its left edge, column by column. `indexed_dma`: whether LOAD and
-    STORE can add an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
+    can also enter the array from its left edge, column by column. `weight_rows`: rows of weights
+    (or such columns) that enter the array in a cycle. `indexed_dma`: whether LOAD and STORE can add
+    an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
     vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
     (`spec.optional` says which instructions need what). `vector_contexts`: how many VECTOR
     instructions may be under way behind the issue of their steps. `vector_lanes`: lanes of the
@@ -80,6 +81,7 @@ class NpuConfig:
     depthwise: bool = True
     taps: int = 3
     transposed_weights: bool = True
+    weight_rows: int = 1
     indexed_dma: bool = True
     lane_reductions: bool = True
     table_int16: bool = True
@@ -98,6 +100,11 @@ class NpuConfig:
             raise ConfigError(
                 f"vector_lanes={self.vector_lanes}: must divide cols={self.cols} "
                 f"({', '.join(legal)}), or be 0 for a lane in each column"
+            )
+        if self.weight_rows > self.rows:
+            raise ConfigError(
+                f"weight_rows={self.weight_rows}: must be at most rows={self.rows}; "
+                f"use weight_rows<={1 << self.rows.bit_length() - 1}"
             )
         if self.wide_operands:
             raise ConfigError(
@@ -124,6 +131,7 @@ class NpuConfig:
             "queue_depth",
             "outstanding",
             "max_burst",
+            "weight_rows",
             "vector_contexts",
         ):
             value = getattr(self, name)
@@ -319,6 +327,7 @@ _LATER = (
     "vector_lanes",
     "regions",
     "engine_counters",
+    "weight_rows",
 )
 """Fields that configurations did not always have."""
 
@@ -338,6 +347,7 @@ _RANGES = (
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
+    ("weight_rows", 1, 8),
     ("vector_contexts", 1, 8),
     ("vector_lanes", 0, 128),
     ("regions", 4, 8),

@@ -14,36 +14,44 @@ from sw.runtime.simulator.generated import RTL
 from sw.synth.equivalence import elements_module
 
 
-def run_elements(folder, rows, cols):
+def environment(rows, cols, weight_rows):
+    sizes = {"ROWS": rows, "COLS": cols, "WEIGHT_ROWS": weight_rows}
+    return {f"SYSTOLA_{name}": str(size) for name, size in sizes.items()}
+
+
+def run_elements(folder, rows, cols, weight_rows):
     """The bench on the processing elements."""
-    shape = ArrayShape(rows=rows, cols=cols, across=True)
+    shape = ArrayShape(rows=rows, cols=cols, across=True, weight_rows=weight_rows)
     (folder / "elements.sv").write_text(elements_module(shape, 8))
     run_bench(
         "cocotb_tests.array_bench",
         "elements",
         [folder / "elements.sv"],
         public=Path(cocotb_tests.__file__).parent / "array_ports.vlt",
-        env={"SYSTOLA_ROWS": str(rows), "SYSTOLA_COLS": str(cols)},
+        env=environment(rows, cols, weight_rows),
         at_least=4,
     )
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("rows", "cols"), [(4, 4), (3, 5), (5, 2)])
-def test_array_sums_of_random_folds(rows, cols):
+@pytest.mark.parametrize(
+    ("rows", "cols", "weight_rows"), [(4, 4, 1), (3, 5, 1), (5, 2, 1), (5, 3, 2), (6, 9, 4)]
+)
+def test_array_sums_of_random_folds(rows, cols, weight_rows):
     run_bench(
         "cocotb_tests.array_bench",
         "systola_array",
         [RTL / "systola_array.sv"],
-        parameters={"ROWS": rows, "COLS": cols},
-        env={"SYSTOLA_ROWS": str(rows), "SYSTOLA_COLS": str(cols)},
+        parameters={"ROWS": rows, "COLS": cols, "WEIGHT_ROWS": weight_rows},
+        env=environment(rows, cols, weight_rows),
         at_least=4,
     )
 
 
 @pytest.mark.rtl
-def test_elements_sum_random_folds(tmp_path):
-    run_elements(tmp_path, 5, 7)
+@pytest.mark.parametrize("weight_rows", [1, 2])
+def test_elements_sum_random_folds(tmp_path, weight_rows):
+    run_elements(tmp_path, 5, 7, weight_rows)
 
 
 def test_a_soft_reset_goes_through_the_rows_and_leaves_no_weight_behind():

@@ -72,13 +72,15 @@ def test_scratchpad_reads_what_was_written_at_any_address(name, form):
             assert data.to_bytes(config.word_bytes, "little")[: len(want)] == want
 
 
-@pytest.mark.parametrize(("name", "seed"), [("tiny", 1), ("default", 2), ("odd", 3)])
-def test_what_has_landed_is_read_by_everybody(name, seed):
+@pytest.mark.parametrize(
+    ("name", "seed", "together"), [("tiny", 1, ()), ("default", 2, (1, 2)), ("odd", 3, (0, 1, 3))]
+)
+def test_what_has_landed_is_read_by_everybody(name, seed, together):
     """Two writers, each with a region of its own in which it announces what has landed; readers
     take only what was announced before they ask. Everybody has a few banks in common."""
     config = preset(name)
     tag_bits = 20
-    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=1)
+    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=1, together=together)
     rng = random.Random(seed)
     width, span = config.word_bytes, 6 * config.word_bytes
     known = [{}, {}]  # byte address -> value, of what has landed
@@ -162,6 +164,32 @@ def test_what_has_landed_is_read_by_everybody(name, seed):
 
     simulate(dut, writer(0, dut.posted), writer(1, dut.write[0]), *(reader(i) for i in range(4)))
     assert min(checked) > 100
+
+
+@pytest.mark.parametrize(("together", "cycles"), [((), 80), ((0, 1), 40)])
+def test_clients_together_read_a_word_at_once(together, cycles):
+    """Halves of one word, two ports: one bank serves one of them, or both."""
+    config = preset("tiny")
+    dut = Scratchpad(config, tags=[1, 1], writes=1, together=together)
+    half, answers = config.word_bytes // 2, [[], []]
+
+    def reader(n):
+        async def run(ctx):
+            port, asked, cycle = dut.read[n], 0, 0
+            while len(answers[n]) < 40:
+                ctx.set(port.valid, asked < 40)
+                ctx.set(port.addr, n * half)
+                ctx.set(port.size, half)
+                ready, valid = await sample(ctx, port.ready, port.data_valid)
+                asked += ready and asked < 40
+                answers[n] += [cycle] * valid
+                cycle += 1
+
+        return run
+
+    simulate(dut, reader(0), reader(1))
+    last = max(answers[0][-1], answers[1][-1])
+    assert cycles - 1 <= last - READ_LATENCY <= cycles + 1
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd"])

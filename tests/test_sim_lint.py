@@ -30,7 +30,7 @@ def test_settings_reach_the_lint(monkeypatch, capsys):
 def test_the_smallest_parameters_have_no_warnings(depthwise):
     small = {"rows": 2, "cols": 2, "spad_kib": 4, "acc_kib": 1, "bus_bytes": 8, "banks": 4}
     small |= {"param_entries": 4, "queue_depth": 2, "outstanding": 8, "max_burst": 1, "taps": 1}
-    small |= {"axi_addr_bits": 32, "vector_lanes": 1 + depthwise}
+    small |= {"axi_addr_bits": 32, "vector_lanes": 1 + depthwise, "weight_rows": 1 + depthwise}
     assert lint.lint_form(NpuConfig(**small, depthwise=depthwise), loops=depthwise) > 1000
 
 

@@ -30,6 +30,12 @@ RULES = [
     ({"max_burst": 512}, "max_burst=512: must lie in 1…256"),
     ({"axi_addr_bits": 16}, "axi_addr_bits=16: must lie in 32…64"),
     ({"taps": 9}, "taps=9: must lie in 1…8"),
+    ({"weight_rows": 0}, "weight_rows=0: must lie in 1…8"),
+    ({"weight_rows": 3}, "weight_rows=3: must be a power of two"),
+    (
+        {"rows": 6, "weight_rows": 8},
+        "weight_rows=8: must be at most rows=6; use weight_rows<=4",
+    ),
     ({"name": 5}, "name=5: must be a text"),
     ({"bus_bytes": 12}, "bus_bytes=12: must be a power of two"),
     ({"banks": 6}, "banks=6: must be a power of two"),

@@ -14,15 +14,21 @@ from spec.config import NpuConfig
 
 def array_shape(config: NpuConfig) -> ArrayShape:
     """The array of a configuration."""
-    return ArrayShape(rows=config.rows, cols=config.cols, across=config.transposed_weights)
+    return ArrayShape(
+        rows=config.rows,
+        cols=config.cols,
+        across=config.transposed_weights,
+        weight_rows=config.weight_rows,
+    )
 
 
 def weight_vectors(config: NpuConfig) -> wiring.Signature:
-    """Weights on their way into the array: while ``valid``, a row in lanes 0…cols-1 of `data` or,
-    ``across``, a column in lanes 0…rows-1. The other lanes are not looked at.
+    """Weights on their way into the array: while ``valid``, `weight_rows` vectors side by side in
+    `data`, each with a row in lanes 0…cols-1 or, ``across``, a column in lanes 0…rows-1. The other
+    lanes are not looked at. A vector that the fold does not have is zeros.
     """
-    lanes = max(config.rows, config.cols)
-    return wiring.Signature({"valid": Out(1), "across": Out(1), "data": Out(OPERAND.width * lanes)})
+    width = OPERAND.width * max(config.rows, config.cols) * config.weight_rows
+    return wiring.Signature({"valid": Out(1), "across": Out(1), "data": Out(width)})
 
 
 class SystolicArray(wiring.Component):
@@ -79,12 +85,14 @@ class SystolicArray(wiring.Component):
     def _loops(self):
         m = Module()
         tag_o = Signal(acc_tag_layout(self._config).size)
+        many = self._config.weight_rows
         m.submodules.array = Instance(
             "systola_array",
             p_ROWS=self._config.rows,
             p_COLS=self._config.cols,
             p_TAG_BITS=len(tag_o),
             p_ACROSS=int(self._config.transposed_weights),
+            **({"p_WEIGHT_ROWS": many} if many > 1 else {}),
             i_clk=ClockSignal(),
             i_rst=ResetSignal() | self.clear,
             i_act=self.act,

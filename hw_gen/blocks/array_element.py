@@ -65,17 +65,26 @@ class ElementKind:
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayShape:
-    """Rows and columns of an array; `across`: weights may enter column by column."""
+    """Rows and columns of an array; `across`: weights may enter column by column.
+
+    weight_rows: how many rows of weights, or such columns, enter in a cycle.
+    """
 
     rows: int
     cols: int
     across: bool
+    weight_rows: int = 1
 
     def kind(self, row: int, col: int) -> ElementKind:
         """What the element there needs."""
         right = col + 1 < self.cols
-        passes = row + 1 < self.rows or (self.across and right)
+        passes = row + self.weight_rows < self.rows
+        passes |= self.across and col + self.weight_rows < self.cols
         return ElementKind(products=row + 1, right=right, passes=passes, across=self.across)
+
+    def lanes(self, vector: int) -> int:
+        """Lanes of weight vector number `vector` of a cycle that any element takes."""
+        return max(self.cols, self.rows if self.across and vector < self.cols else 0)
 
     def kinds(self) -> dict[str, ElementKind]:
         """Every kind of element, by the name of its module."""

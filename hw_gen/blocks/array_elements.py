@@ -37,7 +37,7 @@ class ArrayElements(wiring.Component):
                 "tag_i": In(tag_bits),
                 "wgt_valid": In(1),
                 "wgt_across": In(1),
-                "wgt": In(OPERAND.width * self._lanes),
+                "wgt": In(OPERAND.width * self._lanes * shape.weight_rows),
                 "sums": Out(32 * shape.cols),
                 "tag_o": Out(tag_bits),
             }
@@ -99,34 +99,65 @@ class ArrayElements(wiring.Component):
                 m.d.comb += [right.act.eq(left.act_o), right.swap.eq(left.swap_o)]
 
     def _weights(self, m: Module, elements: list[list]) -> None:
-        """Lane i of a vector enters column i from above, or row i from the left, i cycles later."""
+        """Lane i of vector v enters column i of row v from above, or row i of column v from the
+        left, i + v cycles later: when the swap beside it would be there."""
+        shape = self._shape
+        last = shape.cols + shape.weight_rows - 2
+        down = self._flags(m, "down", self.wgt_valid & ~self.wgt_across, last)
         lanes = [
-            self._delayed(
-                m,
-                f"wgt_{n}",
-                self.wgt.word_select(n, OPERAND.width).as_signed(),
-                n,
-                reset=False,
-            )
-            for n in range(self._lanes if self._shape.across else self._shape.cols)
+            [self._lane(m, vector, n) for n in range(shape.lanes(vector))]
+            for vector in range(shape.weight_rows)
         ]
-        down: Value = self.wgt_valid & ~self.wgt_across
-        for c in range(self._shape.cols):
-            if c:
-                down = self._delayed(m, f"down_{c}", down, 1)
-            m.d.comb += [elements[0][c].down_i.eq(down), elements[0][c].above.eq(lanes[c])]
-        for above, row in pairwise(elements):
-            for upper, lower in zip(above, row, strict=True):
-                m.d.comb += [lower.down_i.eq(upper.down_o), lower.above.eq(upper.passing)]
-        if not self._shape.across:
+        for vector, values in enumerate(lanes):
+            for c, element in enumerate(elements[vector]):
+                m.d.comb += [element.down_i.eq(down[c + vector]), element.above.eq(values[c])]
+        passing = {
+            (r, c): self._late(m, f"{r}_{c}", element.passing, reset=False)
+            for r, row in enumerate(elements)
+            for c, element in enumerate(row)
+            if shape.kind(r, c).passes
+        }
+        for r, row in enumerate(elements[: -shape.weight_rows]):
+            for c, upper in enumerate(row):
+                lower = elements[r + shape.weight_rows][c]
+                flag = self._late(m, f"down_{r}_{c}", upper.down_o)
+                m.d.comb += [lower.down_i.eq(flag), lower.above.eq(passing[r, c])]
+        if not shape.across:
             return
-        across: Value = self.wgt_valid & self.wgt_across
+        last = shape.rows + min(shape.weight_rows, shape.cols) - 2
+        across = self._flags(m, "across", self.wgt_valid & self.wgt_across, last)
         for r, row in enumerate(elements):
-            if r:
-                across = self._delayed(m, f"across_{r}", across, 1)
-            m.d.comb += [row[0].across_i.eq(across), row[0].left.eq(lanes[r])]
-            for left, right in pairwise(row):
-                m.d.comb += [right.across_i.eq(left.across_o), right.left.eq(left.passing)]
+            for vector, element in enumerate(row[: shape.weight_rows]):
+                m.d.comb += [
+                    element.across_i.eq(across[r + vector]),
+                    element.left.eq(lanes[vector][r]),
+                ]
+            for c, (left, right) in enumerate(zip(row, row[shape.weight_rows :], strict=False)):
+                flag = self._late(m, f"across_{r}_{c}", left.across_o)
+                m.d.comb += [right.across_i.eq(flag), right.left.eq(passing[r, c])]
+
+    def _lane(self, m: Module, vector: int, lane: int) -> Value:
+        """A lane of a vector, late by the sum of both."""
+        name = f"wgt_{lane}" if vector == 0 else f"wgt{vector}_{lane}"
+        place = vector * self._lanes + lane
+        value = self.wgt.word_select(place, OPERAND.width).as_signed()
+        return self._delayed(m, name, value, lane + vector, reset=False)
+
+    def _flags(self, m: Module, name: str, flag: Value, last: int) -> list[Value]:
+        """`flag` after 0 to `last` cycles."""
+        flags = [flag]
+        for i in range(1, last + 1):
+            flags.append(self._delayed(m, f"{name}_{i}", flags[-1], 1))
+        return flags
+
+    def _late(self, m: Module, name: str, value: Value, *, reset: bool = True) -> Value:
+        """What goes on from an element, when it may be where it goes.
+
+        Weights skip `weight_rows` rows, and may not be there before the swap that makes room for
+        them. That is `weight_rows` behind, less the cycle that the next weights enter later.
+        """
+        cycles = max(0, self._shape.weight_rows - 2)
+        return self._delayed(m, f"late_{name}", value, cycles, reset=reset)
 
     def _sums(self, m: Module, elements: list[list]) -> None:
         """Column c waits for the last one; all leave through registers."""

@@ -8,7 +8,7 @@ from hw_gen.blocks.activity import sequencer, with_idle_clock
 from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.array import SystolicArray
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.matrix_weights import WeightFeed, vector_tag
+from hw_gen.blocks.matrix_weights import WeightFeed, any_of, vector_ports
 from hw_gen.blocks.operands import first_lanes, last_or, operands
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
@@ -56,7 +56,7 @@ class MatrixEngine(wiring.Component):
     Members
     -------
     i, i_weights : ``In(instruction_stream)`` of MATRIX; both get every instruction.
-    act, wgt : scratchpad read ports.
+    act, wgt, wgt_1, … : scratchpad read ports, `weight_rows` of them for weights (all: `wgts`).
     acc : ``Out(acc_sums(config))``, to the `Accumulator`.
     wait, wait_weights : ports to the semaphores.
     post_done, post_read, post_weights : semaphore updates.
@@ -64,9 +64,10 @@ class MatrixEngine(wiring.Component):
     halt : issue nothing more. clear : soft reset of the array, which a `ResetInserter` around the
         engine does not reach.
 
-    Timing: a fold of M vectors with R array rows and C columns takes max(M, R) cycles, with
-    transposed weights max(M, C). A vector's sum is written READ_LATENCY + rows + cols + 2 cycles
-    after its issue, or as much later as the vector waited for a bank or for its fold's weights.
+    Timing: a fold of M vectors with R array rows and C columns takes max(M, R / weight_rows)
+    cycles, with transposed weights max(M, C / weight_rows), rounded up. A vector's sum is written
+    READ_LATENCY + rows + cols + 2 cycles after its issue, or as much later as the vector waited for
+    a bank or for its fold's weights.
     """
 
     def __init__(self, config: NpuConfig):
@@ -77,7 +78,7 @@ class MatrixEngine(wiring.Component):
                 "i": In(instruction_stream(Opcode.MATRIX, absent | WEIGHT_FIELDS)),
                 "i_weights": In(instruction_stream(Opcode.MATRIX, absent | STREAM_FIELDS)),
                 "act": Out(spad_read(config, activation_tag(config))),
-                "wgt": Out(spad_read(config, vector_tag())),
+                **vector_ports(config),
                 "acc": Out(acc_sums(config)),
                 "wait": Out(WaitPort),
                 "wait_weights": Out(WaitPort),
@@ -90,6 +91,7 @@ class MatrixEngine(wiring.Component):
                 "status": Out(EngineStatus),
             }
         )
+        self.wgts = [getattr(self, name) for name in vector_ports(config)]
 
     def elaborate(self, platform):
         m = Module()
@@ -123,7 +125,7 @@ class MatrixEngine(wiring.Component):
             (main.wait, flipped(self.wait)),
             (weights.wait, flipped(self.wait_weights)),
             (weights.o, feed.step),
-            (feed.wgt, flipped(self.wgt)),
+            *((port, flipped(mine)) for port, mine in zip(feed.wgts, self.wgts, strict=True)),
             (feed.o, array.weights),
         ):
             connect(m, source, sink)
@@ -243,12 +245,15 @@ class MatrixEngine(wiring.Component):
         m.d.sync += landed.eq(Cat(self.acc.tag.valid, landed))
         m.d.sync += flying.eq(flying + self.vector_taken - landed[-1])
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
+        # What does not take another request waits for a bank.
+        full = [~port.ready for port in self.wgts[1:]]
+        refused = any_of(self.wgt.valid & ~self.wgt.ready, *full)
         st = self.status
         with m.If(self.vector_taken):
             m.d.comb += st.stall.eq(Stall.BUSY)
         with m.Elif(main.waiting | (main.active & ~feed.have & weights.waiting)):
             m.d.comb += st.stall.eq(Stall.SEMAPHORE)
-        with m.Elif((self.act.valid & ~self.act.ready) | (self.wgt.valid & ~self.wgt.ready)):
+        with m.Elif((self.act.valid & ~self.act.ready) | refused):
             m.d.comb += st.stall.eq(Stall.BANK)
         with m.Elif(working | (flying != 0)):
             m.d.comb += st.stall.eq(Stall.PIPELINE)

@@ -1,10 +1,15 @@
 """Weights on their way to the array: read a little ahead of the fold that they are for."""
 
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from hw_gen.blocks.adders import passes_end
+from hw_gen.blocks.adders import fast_sum, passes_end, two_of
 from hw_gen.blocks.array import weight_vectors
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.operands import OPERAND, first_lanes, last_or, operands
@@ -17,6 +22,26 @@ from spec.optional import absent_fields
 
 AHEAD = 2 * READ_LATENCY
 """Vectors that may be read and not yet be in the array: enough for one a cycle without a gap."""
+
+
+def beside_tag() -> data.StructLayout:
+    """What belongs to a vector that enters the array beside another, whose tag has the rest."""
+    return data.StructLayout(
+        {
+            "size": LANES,
+            "zp": field_shape(Opcode.MATRIX, "wgt_zp"),
+            "unsigned": 1,
+            "fires": 1,
+        }
+    )
+
+
+def vector_ports(config: NpuConfig) -> dict[str, wiring.Member]:
+    """Scratchpad ports of the vectors that enter the array in a cycle, by name."""
+    beside = {
+        f"wgt_{n}": Out(spad_read(config, beside_tag())) for n in range(1, config.weight_rows)
+    }
+    return {"wgt": Out(spad_read(config, vector_tag())), **beside}
 
 
 def vector_tag(opcode: Opcode = Opcode.MATRIX) -> data.StructLayout:
@@ -34,17 +59,42 @@ def vector_tag(opcode: Opcode = Opcode.MATRIX) -> data.StructLayout:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _First:
+    """The first of the vectors that are asked for in one cycle.
+
+    vector : its number in the fold, which has `vectors` of `size` bytes. begun : others went before
+    it. read : it is asked for now, and so are those beside it.
+    """
+
+    vector: Value
+    vectors: Value
+    size: Value
+    begun: Value
+    read: Value
+
+
+def all_of(first: Value, *others: Value) -> Value:
+    return reduce(and_, others, first)
+
+
+def any_of(first: Value, *others: Value) -> Value:
+    return reduce(or_, others, first)
+
+
 class WeightFeed(wiring.Component):
     """Reads the weights of each fold, and lets them into the array as soon as its shadow is free.
 
     They come as vectors: the R rows of the fold, or its C columns if `transposed`. The array takes
     the first vector of a fold in the cycle in which the swap of the fold before enters it. Up to
-    `AHEAD` vectors are read before, and wait in a FIFO.
+    `AHEAD` vectors are read before, and wait in a FIFO. Where the array takes `weight_rows` vectors
+    in a cycle, each of them has a port and a FIFO: all are asked for in one cycle, and enter the
+    array together, when the last of them has come.
 
     Members
     -------
     step, instr : the weight sequencer's steps, one per fold, and their instruction.
-    wgt : scratchpad port.
+    wgt, wgt_1, … : scratchpad ports, `weight_rows` of them (all: `wgts`).
     have : all weights of the next fold were asked for, and so its waits are met: its activations
         may be read; begin : they begin to be.
     loaded : the array has all weights of the next fold, whose swap may enter; entering : it does.
@@ -52,7 +102,8 @@ class WeightFeed(wiring.Component):
     fire : the scratchpad has delivered the last weights of a fold that posts.
     halt : read nothing more. bad : the next vector does not lie in the scratchpad.
 
-    Timing: a vector a cycle. A fold that streams one vector takes R cycles, transposed C.
+    Timing: `weight_rows` vectors a cycle. A fold that streams one vector takes R / weight_rows
+    cycles, transposed C / weight_rows, rounded up.
     """
 
     def __init__(self, config: NpuConfig, step: data.StructLayout):
@@ -62,7 +113,7 @@ class WeightFeed(wiring.Component):
             {
                 "step": In(stream.Signature(step)),
                 "instr": In(engine_layout(Opcode.MATRIX, without)),
-                "wgt": Out(spad_read(config, vector_tag())),
+                **vector_ports(config),
                 "have": Out(1),
                 "begin": In(1),
                 "entering": In(1),
@@ -73,6 +124,7 @@ class WeightFeed(wiring.Component):
                 "bad": Out(1),
             }
         )
+        self.wgts = [getattr(self, name) for name in vector_ports(config)]
 
     def elaborate(self, platform):
         m = Module()
@@ -85,7 +137,7 @@ class WeightFeed(wiring.Component):
         m.d.comb += [
             self.have.eq(folds != 0),
             more.eq((ahead != AHEAD) & (folds != 2)),
-            self.fire.eq(self.wgt.data_valid & self.wgt.data_tag.fires),
+            self.fire.eq(self._delivered(m)),
         ]
         self._read(m, platform, read, more)
         self._feed(m, platform, pop)
@@ -93,9 +145,22 @@ class WeightFeed(wiring.Component):
         check(m, platform, ~self.begin | self.have, "matrix: a fold begins before its weights")
         return m
 
+    def _delivered(self, m: Module) -> Value:
+        """The last weights of a fold that posts have come, through every port."""
+        fires = [port.data_valid & port.data_tag.fires for port in self.wgts]
+        if len(fires) == 1:
+            return fires[0]
+        # Ports answer each in order, but not all at the same time.
+        early = [Signal(range(AHEAD + 1), name=f"delivered_{n}") for n in range(len(fires))]
+        every = Signal(name="every_port_delivered")
+        m.d.comb += every.eq(Cat(f | (n != 0) for f, n in zip(fires, early, strict=True)).all())
+        m.d.sync += [n.eq(n + f - every) for f, n in zip(fires, early, strict=True)]
+        return every
+
     def _read(self, m: Module, platform, read: Signal, more: Value) -> None:
         """Ask for the vectors."""
         cfg = self._config
+        many = cfg.weight_rows
         step, instr = self.step.payload, self.instr
         # The first vector lies where the step says, each other one beside the one before it: the
         # address is a register or the step's, and never a sum.
@@ -112,9 +177,15 @@ class WeightFeed(wiring.Component):
             vectors.eq(Mux(across, cols, rows)),
             size.eq(Mux(across, rows, cols)),
             addr.eq(Mux(begun, at, step.wgt)),
-            self.bad.eq(self.step.valid & more & beyond),
-            final.eq(vector + 1 == vectors),
-            self.wgt.valid.eq(self.step.valid & more & ~self.bad & ~self.halt),
+        ]
+        first = _First(vector=vector, vectors=vectors, size=size, begun=begun, read=read)
+        bad = [beyond, *(self._beside(m, platform, n, first) for n in range(1, many))]
+        # All are asked for or none; `ready` comes from a flip-flop.
+        ready = [port.ready for port in self.wgts[1:]]
+        m.d.comb += [
+            self.bad.eq(self.step.valid & more & any_of(*bad)),
+            final.eq(vector + many >= vectors if many > 1 else vector + 1 == vectors),
+            self.wgt.valid.eq(all_of(self.step.valid & more & ~self.bad & ~self.halt, *ready)),
             self.wgt.addr.eq(addr),
             self.wgt.size.eq(size),
             self.wgt.tag.size.eq(size),
@@ -128,10 +199,39 @@ class WeightFeed(wiring.Component):
         ]
         with m.If(read):
             m.d.sync += [
-                vector.eq(Mux(final, 0, vector + 1)),
+                vector.eq(Mux(final, 0, vector + many)),
                 begun.eq(~final),
-                at.eq(addr + instr.wgt_row),
+                at.eq(addr + instr.wgt_row.shift_left(exact_log2(many))),
             ]
+
+    def _beside(self, m: Module, platform, n: int, first: _First) -> Value:
+        """Ask for the vector that is `n` behind the first of those that enter together.
+
+        Returns: it does not lie in the scratchpad. A fold may end before it: then it has no bytes.
+        """
+        row, port = self.instr.wgt_row, self.wgts[n]
+        addr, at = (Signal(CHIP_BITS, name=f"{name}_{n}") for name in ("addr", "at"))
+        size, exists = Signal(LANES, name=f"size_{n}"), Signal(name=f"exists_{n}")
+        distance = [row << k for k in range(n.bit_length()) if n >> k & 1]
+        parts = two_of([self.step.payload.wgt, *distance], CHIP_BITS)
+        begin = fast_sum(m, platform, f"begin_{n}", *parts)
+        m.d.comb += [
+            exists.eq(first.vector + n < first.vectors),
+            size.eq(Mux(exists, first.size, 0)),
+            addr.eq(Mux(first.begun, at, begin)),
+            port.valid.eq(first.read),
+            port.addr.eq(addr),
+            port.size.eq(size),
+            port.tag.size.eq(size),
+            port.tag.zp.eq(self.instr.wgt_zp),
+            port.tag["unsigned"].eq(self.instr.wgt_unsigned),
+            port.tag.fires.eq(self.wgt.tag.fires),
+        ]
+        with m.If(first.read):
+            m.d.sync += at.eq(addr + row.shift_left(exact_log2(self._config.weight_rows)))
+        return exists & passes_end(
+            m, platform, f"weights_{n}", addr, first.size, self._config.spad_bytes
+        )
 
     def _feed(self, m: Module, platform, pop: Signal) -> None:
         """Vectors go to the array in order, past the FIFO where it is empty."""
@@ -141,20 +241,22 @@ class WeightFeed(wiring.Component):
         late = self.wgt.data_tag
         m.submodules.line = line = Fifo(layout, depth=AHEAD, latency=1)
         here = line.o.valid | self.wgt.data_valid
+        beside = [self._line(m, platform, n, pop) for n in range(1, len(self.wgts))]
         m.d.comb += [
             keep.eq(first_lanes(late.size, lanes)),
             came.weights.eq(operands(self.wgt.data, late["unsigned"], late.zp, keep, lanes)),
             came.across.eq(late.across),
             came.last.eq(late.last),
             head.eq(Mux(line.o.valid, line.o.payload, came)),
-            pop.eq(here & (~self.loaded | self.entering)),
+            pop.eq(all_of(here, *(there for there, _ in beside)) & (~self.loaded | self.entering)),
             line.o.ready.eq(pop),
             line.i.valid.eq(self.wgt.data_valid & (line.o.valid | ~pop)),
             line.i.payload.eq(came),
         ]
         m.d.sync += self.o.valid.eq(pop)
+        weights = Cat(head.weights, *(more for _, more in beside)) if beside else head.weights
         with m.If(pop):
-            m.d.sync += [self.o.data.eq(head.weights), self.o.across.eq(head.across)]
+            m.d.sync += [self.o.data.eq(weights), self.o.across.eq(head.across)]
         # The shadow weights are complete, and no swap has taken them.
         with m.If(pop & head.last):
             m.d.sync += self.loaded.eq(1)
@@ -162,3 +264,18 @@ class WeightFeed(wiring.Component):
             m.d.sync += self.loaded.eq(0)
         check(m, platform, ~self.entering | self.loaded, "matrix: swap without new weights")
         check(m, platform, ~line.i.valid | line.i.ready, "matrix: weights without room")
+
+    def _line(self, m: Module, platform, n: int, pop: Signal) -> tuple[Value, Value]:
+        """Vectors of another port, as they come; returns: one is here, and its operands."""
+        port, tag = self.wgts[n], self.wgts[n].data_tag
+        lanes = max(self._config.rows, self._config.cols)
+        came, keep = Signal(OPERAND.width * lanes, name=f"came_{n}"), first_lanes(tag.size, lanes)
+        m.submodules[f"line_{n}"] = line = Fifo(len(came), depth=AHEAD, latency=1)
+        m.d.comb += [
+            came.eq(operands(port.data, tag["unsigned"], tag.zp, keep, lanes)),
+            line.o.ready.eq(pop),
+            line.i.valid.eq(port.data_valid & (line.o.valid | ~pop)),
+            line.i.payload.eq(came),
+        ]
+        check(m, platform, ~line.i.valid | line.i.ready, f"matrix: weights {n} without room")
+        return line.o.valid | port.data_valid, Mux(line.o.valid, line.o.payload, came)

@@ -1,6 +1,7 @@
 """Byte-addressed scratchpad over skewed single-port banks."""
 
 from collections.abc import Sequence
+from itertools import combinations, product
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
@@ -33,6 +34,8 @@ class Scratchpad(wiring.Component):
         Priority is the order read[0], read[1], …, write[0], …; a client that waited for banks
         for `AGE_LIMIT` cycles goes before all others. A bank that a client asks for is given to
         none behind it, also when the client does not get its other bank.
+    together : numbers of clients that read side by side: a word that several of them ask for in one
+        cycle is read once, for all of them.
 
     Members
     -------
@@ -45,8 +48,12 @@ class Scratchpad(wiring.Component):
     and as much later as its banks were taken.
     """
 
-    def __init__(self, config: NpuConfig, *, tags: Sequence, writes: int):
+    def __init__(
+        self, config: NpuConfig, *, tags: Sequence, writes: int, together: Sequence[int] = ()
+    ):
         self._config = config
+        self._together = frozenset(together)
+        self._same: dict[tuple[int, int], Value] = {}
         super().__init__(
             {
                 **{f"read_{i}": In(spad_read(config, tag)) for i, tag in enumerate(tags)},
@@ -110,12 +117,16 @@ class Scratchpad(wiring.Component):
         urgent, old, reserved, asked = Signal(n), Signal(n), Signal(banks), Signal(banks)
         asks = [Mux(r.valid, r.payload.needs, 0) for r in requests]
         own = [Mux(urgent[i], asks[i], 0) for i in range(n)]
+        self._same = {
+            (j, i): self._same_words(m, f"{j}_{i}", requests[j].payload, requests[i].payload)
+            for j, i in combinations(sorted(self._together), 2)
+        }
         m.d.comb += [reserved.eq(_any(own)), asked.eq(_any(asks))]
         for i, request in enumerate(requests):
             age = Signal(range(AGE_LIMIT), name=f"age_{i}")
             taken = Signal(banks, name=f"taken_{i}")
             m.d.comb += [
-                taken.eq(_any([reserved, stale, *asks[:i]])),
+                taken.eq(_any([reserved, stale, *self._others(asks, i)])),
                 request.ready.eq(urgent[i] | ((request.payload.needs & taken) == 0)),
                 old[i].eq(request.valid & ~request.ready & (age == AGE_LIMIT - 1)),
             ]
@@ -125,6 +136,23 @@ class Scratchpad(wiring.Component):
                 m.d.sync += age.eq(age + 1)
         m.d.sync += urgent.eq(old & (~old + 1)[:n])
         return asked, reserved
+
+    def _same_words(self, m: Module, name: str, one, other) -> Value:
+        """Banks in which two accesses may lie in the same word; others than they need count not."""
+        same = Signal(self._config.banks, name=f"same_{name}")
+        words = [(p.bank0, p.row0, p.bank1, p.row1) for p in (one, other)]
+        found = []
+        for k, j in product((0, 2), repeat=2):
+            (bank, row), (bank_other, row_other) = words[0][k : k + 2], words[1][j : j + 2]
+            equal = (bank == bank_other) & (row == row_other)
+            found.append(Mux(equal, (1 << bank)[: self._config.banks], 0))
+        m.d.comb += same.eq(_any(found))
+        return same
+
+    def _others(self, masks: Sequence[Value], i: int) -> list[Value]:
+        """Those of the masks of banks before number `i` that hold banks from client `i`."""
+        same = self._same
+        return [mask & ~same[j, i] if (j, i) in same else mask for j, mask in enumerate(masks[:i])]
 
     def _buffers(self, m: Module, used: Value, stale: Signal) -> tuple[list[Signal], Signal]:
         """The posted writes' words, one per bank. Returns them and which are written now."""
@@ -184,12 +212,11 @@ class Scratchpad(wiring.Component):
         message = "scratchpad: a posted write is out of range"
         port = self.posted
         check(m, platform, ~(port.valid & port.ready) | self._inside(port), message)
-        taken: Value = drains[1]
+        won = [Signal(cfg.banks, name=f"won_{i}") for i in range(len(requests))]
         for i, request in enumerate(requests):
-            won = Signal(cfg.banks, name=f"won_{i}")
-            m.d.comb += won.eq(Mux(request.valid & request.ready, request.payload.needs, 0))
-            check(m, platform, (won & taken) == 0, f"scratchpad: client {i} got a taken bank")
-            taken = taken | won
+            m.d.comb += won[i].eq(Mux(request.valid & request.ready, request.payload.needs, 0))
+            taken = _any([drains[1], *self._others(won, i)])
+            check(m, platform, (won[i] & taken) == 0, f"scratchpad: client {i} got a taken bank")
 
     def _inside(self, port) -> Value:
         cfg = self._config

@@ -41,11 +41,15 @@ _PINS = ("delete -output w:sums w:tag_o", "splitnets w:sums w:tag_o")
 """Outputs are registers like the others."""
 
 SHAPES = tuple(
-    ArrayShape(rows=rows, cols=cols, across=across)
-    for rows, cols in ((2, 2), (4, 4), (3, 5), (5, 3))
+    ArrayShape(rows=rows, cols=cols, across=across, weight_rows=weight_rows)
+    for rows, cols, weight_rows in (
+        *((2, 2, 1), (4, 4, 1), (3, 5, 1), (5, 3, 1)),
+        *((2, 2, 2), (4, 4, 2), (3, 5, 2), (5, 3, 2), (5, 6, 4)),
+    )
     for across in (False, True)
 )
-"""What is proven: square and not, with weights from above only, or from the left as well."""
+"""What is proven: square and not, with weights from above only, or from the left as well, one
+vector or several in a cycle."""
 
 Pair = tuple[str, str, int]
 """A register of the loops, the one of the elements, and its width."""
@@ -65,10 +69,17 @@ def prove_array(
         "COLS": shape.cols,
         "TAG_BITS": tag_bits,
         "ACROSS": int(shape.across),
+        "WEIGHT_ROWS": shape.weight_rows,
     }
     settings = " ".join(f"-set {name} {value}" for name, value in parameters.items())
     # Bit by bit, so that what only repeats a sum's sign is one register in the loops as well.
-    bits = ("proc", "simplemap t:$dff", "splitnets", "opt_merge w:sum_* %ci:+[Q]", "opt_clean")
+    bits = (
+        "proc",
+        "simplemap t:$dff t:$mux",
+        "splitnets",
+        "opt_merge w:sum_* %ci:+[Q]",
+        "opt_clean",
+    )
     pairs = list(registers(shape, tag_bits))
     steps = [
         Step(
@@ -116,7 +127,7 @@ def elements_module(shape: ArrayShape, tag_bits: int) -> str:
     array = ArrayElements(shape, tag_bits=tag_bits)
     top = _ELEMENTS.format(
         act=OPERAND.width * shape.rows - 1,
-        wgt=OPERAND.width * max(shape.rows, shape.cols) - 1,
+        wgt=OPERAND.width * max(shape.rows, shape.cols) * shape.weight_rows - 1,
         tag=tag_bits - 1,
         rows=shape.rows,
         sums=32 * shape.cols - 1,
@@ -133,19 +144,22 @@ def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
             yield from _element(shape, r, c)
         for i in range(r):
             yield f"act_skew[{i * rows + r}]", f"act_{r}_{i}", width
-    lanes = max(rows, cols)
-    for n in range(lanes if shape.across else cols):
-        for i in range(n):
-            yield f"wgt_skew[{i * lanes + n}]", f"wgt_{n}_{i}", width
+    lanes, many = max(rows, cols), shape.weight_rows
+    for vector in range(many):
+        name = f"wgt{vector or ''}"
+        for n in range(shape.lanes(vector)):
+            for i in range(n + vector):
+                place = (vector * (lanes + many - 1) + i) * lanes + n
+                yield f"wgt_skew[{place}]", f"{name}_{n}_{i}", width
     bits = sum_bits(rows)
     for c in range(cols - 1):
         for i in range(cols - 1 - c):
             yield f"sum_skew[{i * cols + c}]", f"sum_{c}_{i}", bits
     for i in range(rows - 1):
         yield f"swap_skew[{i}][0]", f"swap_{i + 1}_0", 1
-        if shape.across:
-            yield f"skew_across[{i}]", f"across_{i + 1}_0", 1
-    for i in range(cols - 1):
+    for i in range(rows + min(many, cols) - 2 if shape.across else 0):
+        yield f"skew_across[{i}]", f"across_{i + 1}_0", 1
+    for i in range(cols + many - 2):
         yield f"skew_down[{i}]", f"down_{i + 1}_0", 1
     for i in range(rows + cols - 3):
         yield f"tag_q[{i}]", f"tag_{i}", tag_bits
@@ -164,10 +178,20 @@ def _element(shape: ArrayShape, row: int, col: int) -> Iterator[Pair]:
         yield f"swap_q[{row}][{col}]", f"{element}.swap_o", 1
     if kind.passes:
         yield f"passing[{at}]", f"{element}.passing", width
-        if row + 1 < shape.rows:
-            yield f"down[{row}][{col}]", f"{element}.down_o", 1
-        if kind.across and kind.right:
-            yield f"across[{row}][{col}]", f"{element}.across_o", 1
+        for i in range(shape.weight_rows - 2):
+            place = (i * shape.rows + row) * shape.cols + col
+            yield f"passing_late[{place}]", f"late_{row}_{col}_{i}", width
+        if row + shape.weight_rows < shape.rows:
+            yield from _passed(shape, row, col, "down")
+        if kind.across and col + shape.weight_rows < shape.cols:
+            yield from _passed(shape, row, col, "across")
+
+
+def _passed(shape: ArrayShape, row: int, col: int, way: str) -> Iterator[Pair]:
+    """Registers of the flag that goes on from an element that way."""
+    yield f"{way}[{row}][{col}]", f"element_{row}_{col}.{way}_o", 1
+    for i in range(shape.weight_rows - 2):
+        yield f"{way}_late[{i * shape.rows + row}][{col}]", f"late_{way}_{row}_{col}_{i}", 1
 
 
 def _renamed(pairs: list[Pair], side: int) -> Iterator[str]:
@@ -183,7 +207,7 @@ def main() -> int:
     for shape in SHAPES:
         began = time.monotonic()
         ways = "from above and from the left" if shape.across else "from above"
-        title = f"{shape.rows}x{shape.cols}, weights {ways}"
+        title = f"{shape.rows}x{shape.cols}, {shape.weight_rows} weights a cycle {ways}"
         with Scratch("prove") as scratch:
             try:
                 bits = prove_array(shape, scratch.path, lambda text: None)

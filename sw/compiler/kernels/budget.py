@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.views import View
+from sw.compiler.machine.costs import weight_cycles
 
 
 class Overlap(enum.Enum):
@@ -68,6 +69,7 @@ class MemoryBudget:
         """
         n, h, w, _ = view.shape
         kept = view.tensor in self.held and view.tensor in self.channelwise
-        # With fewer pixels than array rows all column blocks are one instruction, and there is no
-        # first channel to follow. More than a bank holds, the two engines cannot take in turns.
-        return kept and config.rows <= n * h * w <= config.acc_bank
+        # With fewer pixels than a fold takes cycles all column blocks are one instruction, and
+        # there is no first channel to follow. More than a bank holds, the two engines cannot take
+        # in turns.
+        return kept and weight_cycles(config) <= n * h * w <= config.acc_bank

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.conv.geometry import KTile
+from sw.compiler.machine.costs import weight_cycles
 
 MAX_UNROLL = 32
 """Most column blocks of one instruction: keeps semaphore counts far from their maximum."""
@@ -33,7 +34,7 @@ class Places:
         pitch = 1 << (vectors - 1).bit_length()
         tiny = Places(1, config.acc_vectors, config.acc_vectors // pitch, pitch)
         # So few vectors that loading weights takes longer: VECTOR finds time in any bank.
-        if vectors < config.rows and tiny.count >= max(2, needed):
+        if vectors < weight_cycles(config) and tiny.count >= max(2, needed):
             return tiny
         # Four banks in turn: MATRIX fills one, VECTOR empties another.
         banks = Places(4, config.acc_bank, config.acc_bank // vectors, vectors)

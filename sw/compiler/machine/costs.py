@@ -7,6 +7,7 @@ docs/profiling.md ("The cost model"). A changed figure changes plans, and so pro
 digests of networks show which.
 """
 
+from spec.config import NpuConfig
 from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode
 
 
@@ -54,6 +55,13 @@ memory, and sums in the array, which leave it rows + cols cycles later (docs/arc
 HANDOVER = 40
 """Cycles from the last vector of a tensor that stays on chip to the first that reads it: the vector
 engine's pipeline, its writer, a post and a wait. Fitted with the networks of decision 20."""
+
+
+def weight_cycles(config: NpuConfig, transposed: bool = False) -> int:
+    """Cycles in which the array takes the weights of a whole fold: the least that a fold takes."""
+    vectors = config.cols if transposed else config.rows
+    return -(-vectors // config.weight_rows)
+
 
 INSTRUCTION_CYCLES = {Opcode.MATRIX: 4, Opcode.DEPTHWISE: 8, Opcode.VECTOR: 8}
 """Cycles that the pipelines lose per instruction when instructions follow one another.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
-from sw.compiler.machine.costs import TABLE_STEP_CYCLES
+from sw.compiler.machine.costs import TABLE_STEP_CYCLES, weight_cycles
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -19,7 +19,7 @@ def busy_cycles(instruction: VirtualInstruction, config: NpuConfig) -> float:
     if isinstance(record, Matrix):
         # A fold takes as long as its vectors, or as loading the next weights under it.
         folds = iterations(record.loop, record.fold_loops)
-        return max(steps, folds * (config.cols if record.transposed else config.rows))
+        return max(steps, folds * weight_cycles(config, bool(record.transposed)))
     if isinstance(record, Depthwise):
         columns = (record.outputs - 1) * record.stride + record.kernel_cols
         return float(steps * columns * record.kernel_rows)

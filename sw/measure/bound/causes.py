@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
+from sw.compiler.machine.costs import weight_cycles
 from sw.measure.bound.groups import Group
 from sw.measure.bound.layers import LayerFacts
 
@@ -74,11 +75,11 @@ def _matrix(layer: LayerFacts, config: NpuConfig) -> Cause:
         )
     filled = layer.macs / (layer.vectors * config.pes) if layer.vectors else 0.0
     per_fold = layer.vectors / layer.folds if layer.folds else 0.0
-    if layer.folds and per_fold < config.rows:
+    if layer.folds and per_fold < weight_cycles(config):
         return Cause(
             engine="matrix",
             why=f"a fold of weights serves {per_fold:.1f} vectors, and loading the next one takes "
-            f"{config.rows} cycles",
+            f"{weight_cycles(config)} cycles",
             mend="more vectors a fold (other order of loops), or operands exchanged",
         )
     if filled < 0.9:

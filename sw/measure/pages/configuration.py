@@ -25,6 +25,7 @@ MEANING = {
     "depthwise": "whether there is a depthwise engine",
     "taps": "kernel columns that a lane of the depthwise engine multiplies in a cycle",
     "transposed_weights": "whether weights can also enter the array from its left edge",
+    "weight_rows": "weight vectors (rows, or transposed columns) that enter the array in a cycle",
     "indexed_dma": "whether LOAD and STORE can add an index from the scratchpad to an address",
     "lane_reductions": "whether the vector engine can reduce across its lanes",
     "table_int16": "whether TABLE can also interpolate between int16",
@@ -44,6 +45,7 @@ BROKEN: tuple[dict[str, Any], ...] = (
     {"spad_kib": 48},
     {"rows": 128, "spad_kib": 5, "banks": 16},
     {"cols": 12},
+    {"rows": 4, "weight_rows": 8},
     {"wide_operands": True},
 )
 """One example for each kind of rule."""

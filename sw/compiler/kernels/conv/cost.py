@@ -22,6 +22,7 @@ from sw.compiler.machine.costs import (
     MEMORY_LATENCY,
     SPLIT_RUN,
     STEP_LOAD_BYTES,
+    weight_cycles,
 )
 
 
@@ -101,9 +102,9 @@ class ConvCost:
     """The cost of plans of one layer.
 
     `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
-    `blocks`: column blocks. `images`: how many sets of weights. `vectors`: of weights in a fold.
-    `few`: loading weights into the array takes longer than computing. `finish`: cycles of the
-    vector engine for a vector of sums.
+    `blocks`: column blocks. `images`: how many sets of weights. `least_fold`: the
+    fewest cycles of a fold. `few`: loading weights into the array takes longer than computing.
+    `finish`: cycles of the vector engine for a vector of sums.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget) -> None:
@@ -114,9 +115,9 @@ class ConvCost:
         if geo.residual is not None and geo.residual.tensor in budget.held:
             self.added = None
         self.blocks = -(-geo.oc // config.cols)
-        self.vectors = config.cols if geo.layer.transposed else config.rows
+        self.least_fold = weight_cycles(config, geo.layer.transposed)
         # A fold lasts as long as the longer of its activations and the next fold's weights.
-        self.few = geo.oh * geo.ow < self.vectors
+        self.few = geo.oh * geo.ow < self.least_fold
         # Partial bus words cost a cycle each: whole pixels at once make the longest runs.
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
@@ -154,7 +155,7 @@ class ConvCost:
         tiles = geo.n * ys.tiles * xs.tiles
         folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.k_tiles)
         fold = geo.n * sum(
-            ny * nx * max(h * w, self.vectors) for h, ny in ys.counts for w, nx in xs.counts
+            ny * nx * max(h * w, self.least_fold) for h, ny in ys.counts for w, nx in xs.counts
         )
         act, act_load = self._act(ys, xs, cut.k_tiles)
         wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images

@@ -17,6 +17,7 @@ from sw.compiler.kernels.conv.window_loads import window_moves
 from sw.compiler.kernels.dma import load_box, memory_extent
 from sw.compiler.kernels.emitter import EpilogueEmitter, touch
 from sw.compiler.kernels.slots import Slots
+from sw.compiler.machine.costs import weight_cycles
 from sw.compiler.program.records import DmaLoop, Load
 from sw.compiler.program.virtual import Access, Buffer, Place
 
@@ -104,7 +105,7 @@ class ConvLoads(EpilogueEmitter):
             param = self._fresh(self.params, step.n_tile, pinned and pinned.n_tile)
         blocks = list(step.blocks)
         # One instruction for all blocks leaves nothing to start earlier.
-        few = self.plan.th * self.plan.tw < self.config.rows
+        few = self.plan.th * self.plan.tw < weight_cycles(self.config)
         early = 0 if few and self.plan.unroll == self.plan.tile_n else 1
         for piece in step.pieces:
             if wgt is not None:

@@ -6,7 +6,13 @@ from spec.config import NpuConfig
 from spec.isa import Alu, Reduce, Scale, uses_b
 from sw.compiler.kernels.fused.layer import FusedLayer, FusedStep, Product
 from sw.compiler.kernels.fused.tiles import FusedPlan
-from sw.compiler.machine.costs import DEPENDENT_STEP_CYCLES, HANDOVER, MEMORY_LATENCY, TABLE_CYCLES
+from sw.compiler.machine.costs import (
+    DEPENDENT_STEP_CYCLES,
+    HANDOVER,
+    MEMORY_LATENCY,
+    TABLE_CYCLES,
+    weight_cycles,
+)
 from sw.compiler.program.cycles import step_cycles
 
 
@@ -82,4 +88,4 @@ def _is_dense(layer: FusedLayer, register: int, plan: FusedPlan) -> bool:
 def product_cycles(product: Product, tile: tuple[int, ...], config: NpuConfig) -> int:
     """Of the MATRIX of a tile."""
     folds = -(-tile[-1] // config.cols) * -(-product.depth // config.rows)
-    return folds * max(tile[-2], config.cols if product.transposed else config.rows)
+    return folds * max(tile[-2], weight_cycles(config, product.transposed))

@@ -13,6 +13,7 @@ from sw.compiler.machine.costs import (
     RESULT_LATENCY,
     SPLIT_RUN,
     instruction_bytes,
+    weight_cycles,
 )
 from sw.compiler.program.cycles import lane_parts
 
@@ -30,7 +31,10 @@ def turn_cycles(turn: Turn, config: NpuConfig) -> tuple[float, float]:
     """Cycles of the matrix engine and of the vector engine."""
     vectors, blocks = turn.vectors(config.cols), turn.repeats * turn.blocks(config.cols)
     folds = blocks * -(-turn.rows // (config.rows // turn.item))
-    matrix = turn.item * max(vectors, folds * config.cols) + INSTRUCTION_CYCLES[Opcode.MATRIX]
+    matrix = (
+        turn.item * max(vectors, folds * weight_cycles(config, transposed=True))
+        + INSTRUCTION_CYCLES[Opcode.MATRIX]
+    )
     words = -(-turn.item * min(config.cols, turn.columns) // config.word_bytes)
     steps = max(words, lane_parts(config, min(config.cols, turn.columns)))
     return matrix, vectors * steps + INSTRUCTION_CYCLES[Opcode.VECTOR]
