@@ -48,7 +48,7 @@ def test_the_command_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope"], "model 'nope': no such transformer; transformers are bert, bert_tiny, minilm"),
+        (["nope"], "model 'nope': no such network; networks are bert, bert_tiny, minilm"),
         (["bert_tiny", "--rows", "some"], "--rows some: must be auto, never or always"),
         (["bert_tiny", "--device", "fpga"], "--device fpga: must be none, golden or rtl"),
     ],

@@ -13,7 +13,7 @@ def accuracy(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]…",
-            help="transformers, path.py:function, programs .pt2 (every transformer)",
+            help="networks, path.py:function, programs .pt2 (every transformer)",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="samples")] = None,
@@ -30,8 +30,10 @@ def accuracy(
 ) -> None:
     """Compare the integers of models with their float modules: PCC, cosine, by layer."""
     from spec.names import did_you_mean
+    from sw.models.table import NETWORKS
     from sw.models.transformer_table import TRANSFORMERS
     from sw.models.user import is_module
+    from sw.models.wide.table import WIDE
     from sw.runtime.report import write_json
     from sw.runtime.session import DEVICES, DeviceOptions, OptionError
 
@@ -41,10 +43,11 @@ def accuracy(
         raise OptionError(f"--device {device}: must be none, golden or rtl")
     names = models or [n for n, spec in TRANSFORMERS.items() if spec.weights == "random"]
     for name in names:
-        if name not in TRANSFORMERS and not is_module(name):
+        known = (*TRANSFORMERS, *NETWORKS, *WIDE)
+        if name not in known and not is_module(name):
             raise OptionError(
-                f"model {name!r}: no such transformer{did_you_mean(name, TRANSFORMERS)}; "
-                f"transformers are {', '.join(TRANSFORMERS)}"
+                f"model {name!r}: no such network{did_you_mean(name, known)}; "
+                f"networks are {', '.join(known)}"
             )
     from sw.measure.accuracy import measure
 

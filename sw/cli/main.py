@@ -44,6 +44,7 @@ COMMANDS = {
         "validate": "sw.cli.compare:validate",
         "diff": "sw.cli.compare:diff",
         "accuracy": "sw.cli.accuracy:accuracy",
+        "sensitivity": "sw.cli.sensitivity:sensitivity",
         "conformance": "sw.cli.conformance:conformance",
     },
     "Measure": {

@@ -56,6 +56,19 @@ VerifyOption = Annotated[
 PolicyOption = Annotated[
     str, typer.Option("--policy", help="how values become integers: auto, pt2e or wide")
 ]
+PrecisionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--precision", help="layers that read 16 bits: NAME=int16, NAME with * and ?; repeatable"
+    ),
+]
+BudgetOption = Annotated[
+    str,
+    typer.Option(
+        "--precision-budget",
+        help="choose such layers: until a PCC (0.99), for more cycles (10%), or both (0.99,10%)",
+    ),
+]
 OnlyOption = Annotated[str, typer.Option("--only", help="runs whose title has this text")]
 
 
@@ -124,15 +137,19 @@ class ModelData:
         ),
     ] = False
     policy: PolicyOption = "auto"
+    precision: PrecisionOption = None
+    budget: BudgetOption = ""
 
     def supplied(self) -> "Supplied":
         """As the functions that take a model's name take it; `OptionError` for no policy."""
+        from sw.compiler.frontend.quantization.precision import precision
         from sw.models.supplied import Supplied, policy_named
 
         return Supplied(
             inputs=tuple(self.inputs or ()),
             calibration=tuple(self.calibration or ()),
             policy=policy_named(self.policy),
+            precision=precision(self.precision or (), self.budget),
             trust=self.trust,
         )
 

@@ -4,6 +4,7 @@ The integers are those of the TOSA graph in the reference interpreter; with a de
 device computes is compared with them bit for bit.
 """
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,14 +26,19 @@ from sw.compiler.tosa.interpreter import run_graph
 from sw.models.catalog import pcc
 from sw.models.sentences import STYLES
 from sw.models.supplied import NOTHING, Supplied
+from sw.models.table import NETWORKS
 from sw.models.transformers import Inputs, build_transformer, pooled
 from sw.models.user import calls, is_module, user_model
+from sw.models.wide.table import WIDE
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.report import compare
 from sw.runtime.session import DeviceOptions, OptionError, open_device, run_image
 
 Float = NDArray[np.float32]
 Row = dict[str, Any]
+
+SAMPLES = 32
+"""Samples of a built-in network that is no transformer, unless asked otherwise."""
 
 
 def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
@@ -58,7 +64,9 @@ class Measured:
 
 
 def measured(name: str, supplied: Supplied = NOTHING) -> Measured:
-    """The built-in transformer or the user's model called `name`."""
+    """The built-in network or the user's model called `name`."""
+    if name in NETWORKS or name in WIDE:
+        return _image_network(name)
     if is_module(name):
         data = user_model(name, supplied)
         samples = calls(data.tests)
@@ -81,6 +89,34 @@ def measured(name: str, supplied: Supplied = NOTHING) -> Measured:
         samples=network.samples,
         weights=network.spec.weights,
         limit=count,
+    )
+
+
+def _image_network(name: str) -> Measured:
+    """A built-in network that is no transformer; of pictures as many as `SAMPLES`."""
+    module: Any
+    samples: list[Inputs]
+    if name in WIDE:
+        file = importlib.import_module(f"sw.models.wide.{WIDE[name].file}")
+        network = getattr(file, name)(WIDE[name].seed)
+        module, calibration = network.module, network.calibration
+        samples = network.more(SAMPLES) if network.more is not None else network.samples
+        weights = "seeded"
+    else:
+        path, function = NETWORKS[name].builder
+        prepared = getattr(importlib.import_module(path), function)(NETWORKS[name].seed)
+        module, weights = prepared.module, prepared.weights
+        calibration = [(torch.from_numpy(prepared.calibration),)]
+        samples = [(part,) for part in torch.from_numpy(prepared.test).split(1)]
+    with one_thread():
+        captured = capture(module, samples[0])
+    return Measured(
+        run=captured.graph,
+        captured=captured,
+        calibration=[captured.flat(call) for call in calibration],
+        samples=[captured.flat(call) for call in samples],
+        weights=weights,
+        limit=min(len(samples), SAMPLES),
     )
 
 
@@ -113,6 +149,8 @@ def measure(
             network.captured.graph,
             network.calibration,
             policy=supplied.policy,
+            precision=supplied.precision,
+            config=config,
             rows=rows,
             name=name,
         )

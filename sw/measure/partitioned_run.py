@@ -83,6 +83,8 @@ def run_partitioned(
         raise FallbackError(
             f"--fallback: {name} has no PyTorch graph; it is for path.py:function and .pt2"
         )
+    if not supplied.precision.is_default:
+        raise FallbackError("--precision: with --fallback every layer is int8; leave one of both")
     data = user_model(name, supplied)
     module = partition_model(
         data.captured,

@@ -64,6 +64,8 @@ def refuse_supplied(kernel: str, supplied: Supplied) -> None:
     """`OptionError` for data or a policy with a kernel, which has its own."""
     if supplied.inputs or supplied.calibration:
         raise OptionError(f"--input, --calib: kernel {kernel} makes its own data from --seed")
+    if not supplied.precision.is_default:
+        raise OptionError(f"--precision: kernel {kernel} is integers already")
     if supplied.policy != "auto":
         raise OptionError(f"--policy {supplied.policy}: kernel {kernel} is integers already")
 

@@ -15,6 +15,7 @@ from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.quantized import QuantizedModel
 from sw.compiler.frontend.threads import one_thread
@@ -40,10 +41,13 @@ class Built:
     tests: tuple[Call, ...]
 
 
-def build_network(spec: NetworkSpec, policy: Policy = "auto") -> Built:
+def build_network(
+    spec: NetworkSpec, policy: Policy = "auto", precision: Precision = PLAIN
+) -> Built:
     """Build, quantize and import a built-in network; takes seconds to a minute.
 
-    policy: `auto` is `pt2e`, which the built-in networks are measured with.
+    policy: `auto` is `pt2e`, which the built-in networks are measured with, unless layers are to
+    read 16 bits.
     """
     file, function = spec.builder
     prepared: Prepared = getattr(importlib.import_module(file), function)(spec.seed)
@@ -65,7 +69,8 @@ def build_network(spec: NetworkSpec, policy: Policy = "auto") -> Built:
         tests,
         calibration,
         facts=facts,
-        policy="pt2e" if policy == "auto" else policy,
+        policy="pt2e" if policy == "auto" and precision.is_default else policy,
+        precision=precision,
         labels=prepared.labels,
     )
     macs = graph_macs(built.model.imported.graph)
@@ -81,6 +86,7 @@ def build(
     *,
     facts: dict[str, Any],
     policy: Policy = "auto",
+    precision: Precision = PLAIN,
     rows: Rows = "auto",
     labels: NDArray[np.int64] | None = None,
     batch: int = 1,
@@ -93,7 +99,12 @@ def build(
     """
     with one_thread():
         imported = import_graph(
-            captured.graph, calibration, policy=policy, rows=rows, name=facts["name"]
+            captured.graph,
+            calibration,
+            policy=policy,
+            precision=precision,
+            rows=rows,
+            name=facts["name"],
         )
         flat = tuple(tuple(test) for test in tests)
         graphs = {"fp32": captured.graph}

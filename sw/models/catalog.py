@@ -241,6 +241,7 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
     from sw.models.user import is_module
 
     policy, inputs = supplied.policy, supplied.inputs
+    precise = "" if supplied.precision.is_default else f" {supplied.precision.text}"
     if is_source(name):
         refuse_source(name)
     if is_module(name):
@@ -252,16 +253,17 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
     if name in WIDE:
         from sw.models.wide.building import load_wide
 
-        stored = load_wide(name, policy)
+        stored = load_wide(name, policy, supplied.precision)
     elif name in NETWORKS or name in TRANSFORMERS:
         network: Network = NETWORKS[name] if name in NETWORKS else TRANSFORMERS[name]
-        variant = "" if policy == "auto" else policy
-        stored = load_network(
-            network, lambda _: build_model(name, Supplied(policy=policy)).model, variant=variant
-        )
+        variant = ("" if policy == "auto" else policy) + precise
+        own = Supplied(policy=policy, precision=supplied.precision)
+        stored = load_network(network, lambda _: build_model(name, own).model, variant=variant)
     elif Path(name).is_file():
         if policy != "auto":
             raise ModelError(f"--policy {policy}: {name} is quantized already")
+        if precise:
+            raise ModelError(f"--precision: {name} is quantized already")
         stored = load_quantized(Path(name))
     else:
         known = (*NETWORKS, *TRANSFORMERS, *WIDE)
@@ -296,15 +298,15 @@ def build_model(name: str, supplied: Supplied = NOTHING) -> "Built":
     from sw.models import build, user
 
     if name in NETWORKS:
-        return build.build_network(NETWORKS[name], supplied.policy)
+        return build.build_network(NETWORKS[name], supplied.policy, supplied.precision)
     if name in TRANSFORMERS:
         from sw.models.transformers import quantized_transformer
 
-        return quantized_transformer(name, supplied.policy)
+        return quantized_transformer(name, supplied.policy, supplied.precision)
     if name in WIDE:
         from sw.models.wide.building import build_wide
 
-        return build_wide(name, supplied.policy)
+        return build_wide(name, supplied.policy, supplied.precision)
     if user.is_module(name):
         return user.build_user_model(name, supplied)
     raise ModelError(

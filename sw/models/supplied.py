@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from spec.names import did_you_mean
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.values import Policy
 from sw.runtime.session import OptionError
 
@@ -13,13 +14,14 @@ from sw.runtime.session import OptionError
 class Supplied:
     """inputs: `.npy` files to run, one per argument. calibration: likewise, to find ranges on.
 
-    policy: how values become integers; `auto` is a built-in network's own. trust: a `.pt2` file may
-    hold any Python object, and is loaded all the same.
+    policy: how values become integers; `auto` is a built-in network's own. precision: layers that
+    read 16 bits. trust: a `.pt2` file may hold any Python object, and is loaded all the same.
     """
 
     inputs: tuple[Path, ...] = ()
     calibration: tuple[Path, ...] = ()
     policy: Policy = "auto"
+    precision: Precision = PLAIN
     trust: bool = False
 
 

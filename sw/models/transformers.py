@@ -18,6 +18,7 @@ from torch import nn
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.threads import one_thread
 from sw.models.build import Built, build
 from sw.models.detectors import detr, scenes, yolos
@@ -82,7 +83,9 @@ def build_transformer(name: str) -> Transformer:
     )
 
 
-def quantized_transformer(name: str, policy: Policy = "auto") -> Built:
+def quantized_transformer(
+    name: str, policy: Policy = "auto", precision: Precision = PLAIN
+) -> Built:
     """The network's TOSA graph with its samples as integers, and the float network's results.
 
     policy: `auto` is `wide`, which the built-in transformers are measured with.
@@ -103,6 +106,7 @@ def quantized_transformer(name: str, policy: Policy = "auto") -> Built:
         [captured.flat(call) for call in network.calibration],
         facts=facts,
         policy="wide" if policy == "auto" else policy,
+        precision=precision,
     )
 
 

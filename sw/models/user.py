@@ -78,6 +78,7 @@ def build_user_model(name: str, supplied: Supplied = NOTHING) -> "Built":
         calls(data.calibration),
         facts=facts,
         policy=supplied.policy,
+        precision=supplied.precision,
         batch=data.batch,
     )
 

@@ -14,6 +14,7 @@ from sw.compiler.frontend.importing import import_captured
 from sw.compiler.frontend.ports import Imported, unpack_outputs
 from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.policy import Policy
+from sw.compiler.frontend.quantization.precision import precision as parsed
 from sw.compiler.frontend.quantization.smoothing import Rows
 from sw.compiler.frontend.threads import one_thread
 
@@ -61,6 +62,8 @@ def compile_module(
     policy: Policy = "auto",
     quantizer: "Quantizer | None" = None,
     rows: Rows = "auto",
+    precision: Iterable[str] | Mapping[str, str] = (),
+    precision_budget: str = "",
     name: str = "",
     seed: int | None = None,
     dump_after: Sequence[str] = (),
@@ -71,7 +74,9 @@ def compile_module(
     precision are converted; integers and bools stay what they are. calibration: calls (a tensor, a
     sequence of arguments, a mapping of keyword arguments, or a pair of both), each a whole multiple
     of the examples' batch; without it the examples calibrate. policy: see `policy.py`. quantizer:
-    of PT2E, for policy `pt2e`. `seed`, where calibration data is random, is recorded in the image
+    of PT2E, for policy `pt2e`. precision, precision_budget: layers that read 16 bits, by name
+    (`{"features.3.*": "int16"}`, or `NAME=int16`), or until a PCC or for more cycles; see
+    `precision.py`. `seed`, where calibration data is random, is recorded in the image
     together with the number of samples. `CompileError` on anything that cannot be captured,
     quantized or compiled.
     """
@@ -81,7 +86,7 @@ def compile_module(
         captured = capture(model, example_inputs, example_keywords)
         imported = import_captured(
             captured, calibration=calibration, policy=policy, quantizer=quantizer, rows=rows,
-            name=name,
+            name=name, config=config, precision=parsed(precision, precision_budget),
         )  # fmt: skip
     info = {
         "calibration_samples": imported.samples,

@@ -17,11 +17,11 @@ from sw.compiler.frontend.nodes import is_float, kind
 from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan
 from sw.compiler.frontend.operators import limits
 from sw.compiler.frontend.plan import Planner
-from sw.compiler.frontend.ports import Imported, ModelPort
+from sw.compiler.frontend.ports import Imported, ModelPort, Operands
 from sw.compiler.frontend.quantization.calibrate import Ranges, RangesNeededError
 from sw.compiler.frontend.quantization.formats import Format, Formats
 from sw.compiler.frontend.quantization.values import Stored
-from sw.compiler.frontend.sources import line_or_module
+from sw.compiler.frontend.sources import line_or_module, module_of
 from sw.compiler.frontend.support import mistyped
 from sw.compiler.passes.dead_code import remove_dead_code
 
@@ -41,6 +41,8 @@ class Importer(Building):
         self.env: dict[Node, Any] = {}
         self.made: dict[Node, ModelPort] = {}
         self.seen: dict[str, tuple[float, float]] = {}
+        self.lows: dict[str, str] = {}
+        self.operands: dict[str, Operands] = {}
         self.by_row: dict[tuple[str, bytes], tuple[str, str]] = {}
 
     # Operands -------------------------------------------------------------------------------------
@@ -116,6 +118,16 @@ class Importer(Building):
                 return value
         return self.get(node, wanted(node))
 
+    def note_operands(
+        self, layer: Node, x: Value, weights: Any, unit: Any = 1.0, *, by_row: bool = False,
+        wide: bool = False,
+    ) -> None:  # fmt: skip
+        """Remember what a layer with weights multiplies; see `Operands`."""
+        self.operands[layer.name] = Operands(
+            scale=x.scale, zero_point=x.zero_point, weights=np.asarray(weights), unit=unit,
+            by_row=by_row, wide=wide, module=module_of(layer),
+        )  # fmt: skip
+
     def finish(self, node: Node, value: Value) -> Value:
         """An accumulator as `node`'s format; as it is where its one reader bounds it, or adds to a
         product.
@@ -174,8 +186,9 @@ class Importer(Building):
         self.graph.verify()
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
         return Imported(
-            graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive, seen=self.seen
-        )
+            graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive,
+            seen=self.seen, layers=self.operands,
+        )  # fmt: skip
 
     def _require_int32(self, node: Node) -> None:
         """`CompileError` where calibration saw integers that the NPU's would wrap around."""

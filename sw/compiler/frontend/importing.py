@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import torch
 from torch.fx import GraphModule
 
+from spec.config import NpuConfig
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importer import Importer, PortFormat
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported
+from sw.compiler.frontend.quantization.budget import choose_layers
 from sw.compiler.frontend.quantization.calibrate import (
     Ranges,
     RangesNeededError,
@@ -22,9 +24,11 @@ from sw.compiler.frontend.quantization.calibrate import (
     unmeasured,
 )
 from sw.compiler.frontend.quantization.formats import Formats
-from sw.compiler.frontend.quantization.policy import Policy, choose, is_quantized
+from sw.compiler.frontend.quantization.policy import Choice, Policy, choose, is_quantized
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.quantize_nodes import note_values
 from sw.compiler.frontend.quantization.samples import (
+    Call,
     require_finite_inputs,
     require_finite_parameters,
     runs_on_inputs,
@@ -46,12 +50,13 @@ class Options(TypedDict, total=False):
 
     rows: see `smoothing.Rows`. name: of the TOSA graph. outputs: formats that outputs take under
     policy `wide`, in order: the number of an input, or a port of another program, so that they can
-    go in there as they are.
+    go in there as they are. precision: which layers read 16 bits.
     """
 
     rows: Rows
     name: str
     outputs: Sequence[PortFormat]
+    precision: Precision
 
 
 def import_model(
@@ -78,12 +83,15 @@ def import_captured(
     calibration: Iterable[Any] | None = None,
     policy: Policy = "auto",
     quantizer: "Quantizer | None" = None,
+    config: NpuConfig | None = None,
     **options: Unpack[Options],
 ) -> Imported:
     """`import_model` of a captured model. quantizer: of PT2E, for policy `pt2e`."""
     samples = [captured.example] if calibration is None else map(captured.flat, calibration)
     options["name"] = options.get("name") or captured.name
-    imported = import_graph(captured.graph, samples, policy=policy, quantizer=quantizer, **options)
+    imported = import_graph(
+        captured.graph, samples, policy=policy, quantizer=quantizer, config=config, **options
+    )
     return replace(imported, notes=(*captured.notes, *imported.notes))
 
 
@@ -93,18 +101,43 @@ def import_graph(
     *,
     policy: Policy = "auto",
     quantizer: "Quantizer | None" = None,
+    config: NpuConfig | None = None,
     **options: Unpack[Options],
 ) -> Imported:
     """The TOSA graph of a captured graph, or of a part of one; see `import_model`.
 
-    Nodes carry `val` in their meta data; parameters are attributes, other placeholders inputs.
+    config: whose predicted cycles a budget of `precision` means (default: `default`'s). Nodes carry
+    `val` in their meta data; parameters are attributes, other placeholders inputs.
     """
-    choice = choose(graph, policy)
+    wanted = options.get("precision", PLAIN)
+    choice = choose(graph, policy, wanted)
     example = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
     samples = split_calls(samples, example)
     wide = choice.policy == "wide"  # where −∞ is a mask
     require_finite_parameters(graph, infinite=wide)
     require_finite_inputs(samples, infinite=wide)
+    if wanted.has_budget:
+        chosen = choose_layers(
+            lambda rules, calls: _imported(graph, calls, choice, {**options, "precision": rules}),
+            graph, samples, wanted, config or NpuConfig(),
+        )  # fmt: skip
+        choice = replace(choice, reason=f"{choice.reason}; {chosen.reason}")
+        options["precision"] = chosen.precision
+    imported = _imported(graph, samples, choice, options, quantizer)
+    if not wanted.is_default and not wanted.has_budget:
+        names = ", ".join(name for name, each in imported.layers.items() if each.wide)
+        imported = replace(imported, reason=f"{choice.reason}; {names} at int16, as asked for")
+    return imported
+
+
+def _imported(
+    graph: GraphModule,
+    samples: Sequence[Call],
+    choice: Choice,
+    options: Options,
+    quantizer: "Quantizer | None" = None,
+) -> Imported:
+    wide = choice.policy == "wide"
     if not wide and not is_quantized(graph):
         with quiet():
             from sw.compiler.frontend.quantization.quantizer import quantize_graph
@@ -137,6 +170,7 @@ def import_calibrated(graph: GraphModule, ranges: Ranges, **options: Unpack[Opti
     """The TOSA graph of a graph whose ranges are known."""
     planner = Planner(graph, ranges.constants)
     ranges = join_steps(planner, ranges)
-    formats = Formats(planner, ranges, options.get("rows", "auto"))
+    precision = options.get("precision", PLAIN)
+    formats = Formats(planner, ranges, options.get("rows", "auto"), precision)
     importer = Importer(graph, options.get("name", ""), ranges, formats)
     return importer.run(RULES, options.get("outputs", ()))

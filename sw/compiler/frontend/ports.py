@@ -42,6 +42,24 @@ class ModelPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operands:
+    """What a layer with weights multiplies: real activation = scale · (integer − zero_point).
+
+    scale: one, or by input channel (last dimension). by_row: the scale is also multiplied by the
+    largest value of each row, divided by 127. wide: 16 bits, as two halves. weights: the step of
+    each output's weights, of which `unit` times the real ones are multiples. module: its path.
+    """
+
+    scale: float | NDArray[np.float64]
+    zero_point: int
+    weights: NDArray[np.float64]
+    unit: float | NDArray[np.float64]
+    by_row: bool
+    wide: bool
+    module: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """A TOSA graph and how the model's tensors lie in its ports.
 
@@ -53,7 +71,8 @@ class Imported:
     policy, reason: how values became integers, and why so. notes: what else a user may want to
     know. samples: how many calibrated it (rows of the first input). source: the graph of PyTorch
     that was imported (quantized, for policy `pt2e`). seen: by TOSA tensor, what calibration saw of
-    integers and bools that float values are computed from: the least and the largest.
+    integers and bools that float values are computed from: the least and the largest. layers: the
+    operands of the layers with weights, by node.
     """
 
     graph: Graph
@@ -66,6 +85,7 @@ class Imported:
     samples: int = 0
     source: Any = None
     seen: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    layers: Mapping[str, Operands] = field(default_factory=dict)
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:

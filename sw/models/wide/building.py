@@ -5,6 +5,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.values import Policy
 from sw.compiler.frontend.quantized import QuantizedModel
 from sw.models.store import load_network
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
 _WEIGHTS = "seeded; batch norms: statistics of the calibration data"
 
 
-def load_wide(name: str, policy: Policy = "auto") -> QuantizedModel:
+def load_wide(name: str, policy: Policy = "auto", precision: Precision = PLAIN) -> QuantizedModel:
     """The quantized network called `name`, from the cache where it is known."""
+    precise = "" if precision.is_default else f"{precision.text} "
     return load_network(
-        WIDE[name], lambda _: build_wide(name, policy).model, variant=f"{policy} {_sources()}"
+        WIDE[name],
+        lambda _: build_wide(name, policy, precision).model,
+        variant=f"{policy} {precise}{_sources()}",
     )
 
 
-def build_wide(name: str, policy: Policy = "auto") -> "Built":
+def build_wide(name: str, policy: Policy = "auto", precision: Precision = PLAIN) -> "Built":
     """Build, quantize and import a network. policy: `auto` chooses as for a user's model."""
     from sw.compiler.frontend.capture import capture
     from sw.compiler.frontend.threads import one_thread
@@ -48,6 +52,7 @@ def build_wide(name: str, policy: Policy = "auto") -> "Built":
         [captured.flat(call) for call in network.calibration],
         facts=facts,
         policy=policy,
+        precision=precision,
     )
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,15 @@ CALIBRATION, SAMPLES = 12, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WideNet:
-    """A float network in inference mode, with the arguments of calls."""
+    """A float network in inference mode, with the arguments of calls.
+
+    more: makes any number of samples, of which `samples` are the first; None where there are none.
+    """
 
     module: nn.Module
     calibration: list[Inputs]
     samples: list[Inputs]
+    more: Callable[[int], list[Inputs]] | None = None
 
 
 def conv(
@@ -76,7 +80,8 @@ def image_net(
     centred: its last linear layer makes scores of classes.
     """
     calibration, samples = pictures(CALIBRATION, size, seed), pictures(SAMPLES, size, seed + 1)
-    return fitted(build, seed, calibration, samples, centred=centred)
+    network = fitted(build, seed, calibration, samples, centred=centred)
+    return replace(network, more=lambda count: one_by_one(pictures(count, size, seed + 1)))
 
 
 def fitted(

@@ -22,6 +22,8 @@ from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
 from sw.compiler.frontend.quantization.ends import affine
+from sw.compiler.frontend.quantization.precise import FINER, wide_layers
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, choose
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
@@ -34,8 +36,14 @@ HEADROOM = 1.5
 Steps of int16 cost little beside those of int8, less than what saturates in new inputs.
 """
 
-_FINER = 128
+FINE = 128
 """Steps of int16 for one of int8: 255 of those still fit."""
+
+_LOW = FINER // 2 + 1
+"""The low half of a value reaches so far on both sides of the zero point."""
+
+_ROOM = 1.25
+"""Values of 16 bits reach this many times as far as those of int8: new inputs saturate less."""
 
 
 def _unit(largest: float) -> float:
@@ -51,8 +59,11 @@ def exact(node: Node) -> Format:
 class Formats:
     """Formats of the values of one graph. `rows`: see `Rows`."""
 
-    def __init__(self, planner: Planner, ranges: Ranges, rows: Rows = "auto") -> None:
+    def __init__(
+        self, planner: Planner, ranges: Ranges, rows: Rows = "auto", wanted: Precision = PLAIN
+    ) -> None:
         self.planner, self.ranges = planner, ranges
+        self.precise = wide_layers(planner, wanted)
         self.rows: Rows = rows
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
@@ -79,6 +90,8 @@ class Formats:
             return grid.format
         if not is_float(node):
             return exact(node)
+        if any(reader in self.precise for reader, _, _ in self.readers(node)):
+            return self.fine(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"} and self.is_head(node):
             return self.convolved(node)
@@ -171,6 +184,17 @@ class Formats:
             return self._narrow(node)
         return affine(self.ranges.ends[node], node.meta["val"].numel())
 
+    def high(self, node: Node) -> Format:
+        """int8 for the high half of a value of 16 bits: its zero point leaves room for the low."""
+        form = self.convolved(node)
+        zero = min(max(form.zero_point, _LOW - 128), 127 - _LOW)
+        scale = _ROOM * float(form.scale) * 255 / (255 - _LOW)
+        return Format(dtype="int8", scale=scale, zero_point=zero)
+
+    def fine(self, node: Node) -> Format:
+        """int16 for a value that products read with 16 bits."""
+        return Format(dtype="int16", scale=float(self.high(node).scale) / FINE)
+
     def is_head(self, node: Node) -> bool:
         """Whether linear layers read `node` as a convolution would: features of a whole image.
 
@@ -192,7 +216,7 @@ class Formats:
         """int16 with one scale; integers and bools as they are."""
         grid = self.planner.grid_behind(node)
         if grid is not None:  # exactly, and in so fine steps that int16 is filled
-            return Format(dtype="int16", scale=grid.scale / _FINER)
+            return Format(dtype="int16", scale=grid.scale / FINE)
         if not is_float(node):
             return exact(node)
         return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)

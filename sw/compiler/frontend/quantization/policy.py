@@ -17,6 +17,7 @@ from sw.compiler.errors import CompileError
 from sw.compiler.frontend.nodes import is_float
 from sw.compiler.frontend.operator_sets import CONVOLUTIONS
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
 from sw.compiler.frontend.quantization.values import Policy as Policy
 from sw.compiler.frontend.quantization.values import Resolved as Resolved
@@ -42,12 +43,18 @@ def is_quantized(graph: GraphModule) -> bool:
     return any(is_quantize(node) for node in graph.graph.nodes)
 
 
-def choose(graph: GraphModule, policy: Policy) -> Choice:
+def choose(graph: GraphModule, policy: Policy, precision: Precision = PLAIN) -> Choice:
     """The policy for a captured graph; `auto` takes `pt2e` where int8 covers every operator.
 
-    `CompileError` where `wide` is asked for and the model brings its own scales.
+    Layers of 16 bits need `wide`. `CompileError` where `wide` is asked for, or needed, and the
+    model brings its own scales.
     """
     check_policy(policy)
+    if not precision.is_default and (policy == "pt2e" or is_quantized(graph)):
+        raise CompileError(
+            "precision: under policy pt2e every layer is int8",
+            hint="policy wide, of a float model, has layers that read 16 bits",
+        )
     if is_quantized(graph):
         if policy == "wide":
             raise CompileError(
@@ -57,6 +64,8 @@ def choose(graph: GraphModule, policy: Policy) -> Choice:
         return Choice(policy="pt2e", reason="the model brings its own scales")
     if policy != "auto":
         return Choice(policy=policy, reason="as asked for")
+    if not precision.is_default:
+        return Choice(policy="wide", reason="only there layers can read 16 bits")
     if not any(node.target in CONVOLUTIONS for node in graph.graph.nodes):
         return Choice(policy="wide", reason="a network without convolutions")
     left = left_in_float(graph)

@@ -14,6 +14,13 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.values import TINY
+from sw.compiler.frontend.rules.halves import (
+    by_channels,
+    by_rows,
+    halves,
+    interleaved,
+    low_weights,
+)
 from sw.compiler.frontend.weights import row_scales
 from sw.compiler.frontend.windows import Pads, fit_windows
 
@@ -136,7 +143,8 @@ def image(im: Importer, value: Value) -> tuple[str, tuple[int, ...]]:
 def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     """CONV2D, DEPTHWISE_CONV2D, CONV3D or TRANSPOSE_CONV2D, or one of these for each group."""
     call = plan.source
-    x = im.convolved(plan.reads[0])
+    wide = node in im.formats.precise
+    x, low = halves(im, plan.reads[0]) if wide else (im.convolved(plan.reads[0]), None)
     weight = im.constant(call.args[1])
     assert weight is not None
     kernel = weight[:, :, None, :] if weight.ndim == 3 else weight
@@ -156,6 +164,10 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     else:
         columns = kernel * (x.step * factor).reshape(-1, *[1] * (kernel.ndim - 1))
         integers, scale = int8_weights(columns, bias)
+    im.note_operands(call, x, scale / x.step / factor, wide=wide)
+    if low is not None:
+        both = tensor, image(im, low)[0]
+        tensor, integers, w = _halved(im, both, integers, low_weights(columns, scale), w)
     if w.transposed and all(s == 1 for s in w.stride):
         integers, w = as_plain(integers, w)
     if w.transposed or (kernel.ndim == 5 and w.groups > 1):
@@ -170,6 +182,17 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
         steps = float(scale[0]) if single else scale
         return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
     return _side_by_side(im, node, parts, scale, layout)
+
+
+def _halved(
+    im: Importer, tensors: tuple[str, str], high: Float, low: Float, w: Windows
+) -> tuple[str, Float, Windows]:
+    """(operand, weights, windows) of a convolution that reads 16 bits as two halves."""
+    if w.groups == 1:
+        return by_channels(im, tensors), np.concatenate([high, low], axis=1), w
+    (rows, columns), (top, bottom) = w.stride, w.pads[0]
+    twice = replace(w, stride=(2 * rows, columns), pads=((2 * top, 2 * bottom), w.pads[1]))
+    return by_rows(im, tensors), interleaved(high, low), twice
 
 
 def _side_by_side(

@@ -23,6 +23,7 @@ from sw.compiler.frontend.quantization.formats import Format, matrix
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.rules.broadcast import joined
 from sw.compiler.frontend.rules.convolutions import conv
+from sw.compiler.frontend.rules.halves import by_channels, halves, low_weights
 from sw.compiler.frontend.weights import quantized
 
 Float = NDArray[np.float64]
@@ -36,6 +37,8 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     if stored is not None and im.dtype(value) == "int8" and not value.channelwise:
         return _stored_linear(im, node, value, stored)
     shared = _shared(im, source)
+    if node in im.formats.precise:
+        return _wide_linear(im, node, source)
     if im.formats.is_head(shared):
         x, magnitudes = im.ordered(im.convolved(source)), ""
     elif im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
@@ -48,6 +51,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     bias = _bias(im, node)
     weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit), bias)
     scale = weights.scale
+    im.note_operands(node, x, scale, unit, by_row=bool(magnitudes))
     if weights.lost is not None:  # the bias restores what rounding takes from the mean result
         bias = weights.lost if bias is None else bias + weights.lost
     channels, features = weights.integers.shape
@@ -64,6 +68,24 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
             shape = equal_ranks((channels,), len(layout.shape))
             out = im.op(node, "ADD", [out, im.reshaped(steps.tensor, shape)])
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
+
+
+def _wide_linear(im: Importer, node: Node, source: Node) -> Value:
+    """A linear layer that reads 16 bits as two halves."""
+    high, low = (im.ordered(half) for half in halves(im, source))
+    unit, bias = np.asarray(high.step), _bias(im, node)
+    real = np.asarray(matrix(node, im.planner.fixed), np.float64)
+    mean = _mean_input(im, _shared(im, source), unit)
+    weights = quantized(real, unit, mean, bias)
+    if weights.lost is not None:
+        bias = weights.lost if bias is None else bias + weights.lost
+    im.note_operands(node, high, weights.scale, unit, wide=True)
+    tensor = by_channels(im, (high.tensor, low.tensor))
+    columns = np.concatenate([weights.integers, low_weights(real * unit, weights.scale)], axis=1)
+    out = _by_rows(im, node, replace(high, tensor=tensor), columns, weights.scale, bias)
+    layout = Layout.of((*high.shape[:-1], len(columns)))
+    out = im.reshaped(out, layout.shape)
+    return im.finish(node, Value(tensor=out, layout=layout, scale=weights.scale))
 
 
 def _stored_linear(im: Importer, node: Node, x: Value, stored: Stored) -> Value:
@@ -88,6 +110,7 @@ def _stored_linear(im: Importer, node: Node, x: Value, stored: Stored) -> Value:
     columns = integers.reshape(channels, *sizes).transpose(0, *order)
     scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), channels)
     columns = columns.reshape(channels, features)
+    im.note_operands(node, x, scale / x.step)
     out = _by_rows(im, node, x, columns, scale, _bias(im, node), stored.zero_point)
     single = not isinstance(stored.scale, np.ndarray)
     layout = x.layout.replace_suffix(channels)
