@@ -108,7 +108,7 @@ _EXECUTE: dict[Engine, Callable[[], Execute]] = exhaustive(
 handles(
     "golden_model.machine",
     Opcode,
-    *(Opcode.BEGIN, Opcode.END, Opcode.LOAD, Opcode.STORE),
+    *(Opcode.BEGIN, Opcode.END, Opcode.REPEAT, Opcode.LOAD, Opcode.STORE),
     *(Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR),
 )
 

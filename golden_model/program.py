@@ -15,10 +15,9 @@ from spec.isa import (
     IsaError,
     Opcode,
     Sync,
-    decode,
     disassemble,
 )
-from spec.legality import check_instruction
+from spec.repeat import run_order
 
 Slots = list[tuple[Sync, int]]
 """Semaphore slots that act at one point, and how often each does."""
@@ -52,7 +51,8 @@ class Plan:
 
 
 class Program:
-    """Instructions of an image in order; the first illegal one ends it with `error`.
+    """Instructions of an image in the order of execution; the first illegal one ends it with
+    `error`.
 
     stored: memory regions that a STORE of the program writes to.
     """
@@ -62,20 +62,12 @@ class Program:
         self.error: IsaError | None = None
         self._code = code
         self._offsets: list[int] = []
-        offset = 0
-        while True:
-            try:
-                instruction = decode(code, offset)
-                check_instruction(instruction, config)
-            except IsaError as error:
-                self.error = error
-                break
-            self.instructions.append(instruction)
-            self._offsets.append(offset)
-            offset += instruction.format.granules * GRANULE_BYTES
-            if instruction.opcode is Opcode.END:
-                break
-        self._offsets.append(offset)
+        try:
+            for offset, instruction in run_order(code, config):
+                self._offsets.append(offset)
+                self.instructions.append(instruction)
+        except IsaError as error:
+            self.error = error
         self.stored = {i["region"] for i in self.instructions if i.opcode is Opcode.STORE}
 
     def plans(self, check: bool) -> list[Plan | None]:
@@ -99,7 +91,8 @@ class Program:
             if instruction.format.engine is Engine.FETCH:
                 out.append(None)
                 continue
-            raw = self._code[self._offsets[index] : self._offsets[index + 1]]
+            size = instruction.format.granules * GRANULE_BYTES
+            raw = self._code[self._offsets[index] : self._offsets[index] + size]
             shape, *larger = shapes.of(instruction, int.from_bytes(raw, "little"))
             plan = Plan(instruction, index, shape)
             plan.coarser = [Plan(instruction, index, other) for other in larger]

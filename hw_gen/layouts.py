@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from spec.config import NpuConfig
-from spec.isa import FORMATS, SYNC_SLOTS, Field, Group, Opcode
+from spec.isa import DISPLACED, FORMATS, SYNC_SLOTS, Field, Group, Opcode
 
 INDEX_BITS = 16
 """Width of an instruction's index in its program."""
@@ -50,7 +50,9 @@ def instruction_layout(opcode: Opcode) -> data.StructLayout:
     return _layout(opcode, lambda name, field: True)
 
 
-_FETCHED = frozenset({"opcode", "granules"})
+_FETCHED = frozenset(
+    {"opcode", "granules", *(f"{name}_by" for names in DISPLACED.values() for name in names)}
+)
 WEIGHT_FIELDS = frozenset(
     {"wgt_base", "wgt_row", "wgt_zp", "wgt_unsigned", "loop.wgt", "transposed"}
     | {"col_loop", "cols", "cols_last"}
@@ -81,8 +83,8 @@ def engine_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data
     """The fields of `opcode` that its engine needs as long as it works on it.
 
     `without`: those that this part of the engine does not need, or that belong to functions which
-    the configuration lacks (`spec.optional.absent_fields`). Opcode, length and reserved fields are
-    for fetch alone.
+    the configuration lacks (`spec.optional.absent_fields`). Opcode, length, displacements and
+    reserved fields are for fetch alone.
     """
     assert all(FORMATS[opcode].field(name) for name in without)
     dropped = _FETCHED | _BASES | without

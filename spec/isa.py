@@ -10,7 +10,9 @@ from spec.errors import SystolaError
 from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
 from spec.isa_format import GRANULE_BITS, GRANULE_BYTES, Field, Format, Group
 from spec.isa_table import (
+    BY_BITS,
     CHIP_BITS,
+    DISPLACED,
     DMA_LOOPS,
     FORMATS,
     INDEX_BYTES,
@@ -26,6 +28,7 @@ from spec.isa_table import (
     POSITION_BITS,
     REGIONS,
     ROW_LOOPS,
+    STEPS,
     SYNC_SLOTS,
     TABLE,
     VECTOR_BITS,
@@ -33,7 +36,9 @@ from spec.isa_table import (
 from spec.logic import Fields, Truth, absent, among
 
 __all__ = [
+    "BY_BITS",
     "CHIP_BITS",
+    "DISPLACED",
     "DMA_LOOPS",
     "FORMATS",
     "GRANULE_BITS",
@@ -51,6 +56,7 @@ __all__ = [
     "POSITION_BITS",
     "REGIONS",
     "ROW_LOOPS",
+    "STEPS",
     "SYNC_SLOTS",
     "TABLE",
     "VECTOR_BITS",
@@ -292,7 +298,7 @@ def _made(opcode: Opcode, values: Values) -> Instruction:
 
 
 def decode_program(data: bytes) -> list[Instruction]:
-    """Every instruction up to and including END."""
+    """Every instruction up to and including END, as it is stored: REPEAT is one of them."""
     out: list[Instruction] = []
     offset = 0
     while True:
@@ -333,6 +339,8 @@ def _show_group(
                 text += f"/{element['last']}"
             extra = [f"{k}{v:+d}" for k, v in element.items() if k not in ("count", "last") and v]
             parts.append(f"L{i}[{' '.join([text, *extra])}]")
+        elif group.name == "step":
+            parts.append(f"by{i + 1}{element['bytes']:+d}")
         elif element["amount"]:
             point = Point(element["point"]).name
             parts.append(

@@ -12,6 +12,7 @@ import enum
 class Opcode(enum.IntEnum):
     BEGIN = 0x01
     END = 0x02
+    REPEAT = 0x03
     LOAD = 0x10
     STORE = 0x11
     MATRIX = 0x20

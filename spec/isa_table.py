@@ -16,7 +16,7 @@ from spec.exhaustive import exhaustive
 from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
 from spec.isa_format import GRANULE_BITS, Field, Format, Group
 
-ISA_VERSION = (1, 2)
+ISA_VERSION = (1, 3)
 """Major: a change. Minor: an addition. For people: images are accepted by `ISA_DIGEST`."""
 
 LOOPS = 6
@@ -26,6 +26,19 @@ KERNEL_ROWS = 8
 """Most kernel rows of one DEPTHWISE; taller kernels take several that accumulate."""
 SYNC_SLOTS = 6
 REGIONS = 8
+
+STEPS = 4
+"""Displacements that REPEAT moves on."""
+BY_BITS = 3
+"""Width of the number of a displacement: 0 is none."""
+DISPLACED: dict[Opcode, tuple[str, ...]] = {
+    Opcode.LOAD: ("mem_base", "chip_base"),
+    Opcode.STORE: ("mem_base", "chip_base"),
+    Opcode.MATRIX: ("act_base",),
+    Opcode.DEPTHWISE: ("act_base",),
+    Opcode.VECTOR: ("a_base", "b_base", "o_base"),
+}
+"""Addresses that a displacement can be added to. Field `<name>_by` says which."""
 
 INDEX_BYTES = 4
 """Size of an index that LOAD or STORE adds to an address: a signed integer."""
@@ -58,11 +71,19 @@ def _sync(name: str, doc: str) -> Group:
     )
 
 
-_HEADER = (
-    Field("opcode", 8, "which instruction", kind=Opcode),
-    Field("granules", 8, "its length in 16-byte granules"),
-    Field("flags", 16, "must be zero", reserved=True),
-)
+def _header(opcode: Opcode) -> tuple[Field, ...]:
+    moved = DISPLACED.get(opcode, ())
+    return (
+        Field("opcode", 8, "which instruction", kind=Opcode),
+        Field("granules", 8, "its length in 16-byte granules"),
+        *(
+            Field(f"{name}_by", BY_BITS, f"displacement added to {name}; 0: none", high=STEPS)
+            for name in moved
+        ),
+        Field("flags", 16 - BY_BITS * len(moved), "must be zero", reserved=True),
+    )
+
+
 _SYNC = (
     _sync("wait", "block until the semaphore holds `amount`, then take it"),
     _sync("post", "add `amount` to the semaphore"),
@@ -105,18 +126,39 @@ TABLE: tuple[Format, ...] = (
         Engine.FETCH,
         "First instruction of every program: what it was compiled for.",
         (
-            *_HEADER,
+            *_header(Opcode.BEGIN),
             Field("isa_digest", 32, "low word of the ISA digest"),
             Field("config_digest", 64, "digest of the configuration"),
         ),
     ),
-    Format(Opcode.END, Engine.FETCH, "Finish when every engine is idle; interrupt.", _HEADER),
+    Format(
+        Opcode.END,
+        Engine.FETCH,
+        "Finish when every engine is idle; interrupt.",
+        _header(Opcode.END),
+    ),
+    Format(
+        Opcode.REPEAT,
+        Engine.FETCH,
+        "Run the section that ends here `count` times more, with addresses moved on each time.",
+        (
+            *_header(Opcode.REPEAT),
+            Field("count", 16, "how often the section runs again", low=1),
+            Field("section", 24, "granules from its first instruction to this one", low=1),
+            Group(
+                "step",
+                STEPS,
+                (Field("bytes", MEM_BITS, "added to the displacement each time", signed=True),),
+                "step i moves displacement i + 1",
+            ),
+        ),
+    ),
     Format(
         Opcode.LOAD,
         Engine.LOAD,
         "Copy `run` contiguous bytes per iteration from memory on chip, or fill them.",
         (
-            *_HEADER,
+            *_header(Opcode.LOAD),
             *_SYNC,
             *_MEMORY,
             Field("space", 2, "destination: SPAD, PARAM or TABLE", kind=Space),
@@ -134,7 +176,7 @@ TABLE: tuple[Format, ...] = (
         Engine.STORE,
         "Copy `run` contiguous bytes per iteration from the scratchpad to memory.",
         (
-            *_HEADER,
+            *_header(Opcode.STORE),
             *_SYNC,
             *_MEMORY,
             Field("chip_base", CHIP_BITS, "byte address in the scratchpad"),
@@ -149,7 +191,7 @@ TABLE: tuple[Format, ...] = (
         Engine.MATRIX,
         "Stream activation vectors through stationary weights into the accumulator.",
         (
-            *_HEADER,
+            *_header(Opcode.MATRIX),
             *_SYNC,
             Field("act_base", CHIP_BITS, "byte address of the first activation vector"),
             Field("wgt_base", CHIP_BITS, "byte address of the first weight vector"),
@@ -218,7 +260,7 @@ TABLE: tuple[Format, ...] = (
         Engine.DEPTHWISE,
         "Per step one row of outputs: each lane convolves its own channel, into the accumulator.",
         (
-            *_HEADER,
+            *_header(Opcode.DEPTHWISE),
             *_SYNC,
             Field("act_base", CHIP_BITS, "byte address of the first activation vector"),
             Field("act_row", CHIP_BITS, "bytes between kernel rows of the input", signed=True),
@@ -285,7 +327,7 @@ TABLE: tuple[Format, ...] = (
         Engine.VECTOR,
         "Per step one vector: A, bias, RESCALE, ALU with B, reduce, RESCALE, clamp, TABLE, write.",
         (
-            *_HEADER,
+            *_header(Opcode.VECTOR),
             *_SYNC,
             Field("a_space", 2, "SPAD or ACC", kind=Space, high=1),
             Field("a_type", 3, "element type of A (ACC: I32)", kind=DType),

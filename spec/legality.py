@@ -208,6 +208,13 @@ def _load(v: Fields, config: NpuConfig) -> Iterator[Rule]:
     aligned = among(v["space"], Space.PARAM, Space.TABLE) & absent(v["fill"])
     if never(aligned):
         return
+    yield (
+        aligned & (v["chip_base_by"] != 0),
+        lambda: (
+            f"chip_base_by: value {v['chip_base_by']}: {Space(v['space']).name} addresses are not "
+            "displaced"
+        ),
+    )
     broken, message = _skew(v, config, "mem_base", v["mem_base"], v["chip_base"])
     yield aligned & broken, message
     for i in range(FORMATS[Opcode.LOAD].loops):
@@ -343,6 +350,7 @@ _RULES: Mapping[Opcode, Callable[[Fields, NpuConfig], Iterator[Rule]]] = exhaust
     {
         Opcode.BEGIN: _none,
         Opcode.END: _none,
+        Opcode.REPEAT: _none,
         Opcode.LOAD: _load,
         Opcode.STORE: _region,
         Opcode.MATRIX: _matrix,

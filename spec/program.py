@@ -26,9 +26,9 @@ from spec.isa import (
     ISA_VERSION,
     Instruction,
     IsaError,
-    decode_program,
 )
 from spec.memmap import LIMIT_BITS, REGION_ALIGN
+from spec.repeat import executed_program, listing
 
 FORMAT = "systola-image"
 REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP = 0, 1, 2, 3
@@ -147,9 +147,22 @@ class Image:
             raise ImageError(f"info: macs {shown(macs)}: must be a whole number from 0")
 
     def instructions(self) -> list[Instruction]:
-        """The decoded program; `ImageError` where it is not a legal one."""
+        """The program's instructions in the order of execution, without REPEAT.
+
+        `ImageError` where it is not a legal one.
+        """
         try:
-            return decode_program(self.program.tobytes())
+            return executed_program(self.program.tobytes())
+        except IsaError as error:
+            raise ImageError(f"program: {error}") from None
+
+    def listing(self) -> list[tuple[int, Instruction]]:
+        """(index of its first execution, instruction) of the program as it is stored, REPEAT too.
+
+        `ImageError` where it is not a legal one.
+        """
+        try:
+            return list(listing(self.program.tobytes()))
         except IsaError as error:
             raise ImageError(f"program: {error}") from None
 

@@ -111,7 +111,7 @@ def edited(program: Image, at: int, value: int) -> Image:
     [
         (16, 0x77, 1, "illegal opcode 0x77"),
         (17, 1, 1, "LOAD.granules: value 1 must be"),
-        (18, 1, 1, "LOAD.flags: value 1 is reserved and must be 0"),
+        (19, 0x80, 1, "LOAD.flags: value 512 is reserved and must be 0"),
         (0, 0x02, 0, "END has bits set above its last field"),
     ],
 )

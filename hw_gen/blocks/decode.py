@@ -7,7 +7,9 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
+from hw_gen.blocks.repeat import MAX_GRANULES, Displacements, Sections, moved_layout
 from hw_gen.blocks.sram import Sram
+from hw_gen.interfaces import PROGRAM_BITS
 from hw_gen.layouts import INDEX_BITS, instruction_layout
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -15,12 +17,11 @@ from spec.isa import FORMATS, GRANULE_BITS, ISA_DIGEST, Engine, Opcode
 from spec.logic import among
 from spec.memmap import Fault
 
-MAX_GRANULES = max(f.granules for f in FORMATS.values())
 _BEGIN = FORMATS[Opcode.BEGIN]
 _OPCODE_BITS = _BEGIN.field("opcode").bits
 _LENGTH_BITS = _BEGIN.field("granules").bits
 _DIGEST_MASK = _BEGIN.field("isa_digest").maximum
-FETCHED = (Opcode.BEGIN, Opcode.END)
+FETCHED = (Opcode.BEGIN, Opcode.END, Opcode.REPEAT)
 """What fetch executes itself; engines execute everything else."""
 exhaustive(
     "hw_gen.blocks.decode",
@@ -31,9 +32,17 @@ exhaustive(
 
 
 def decoded_layout() -> data.StructLayout:
-    """An instruction as it was in memory, bit 0 first, with its opcode and index."""
+    """An instruction as it was in memory, bit 0 first, with its opcode and index.
+
+    `moved`: the addresses of `DISPLACED`, with their displacements.
+    """
     return data.StructLayout(
-        {"word": MAX_GRANULES * GRANULE_BITS, "opcode": _OPCODE_BITS, "index": INDEX_BITS}
+        {
+            "word": MAX_GRANULES * GRANULE_BITS,
+            "moved": moved_layout(),
+            "opcode": _OPCODE_BITS,
+            "index": INDEX_BITS,
+        }
     )
 
 
@@ -46,6 +55,8 @@ class State(enum.Enum, shape=3):
     DISPATCH = 3
     END = 4
     FAULT = 5
+    REPEAT = 6
+    MOVE = 7
 
 
 class Decoder(wiring.Component):
@@ -53,15 +64,20 @@ class Decoder(wiring.Component):
 
     Members
     -------
-    start : begin a program. i : ``In(stream)`` of granules; exhausted : no more will come.
-    o : ``Out(stream)`` of `decoded_layout`: all but BEGIN and END.
+    start : begin a program. address, bytes : where it lies, then.
+    i : ``In(stream)`` of granules; exhausted : no more will come.
+    o : ``Out(stream)`` of `decoded_layout`: what engines execute.
+    flush : granules that are on their way are not wanted. flushed : none are left.
+    jump : granules from `section` on are wanted, `left` bytes; for one cycle, after a flush.
     ended : END was reached. finish : leave that state.
     halt : take and offer nothing more.
-    index : the instruction being assembled or offered. state : a `State`.
+    index : the instruction being assembled or offered, in the order of execution; REPEAT has none.
+    state : a `State`.
     fault, cause : something is wrong with it; raised once, then nothing until reset.
 
-    Timing: an instruction is offered three cycles after its last granule came. Meanwhile the next
-    one is assembled, so that a program takes a cycle a granule.
+    Timing: an instruction is offered three cycles after its last granule came, one with displaced
+    addresses three cycles later. Meanwhile the next one is assembled, so that a program takes a
+    cycle a granule. From a REPEAT to the first granule of its section the reader decides.
 
     The granules of an instruction go into a word of a memory, whose output is the instruction that
     is checked and offered. What is wrong with the next one counts when that is gone.
@@ -72,9 +88,16 @@ class Decoder(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "address": In(config.axi_addr_bits),
+                "bytes": In(PROGRAM_BITS),
                 "i": In(stream.Signature(granule_layout())),
                 "exhausted": In(1),
                 "o": Out(stream.Signature(decoded_layout())),
+                "flush": Out(1),
+                "flushed": In(1),
+                "jump": Out(1),
+                "section": Out(config.axi_addr_bits),
+                "left": Out(PROGRAM_BITS),
                 "ended": Out(1),
                 "finish": In(1),
                 "halt": In(1),
@@ -103,6 +126,9 @@ class Decoder(wiring.Component):
             words.r_addr.eq(turn),
             words.w_addr.eq(turn),
         ]
+        m.submodules.displacements = moves = Displacements(self._config)
+        m.submodules.sections = sections = Sections(self._config)
+        self._repeat(m, moves, sections, word, opcode)
         self._assemble(m, words, complete)
         with m.If(words.r_en):
             m.d.sync += [complete.eq(0), turn.eq(~turn), self.state.eq(State.CHECK)]
@@ -115,19 +141,48 @@ class Decoder(wiring.Component):
                 m.d.sync += [
                     illegal.eq(self._illegal(m, opcode, word)),
                     foreign.eq(self._foreign(opcode, word)),
-                    self.state.eq(State.DISPATCH),
+                    self.state.eq(Mux(moves.moves, State.MOVE, State.DISPATCH)),
                 ]
+            with m.Case(State.MOVE), m.If(moves.last):
+                m.d.sync += self.state.eq(State.DISPATCH)
             with m.Case(State.DISPATCH):
-                done = self._dispatch(m, opcode, illegal, foreign)
+                bad = illegal | moves.skewed | sections.illegal
+                done = self._dispatch(m, opcode, bad, foreign, sections)
+                m.d.comb += sections.take.eq(done)
                 with m.If(done):
                     m.d.comb += words.r_en.eq(complete)
-                    m.d.sync += self.index.eq(self.index + 1)
+                    m.d.sync += self.index.eq(self.index + (opcode != Opcode.REPEAT))
                     m.d.sync += self.state.eq(Mux(complete, State.CHECK, State.ASSEMBLE))
+            with m.Case(State.REPEAT), m.If(self.jump):
+                m.d.sync += self.state.eq(State.ASSEMBLE)
             with m.Case(State.END), m.If(self.finish):
                 m.d.sync += self.state.eq(State.IDLE)
         with m.If(self.fault):
             m.d.sync += self.state.eq(State.FAULT)
         return m
+
+    def _repeat(self, m: Module, moves, sections, word: Value, opcode: Value) -> None:
+        """Connects what REPEAT needs."""
+        first, check, repeats = Signal(), self.state == State.CHECK, self.state == State.REPEAT
+        m.d.comb += [
+            first.eq((self.state == State.IDLE) & self.start),
+            moves.word.eq(word),
+            moves.check.eq(check),
+            moves.add.eq(self.state == State.MOVE),
+            moves.step.eq(repeats),
+            moves.clear.eq(first | (sections.take & (opcode == Opcode.REPEAT))),
+            self.o.payload.moved.eq(moves.moved),
+            sections.start.eq(first),
+            sections.address.eq(self.address),
+            sections.bytes.eq(self.bytes),
+            sections.word.eq(word),
+            sections.check.eq(check),
+            sections.jumped.eq(self.jump),
+            self.flush.eq(repeats),
+            self.jump.eq(repeats & moves.stepped & self.flushed & ~self.halt),
+            self.section.eq(sections.section),
+            self.left.eq(sections.left),
+        ]
 
     def _assemble(self, m: Module, words: Sram, complete: Signal) -> None:
         """Granules into the memory. What is wrong with one waits until the instructions before it
@@ -149,7 +204,12 @@ class Decoder(wiring.Component):
         unknown = ~known | (length != expected) | misplaced
         alone, runs = self.state == State.ASSEMBLE, Signal()
         m.d.comb += [
-            runs.eq(alone | (self.state == State.CHECK) | (self.state == State.DISPATCH)),
+            runs.eq(
+                alone
+                | (self.state == State.CHECK)
+                | (self.state == State.MOVE)
+                | (self.state == State.DISPATCH)
+            ),
             self.i.ready.eq(runs & ~self.halt & ~complete & ~failed),
             total.eq(Mux(head, expected, held)),
             words.w_data.eq(granule.data.replicate(MAX_GRANULES)),
@@ -167,11 +227,15 @@ class Decoder(wiring.Component):
         missing = self.exhausted & ~self.i.valid & ~complete
         with m.If(alone & (failed | missing) & ~self.halt):
             m.d.comb += self.fault.eq(1)
-        with m.If((self.state == State.IDLE) & self.start):
-            m.d.sync += [count.eq(0), first.eq(1), complete.eq(0), failed.eq(0)]
+        begins = (self.state == State.IDLE) & self.start
+        # A REPEAT jumps: what follows it in memory is not wanted.
+        with m.If(begins | (self.state == State.REPEAT)):
+            m.d.sync += [count.eq(0), first.eq(begins), complete.eq(0), failed.eq(0)]
             m.d.sync += late_cause.eq(Fault.ILLEGAL_INSTRUCTION)
 
-    def _dispatch(self, m: Module, opcode: Value, illegal: Value, foreign: Value) -> Value:
+    def _dispatch(
+        self, m: Module, opcode: Value, illegal: Value, foreign: Value, sections: Sections
+    ) -> Value:
         """Offers what engines execute. Returns: the instruction is gone, and not the last one."""
         to_engine, done = ~among(opcode, *FETCHED), Signal()
         with m.If(self.halt):
@@ -183,6 +247,9 @@ class Decoder(wiring.Component):
             ]
         with m.Elif(opcode == Opcode.END):
             m.d.sync += self.state.eq(State.END)
+        with m.Elif((opcode == Opcode.REPEAT) & ~sections.ends):
+            m.d.comb += sections.again.eq(1)
+            m.d.sync += self.state.eq(State.REPEAT)
         with m.Else():
             m.d.comb += [self.o.valid.eq(to_engine), done.eq(self.o.ready | ~to_engine)]
         return done

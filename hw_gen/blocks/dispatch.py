@@ -17,7 +17,7 @@ from hw_gen.layouts import (
 )
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
-from spec.isa import Opcode
+from spec.isa import DISPLACED, Opcode
 from spec.optional import absent_fields
 
 QUEUES: dict[Opcode, tuple[str, ...]] = exhaustive(
@@ -105,6 +105,10 @@ class InstructionQueues(wiring.Component):
 
     def _item(self, opcode: Opcode, dropped: frozenset[str]) -> Value:
         whole = instruction_layout(opcode)
-        view = whole(self.i.payload.word[: whole.size])
+        word = self.i.payload.word[: whole.size]
+        for number, name in enumerate(DISPLACED[opcode]):
+            low, width = whole[name].offset, whole[name].width
+            word = Cat(word[:low], self.i.payload.moved[f"a{number}"][:width], word[low + width :])
+        view = whole(word)
         begins = selected(start_layout(opcode, dropped)["instr"].shape, view)
         return Cat(begins, self.i.payload.index, selected(rest_layout(opcode, dropped), view))

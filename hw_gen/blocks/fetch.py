@@ -51,12 +51,15 @@ class Fetch(wiring.Component):
             connect(m, getattr(waiting, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
         status, program = self.status, self.program
         m.d.comb += [
-            reader.start.eq(program.start),
-            reader.address.eq(program.address),
-            reader.bytes.eq(program.bytes),
+            reader.start.eq(program.start | decoder.jump),
+            reader.address.eq(Mux(decoder.jump, decoder.section, program.address)),
+            reader.bytes.eq(Mux(decoder.jump, decoder.left, program.bytes)),
             reader.halt.eq(self.halt | (decoder.state == State.FAULT)),
-            reader.flush.eq(decoder.ended),
+            reader.flush.eq(decoder.ended | decoder.flush),
+            decoder.flushed.eq(reader.idle),
             decoder.start.eq(program.start),
+            decoder.address.eq(program.address),
+            decoder.bytes.eq(program.bytes),
             decoder.exhausted.eq(reader.exhausted),
             decoder.halt.eq(self.halt),
             decoder.finish.eq(program.done),
@@ -80,7 +83,9 @@ class Fetch(wiring.Component):
                 m.d.comb += stall.eq(Stall.IDLE)
             with m.Case(State.ASSEMBLE):
                 m.d.comb += stall.eq(Mux(decoder.i.valid, Stall.BUSY, Stall.MEMORY))
-            with m.Case(State.CHECK):
+            with m.Case(State.REPEAT):
+                m.d.comb += stall.eq(Stall.MEMORY)
+            with m.Case(State.CHECK, State.MOVE):
                 m.d.comb += stall.eq(Stall.BUSY)
             with m.Default():
                 moves = decoder.o.ready | ~decoder.o.valid

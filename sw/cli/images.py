@@ -67,7 +67,7 @@ def disasm(
             shape = "×".join(map(str, port.shape))
             typer.echo(f"; {kind} {port.name}: {port.dtype}[{shape}] at {port.offset:#x}")
     typer.echo(f"; constants {image.constants.size} bytes, temporary {image.temp_bytes} bytes")
-    for index, instruction in enumerate(image.instructions()):
+    for index, instruction in image.listing():
         typer.echo(f"{index:5d}  {instruction}")
 
 

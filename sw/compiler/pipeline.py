@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from spec.config import NpuConfig
 from spec.dram import MEMORIES
-from spec.isa import Instruction
+from spec.isa import Instruction, Opcode
 from spec.program import Image
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import LayerProgram, Plan
@@ -35,6 +35,7 @@ from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
 from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
+from sw.compiler.program.repeats import store_once
 from sw.compiler.program.semaphores import Program, assign_semaphores
 from sw.compiler.program.timeline import layer_cycles
 from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
@@ -66,7 +67,7 @@ class Compilation:
     """Everything that was given or made.
 
     `virtual`: instructions layer by layer; `scheduled`: in the order in which they can start;
-    `program`: with waits and posts.
+    `program`: with waits and posts. `instructions`: what is executed; `stored`: what the image has.
     """
 
     source: Graph
@@ -88,6 +89,7 @@ class Compilation:
     predicted: list[int]
     predicted_drams: dict[str, int]
     instructions: list[Instruction]
+    stored: list[Instruction]
     image: Image
 
 
@@ -227,6 +229,7 @@ def _dump_predicted(layers: LayerProgram, predicted: list[int], plans: list[Plan
 
 
 def _image(
+    stored: list[Instruction],
     instructions: list[Instruction],
     program: Program,
     graph: Graph,
@@ -240,6 +243,7 @@ def _image(
     name: str,
 ) -> Image:
     return build_image(
+        stored,
         instructions,
         program.instructions,
         graph,
@@ -314,6 +318,14 @@ STAGES: tuple[Stage, ...] = (
         run=lambda program, config: emit(program, config),
         check=lambda instructions, config: check_program(instructions, config),
         dump=lambda instructions: "".join(f"{i:4} {x}\n" for i, x in enumerate(instructions)),
+    ),
+    Stage(
+        name="repeats",
+        makes=("stored",),
+        run=lambda instructions, program, predicted: store_once(
+            instructions, program.instructions, predicted
+        ),
+        dump=lambda stored: "".join(f"{x}\n" for x in stored if x.opcode is Opcode.REPEAT),
     ),
     Stage(
         name="image",

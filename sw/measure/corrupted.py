@@ -25,6 +25,7 @@ from spec.isa import (
     Instruction,
     Opcode,
     Sync,
+    decode_program,
     encode_program,
 )
 from spec.program import Image, Port
@@ -110,7 +111,7 @@ def victims(config: NpuConfig) -> Iterator[Victim]:
 
 def _victim(name: str, image: Image, inputs: Arrays) -> Victim:
     at, transfers = 0, []
-    for instruction in image.instructions():
+    for instruction in decode_program(image.program.tobytes()):
         if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
             transfers.append((at, instruction.opcode))
         at += instruction.format.granules * GRANULE_BYTES

@@ -20,7 +20,7 @@ from golden_model.memory import fill_inputs
 from golden_model.program import Program
 from golden_model.state import State
 from spec.errors import SystolaError
-from spec.isa import GRANULE_BYTES, REGIONS, Instruction, Opcode
+from spec.isa import REGIONS, Instruction, Opcode, encode_program
 from spec.program import (
     REGION_CONST,
     REGION_INPUT,
@@ -160,11 +160,9 @@ def find_divergence(image: Image, inputs: Arrays, device: Probe | RtlDevice) -> 
 
 
 def prefix(image: Image, instructions: list[Instruction], count: int) -> Image:
-    """BEGIN, the `count` instructions after it, END."""
-    granules = sum(i.format.granules for i in instructions[: count + 1])
-    end = np.frombuffer(Instruction(Opcode.END).encode(), np.uint8)
-    program = np.concatenate([image.program[: granules * GRANULE_BYTES], end])
-    return replace(image, program=program)
+    """BEGIN, the `count` instructions that are executed after it, END; written out in full."""
+    code = encode_program([*instructions[: count + 1], Instruction(Opcode.END)])
+    return replace(image, program=np.frombuffer(code, np.uint8))
 
 
 def layer_of(image: Image, instruction: int) -> str:

@@ -82,6 +82,16 @@ TABLE_CYCLES = 200
 """Cycles that a TABLE takes where one replaces another in every tile: a load, and the wait for it.
 Fitted."""
 
+# Program fetch ---------------------------------------------------------------------------------
+
+FETCH_GRANULE = 1
+"""Cycles in which fetch reads a granule of the program and hands it on."""
+
+FETCH_AGAIN = 600
+"""Cycles of work that engines should have while fetch goes from a REPEAT to the first instruction
+of its section: requests that are under way are answered, and memory is asked again. Twice what that
+takes with a latency of 100 cycles, since work is not shared evenly among instructions."""
+
 # Program fetch: bytes that compete with loads for the memory port -------------------------------
 
 MATRIX_BYTES = instruction_bytes(Opcode.MATRIX)

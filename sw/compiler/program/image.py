@@ -85,6 +85,7 @@ def _of_layers(
 
 
 def build_image(
+    stored: Sequence[Instruction],
     instructions: Sequence[Instruction],
     virtual: Sequence[VirtualInstruction],
     graph: Graph,
@@ -97,13 +98,13 @@ def build_image(
     config: NpuConfig,
     name: str,
 ) -> Image:
-    """The image, with what a report wants to know about the program in `info`."""
+    """The image of the `stored` program, with what a report wants to know of it in `info`."""
     roots = program.storage.outputs
     macs, bounds = _of_layers(graph, program, config)
     kinds = Counter(i.opcode.name.lower() for i in instructions)
     return Image(
         config=config,
-        program=np.frombuffer(encode_program(instructions), np.uint8).copy(),
+        program=np.frombuffer(encode_program(stored), np.uint8).copy(),
         constants=constants.array(),
         inputs=tuple(_port(graph.tensors[n], tensors[n]) for n in graph.inputs),
         outputs=tuple(_port(graph.tensors[n], tensors[roots[n]]) for n in graph.outputs),

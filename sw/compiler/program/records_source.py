@@ -10,12 +10,14 @@ fields: a misspelt one is an error before anything runs, and at construction at 
 from collections.abc import Iterator
 from pathlib import Path
 
-from spec.isa import FORMATS, Field, Format, Group, Instruction, Opcode
+from spec.isa import DISPLACED, FORMATS, Field, Format, Group, Instruction, Opcode
 
 OPCODES = (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX, Opcode.DEPTHWISE, Opcode.VECTOR)
 """Those that a layer is made of."""
 
-LATER = ("opcode", "granules", "wait", "post", "region")
+BASES = sorted({name for names in DISPLACED.values() for name in names})
+
+LATER = ("opcode", "granules", "wait", "post", "region", *(f"{n}_by" for n in BASES))
 """What is known only when an instruction is encoded: never a field of a record."""
 
 LOOPS = {

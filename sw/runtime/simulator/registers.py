@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from spec.isa import Engine, IsaError, decode
+from spec.isa import Engine, IsaError
 from spec.memmap import OFFSETS, Fault, Stall, Status
 from spec.program import Image
+from spec.repeat import run_order
 from sw.runtime.device import RunResult
 
 Read = Callable[[Sequence[int]], list[int]]
@@ -78,16 +79,15 @@ def read_positions(read: Read) -> dict[str, int]:
 
 
 def describe_instruction(image: Image, index: int) -> str:
-    """Disassembly of instruction `index`, or what is wrong with it."""
-    data = image.program.tobytes()
-    offset = 0
-    for i in range(index + 1):
-        try:
-            instruction = decode(data, offset)
-        except IsaError as error:
-            return str(error) if i == index else f"(lies behind an undecodable one: {error})"
-        offset += instruction.format.granules * 16
-    return str(instruction)
+    """Disassembly of what is executed as number `index`, or what is wrong with it."""
+    number = -1
+    try:
+        for number, (_, instruction) in enumerate(run_order(image.program.tobytes())):
+            if number == index:
+                return str(instruction)
+    except IsaError as error:
+        return str(error) if number + 1 == index else f"(lies behind an undecodable one: {error})"
+    return "(lies behind END)"
 
 
 def _name(kind: type[Fault] | type[Engine], value: int) -> str:
