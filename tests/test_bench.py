@@ -41,7 +41,7 @@ def store(path, **changes):
 def test_suites_hold_the_names_that_benchmarks_are_known_by():
     assert [e.name for e in entries("micro")] == [
         *("matmul_128x256x256", "matmul_64x64x64", "conv_first_4x224", "depthwise_3x112x17"),
-        *("fc_9216x64", "resize_2x", "transpose_shuffle"),
+        *("fc_9216x64", "fc_1024_bus32", "resize_2x", "transpose_shuffle"),
     ]
     assert [e.name for e in entries("nets")] == [
         *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2"),
@@ -64,6 +64,22 @@ def test_unknown_suites_and_entries_are_refused(suite, only, message):
     with pytest.raises(OptionError) as caught:
         entries(suite, only)
     assert str(caught.value).startswith(message)
+
+
+def test_an_entry_may_have_hardware_of_its_own(tmp_path, monkeypatch):
+    chosen = [Entry(name="a", target="a"), Entry(name="b", target="b", settings={"taps": "2"})]
+    ran = []
+
+    def take(entry, config, options):
+        ran.append((entry.name, config.taps))
+        return {**good(entry, config, options), "config_digest": config.digest_hex}
+
+    monkeypatch.setattr(bench, "measured", take)
+    for _ in range(2):
+        rows = run_suite(chosen, TINY, DeviceOptions(), store(tmp_path / "r"), print)
+        assert [row["name"] for row in rows] == ["a", "b"]
+    assert ran == [("a", 3), ("b", 2)]
+    assert len({row["config_digest"] for row in rows}) == 2
 
 
 def test_an_interrupted_suite_goes_on_where_it_was(tmp_path, monkeypatch):

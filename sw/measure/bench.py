@@ -47,14 +47,15 @@ def run_suite(
     """
     rows = []
     for number, entry in enumerate(chosen, 1):
-        row = store.find(entry.name)
+        npu = entry.on(config)
+        row = store.find(entry.name, npu)
         how = "stored"
         marked = row is not None and all(row.get(k) == mark for k, mark in entry.marks.items())
         if row is None or not marked or (is_predicted(row) and not predict):
-            say(f"[{number}/{len(chosen)}] {entry.name} on {config.name}…")
+            say(f"[{number}/{len(chosen)}] {entry.name} on {npu.name}…")
             start = time.monotonic()
             take = predicted if predict else measured
-            row = store.add(entry.name, take(entry, config, options))
+            row = store.add(entry.name, take(entry, npu, options), npu)
             how = f"{time.monotonic() - start:.0f} s"
         say(f"[{number}/{len(chosen)}] {summary(row)} ({how})")
         rows.append(row)

@@ -26,24 +26,27 @@ class Store:
         self._fresh = fresh
         self.rows = read_rows(path) if path.exists() and path.stat().st_size else []
 
-    def find(self, name: str) -> Row | None:
-        """The row of entry `name`, if it still holds."""
-        row = next((r for r in self.rows if self._is(r, name)), None)
+    def find(self, name: str, config: NpuConfig | None = None) -> Row | None:
+        """The row of entry `name`, if it still holds; config: of an entry with hardware of its
+        own.
+        """
+        row = next((r for r in self.rows if self._is(r, name, config)), None)
         if row is None or self._fresh or row.get("error"):
             return None
         return row if all(row.get(key) == value for key, value in self._marks.items()) else None
 
-    def add(self, name: str, facts: Row) -> Row:
+    def add(self, name: str, facts: Row, config: NpuConfig | None = None) -> Row:
         """Put the row of entry `name` in place of an older one and write the file."""
         row = {**facts, **self._marks, "commit": commit()}
-        self.rows = [r for r in self.rows if not self._is(r, name)] + [row]
+        self.rows = [r for r in self.rows if not self._is(r, name, config)] + [row]
         temporary = self.path.with_name(self.path.name + ".part")
         write_json(self.rows, temporary)
         temporary.replace(self.path)
         return row
 
-    def _is(self, row: Row, name: str) -> bool:
-        return row["name"] == name and row["config_digest"] == self._config.digest_hex
+    def _is(self, row: Row, name: str, config: NpuConfig | None) -> bool:
+        digest = (config or self._config).digest_hex
+        return row["name"] == name and row["config_digest"] == digest
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spec.config import NpuConfig
 from spec.names import did_you_mean
 from sw.measure.modules import find_modules
 from sw.models.wide.table import WIDE
@@ -13,13 +14,19 @@ from sw.runtime.session import OptionError
 class Entry:
     """One figure to take: `target` is a kernel with `shape`, a network, a transformer or a module.
 
+    settings: fields in which its hardware differs from the configuration that the suite is run on.
     marks: facts of the row that tell whether a stored one is still of this entry.
     """
 
     name: str
     target: str
     shape: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, config: NpuConfig) -> NpuConfig:
+        """The hardware that it is measured on; `ConfigError` if its settings do not fit."""
+        return config.with_settings(dict(self.settings))
 
 
 _WINDOW = "k=3,s=2,p=1"
@@ -38,6 +45,12 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
             shape=f"n=3,h=112,w=112,c=17,{_WINDOW}",
         ),
         Entry(name="fc_9216x64", target="conv2d", shape="h=1,w=1,c=9216,oc=64,k=1,p=0"),
+        Entry(
+            name="fc_1024_bus32",
+            target="fully_connected",
+            shape="1x1024x1024",
+            settings={"bus_bytes": "32", "weight_rows": "2"},
+        ),
         Entry(name="resize_2x", target="resize", shape="h=32,w=32,c=64,factor=2"),
         Entry(
             name="transpose_shuffle",

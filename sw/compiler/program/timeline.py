@@ -6,6 +6,7 @@ costs the cycles in which the oldest instruction that is not done is one of its 
 which profiles charge measured cycles.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,10 @@ def _lost(instruction: VirtualInstruction, config: NpuConfig) -> float:
     if not isinstance(record, Load | Store):
         return INSTRUCTION_CYCLES[instruction.opcode]
     if record.run % config.bus_bytes == 0:
+        return 0.0
+    # Where runs begin, modulo a bus word: buffers and tensors begin with one.
+    starts = math.gcd(config.bus_bytes, record.mem_base, *(abs(n.mem) for n in record.loop))
+    if record.run <= starts:
         return 0.0
     runs = iterations(record.loop, len(record.loop))
     # A short run lies within one word more often than not, and a byte always does.
