@@ -1,7 +1,7 @@
 """Places of column blocks in the accumulator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.conv.geometry import KTile
@@ -9,6 +9,9 @@ from sw.compiler.machine.costs import weight_cycles
 
 MAX_UNROLL = 32
 """Most column blocks of one instruction: keeps semaphore counts far from their maximum."""
+
+IN_STEP = 8
+"""Places of `Places.in_step`, if as many are there and no more are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,16 @@ class Places:
         if banks.count >= max(4, needed):
             return banks
         return Places(2, config.acc_half, config.acc_half // vectors, vectors)
+
+    def in_step(self, needed: int) -> "Places":
+        """Fewer places, a power of two, that come around within few tiles: the program of a sample
+        is then that of the sample before.
+        """
+        depth = 1 << (self.depth.bit_length() - 1)
+        while depth > 1 and self.lanes * depth // 2 >= max(IN_STEP, needed):
+            depth //= 2
+        fits = self.lanes > 1 and self.lanes * depth >= max(min(self.count, IN_STEP), needed)
+        return replace(self, depth=depth) if fits else self
 
     @property
     def count(self) -> int:

@@ -79,6 +79,11 @@ class ConvGeometry:
         ]
 
     @property
+    def batched(self) -> bool:
+        """Whether there are several samples: what rotates should come around within few of them."""
+        return self.layer.input.shape[0] > 1 and not self.layer.weights_by_image
+
+    @property
     def bounds(self) -> tuple[bool, bool]:
         """Whether MATRIX must check rows, and columns, against the input's size."""
         # Packed tiles hold padding as filled bytes: ROWS at the sides, WINDOWS on all sides.

@@ -41,6 +41,10 @@ MOST_SMALL_K_TILES = 40
 WORTH_SMALL = 0.93
 """Share of the cycles from which on they pay: each tile is another instruction."""
 
+EVEN_TURNS = 4
+"""Buffers of results, instead of three, where that many fit and there are several samples: most
+samples have an even number of instructions, so that all begin with the same buffer."""
+
 PROLOGUES = ((1,), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
@@ -216,6 +220,7 @@ class _Search:
     def _unroll(self, vectors: int, tiles: int, tile_n: int, needed: int) -> int:
         """Column blocks of an instruction: few instructions, but several, so that they overlap."""
         places = Places.of(vectors, needed, self.config, self.shared)
+        places = places.in_step(needed) if self.geo.batched else places
         most = min(tile_n, places.unroll)
         if places.lanes == 1:
             return most
@@ -296,6 +301,8 @@ class _Search:
                 reuse = self.cost.reuse(found, tiles_outer, (act_slots, wgt_slots, turns))
                 if reuse not in seen:
                     seen.add(reuse)
+                    if self.geo.batched and turns == 3 and free >= EVEN_TURNS * (out + res):
+                        turns = EVEN_TURNS
                     yield (act_slots, wgt_slots, turns), tiles_outer, reuse
 
     def _plan(

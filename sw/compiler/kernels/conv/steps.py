@@ -132,12 +132,9 @@ class Accumulators:
 
     def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
         self.plan = plan
-        self.places = Places.of(
-            plan.th * plan.tw,
-            together(plan.k_tiles, plan.prologue, plan.tile_n),
-            config,
-            plan.shared,
-        )
+        needed = together(plan.k_tiles, plan.prologue, plan.tile_n)
+        places = Places.of(plan.th * plan.tw, needed, config, plan.shared)
+        self.places = places.in_step(needed) if geo.batched else places
         # The last column block, if it is narrower: blocks of one instruction have one width.
         self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
         self.start = self.next = 0
