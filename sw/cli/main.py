@@ -51,6 +51,7 @@ COMMANDS = {
         "bench": "sw.cli.measure:bench",
         "profile": "sw.cli.measure:profile",
         "bound": "sw.cli.bound:bound",
+        "calibrate": "sw.cli.calibrate:calibrate",
         "simspeed": "sw.cli.measure:simspeed",
         "goldenspeed": "sw.cli.measure:goldenspeed",
         "synth": "sw.cli.synth:synth",

@@ -71,6 +71,11 @@ PAGES: dict[str, Page] = {
             data=("benchmarks-*.json",),
         ),
         Page(
+            name="calibration",
+            renderer="sw.measure.pages.calibration:render",
+            data=("calibration.json",),
+        ),
+        Page(
             name="conformance",
             renderer="sw.measure.pages.conformance:render",
             data=(
