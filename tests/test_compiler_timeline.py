@@ -1,5 +1,6 @@
 """The cost model of a whole program: layers that overlap, slices, and what a layer is charged."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from spec import preset
 from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space, Table
 from sw.compiler.machine.costs import MEMORY_LATENCY, PROGRAM_START
 from sw.compiler.pipeline import run_stages
-from sw.compiler.program.cycles import vector_cycles
+from sw.compiler.program.cycles import busy_cycles, vector_cycles
 from sw.compiler.program.dependences import END, Dependences, Need
 from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
 from sw.compiler.program.timeline import layer_cycles
@@ -110,3 +111,24 @@ def test_a_network_of_depthwise_layers_is_predicted_below_the_sum_of_its_layers(
     assert sum(compiled.predicted) < sum(plan.cycles for plan in compiled.plans)
     facts = compiled.image.info["layers"]
     assert [x["predicted_cycles"] for x in facts] == compiled.predicted
+
+
+@pytest.mark.parametrize(
+    ("outstanding", "run", "loops", "cycles"),
+    [
+        (128, 16, [(100, 64)], 100),
+        (16, 16, [(100, 64)], 100 * 100 / 16),
+        (16, 16, [(100, 16)], 100),
+        (16, 4, [(400, 8)], 400),
+        (8, 16, [(160, 32)], 160 * 100 / 8),
+    ],
+)
+def test_each_burst_is_in_flight_for_the_latency(
+    outstanding: int, run: int, loops: list[tuple[int, int]], cycles: float
+) -> None:
+    config = replace(DEFAULT, outstanding=outstanding)
+    record = Load(run=run, loop=[DmaLoop(count=count, mem=step) for count, step in loops])
+    instruction = VirtualInstruction(record=record, bases={}, accesses=[], layer=0)
+    assert busy_cycles(instruction, config) == pytest.approx(cycles)
+    filled = replace(instruction, record=record._replace(fill=1))
+    assert busy_cycles(filled, config) == math.prod(count for count, _ in loops)

@@ -26,7 +26,7 @@ PROGRAM_START = 50
 """Cycles from the start of a run to its first instruction that the fetch engine adds to two reads
 of memory. Fitted."""
 
-WRITE_BATCH = 16
+WRITE_BATCH = 32
 """Writes between two turns of a DRAM's data bus. Fitted: its controller writes when no read has
 work, which is often, and else when many wait (rtl/dram.h)."""
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from spec.dram import Dram, dram_named
 from sw.compiler.machine.costs import MEMORY_LATENCY, WRITE_BATCH, WRITE_QUEUE
+from sw.compiler.program.cycles import pieces
 from sw.compiler.program.records import Load, Store
 
 
@@ -37,6 +38,15 @@ class MemoryChannel:
         core = dram.controller_ns + dram.precharge + dram.activate
         return core * self._per_ns + (dram.read_latency + dram.burst / 2) * clock
 
+    @cached_property
+    def flight(self) -> float:
+        """The same where the row is open."""
+        if self.dram is None:
+            return MEMORY_LATENCY
+        dram = self.dram
+        clocks = dram.read_latency + dram.burst / 2
+        return dram.controller_ns * self._per_ns + clocks * self._clock
+
     def stream(self, size: float) -> float:
         """For `size` bytes in a row."""
         return size / self.dram.access_bytes * self._access(1) if self.dram else 0.0
@@ -45,7 +55,7 @@ class MemoryChannel:
         """In which the data bus is taken; 0 where memory is as fast as the engines."""
         if self.dram is None or (isinstance(record, Load) and record.fill):
             return 0.0
-        run, runs, pitch = _pieces(record)
+        run, runs, pitch = pieces(record)
         size, whole = self.dram.access_bytes, 0.0
         if pitch < size:
             # Parts of one access move once.
@@ -90,12 +100,3 @@ class MemoryChannel:
         assert dram is not None
         clocks = dram.read_latency + 2 + dram.burst / 2
         return clocks * self._clock + dram.turn_group * self._per_ns
-
-
-def _pieces(record: Load | Store) -> tuple[int, int, int]:
-    """Bytes of contiguous pieces, their number, and how far apart they begin, innermost loop."""
-    run, loops = record.run, [loop for loop in record.loop if loop.count > 1]
-    while loops and loops[-1].mem == run:
-        run *= loops.pop().count
-    runs = math.prod(loop.count for loop in loops)
-    return run, runs, abs(loops[-1].mem) if loops else run

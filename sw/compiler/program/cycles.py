@@ -5,17 +5,23 @@ from collections.abc import Mapping
 
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
-from sw.compiler.machine.costs import TABLE_STEP_CYCLES, weight_cycles
+from sw.compiler.machine.costs import MEMORY_LATENCY, TABLE_STEP_CYCLES, weight_cycles
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
 
-def busy_cycles(instruction: VirtualInstruction, config: NpuConfig) -> float:
-    """About how long an instruction keeps its engine busy."""
+def busy_cycles(
+    instruction: VirtualInstruction, config: NpuConfig, latency: float = MEMORY_LATENCY
+) -> float:
+    """About how long an instruction keeps its engine busy; latency: of memory."""
     record = instruction.record
     steps = iterations(record.loop, len(record.loop))
     if isinstance(record, Load | Store):
-        return steps * max(1.0, record.run / config.bus_bytes)
+        moved = steps * max(1.0, record.run / config.bus_bytes)
+        if isinstance(record, Load) and record.fill:
+            return moved
+        # Each burst is in flight for the latency, and not more of them than the engine counts.
+        return max(moved, _bursts(record, config) * latency / config.outstanding)
     if isinstance(record, Matrix):
         # A fold takes as long as its vectors, or as loading the next weights under it.
         folds = iterations(record.loop, record.fold_loops)
@@ -27,6 +33,25 @@ def busy_cycles(instruction: VirtualInstruction, config: NpuConfig) -> float:
     same = bases.get("b_base") is bases.get("a_base") and record.a_base == record.b_base
     same = same and all(loop.a == loop.b for loop in record.loop)
     return vector_cycles(record, config, same=same)
+
+
+def _bursts(record: Load | Store, config: NpuConfig) -> float:
+    """Bursts on the bus: of contiguous pieces, or of those in the same bus words."""
+    run, runs, pitch = pieces(record)
+    if pitch < config.bus_bytes:
+        run, runs = pitch * (runs - 1) + run, 1
+    return runs * math.ceil(run / (config.max_burst * config.bus_bytes))
+
+
+def pieces(record: Load | Store) -> tuple[int, int, int]:
+    """Bytes of contiguous pieces of memory, their number, and from one to the next in the innermost
+    loop.
+    """
+    run, loops = record.run, [loop for loop in record.loop if loop.count > 1]
+    while loops and loops[-1].mem == run:
+        run *= loops.pop().count
+    runs = math.prod(loop.count for loop in loops)
+    return run, runs, abs(loops[-1].mem) if loops else run
 
 
 def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> float:

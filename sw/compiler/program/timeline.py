@@ -73,7 +73,7 @@ def layer_times(
     latency = {**RESULT_LATENCY, Engine.LOAD: memory.latency, Engine.STORE: memory.latency}
     done = fetched = taken = 0.0
     for instruction, needs in found.needs:
-        busy = busy_cycles(instruction, config) + _lost(instruction, config)
+        busy = busy_cycles(instruction, config, memory.flight) + _lost(instruction, config)
         size = instruction_bytes(instruction.opcode)
         fetched += size / config.bus_bytes
         if instruction.opcode is Opcode.LOAD:
