@@ -65,11 +65,12 @@ def _error(row: Row) -> float:
 
 def _counts(rows: Sequence[Row], run: Sequence[Row]) -> str:
     configs = len({row["config_digest"] for row in rows})
-    networks = [abs(_error(row)) for row in run if _is_network(row)]
-    return prose(
-        f"{configs} configurations, {len(run)} runs. Networks: mean error {fmean(networks):.1%}, "
-        f"worst {max(networks):.1%}. All: mean error {fmean(abs(_error(r)) for r in run):.1%}."
-    )
+    text = f"{configs} configurations, {len(run)} runs."
+    for name, chosen in (("Networks", [r for r in run if _is_network(r)]), ("All", run)):
+        sizes = [abs(_error(row)) for row in chosen]
+        if sizes:
+            text += f" {name}: mean error {fmean(sizes):.1%}, worst {max(sizes):.1%}."
+    return prose(text)
 
 
 def _is_network(row: Row) -> bool:
