@@ -51,6 +51,11 @@ class MemoryChannel:
         """For `size` bytes in a row."""
         return size / self.dram.access_bytes * self._access(1) if self.dram else 0.0
 
+    @cached_property
+    def queue(self) -> float:
+        """For the writes that the controller may have taken and not done."""
+        return WRITE_QUEUE * (self._access(1) + self._turn / WRITE_BATCH) if self.dram else 0.0
+
     def work(self, record: Load | Store) -> float:
         """In which the data bus is taken; 0 where memory is as fast as the engines."""
         if self.dram is None or (isinstance(record, Load) and record.fill):

@@ -71,7 +71,7 @@ def layer_times(
     free: dict[Engine, float] = defaultdict(lambda: begin)
     times = [LayerTime() for _ in range(layers)]
     latency = {**RESULT_LATENCY, Engine.LOAD: memory.latency, Engine.STORE: memory.latency}
-    done = fetched = taken = 0.0
+    done = fetched = taken = waiting = 0.0
     for instruction, needs in found.needs:
         busy = busy_cycles(instruction, config, memory.flight) + _lost(instruction, config)
         size = instruction_bytes(instruction.opcode)
@@ -82,12 +82,15 @@ def layer_times(
         work = memory.stream(size)
         if isinstance(instruction.record, Load | Store):
             work += memory.work(instruction.record)
-            busy = max(busy, work)
+            if instruction.opcode is Opcode.LOAD:
+                busy = max(busy, work)
+            else:
+                waiting = min(waiting + work, memory.queue)
         run = _run(instruction, needs, busy, free[instruction.engine], runs, latency)
         if work:
-            # LOAD and STORE have one data bus between them.
+            # LOAD and STORE have one data bus between them. Nobody waits for writes in the queue.
             taken = max(taken, run.start) + work
-            run.stop = max(run.stop, taken)
+            run.stop = max(run.stop, taken - waiting)
         runs[id(instruction)] = run
         free[instruction.engine] = run.stop
         # Charged: what is left after everything older is done.
