@@ -98,6 +98,11 @@ PAGES: dict[str, Page] = {
         Page(name="operators", renderer="sw.measure.pages.operators:operators_page"),
         Page(name="registers", renderer="sw.measure.pages.reference:registers_page"),
         Page(
+            name="sensitivity",
+            renderer="sw.measure.pages.sensitivity:render",
+            data=("sensitivity-*.json",),
+        ),
+        Page(
             name="silicon",
             renderer="sw.measure.pages.silicon:render",
             data=("silicon-generic.json", "silicon-ihp130*.json", "silicon-ecp5.json"),
