@@ -1,14 +1,15 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, fold_constants.py, identities.py, transposes.py, fold_pads.py, late_reshapes.py,
-late_concats.py, nest_concats.py, dead_code.py.
+merge_groups.py, fold_constants.py, identities.py, transposes.py, early_rescales.py, fold_pads.py,
+late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py.
 """
 
 from collections.abc import Callable
 
 from spec.config import NpuConfig
 from sw.compiler.passes.dead_code import remove_dead_code
+from sw.compiler.passes.early_rescales import early_rescales
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.identities import remove_identities
@@ -17,7 +18,6 @@ from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.transposes import (
-    narrow_first,
     narrow_transposes,
     reshape_transposes,
     sink_transposes,
@@ -32,7 +32,7 @@ PASSES: tuple[Pass, ...] = (
     reshape_transposes,
     sink_transposes,
     narrow_transposes,
-    narrow_first,
+    early_rescales,
     reshape_transposes,
     fold_pads,
     remove_dead_code,

@@ -69,19 +69,6 @@ def narrow_transposes(graph: Graph) -> None:
         exchange(graph, before, op, early)
 
 
-def narrow_first(graph: Graph) -> None:
-    """A RESCALE to a narrower type that alone reads a TRANSPOSE goes before it."""
-    readers = graph.consumers()
-    for op in [op for op in graph.ops if op.kind == "TRANSPOSE"]:
-        users = readers[op.outputs[0]]
-        if len(users) != 1 or users[0].kind != "RESCALE" or op.outputs[0] in graph.outputs:
-            continue
-        wide, narrow = (graph.tensors[n] for n in (op.inputs[0], users[0].outputs[0]))
-        if narrow.nbytes < wide.nbytes and not users[0].attributes["per_channel"]:
-            name = graph.fresh_name(f"{narrow.name}_first")
-            exchange(graph, op, users[0], replace(narrow, name=name, shape=wide.shape))
-
-
 def _transposed_bytes(graph: Graph) -> float:
     """Bytes of the TRANSPOSEs that products do not read or write in place."""
     permutes = Permutes(graph, graph.consumers())

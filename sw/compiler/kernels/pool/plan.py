@@ -10,7 +10,7 @@ from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.pool.cost import tile_cycles, window_cycles
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.vector.cost import vector_cost
-from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized
+from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized, tile_count
 from sw.compiler.kernels.vector.work import VectorWork
 from sw.compiler.program.cycles import lane_parts
 
@@ -41,7 +41,15 @@ def plan_pool(layer: PoolLayer, config: NpuConfig, budget: MemoryBudget) -> Vect
     # of others with higher or lower tiles may be less.
     plans = [first, *_whole_rows(work, config, budget)]
     costs = [vector_cost(work, config, budget, plan) for plan in plans]
-    (cycles, traffic), plan = min(zip(costs, plans, strict=True), key=lambda pair: pair[0])
+    held = layer.input.tensor in budget.held
+
+    def rank(pair: tuple[tuple[int, int], VectorPlan]) -> tuple[float, int]:
+        # On chip the first tile begins when the layer before has made what it reads: that layer
+        # runs beside all tiles but the last.
+        (cycles, traffic), plan = pair
+        return cycles * (1 + held / tile_count(work, plan)), traffic
+
+    (cycles, traffic), plan = min(zip(costs, plans, strict=True), key=rank)
     # Parameters change with the channels: such layers keep their order.
     row_order = budget.row_order and not work.per_channel
     return replace(plan, cycles=cycles, traffic=traffic, row_order=row_order)

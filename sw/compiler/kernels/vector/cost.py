@@ -8,7 +8,7 @@ import math
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.vector.plan import VectorPlan
+from sw.compiler.kernels.vector.plan import VectorPlan, tile_count
 from sw.compiler.kernels.vector.work import VectorWork
 from sw.compiler.machine.costs import HANDOVER, MEMORY_LATENCY
 
@@ -20,7 +20,7 @@ def vector_cost(
     out = work.out
     n, h, w, c = out.shape
     vectors = -(-c * w // config.cols) if plan.flat else w * -(-c // config.cols)
-    tiles = n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
+    tiles = tile_count(work, plan)
     steps = n * h * vectors * work.cycles + work.tile_cycles * tiles
     load = sum(
         tiles * work.pixels(plan.th, plan.tw) * plan.tc * v.item

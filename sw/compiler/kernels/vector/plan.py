@@ -66,6 +66,12 @@ def boxes(work: VectorWork, plan: VectorPlan) -> Iterator[Box]:
             )
 
 
+def tile_count(work: VectorWork, plan: VectorPlan) -> int:
+    """How many tiles there are."""
+    n, h, w, c = work.out.shape
+    return n * -(-h // plan.th) * -(-w // plan.tw) * -(-c // plan.tc)
+
+
 def _rows_first(corner: tuple[int, int, int]) -> tuple[int, int]:
     _, batch, y0 = corner
     return batch, y0

@@ -1,8 +1,10 @@
-"""Lowering of TRANSPOSE_CONV2D: one convolution for all phases of the stride, then interleaving.
+"""Lowering of TRANSPOSE_CONV2D: a convolution for each phase of the stride, or one for all.
 
 With stride s, output u = q·s + r is the sum over j of input q − j times kernel row r + j·s. So the
-phases r of a pixel are channels of a convolution with ceil(kernel / s) rows and stride 1; its
-results are then put side by side. Nothing is multiplied by inserted zeros.
+outputs of phase r are a convolution with stride 1 over the kernel rows r, r + s, …, which writes
+every s-th row. Where a phase has few channels, all phases of a pixel are channels of one
+convolution with ceil(kernel / s) rows, and its results are then put side by side.
+Nothing is multiplied by inserted zeros.
 """
 
 import itertools
@@ -15,9 +17,10 @@ from numpy.typing import NDArray
 
 from sw.compiler.kernels.layers import ConvLayer, Epilogue
 from sw.compiler.kernels.views import ITEM, Placed, View, dense
+from sw.compiler.kernels.windows import crop
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.copies import CopyAxis, add_copy, add_fill
-from sw.compiler.lower.products.fused import fuse_convolution
+from sw.compiler.lower.products.fused import FusedProduct, fuse_convolution
 from sw.compiler.lower.products.runtime_weights import pack_bias
 from sw.compiler.tosa.graph import Op
 
@@ -82,6 +85,14 @@ class Phases:
                 at += length
         return found
 
+    def phase(self, phase: int) -> "Phase":
+        """The outputs of a phase as a convolution of their own."""
+        first = -((self.before + phase) // self.stride)
+        start = first * self.stride + phase + self.before
+        count = max(0, -(-(self.out - start) // self.stride))
+        rows = range(phase, self.kernel, self.stride)
+        return Phase(rows=rows, first=first, start=start, count=count)
+
     def sources(self) -> list[Run]:
         """The kernel rows that exist, whose blocks are j."""
         whole, rest = divmod(self.kernel, self.stride)
@@ -89,8 +100,23 @@ class Phases:
         return [run for run in runs if run.blocks and run.phases]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Kernel `rows` of a phase; q of its `first` output, which is output `start`; their count."""
+
+    rows: range
+    first: int
+    start: int
+    count: int
+
+    @property
+    def pad(self) -> int:
+        """Rows of padding before the first window, or, below 0, that it leaves out."""
+        return len(self.rows) - 1 - self.first
+
+
 def transpose_conv2d(ctx: Context, op: Op) -> None:
-    """One ConvLayer, and the MoveLayers that interleave its results."""
+    """A ConvLayer for each phase, or one and the MoveLayers that interleave its results."""
     oc, kh, kw, _ = ctx.shape(op.inputs[1])
     top, _, left, _ = op.attributes["out_pad"]
     sy, sx = op.attributes["stride"]
@@ -104,6 +130,9 @@ def transpose_conv2d(ctx: Context, op: Op) -> None:
     shape = (view.shape[0], axes[0].blocks, axes[1].blocks, sy * sx * oc)
     zero_point, weight = ctx.integer(op.inputs[4]), op.inputs[1]
     later = ctx.is_runtime(weight)
+    if not later and not ctx.is_runtime(op.inputs[2]) and _is_apart(ctx, target, view, axes):
+        _apart(ctx, op, fused, view, axes)
+        return
     phases = target
     if sy * sx > 1 or shape[:3] != target.shape[:3]:
         root = ctx.storage.add_temp(
@@ -129,6 +158,70 @@ def transpose_conv2d(ctx: Context, op: Op) -> None:
     )
     if phases is not target:
         _interleave(ctx, op, phases, target, axes)
+
+
+def _is_apart(ctx: Context, target: View, view: View, axes: tuple[Phases, Phases]) -> bool:
+    """Whether convolutions of the phases take fewer cycles than one and its copies."""
+    (n, h, w, oc), ic, config = target.shape, view.shape[3], ctx.config
+    strides = (axes[0].stride, axes[1].stride)
+    pairs = _pairs(axes)
+    reads = all(
+        y.rows and x.rows and -y.pad < view.shape[1] and -x.pad < view.shape[2] for y, x in pairs
+    )
+    if len(pairs) == 1 or not reads:
+        return False
+
+    def folds(taps: int, channels: int) -> int:
+        return taps * -(-ic // config.rows) * -(-channels // config.cols)
+
+    def words(channels: int) -> int:
+        # A run takes a word more where it does not begin with one.
+        return -(-(channels * target.item + config.bus_bytes - 1) // config.bus_bytes)
+
+    apart = n * sum(y.count * x.count * folds(len(y.rows) * len(x.rows), oc) for y, x in pairs)
+    pixels, taps = axes[0].blocks * axes[1].blocks, axes[0].taps * axes[1].taps
+    joint = n * pixels * folds(taps, math.prod(strides) * oc)
+    # A copy has runs of as many pixels as there are phases; a store of one phase, of one pixel.
+    stores = n * h * w * words(oc)
+    return max(apart, stores) < joint + n * h * w // strides[1] * words(strides[1] * oc)
+
+
+def _pairs(axes: tuple[Phases, Phases]) -> list[tuple[Phase, Phase]]:
+    """The phases that have outputs."""
+    found = ([a.phase(i) for i in range(a.stride)] for a in axes)
+    return [(y, x) for y, x in itertools.product(*found) if y.count and x.count]
+
+
+def _apart(
+    ctx: Context, op: Op, fused: FusedProduct, view: View, axes: tuple[Phases, Phases]
+) -> None:
+    """A ConvLayer for each phase, which writes its pixels where they are outputs."""
+    weights, target = ctx.graph.constant(op.inputs[1]), fused.output
+    image, line, pixel = target.strides
+    for i, (y, x) in enumerate(_pairs(axes)):
+        output = replace(
+            target,
+            shape=(target.shape[0], y.count, x.count, target.shape[3]),
+            strides=(image, axes[0].stride * line, axes[1].stride * pixel),
+            offset=target.offset + y.start * line + x.start * pixel,
+        )
+        kernel = weights[:, y.rows.start :: axes[0].stride, x.rows.start :: axes[1].stride]
+        skipped = max(0, -y.pad), max(0, -x.pad)
+        ctx.layers.append(
+            ConvLayer(
+                name=f"{op.name}.{i}",
+                output=output,
+                ops=fused.ops,
+                source=op.source,
+                input=crop(view, (skipped[0], view.shape[1]), (skipped[1], view.shape[2])),
+                epilogue=fused.epilogue,
+                kernel=(len(y.rows), len(x.rows)),
+                pad=(max(0, y.pad), max(0, x.pad)),
+                input_zp=ctx.integer(op.inputs[3]),
+                weight_zp=ctx.integer(op.inputs[4]),
+                weights=np.ascontiguousarray(kernel[:, ::-1, ::-1]),
+            )
+        )
 
 
 def _interleave(
