@@ -1,5 +1,5 @@
 """Remove operators that change nothing: IDENTITY, moves to the same shape, the widest CLAMP, RESIZE
-of every pixel to its own place.
+of every pixel to its own place, reductions of a single element.
 """
 
 from spec.isa import DType
@@ -8,6 +8,7 @@ from sw.compiler.tosa.graph import Graph, Op
 
 _TYPES = {"int8": DType.I8, "int16": DType.I16}
 _MOVES = ("IDENTITY", "RESHAPE", "SLICE", "PAD")
+_REDUCTIONS = ("REDUCE_SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL", "REDUCE_ANY")
 
 
 def remove_identities(graph: Graph) -> None:
@@ -37,4 +38,4 @@ def _changes_nothing(graph: Graph, op: Op) -> bool:
         in_place = rows[0] == rows[1] and cols[0] == cols[1] and not offset.any()
         nearest = op.attributes["mode"] == "NEAREST"
         return nearest and in_place and before.shape == after.shape
-    return op.kind in _MOVES and before.shape == after.shape
+    return op.kind in (*_MOVES, *_REDUCTIONS) and before.shape == after.shape

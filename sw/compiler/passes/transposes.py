@@ -54,11 +54,14 @@ def sunk(graph: Graph) -> Graph:
 
 
 def narrow_transposes(graph: Graph) -> None:
-    """TRANSPOSE before a RESCALE or a CAST to a wider type that nobody else reads."""
+    """TRANSPOSE before a RESCALE or a CAST to a wider type that nobody else reads; RESHAPE before
+    a CAST, so that a reduction or a sum behind it has the CAST in its layer.
+    """
     readers, producers = graph.consumers(), graph.producers()
-    for op in [op for op in graph.ops if op.kind == "TRANSPOSE"]:
+    for op in [op for op in graph.ops if op.kind in ("TRANSPOSE", "RESHAPE")]:
         before = producers.get(op.inputs[0])
-        if before is None or before.kind not in ("RESCALE", "CAST"):
+        kinds = ("CAST",) if op.kind == "RESHAPE" else ("RESCALE", "CAST")
+        if before is None or before.kind not in kinds:
             continue
         narrow, wide = (graph.tensors[n] for n in (before.inputs[0], before.outputs[0]))
         alone = len(readers[wide.name]) == 1 and wide.name not in graph.outputs
