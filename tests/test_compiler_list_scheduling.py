@@ -109,3 +109,16 @@ def test_dependences_are_never_turned_round() -> None:
     order = notes(program, *[CONCURRENT] * 3)
     assert order.index("write a") < order.index("read a") < order.index("write a again")
     assert order.index("b") < order.index("write a again")
+
+
+def test_what_is_overwritten_has_been_read_by_every_layer() -> None:
+    """Layer 1 reads all that layer 0 reads, and sooner; layer 2 comes behind both."""
+    a, slow, out = spad("a", 64, 0), spad("slow", 16, 64), spad("out", 16, 128)
+    program = [
+        load(slow, "load slow", 0, cycles=900),
+        vector([reads(a, 0, 32), reads(slow)], CONFIG, "read late", 0),
+        vector([reads(a)], CONFIG, "read soon", 1),
+        vector([writes(a), writes(out)], CONFIG, "overwrite", 2),
+    ]
+    order = notes(program, ALONE, ALONE, ALONE)
+    assert order.index("read soon") < order.index("read late") < order.index("overwrite")

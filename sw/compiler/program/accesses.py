@@ -6,7 +6,7 @@ instructions is looked at in about linear time.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from spec.isa import Engine
@@ -32,13 +32,19 @@ class Seen:
     stop: int
 
 
+Order = Callable[[VirtualInstruction, Access], Hashable]
+"""Which sequence an access belongs to: those of one happen in the order of the program."""
+
+
 @dataclass(slots=True, eq=False)
 class _Known:
     """The accesses of a buffer that still count, by `start`; how many were writes, and all ever.
 
-    `starts`: of each access. `longest`: bytes of the longest one yet.
+    `order`: which accesses happen one after another. `starts`: of each access. `longest`: bytes of
+    the longest one yet.
     """
 
+    order: Order
     accesses: list[Seen] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     longest: int = 0
@@ -67,7 +73,7 @@ class _Known:
         pieces: list[Seen] = []
         for at in reversed(range(low, high)):
             seen = self.accesses[at]
-            if seen.stop <= start or not _hides(access, instruction, seen):
+            if seen.stop <= start or not self._hides(access, instruction, seen):
                 continue
             whole = start <= seen.start and seen.stop <= stop
             if access.write or whole:
@@ -77,14 +83,25 @@ class _Known:
         for piece in pieces:
             self.file(piece)
 
+    def _hides(self, access: Access, instruction: VirtualInstruction, seen: Seen) -> bool:
+        """Whether `access` of `instruction` makes what it covers of an earlier one superfluous."""
+        if seen.instruction is instruction or not access.spans(seen.access):
+            return False
+        if access.write:
+            return True
+        same = self.order(seen.instruction, seen.access) == self.order(instruction, access)
+        return same and access.level == 0 and not seen.access.write
+
 
 class AccessTracker:
     """Accesses that a later one may still conflict with, by buffer.
 
     Buffers whose addresses overlap are found once, when the later of them is first touched.
+    `order`: which accesses happen one after another, whatever they wait for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, order: Order = sequencer) -> None:
+        self.order = order
         self.near: dict[int, list[_Known]] = {}
         self.spaces: dict[object, list[Buffer]] = defaultdict(list)
         self.read: dict[Hashable, int] = {}
@@ -95,7 +112,7 @@ class AccessTracker:
         if near is None:
             start, stop = buffer.address, buffer.address + buffer.size
             others = self.spaces[buffer.place, buffer.region]
-            mine = _Known()
+            mine = _Known(self.order)
             near = self.near[id(buffer)] = [mine]
             for other in others:
                 if other.address < stop and start < other.address + other.size:
@@ -170,13 +187,6 @@ def _meeting(access: Access, start: int, stop: int, known: _Known) -> Iterator[S
             yield seen
 
 
-def _hides(access: Access, instruction: VirtualInstruction, seen: Seen) -> bool:
-    """Whether `access` of `instruction` makes what it covers of an earlier access superfluous."""
-    if seen.instruction is instruction or not access.spans(seen.access):
-        return False
-    return access.write or _same_reader(seen, instruction, access)
-
-
 def _span(access: Access) -> tuple[int, int]:
     base = access.buffer.address
     return base + access.start, base + access.stop
@@ -187,8 +197,3 @@ def _outside(seen: Seen, start: int, stop: int) -> list[Seen]:
     pieces = ((seen.start, min(seen.stop, start)), (max(seen.start, stop), seen.stop))
     # Not `replace`: long programs pass here a hundred thousand times.
     return [Seen(seen.instruction, seen.index, seen.access, a, b) for a, b in pieces if a < b]
-
-
-def _same_reader(seen: Seen, instruction: VirtualInstruction, access: Access) -> bool:
-    same = sequencer(seen.instruction, seen.access) == sequencer(instruction, access)
-    return same and access.level == 0 and not seen.access.write

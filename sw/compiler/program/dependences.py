@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spec.isa import Engine, Opcode, Point
-from sw.compiler.program.accesses import AccessTracker, Seen, sequencer
+from sw.compiler.program.accesses import AccessTracker, Order, Seen, sequencer
 from sw.compiler.program.virtual import Access, Place, VirtualInstruction, iterations
 
 Source = tuple[Engine, Point]
@@ -162,21 +162,22 @@ def _reduce(
     return kept
 
 
-def predecessors(instructions: Sequence[VirtualInstruction]) -> list[set[int]]:
+def predecessors(
+    instructions: Sequence[VirtualInstruction], order: Order = sequencer
+) -> list[set[int]]:
     """For every instruction, the earlier ones (by number) that it must stay behind, of any engine.
 
-    Those that follow from others of them may be missing.
+    Those that follow from others of them may be missing. `order`: the sequences that keep the order
+    of the program whatever their instructions wait for.
     """
-    tracker = AccessTracker()
+    tracker = AccessTracker(order)
     number = {id(instruction): i for i, instruction in enumerate(instructions)}
     out: list[set[int]] = []
     for i, instruction in enumerate(instructions):
         found = {
             number[id(seen.instruction)]
             for access in instruction.accesses
-            for seen in tracker.conflicts(
-                access, (sequencer(instruction, access), instruction.layer)
-            )
+            for seen in tracker.conflicts(access, order(instruction, access))
         }
         out.append(found - {i})
         tracker.add(instruction, i)

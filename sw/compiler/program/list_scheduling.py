@@ -19,10 +19,11 @@ from spec.config import NpuConfig
 from spec.isa import Engine, Space
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
+from sw.compiler.program.accesses import sequencer
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
 from sw.compiler.program.records import Load
-from sw.compiler.program.virtual import VirtualInstruction
+from sw.compiler.program.virtual import Access, VirtualInstruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def list_schedule(
     freedoms: Sequence[Freedom] = FREEDOMS,
 ) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
-    before = predecessors(instructions)
+    before = predecessors(instructions, _order)
     busy = [busy_cycles(instruction, config) for instruction in instructions]
     played = (
         _play(instructions, busy, before, _sequences(instructions, budgets, freedom))
@@ -148,6 +149,14 @@ def _sequences(
         )
         for x in instructions
     ]
+
+
+def _order(instruction: VirtualInstruction, access: Access) -> Hashable:
+    """What keeps its order with every freedom: the accesses of a sequencer in a layer, of one kind
+    of LOAD.
+    """
+    values = _space(instruction) in (Space.TABLE, Space.PARAM)
+    return sequencer(instruction, access), instruction.layer, values
 
 
 def _space(instruction: VirtualInstruction) -> Space | None:
