@@ -1,8 +1,8 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, fold_constants.py, identities.py, transposes.py, early_rescales.py, fold_pads.py,
-late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py.
+merge_groups.py, fold_constants.py, identities.py, transposes.py, early_rescales.py,
+fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.early_rescales import early_rescales
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
+from sw.compiler.passes.fold_tables import fold_tables
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
@@ -33,6 +34,7 @@ PASSES: tuple[Pass, ...] = (
     sink_transposes,
     narrow_transposes,
     early_rescales,
+    fold_tables,
     reshape_transposes,
     fold_pads,
     remove_dead_code,
