@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from compiler_graphs import assert_compiles_exactly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,9 +28,12 @@ from sw.compiler.kernels.move.plan import move_tiles, plan_move
 from sw.compiler.kernels.pool.plan import plan_pool, pool_work
 from sw.compiler.kernels.vector.plan import boxes
 from sw.compiler.kernels.views import dense
+from sw.compiler.pipeline import compile_graph
+from sw.models.kernels import kernel, parse_shape
 
 configs = st.sampled_from(list(PRESETS))
 sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 40, 65, 130])
+WIDE = preset("default").with_settings({"bus_bytes": "32", "weight_rows": "2"})
 INT8 = Epilogue(dtype=DType.I8, low=-128, high=127)
 
 
@@ -229,3 +233,21 @@ def test_layer_that_fits_nowhere_is_an_error_with_a_hint() -> None:
     assert plan_conv(layer, tiny, MemoryBudget.whole(tiny)).tw <= tiny.acc_half
     with pytest.raises(CompileError, match="no tile of this layer fits in 4096 bytes"):
         plan_conv(wide, tiny, MemoryBudget(4096))
+
+
+@pytest.mark.parametrize("config", ["tiny", "small", "wide"])
+@pytest.mark.parametrize("shape", ["1x64x64", "1x37x50", "2x70x17", "3x8x33"])
+def test_computed_weights_are_right_where_rows_of_blocks_lie_side_by_side(
+    config: str, shape: str
+) -> None:
+    npu = WIDE if config == "wide" else preset(config)
+    work = kernel("matmul", parse_shape(shape))
+    assert assert_compiles_exactly(work.graph, npu, work.inputs) > 0
+
+
+def test_computed_weights_fill_the_words_of_a_wide_bus() -> None:
+    """A row of a column block is half a bus word: two rows of blocks side by side are one."""
+    work = kernel("matmul", parse_shape("1x512x512"))
+    cycles = compile_graph(work.graph, WIDE).info["predicted_cycles"]
+    assert isinstance(cycles, int)
+    assert 512 * 512 / 32 < cycles < 1.35 * 512 * 512 / 32

@@ -101,7 +101,8 @@ class Reuse:
 class ConvCost:
     """The cost of plans of one layer.
 
-    `joint`, `blocked`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that is loaded.
+    `joint`, `blocked`, `abreast`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that
+    is loaded.
     `blocks`: column blocks. `images`: how many sets of weights. `least_fold`: the
     fewest cycles of a fold. `few`: loading weights into the array takes longer than computing.
     `finish`: cycles of the vector engine for a vector of sums.
@@ -121,6 +122,7 @@ class ConvCost:
         # Partial bus words cost a cycle each: whole pixels at once make the longest runs.
         self.joint = not self.held_out and (self.few or not _aligned(geo, config))
         self.blocked = not self.held_in and _blocked(geo, config)
+        self.abreast = self.few and _short_rows(geo, config)
         self.images = geo.n if geo.layer.weights_by_image else 1
         self.width = min(config.cols, geo.oc)
         self.finish = epilogue_cycles(geo.layer.epilogue, geo.layer.residual, config, geo.oc)
@@ -319,6 +321,13 @@ def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:
     item, bus = geo.output.item, config.bus_bytes
     strides = (*geo.output.strides, geo.output.offset, config.cols * item)
     return geo.oc <= config.cols or all(s % bus == 0 for s in strides)
+
+
+def _short_rows(geo: ConvGeometry, config: NpuConfig) -> bool:
+    """Whether a row of a column block is only a part of a bus word, and lies so in memory."""
+    layer = geo.layer
+    computed = layer.weight_view is not None and not layer.transposed
+    return computed and config.cols < min(config.bus_bytes, geo.oc)
 
 
 def _blocked(geo: ConvGeometry, config: NpuConfig) -> bool:

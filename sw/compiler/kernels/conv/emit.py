@@ -73,8 +73,8 @@ class _ConvEmitter(EpilogueEmitter):
         on_y, on_x = geo.bounds
         blocks = -(-piece.channels // self.config.rows)
         width = self.loads.width(unit.block)
-        row = piece.kernel_rows * geo.kernel[1] * width
-        wgt = unit.in_tile * self.loads.block_bytes(step.first, step.k_tile)
+        row = piece.kernel_rows * geo.kernel[1] * self._line(unit)
+        wgt = unit.in_tile * self._block_pitch(unit)
         wgt += (piece.c0 - step.k_tile.c0) * row
         tile = step.tile
         record = Matrix(
@@ -103,30 +103,45 @@ class _ConvEmitter(EpilogueEmitter):
             loop=loops,
         )
         slot = self.loads.weights_of(step)
-        size, whole = self.loads.block_bytes(unit.block, piece), self._block_pitch(unit)
         self.append(
             record,
             {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.context.acc},
             [
                 *self.loads.act_reads(step, piece, sliced=unit.count == 1),
-                *(
-                    Access(
-                        buffer=slot,
-                        start=wgt + i * whole,
-                        stop=wgt + i * whole + size,
-                        write=False,
-                        weights=True,
-                        **unit.slice(i),
-                    )
-                    for i in range(unit.count)
-                ),
+                *self._weights(unit, slot, wgt),
                 *self._sums(unit, write=True),
             ],
             f"{unit} y{tile.y0} x{tile.x0} c{piece.c0}",
         )
 
+    def _weights(self, unit: Unit, slot: Buffer, start: int) -> list[Access]:
+        """The weights that a unit reads, column block by column block."""
+        size, pitch = self.loads.block_bytes(unit.block, unit.piece), self._block_pitch(unit)
+        if self.loads.abreast(unit.step, unit.block) > 1:
+            # From the first row's first block to the last row's last one: others lie between them.
+            line, width = self._line(unit), self.loads.width(unit.block)
+            stop = start + size // width * line - line + unit.count * width
+            return [Access(buffer=slot, start=start, stop=stop, write=False, weights=True)]
+        return [
+            Access(
+                buffer=slot,
+                start=start + i * pitch,
+                stop=start + i * pitch + size,
+                write=False,
+                weights=True,
+                **unit.slice(i),
+            )
+            for i in range(unit.count)
+        ]
+
+    def _line(self, unit: Unit) -> int:
+        """Bytes of a row of weights on chip."""
+        return self.loads.width(unit.block) * self.loads.abreast(unit.step, unit.block)
+
     def _block_pitch(self, unit: Unit) -> int:
         """Bytes between the weights of neighbouring column blocks."""
+        if self.loads.abreast(unit.step, unit.block) > 1:
+            return self.loads.width(unit.block)
         return self.loads.block_bytes(unit.step.first, unit.step.k_tile)
 
     def _sums(self, unit: Unit, write: bool) -> list[Access]:
@@ -149,15 +164,15 @@ class _ConvEmitter(EpilogueEmitter):
         step, piece, layer = unit.step, unit.piece, self.layer
         r = self.config.rows
         base, line, pixel, plane, (down, right) = self._activations(unit)
-        width = self.loads.width(unit.block)
-        tap = self.geo.kernel[1] * width
+        width, line_bytes = self.loads.width(unit.block), self._line(unit)
+        tap = self.geo.kernel[1] * line_bytes
         on_y, on_x = self.geo.bounds
         (sy, sx), (dy, dx) = layer.stride, layer.dilation
         block = r * piece.kernel_rows * tap
         if layer.transposed:
             _, block = self.loads.columns(step.k_tile, width)
         kh = ArrayLoop(count=piece.kernel_rows, act=dy * line, wgt=tap, dy=dy * on_y)
-        kw = ArrayLoop(count=self.geo.kernel[1], act=dx * pixel, wgt=width, dx=dx * on_x)
+        kw = ArrayLoop(count=self.geo.kernel[1], act=dx * pixel, wgt=line_bytes, dx=dx * on_x)
         cb = ArrayLoop(count=-(-piece.channels // r), act=plane, wgt=block)
         tile = step.tile
         my = ArrayLoop(count=tile.rows, act=down, acc=tile.cols, dy=sy * on_y)

@@ -50,6 +50,12 @@ class ConvLoads(EpilogueEmitter):
         """Weight bytes of a column block over `k_tile`."""
         return k_tile.channels * k_tile.kernel_rows * self.geo.kernel[1] * self.width(block)
 
+    def abreast(self, step: ConvStep, block: int) -> int:
+        """Column blocks that lie side by side in each row of weights, of which `block` is one."""
+        if not self.plan.abreast or self.width(block) < self.config.cols:
+            return 1
+        return min(step.stop, self.geo.oc // self.config.cols) - step.first
+
     def columns(self, k_tile: KTile, width: int) -> tuple[int, int]:
         """Transposed weights: bytes between columns of a block, and between channel blocks.
 
@@ -106,7 +112,7 @@ class ConvLoads(EpilogueEmitter):
         blocks = list(step.blocks)
         # One instruction for all blocks leaves nothing to start earlier.
         few = self.plan.th * self.plan.tw < weight_cycles(self.config)
-        early = 0 if few and self.plan.unroll == self.plan.tile_n else 1
+        early = 0 if (few and self.plan.unroll == self.plan.tile_n) or self.plan.abreast else 1
         for piece in step.pieces:
             if wgt is not None:
                 self._load_weights(step, wgt, piece, blocks[:early])
@@ -129,10 +135,44 @@ class ConvLoads(EpilogueEmitter):
         """`piece` of some column blocks; a narrower last block separately."""
         full = [b for b in blocks if self.width(b) == self.config.cols]
         narrow = [b for b in blocks if self.width(b) < self.config.cols]
+        if self.plan.abreast:
+            self._load_rows(step, slot, piece, full)
+            full = []
         # Slices are posted one by one: more than MAX_SLICES would fill a semaphore's counter.
         for run in (full[:MAX_SLICES], full[MAX_SLICES:], narrow):
             if run:
                 self._load_weight_run(step, slot, piece, run)
+
+    def _load_rows(self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
+        """`piece` of neighbouring column blocks, each of its rows as one run."""
+        view, taps, rows = self.layer.weight_view, self.geo.kernel[1], piece.kernel_rows
+        if not blocks:
+            return
+        assert view is not None
+        source = self.context.tensors[view.tensor]
+        line = len(blocks) * self.config.cols
+        mem = view.offset + piece.c0 * view.strides[1] + blocks[0] * self.config.cols
+        if self.layer.weights_by_image:
+            mem += step.tile.batch * view.strides[0]
+        mem += piece.kh0 * self.layer.weight_row
+        box = [
+            (piece.channels, view.strides[1], rows * taps * line),
+            (rows, self.layer.weight_row, taps * line),
+            (taps, view.strides[2], line),
+        ]
+        run, loops = load_box(box, line)
+        pixel = rows * taps * line
+        chip = (piece.c0 - step.k_tile.c0) * pixel
+        stop = mem + memory_extent(loops, run)
+        self.append(
+            Load(mem_base=mem, chip_base=chip, run=run, loop=loops),
+            {"mem_base": source, "chip_base": slot},
+            [
+                Access(buffer=source, start=mem, stop=stop, write=False),
+                Access(buffer=slot, start=chip, stop=chip + piece.channels * pixel, write=True),
+            ],
+            f"weights {blocks[0]}+{len(blocks)} c{piece.c0}",
+        )
 
     def _load_weight_run(
         self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]

@@ -58,6 +58,7 @@ class ConvPlan(Buffers):
     starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile.
     `blocked`: activations lie in blocks of `rows` channels. `packing`: see `geometry`. `joint`: the
     results of `tile_n` blocks are stored together, in full pixels.
+    `abreast`: computed weights lie on chip row by row, whole column blocks of a tile side by side.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     """
@@ -72,6 +73,7 @@ class ConvPlan(Buffers):
     blocked: bool
     packing: Packing
     joint: bool
+    abreast: bool = False
     held_in: bool
     held_out: bool
     shared: bool
@@ -85,6 +87,7 @@ class ConvPlan(Buffers):
             f"{f'prologue {list(self.prologue)} ' if self.prologue else ''}"
             f"{'tiles' if self.tiles_outer else 'tile_n'} outer"
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
+            f"{' abreast' if self.abreast else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
             f"{' shared' if self.shared else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
@@ -330,6 +333,7 @@ class _Search:
             blocked=self.cost.blocked,
             packing=self.geo.packing,
             joint=self.cost.joint,
+            abreast=self.cost.abreast and cut.tile_n > 1,
             held_in=self.cost.held_in,
             held_out=self.cost.held_out,
             shared=self.shared,
