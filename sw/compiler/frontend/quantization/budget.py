@@ -21,14 +21,14 @@ from sw.compiler.frontend.ports import Imported, unpack_outputs
 from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.frontend.quantization.precision import Precision, Width
 from sw.compiler.frontend.quantization.samples import Call
-from sw.compiler.frontend.quantization.sensitivity import Loss, losses
+from sw.compiler.frontend.quantization.sensitivity import losses
 from sw.compiler.tosa.interpreter import run_graph
 
 HELD = 8
 """Samples that the PCC is measured on, at most."""
 
 TRIED = 16
-"""Layers whose cycles are predicted; the others are not chosen."""
+"""Layers, those that lose most, whose cycles are predicted; the others are not chosen."""
 
 Float = NDArray[np.float64]
 
@@ -106,15 +106,10 @@ class _Search:
     def order(self, base: int) -> tuple[str, ...]:
         """The layers with the most gain, those first whose gain costs the fewest cycles."""
         found = losses(self.graph, self.imported(()).layers, self.held[:4])
-        found = sorted((loss for loss in found if loss.width == "int8"), key=self._worth)
-        gains = {loss.name: 1 - loss.pcc for loss in found[-TRIED:]}
+        found = sorted((loss for loss in found if loss.width == "int8"), key=lambda loss: loss.pcc)
+        gains = {loss.name: 1 - loss.pcc for loss in found[:TRIED]}
         costs = {name: max(self.cycles((name,)) - base, 1) for name in gains}
         return tuple(sorted(gains, key=lambda name: -gains[name] / costs[name]))
-
-    def _worth(self, loss: Loss) -> float:
-        """Gain for a cycle, roughly: as many products again, six vectors for one of int8."""
-        rows, columns = self.config.rows, self.config.cols
-        return (1 - loss.pcc) / (loss.work / (rows * columns) + 6 * loss.read / columns + 1)
 
     def _imported(self, names: tuple[str, ...]) -> Imported:
         return self.make(self.with_layers(names), self.known)
