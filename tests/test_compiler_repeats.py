@@ -69,6 +69,12 @@ def test_what_has_no_displacement_must_not_change():
     assert stored(body) == body
 
 
+def test_parameters_keep_their_place_in_a_bus_word():
+    assert len(stored([load(space=Space.PARAM, mem=64 * i) for i in range(20)])) == 2
+    by_two = stored([load(space=Space.PARAM, mem=32 * i) for i in range(20)])
+    assert [x.opcode for x in by_two] == [Opcode.LOAD, Opcode.LOAD, Opcode.REPEAT]
+
+
 def test_more_steps_than_displacements_are_left_alone():
     body = [load((k + 1) * 1000 * i, 7, fill_value=k) for i in range(8) for k in range(STEPS + 1)]
     assert Opcode.REPEAT not in [x.opcode for x in stored(body)]

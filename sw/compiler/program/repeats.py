@@ -33,6 +33,12 @@ LONGEST = 1 << 14
 LEAST_SAVED = 256
 """Bytes that a section saves at least: each run of it costs fetch a jump."""
 
+MOST_BUS_BYTES = 64
+"""The widest word of the bus (`spec.config`)."""
+
+_PARAMS = ((0, "mem_base"),)
+"""What of a LOAD of parameters or of a TABLE may be displaced."""
+
 _MOST_MOVES = max(map(len, DISPLACED.values()))
 _REPEAT_BYTES = Instruction(Opcode.REPEAT).format.granules * GRANULE_BYTES
 _MOST_COUNT = field_of(Opcode.REPEAT, "count").maximum
@@ -104,14 +110,16 @@ class _Program:
     """
 
     def __init__(self, instructions: Sequence[Instruction], words: Sequence[bytes]) -> None:
-        numbers: dict[tuple[int, bool], int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         count = len(instructions)
         self.kinds = np.empty(count, np.int64)
         self.moves = np.zeros((count, _MOST_MOVES), np.int64)
         self.widths = np.ones((count, _MOST_MOVES), np.int64)
         for i, (each, word) in enumerate(zip(instructions, words, strict=True)):
             names = _displaced(each)
-            key = int.from_bytes(word, "little") & _mask(each.opcode, names), bool(names)
+            # Parameters and tables keep their place in a bus word.
+            place = each["mem_base"] % MOST_BUS_BYTES if names == _PARAMS else 0
+            key = int.from_bytes(word, "little") & _mask(each.opcode, names), place
             self.kinds[i] = numbers.setdefault(key, len(numbers))
             for k, name in names:
                 self.moves[i, k] = each[name]
@@ -155,7 +163,7 @@ def _displaced(instruction: Instruction) -> tuple[tuple[int, str], ...]:
     """(place, name) of the addresses of an instruction that may be displaced."""
     names = enumerate(DISPLACED.get(instruction.opcode, ()))
     if instruction.opcode is Opcode.LOAD and instruction["space"] != Space.SPAD:
-        return ()
+        return () if instruction["fill"] else _PARAMS
     if instruction.opcode is Opcode.LOAD and instruction["fill"]:
         return tuple((i, name) for i, name in names if name != "mem_base")
     if instruction.opcode is Opcode.VECTOR:
