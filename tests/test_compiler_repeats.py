@@ -26,6 +26,19 @@ KERNELS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def short_sections(monkeypatch):
+    """Sections of few bytes count, too."""
+    monkeypatch.setattr(repeats, "LEAST_SIZE", 0)
+
+
+def test_short_sections_are_not_worth_a_jump(monkeypatch):
+    body = [load(mem=64 * i, wait=[], post=[]) for i in range(200)]
+    assert len(stored(body)) < 200
+    monkeypatch.setattr(repeats, "LEAST_SIZE", 1 << 20)
+    assert stored(body) == body
+
+
 def load(mem=0, chip=0, **values):
     return Instruction(Opcode.LOAD, {"mem_base": mem, "chip_base": chip, "run": 16, **values})
 

@@ -31,7 +31,11 @@ LONGEST = 1 << 14
 """Instructions of the longest section."""
 
 LEAST_SAVED = 256
-"""Bytes that a section saves at least: each run of it costs fetch a jump."""
+"""Bytes that a section saves at least."""
+
+LEAST_SIZE = 8192
+"""Bytes of a section at least: each run of it costs fetch a jump. Without this limit MobileNetV2
+takes 2% more cycles on the RTL, a product of one row 1%."""
 
 MOST_BUS_BYTES = 64
 """The widest word of the bus (`spec.config`)."""
@@ -153,8 +157,9 @@ class _Program:
         steps = tuple(int(step) for step in np.unique(by) if step)
         runs = min(runs, _MOST_COUNT)
         fits = all(_STEP.minimum <= step <= _STEP.maximum for step in steps)
-        saves = int(self.ends[start + period] - self.ends[start]) * (runs - 1) - _REPEAT_BYTES
-        if len(steps) > STEPS or not fits or saves < LEAST_SAVED:
+        size = int(self.ends[start + period] - self.ends[start])
+        saves = size * (runs - 1) - _REPEAT_BYTES
+        if len(steps) > STEPS or not fits or saves < LEAST_SAVED or size < LEAST_SIZE:
             return None
         return Section(start=start, period=period, runs=runs, saves=saves, steps=steps)
 
