@@ -150,7 +150,7 @@ SPACES = (
     *(SPACE.replace("[4]", t) for t in ("4", "[]", "['4']", "[true]", "{}", "[4.5]", "x")),
     *(SPACE.replace("rows", t) for t in ("rosw", "name", "[1]")),
     *(SPACE.replace("20", t) for t in ("0", "-1", "x", "[20]", "9" * 30)),
-    *(SPACE.replace("base: tiny", t) for t in ("base: huge", "base: 7", "seed: -1", "x: 1")),
+    *(SPACE.replace("base: tiny", t) for t in ("base: vast", "base: 7", "seed: -1", "x: 1")),
 )
 
 

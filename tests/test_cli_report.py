@@ -22,7 +22,7 @@ KEYS = {
 }  # fmt: skip
 TIMED = {
     "predicted_cycles", "layer_bound", "share", "clock_mhz", "ms", "inferences_per_s",
-    "program_bytes", "constant_bytes", "peak_dram_bytes", "memory",
+    "program_bytes", "constant_bytes", "peak_dram_bytes", "memory", "predicted_with",
 }  # fmt: skip
 """Of reports of what the compiler compiled."""
 EXACT = Comparison(elements=10, mismatches=0)

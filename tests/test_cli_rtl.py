@@ -68,7 +68,7 @@ def test_exec_runs_an_image(tmp_path):
     [
         (16, 0x77, "instruction 1: offset 0x10: illegal opcode 0x77"),
         (17, 9, "instruction 1: offset 0x10: LOAD.granules: value 9 must be 6"),
-        (18, 1, "instruction 1: offset 0x10: LOAD.flags: value 1 is reserved and must be 0"),
+        (18, 0x40, "instruction 1: offset 0x10: LOAD.flags: value 1 is reserved and must be 0"),
     ],
 )
 def test_illegal_instruction_stops_the_rtl_with_a_message(tmp_path, position, value, text):
