@@ -63,6 +63,34 @@ class Measured:
     limit: int
 
 
+def taken(network: Measured, name: str, limit: int | None) -> Sequence[Inputs]:
+    """The first samples of a network; `OptionError` for more than there are."""
+    count = limit or network.limit
+    if count > len(network.samples):
+        raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
+    return network.samples[:count]
+
+
+def quantized(
+    network: Measured,
+    name: str,
+    supplied: Supplied,
+    config: NpuConfig | None,
+    rows: Rows = "auto",
+) -> Imported:
+    """The network in integers, with the policy and the precision that the user asks for."""
+    with one_thread():
+        return import_graph(
+            network.captured.graph,
+            network.calibration,
+            policy=supplied.policy,
+            precision=supplied.precision,
+            config=config,
+            rows=rows,
+            name=name,
+        )
+
+
 def measured(name: str, supplied: Supplied = NOTHING) -> Measured:
     """The built-in network or the user's model called `name`."""
     if name in NETWORKS or name in WIDE:
@@ -139,21 +167,9 @@ def measure(
     `options` (default: golden) too: see `on_device`. `OptionError` for more samples than there are.
     """
     network = measured(name, supplied)
-    count = limit or network.limit
-    if count > len(network.samples):
-        raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
-    samples = network.samples[:count]
+    samples = taken(network, name, limit)
     say(f"{name}: calibrating and importing…")
-    with one_thread():
-        imported = import_graph(
-            network.captured.graph,
-            network.calibration,
-            policy=supplied.policy,
-            precision=supplied.precision,
-            config=config,
-            rows=rows,
-            name=name,
-        )
+    imported = quantized(network, name, supplied, config, rows)
     pairs = [(floats(network.run, s), integers(imported, s)) for s in samples]
     row: Row = {
         "model": name,

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from spec.config import NpuConfig
-from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.quantization.sensitivity import losses
 from sw.compiler.frontend.threads import one_thread
-from sw.measure.accuracy import floats, integers, measured
+from sw.measure.accuracy import floats, integers, measured, quantized, taken
 from sw.models.catalog import pcc
 from sw.models.supplied import NOTHING, Supplied
-from sw.runtime.session import OptionError
 
 Row = dict[str, Any]
 
@@ -37,21 +35,11 @@ def sensitivity(
     from sw.compiler.pipeline import run_stages
 
     network = measured(name, supplied)
-    count = limit or network.limit
-    if count > len(network.samples):
-        raise OptionError(f"--limit {count}: {name} has {len(network.samples)} samples")
-    samples = network.samples[:count]
+    samples = taken(network, name, limit)
     say(f"{name}: calibrating and importing…")
     config = config or NpuConfig()
+    imported = quantized(network, name, supplied, config)
     with one_thread():
-        imported = import_graph(
-            network.captured.graph,
-            network.calibration,
-            policy=supplied.policy,
-            precision=supplied.precision,
-            config=config,
-            name=name,
-        )
         say(f"{name}: one layer in integers at a time…")
         few = samples[: limit or LAYER_SAMPLES]
         found = losses(network.captured.graph, imported.layers, few)
