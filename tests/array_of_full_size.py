@@ -5,5 +5,6 @@ from test_hw_array import run_elements
 
 
 @pytest.mark.rtl
-def test_elements_sum_random_folds_in_an_array_of_full_size(tmp_path):
-    run_elements(tmp_path, 16, 16)
+@pytest.mark.parametrize("weight_rows", [1, 2])
+def test_elements_sum_random_folds_in_an_array_of_full_size(tmp_path, weight_rows):
+    run_elements(tmp_path, 16, 16, weight_rows)
