@@ -2,7 +2,8 @@
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, fold_constants.py, identities.py, transposes.py, early_rescales.py,
-fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py.
+fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py,
+shuffles.py.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.nest_concats import nest_concats
+from sw.compiler.passes.shuffles import absorb_shuffles
 from sw.compiler.passes.transposes import (
     narrow_transposes,
     reshape_transposes,
@@ -48,8 +50,8 @@ PASSES: tuple[Pass, ...] = (
 def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     """A rewritten copy of `graph`; each pass's result is verified.
 
-    config: what groups of convolutions are put together for. `fold`: whether operators of constants
-    may be computed beforehand, and weights rearranged.
+    config: what groups of convolutions are put together for, and shuffles absorbed. `fold`: whether
+    operators of constants may be computed beforehand, and weights rearranged.
     """
     graph = graph.copy()
     if fold:
@@ -57,5 +59,8 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
         graph.verify()
     for rewrite in PASSES if fold else [p for p in PASSES if p is not fold_constants]:
         rewrite(graph)
+        graph.verify()
+    if fold:
+        absorb_shuffles(graph, config)
         graph.verify()
     return graph
