@@ -174,7 +174,7 @@ def verdicts(config, opcode, words):
     """What the hardware's rules say of each word."""
     m = Module()
     word, broken = Signal(MAX_GRANULES * 128), Signal()
-    m.d.comb += broken.eq(Cat(list(broken_rules(config, opcode, word))).any())
+    m.d.comb += broken.eq(Cat(list(broken_rules(m, config, opcode, word))).any())
     out = []
 
     async def bench(ctx):

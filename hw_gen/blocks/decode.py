@@ -256,11 +256,11 @@ class Decoder(wiring.Component):
 
     def _illegal(self, m: Module, opcode: Value, word: Signal) -> Value:
         broken = Signal()
+        rules = {each: Cat(broken_rules(m, self._config, each, word)) for each in FORMATS}
         with m.Switch(opcode):
             for each in FORMATS:
                 with m.Case(each):
-                    rules = list(broken_rules(self._config, each, word))
-                    m.d.comb += broken.eq(Cat(rules).any())
+                    m.d.comb += broken.eq(rules[each].any())
         return broken
 
     def _foreign(self, opcode: Value, word: Signal) -> Value:

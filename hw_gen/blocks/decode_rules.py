@@ -13,7 +13,7 @@ from spec.legality import rules
 _HEADER = ("opcode", "granules")
 
 
-def broken_rules(config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Value]:
+def broken_rules(m: Module, config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Value]:
     """A bit per rule that the instruction in `word` (granules of `opcode`) breaks.
 
     Opcode and length are checked before the instruction is complete.
@@ -21,7 +21,9 @@ def broken_rules(config: NpuConfig, opcode: Opcode, word: Value) -> Iterator[Val
     fmt = FORMATS[opcode]
     if fmt.granules * GRANULE_BITS > fmt.bits:
         yield word[fmt.bits : fmt.granules * GRANULE_BITS].any()
-    view = instruction_layout(opcode)(word[: fmt.bits])
+    # A signal, as each field that is read would repeat all of an expression.
+    view = Signal(instruction_layout(opcode), name=f"checked_{opcode.name.lower()}")
+    m.d.comb += view.eq(word)
     yield from _fields(fmt, view)
     for broken, _ in rules(opcode, view, config):
         yield Value.cast(broken)

@@ -87,11 +87,14 @@ class InstructionQueues(wiring.Component):
         m = Module()
         opcodes = queues(self._config)
         held = {}
+        instructions = {
+            opcode: self._moved(m, opcode) for opcode in dict.fromkeys(opcodes.values())
+        }
         for name, opcode in opcodes.items():
             dropped = without(self._config, name, opcode)
             queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth, name=name)
             m.submodules[name] = held[name] = queue
-            m.d.comb += queue.i.payload.eq(self._item(opcode, dropped))
+            m.d.comb += queue.i.payload.eq(self._item(opcode, dropped, instructions[opcode]))
             connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
         with m.Switch(self.i.payload.opcode):
             for opcode in dict.fromkeys(opcodes.values()):
@@ -103,12 +106,19 @@ class InstructionQueues(wiring.Component):
         m.d.comb += self.empty.eq(Cat(q.empty for q in held.values()).all())
         return m
 
-    def _item(self, opcode: Opcode, dropped: frozenset[str]) -> Value:
-        whole = instruction_layout(opcode)
-        word = self.i.payload.word[: whole.size]
+    def _moved(self, m: Module, opcode: Opcode) -> Signal:
+        """The instruction with the addresses of this time."""
+        layout = instruction_layout(opcode)
+        word = self.i.payload.word[: layout.size]
         for number, name in enumerate(DISPLACED[opcode]):
-            low, width = whole[name].offset, whole[name].width
+            low, width = layout[name].offset, layout[name].width
             word = Cat(word[:low], self.i.payload.moved[f"a{number}"][:width], word[low + width :])
-        view = whole(word)
-        begins = selected(start_layout(opcode, dropped)["instr"].shape, view)
-        return Cat(begins, self.i.payload.index, selected(rest_layout(opcode, dropped), view))
+        # A signal, as each field that is read would repeat all of an expression.
+        moved = Signal(layout, name=f"{opcode.name.lower()}_word")
+        m.d.comb += moved.eq(word)
+        return moved
+
+    def _item(self, opcode: Opcode, dropped: frozenset[str], instruction: Signal) -> Value:
+        begins = selected(start_layout(opcode, dropped)["instr"].shape, instruction)
+        rest = selected(rest_layout(opcode, dropped), instruction)
+        return Cat(begins, self.i.payload.index, rest)
