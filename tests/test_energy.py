@@ -116,13 +116,14 @@ def test_clock_and_memory_are_priced_by_what_happens(netlist) -> None:
     left, top = found.blocks.index("left"), found.blocks.index("")
     # 16 flip-flops, 2 fF of each clock pin and the inverters behind it, at 1 V.
     each = 2e-3 + 2 * CLOCKED_INVERTERS * 1e-3
-    np.testing.assert_allclose(found.pj["clock"][left], 16 * each)
+    # float32 products of the BLAS differ in the last place from processor to processor.
+    np.testing.assert_allclose(found.pj["clock"][left], 16 * each, rtol=1e-6)
     price = MEMORY.access(bits=512, width=8)
-    np.testing.assert_allclose(found.pj["memories"][top], price * model["go"][:, 3])
+    np.testing.assert_allclose(found.pj["memories"][top], price * model["go"][:, 3], rtol=1e-6)
     # What leaves the registers changes where the model's values do, at half of the load a change.
     changes = np.bitwise_count(model["total"][:, 3] ^ model["total"][:, 2])
     inside = found.pj["cells"][left] - FLIP_FLOP_PARASITIC / 2 * 1e-3 * changes
-    assert inside.min() > -1e-9 and inside.max() > 0
+    assert inside.min() > -1e-6 and inside.max() > 0
     assert set(found.pj) | {"leakage"} == set(PARTS)
 
 
