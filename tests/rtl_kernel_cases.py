@@ -33,6 +33,9 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "n=3,h=4,w=4,c=17,oc=17,k=1,p=0,s=2",
         "h=19,w=10,c=1,oc=17,kh=10,kw=4,s=2,pad_top=4,pad_bottom=5,p=1",
         "n=2,h=9,w=17,c=3,oc=9,k=3,s=4,pad_left=0,p=1",
+        "n=4,h=2,w=3,c=17,oc=9,k=3,p=1",
+        "n=2,h=3,w=1,c=33,oc=17,kh=3,kw=1,p=0,pad_top=1,pad_bottom=1",
+        "n=6,h=4,w=2,c=16,oc=33,k=2,s=2,p=0",
     ),
     "depthwise_conv2d": (
         "h=1,w=1,c=1,k=1,p=0",

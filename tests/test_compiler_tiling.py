@@ -71,7 +71,7 @@ def test_convolution_covers_output_and_reduction_once(
     config = preset(name)
     layer = _conv(n, h, w, c, oc, k, stride, k // 2)
     plan = plan_conv(layer, config, MemoryBudget.whole(config))
-    geo = geometry(layer, plan.packing)
+    geo = geometry(layer, plan.packing, plan.stacked)
     assert plan.spad_bytes <= config.spad_bytes
     assert plan.th * plan.tw <= config.acc_half
     blocks = -(-oc // config.cols)

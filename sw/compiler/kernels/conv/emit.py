@@ -31,7 +31,7 @@ def emit_conv(layer: ConvLayer, plan: ConvPlan, context: EmitContext) -> None:
 class _ConvEmitter(EpilogueEmitter):
     def __init__(self, layer: ConvLayer, plan: ConvPlan, context: EmitContext) -> None:
         super().__init__(layer.name, layer.epilogue, context)
-        self.geo = geo = geometry(layer, plan.packing)
+        self.geo = geo = geometry(layer, plan.packing, plan.stacked)
         self.plan, self.layer = plan, layer
         self.loads = ConvLoads(geo, plan, context)
         self.out = self.slots("out", Place.SPAD, plan.out_slots, plan.out_bytes)
@@ -70,6 +70,7 @@ class _ConvEmitter(EpilogueEmitter):
     def _matrix(self, unit: Unit) -> None:
         step, piece, geo, layer = unit.step, unit.piece, self.geo, self.layer
         loops, row_loop, act_base = self._matrix_loops(unit)
+        outer = self.loads.outer_loops
         on_y, on_x = geo.bounds
         blocks = -(-piece.channels // self.config.rows)
         width = self.loads.width(unit.block)
@@ -91,9 +92,9 @@ class _ConvEmitter(EpilogueEmitter):
             width=geo.w if on_x else 1,
             act_zp=layer.input_zp,
             wgt_zp=layer.weight_zp,
-            fold_loops=4,
-            # Loop 0 is the column blocks; loops 1 to 3 sum over the kernel and the channels.
-            k_loops=0b1110,
+            fold_loops=outer + 3,
+            # Loop 0 is the column blocks, if there are any; three sum over kernel and channels.
+            k_loops=0b111 << outer,
             accumulate=int(not unit.opens),
             row_loop=row_loop,
             rows=min(self.config.rows, piece.channels),
@@ -175,13 +176,19 @@ class _ConvEmitter(EpilogueEmitter):
         kw = ArrayLoop(count=self.geo.kernel[1], act=dx * pixel, wgt=line_bytes, dx=dx * on_x)
         cb = ArrayLoop(count=-(-piece.channels // r), act=plane, wgt=block)
         tile = step.tile
-        my = ArrayLoop(count=tile.rows, act=down, acc=tile.cols, dy=sy * on_y)
+        my = ArrayLoop(count=tile.rows // self.geo.stacked, act=down, acc=tile.cols, dy=sy * on_y)
         mx = ArrayLoop(count=tile.cols, act=right, acc=1, dx=sx * on_x)
         # Channels outermost where they arrive one block after another.
         by_channels = self.plan.blocked or self.plan.held_in
         order = [cb, kh, kw] if by_channels else [kh, kw, cb]
+        outer = self.loads.outer_loops
+        row_loop = outer if by_channels else outer + 2
+        if not outer:
+            images = self.geo.stacked
+            sample = ArrayLoop(count=images, act=self.geo.h * line, acc=tile.vectors // images)
+            return [*order, sample, my, mx], row_loop, base
         several = ArrayLoop(count=unit.count, wgt=self._block_pitch(unit), acc=unit.acc_step)
-        return [several, *order, my, mx], 1 if by_channels else 3, base
+        return [several, *order, my, mx], row_loop, base
 
     def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:
         """(address of the first activation, bytes between rows, pixels, channel blocks, outputs).

@@ -8,18 +8,24 @@ columns.
 A layer that packs *windows* takes all kh x kw x C values as one vector. A tile then holds, for each
 output column, the window rows of that column one below the other, so that a vector begins where
 the window's first row lies; windows that overlap vertically share their rows. See `window_loads`.
+
+Few pixels would leave the array waiting for weights: a fold lasts at least as long as the next
+fold's weights take to load. Where a batch's samples share weights, a tile can hold several of them,
+one below the other (`stacked`), and a fold serves all of them.
 """
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.config import NpuConfig
 from sw.compiler.kernels.boxes import Range, Tile, clip
 from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.views import View
+from sw.compiler.machine.costs import weight_cycles
 
 
 class Packing(enum.Enum):
@@ -54,6 +60,8 @@ class ConvGeometry:
 
     n, h, w: input; c: channels of a vector; pixel: bytes of an input pixel in a tile, where it
     holds all channels (WINDOWS: of a window row); oh, ow, oc: output.
+    stacked: samples that a tile holds. `input`, `output` and `residual`, n and oh are then of
+    images that are so many samples high; h stays the height of one sample.
     """
 
     layer: ConvLayer
@@ -69,6 +77,7 @@ class ConvGeometry:
     oc: int
     pixel: int
     packing: Packing
+    stacked: int = 1
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -145,6 +154,9 @@ class ConvGeometry:
         """
         if self.packing is Packing.WINDOWS:
             return y0 * self.row_step, y0 * self.row_step + self.window_rows(y1 - y0)
+        if self.stacked > 1:
+            # A tile holds whole samples.
+            return 0, self.stacked * self.h
         s, d, p = self.layer.stride[0], self.layer.dilation[0], self.layer.pad[0]
         return clip(
             y0 * s - p + k_tile.kh0 * d, (y1 - 1) * s - p + (k_tile.kh1 - 1) * d + 1, self.h
@@ -199,7 +211,23 @@ def packings(layer: ConvLayer, rows: int) -> list[Packing]:
     return out
 
 
-def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
+def stacks(layer: ConvLayer, config: NpuConfig) -> list[int]:
+    """How many samples a tile of `layer` may hold besides one, most first.
+
+    None where a single one has as many vectors as the weights of a fold take cycles.
+    """
+    geo = geometry(layer)
+    views = [geo.input, geo.output, *([] if geo.residual is None else [geo.residual])]
+    follow = all(view.strides[0] == view.shape[1] * view.strides[1] for view in views)
+    if layer.weights_by_image or not follow:
+        return []
+    pixels = geo.oh * geo.ow
+    few = pixels < weight_cycles(config, layer.transposed)
+    counts = [count for count in range(geo.n, 1, -1) if few and geo.n % count == 0]
+    return [count for count in counts if count * pixels <= config.acc_half]
+
+
+def geometry(layer: ConvLayer, packing: Packing = Packing.NONE, stacked: int = 1) -> ConvGeometry:
     """Dimensions of `layer`; images of dense pointwise layers are joined into one column."""
     view, out = layer.input, layer.output
     added = None if layer.residual is None else layer.residual.operand.view
@@ -216,6 +244,10 @@ def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
         out = _column(out, images, pixels)
         added = None if added is None else _column(added, images, pixels)
         n, h, w, oh, ow = images, pixels, 1, pixels, 1
+    if stacked > 1:
+        view, out = _stacked(view, stacked), _stacked(out, stacked)
+        added = None if added is None else _stacked(added, stacked)
+        n, oh = n // stacked, oh * stacked
     return ConvGeometry(
         layer=layer,
         input=view,
@@ -230,7 +262,15 @@ def geometry(layer: ConvLayer, packing: Packing = Packing.NONE) -> ConvGeometry:
         oc=oc,
         pixel=c * kw if packing is Packing.WINDOWS else c,
         packing=packing,
+        stacked=stacked,
     )
+
+
+def _stacked(view: View, images: int) -> View:
+    n, h, w, c = view.shape
+    image, line, pixel = view.strides
+    shape, strides = (n // images, h * images, w, c), (image * images, line, pixel)
+    return replace(view, shape=shape, strides=strides)
 
 
 def _column(view: View, images: int, pixels: int) -> View:

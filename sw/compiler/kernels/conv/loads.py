@@ -42,6 +42,11 @@ class ConvLoads(EpilogueEmitter):
 
     # Sizes ------------------------------------------------------------------------------------
 
+    @property
+    def outer_loops(self) -> int:
+        """Loops of a MATRIX around those of a column block: none where it loops over samples."""
+        return int(self.geo.stacked == 1)
+
     def width(self, block: int) -> int:
         """Output channels of a column block."""
         return min(self.config.cols, self.geo.oc - block * self.config.cols)
@@ -351,7 +356,7 @@ class ConvLoads(EpilogueEmitter):
     def act_reads(self, step: ConvStep, piece: KTile, sliced: bool) -> list[Access]:
         """What a MATRIX reads of the activations: block by block on the first read of a load.
 
-        `sliced`: the blocks of channels are steps of the second loop, inside a single iteration.
+        `sliced`: the blocks of channels are steps of the loop within `outer_loops`.
         """
         if self.held is not None:
             return self._held_reads(step, piece, self.held, sliced)
@@ -375,7 +380,7 @@ class ConvLoads(EpilogueEmitter):
                 start=start + i * one,
                 stop=start + (i + 1) * one,
                 write=False,
-                level=2,
+                level=self.outer_loops + 1,
                 iteration=i,
             )
             for i in range(blocks)
@@ -399,7 +404,14 @@ class ConvLoads(EpilogueEmitter):
         # Blocks of the writer's columns and of the array's rows meet at the same channels.
         cuts = [(c, min(c + rows, piece.c1)) for c in range(piece.c0, piece.c1, rows)]
         return [
-            touch(buffer, view, replace(box, c0=a, c1=b), write=False, level=2, iteration=i)
+            touch(
+                buffer,
+                view,
+                replace(box, c0=a, c1=b),
+                write=False,
+                level=self.outer_loops + 1,
+                iteration=i,
+            )
             for i, (a, b) in enumerate(cuts)
         ]
 

@@ -13,7 +13,14 @@ from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.buffers import Buffers
 from sw.compiler.kernels.conv.cost import ConvCost, Cut, CutCost, Reuse
-from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing, geometry, packings
+from sw.compiler.kernels.conv.geometry import (
+    ConvGeometry,
+    KTile,
+    Packing,
+    geometry,
+    packings,
+    stacks,
+)
 from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.places import Places, together
 
@@ -56,8 +63,8 @@ class ConvPlan(Buffers):
 
     `k_tiles` cut the reduction; `prologue` the first step, in channel blocks, so that computing
     starts before all of it is loaded. `tiles_outer`: all column blocks before the next tile.
-    `blocked`: activations lie in blocks of `rows` channels. `packing`: see `geometry`. `joint`: the
-    results of `tile_n` blocks are stored together, in full pixels.
+    `blocked`: activations lie in blocks of `rows` channels. `packing`, `stacked`: see `geometry`.
+    `joint`: the results of `tile_n` blocks are stored together, in full pixels.
     `abreast`: computed weights lie on chip row by row, whole column blocks of a tile side by side.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
@@ -72,6 +79,7 @@ class ConvPlan(Buffers):
     tiles_outer: bool
     blocked: bool
     packing: Packing
+    stacked: int = 1
     joint: bool
     abreast: bool = False
     held_in: bool
@@ -89,6 +97,7 @@ class ConvPlan(Buffers):
             f"{' blocked' if self.blocked else ''}{' joint' if self.joint else ''}"
             f"{' abreast' if self.abreast else ''}"
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
+            f"{f' {self.stacked} samples' if self.stacked > 1 else ''}"
             f"{' shared' if self.shared else ''}"
             f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
             f"{self.buffers_text}; {self.cycles} cycles {self.traffic} bytes"
@@ -108,7 +117,7 @@ class _Search:
         self.geo, self.config, self.budget = geo, config, budget
         self.cost = ConvCost(geo, config, budget)
         self.shared = budget.shares_acc
-        self.whole = budget.streams(geo.output, config)
+        self.whole = budget.streams(geo.output, config) or geo.stacked > 1
         self.blocks = self.cost.blocks
         self.limit, self.fits, self.once, self.small = limit, False, False, False
 
@@ -121,8 +130,11 @@ class _Search:
         most = self.config.acc_bank if self.shared else self.config.acc_half
         widths = _steps(self.geo.ow, most)
         if self.whole:
-            # The depthwise engine follows by channels: it needs whole images of each.
+            # The depthwise engine follows by channels: it needs whole images of each, as tiles of
+            # several samples do.
             widths = [self.geo.ow]
+        if self.geo.stacked > 1 and self.geo.oh * self.geo.ow > most:
+            return
         for k_tiles in self._uniform():
             # Narrow tiles only where wide ones do not fit: they read their halo more often, but
             # for windows, whose columns share nothing.
@@ -137,7 +149,7 @@ class _Search:
 
     def _enough(self, k_tiles: int) -> bool:
         """Whether more tiles of the reduction are not worth a look."""
-        if self.cost.few:
+        if self.cost.few or self.geo.stacked > 1:
             if self.once and not self.small:
                 self.small, self.limit = True, WORTH_SMALL * self.limit
             # Weights take as long to load as they take in the array: whatever part of them is
@@ -222,6 +234,9 @@ class _Search:
 
     def _unroll(self, vectors: int, tiles: int, tile_n: int, needed: int) -> int:
         """Column blocks of an instruction: few instructions, but several, so that they overlap."""
+        if self.geo.stacked > 1:
+            # The loop over samples takes the place of that over column blocks.
+            return 1
         places = Places.of(vectors, needed, self.config, self.shared)
         places = places.in_step(needed) if self.geo.batched else places
         most = min(tile_n, places.unroll)
@@ -332,6 +347,7 @@ class _Search:
             tiles_outer=tiles_outer,
             blocked=self.cost.blocked,
             packing=self.geo.packing,
+            stacked=self.geo.stacked,
             joint=self.cost.joint,
             abreast=self.cost.abreast and cut.tile_n > 1,
             held_in=self.cost.held_in,
@@ -377,8 +393,10 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
     plans: list[ConvPlan] = []
     limit = math.inf
     # On chip a tensor lies as it is: packed vectors need a copy that loading makes.
-    for packing in [Packing.NONE] if held else packings(layer, config.rows):
-        search = _Search(geometry(layer, packing), config, budget, limit)
+    ways = [(packing, 1) for packing in ([Packing.NONE] if held else packings(layer, config.rows))]
+    ways += [(Packing.NONE, stacked) for stacked in stacks(layer, config)]
+    for packing, stacked in ways:
+        search = _Search(geometry(layer, packing, stacked), config, budget, limit)
         plans += search.plans()
         limit = min((CLOSE * p.cycles for p in plans), default=math.inf)
     if not plans:
@@ -392,7 +410,8 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
     # The model is not exact to a percent: among plans that close, fewer bytes disturb others less.
     fastest = min(p.cycles for p in plans)
     close = [p for p in plans if p.cycles <= fastest * CLOSE]
-    return min(close, key=lambda p: (p.traffic, p.cycles))
+    # Of tiles that follow one another only the first hides the loads of weights that stay.
+    return min(close, key=lambda p: (p.traffic, -p.stacked, p.cycles))
 
 
 def check_conv(layer: ConvLayer, plan: ConvPlan, config: NpuConfig) -> None:
