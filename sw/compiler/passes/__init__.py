@@ -1,9 +1,9 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, fold_constants.py, identities.py, transposes.py, early_rescales.py,
-fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py, dead_code.py,
-shuffles.py.
+merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, transposes.py,
+early_rescales.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py,
+dead_code.py, shuffles.py.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
+from sw.compiler.passes.merge_pixels import merge_pixels
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.shuffles import absorb_shuffles
 from sw.compiler.passes.transposes import (
@@ -50,12 +51,13 @@ PASSES: tuple[Pass, ...] = (
 def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     """A rewritten copy of `graph`; each pass's result is verified.
 
-    config: what groups of convolutions are put together for, and shuffles absorbed. `fold`: whether
-    operators of constants may be computed beforehand, and weights rearranged.
+    config: what groups and pixels of convolutions are merged for, and shuffles absorbed. `fold`:
+    whether operators of constants may be computed beforehand, and weights rearranged.
     """
     graph = graph.copy()
     if fold:
         merge_groups(graph, config)
+        merge_pixels(graph, config)
         graph.verify()
     for rewrite in PASSES if fold else [p for p in PASSES if p is not fold_constants]:
         rewrite(graph)

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
-from sw.compiler.tosa.graph import Graph, Op
+from sw.compiler.tosa.bound import weight_bytes
+from sw.compiler.tosa.graph import Graph, Op, Work
+from sw.compiler.tosa.macs import op_macs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +116,15 @@ def _best(graph: Graph, groups: list[_Group], config: NpuConfig) -> int:
     """How many groups to compute as one: the fewest folds in all, then the fewest layers."""
     oc, kh, kw, c = graph.tensors[groups[0].conv.inputs[1]].shape
     counts = [n for n in range(1, len(groups) + 1) if len(groups) % n == 0]
-    return min(
-        counts,
-        key=lambda n: (
-            len(groups) // n * -(-n * oc // config.cols) * _depth(kh, kw, n * c, config.rows),
-            -n,
-        ),
-    )
+
+    def folds(count: int) -> int:
+        depth = reduction_folds(kh, kw, count * c, config.rows)
+        return len(groups) // count * -(-count * oc // config.cols) * depth
+
+    return min(counts, key=lambda count: (folds(count), -count))
 
 
-def _depth(kh: int, kw: int, c: int, rows: int) -> int:
+def reduction_folds(kh: int, kw: int, c: int, rows: int) -> int:
     """Folds of a column block: taps by themselves, window rows or whole windows as one vector."""
     return min(kh * kw * -(-c // rows), kh * -(-kw * c // rows), -(-kh * kw * c // rows))
 
@@ -182,7 +183,11 @@ def _joined(graph: Graph, groups: list[_Group], made: list[Op]) -> str:
             *first.conv.inputs[3:],
         ],
     )
-    made[-1].groups = size
+    # Of weights between two groups none is work.
+    made[-1].work = Work(
+        macs=sum(op_macs(graph, g.conv) for g in groups),
+        weight_bytes=sum(weight_bytes(graph, g.conv) for g in groups),
+    )
     rescales = [g.rescale for g in groups if g.rescale is not None]
     if rescales:
         operands = [_side_by_side(graph, [r.inputs[i] for r in rescales], channels) for i in (1, 2)]

@@ -32,15 +32,17 @@ def graph_bound(graph: Graph, config: NpuConfig) -> float:
 
 
 def weight_bytes(graph: Graph, op: Op) -> int:
-    """Bytes of a product's weights as they are stored, without the zeros between groups.
+    """Bytes of a product's weights as they are stored, without zeros that a pass put among them.
 
     Those of a convolution are its second operand. A MATMUL has weights where an operand is a
     constant; a product of two activations has none.
     """
+    if op.work is not None:
+        return op.work.weight_bytes
     if op.kind == "MATMUL":
         operands = [graph.tensors[name] for name in op.inputs[:2]]
         return sum(tensor.nbytes for tensor in operands if tensor.is_constant)
-    return graph.tensors[op.inputs[1]].nbytes // op.groups
+    return graph.tensors[op.inputs[1]].nbytes
 
 
 def shares(names: Sequence[str], sizes: Sequence[int], values: Mapping[str, float]) -> list[float]:

@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from spec.program import MAX_REGION_BYTES
 from sw.compiler.errors import GraphError
-from sw.compiler.tosa.nodes import DTYPES, Op, Tensor
+from sw.compiler.tosa.nodes import DTYPES, Op, Tensor, Work
 from sw.compiler.tosa.table import complete_attributes, infer
 
-__all__ = ["DTYPES", "Graph", "Op", "Tensor"]
+__all__ = ["DTYPES", "Graph", "Op", "Tensor", "Work"]
 
 _MOST_DIMENSIONS = 16
 _BLOCK = 1 << 16
@@ -148,7 +148,7 @@ class Graph:
                 outputs=list(op.outputs),
                 attributes=dict(op.attributes),
                 source=op.source,
-                groups=op.groups,
+                work=op.work,
             )
             for op in self.ops
         ]

@@ -45,12 +45,20 @@ class Tensor:
         return f"%{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a product does: multiply-accumulates, and bytes of weights."""
+
+    macs: int
+    weight_bytes: int
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Op:
     """One operator: `inputs` and `outputs` are tensor names, operands in the specification's order.
 
-    `source` is the line of the user's model that it came from, for messages. `groups`: the weights
-    of a CONV2D connect only inputs and outputs of the same of so many groups, the others are 0.
+    `source` is the line of the user's model that it came from, for messages. `work`: of a product
+    whose weights a pass has filled up with zeros, what it does without them.
     """
 
     kind: str
@@ -59,4 +67,4 @@ class Op:
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
     source: str = ""
-    groups: int = 1
+    work: Work | None = None
