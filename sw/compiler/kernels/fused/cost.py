@@ -20,7 +20,7 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     """(cycles, bytes moved)."""
     tiles = math.prod(-(-n // t) for n, t in zip(layer.shape, plan.tile, strict=True))
     compute = sum(
-        _step_cycles(layer, step, plan, config) + DEPENDENT_STEP_CYCLES for step in layer.steps
+        fused_step_cycles(layer, step, plan, config) + DEPENDENT_STEP_CYCLES for step in layer.steps
     )
     whole = [r.nbytes(layer.shape) for r in layer.registers]
     load = sum(whole[i] for i in range(len(layer.sources)) if i not in plan.held)
@@ -40,7 +40,9 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     return math.ceil(cycles), load + store
 
 
-def _step_cycles(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig) -> int:
+def fused_step_cycles(
+    layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig
+) -> int:
     """Its vectors, times the words of the widest operand or the cycles of RESCALE."""
     tile, cols = plan.tile, config.cols
     read = [i for i in (step.a, step.b) if i is not None]

@@ -1,12 +1,13 @@
 """Products that a FusedLayer computes itself: their sums never leave the accumulator.
 
-A tile is some rows of one image (of a batch), all columns wide. Its MATRIX fills one half of the
-accumulator while the steps work on the tile before it in the other.
+A tile is some rows of one image (of a batch), and all columns or a block of them. Its MATRIX fills
+one half of the accumulator while the steps work on the tile before it in the other.
 """
 
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.fused.layer import Factor, Product
+from sw.compiler.kernels.fused.rotation import Held, Rotation
 from sw.compiler.kernels.fused.tiles import Ranges
 from sw.compiler.program.records import ArrayLoop, Matrix
 from sw.compiler.program.virtual import Access, Buffer, Place
@@ -21,37 +22,44 @@ class ProductTiles(LayerEmitter):
         name: str,
         tile: tuple[int, ...],
         context: EmitContext,
+        rights: int,
     ) -> None:
+        """`rights`: buffers of blocks of the right operand."""
         super().__init__(name, context)
         self.product = product
         left, right = product.nbytes(tile)
-        self.left = self.slots("left", Place.SPAD, 2, left)
-        self.right = self.slots("right", Place.SPAD, 2, right)
+        self.left = self._rotation("left", 2, left)
+        self.right = self._rotation("right", rights, right)
+
+    def _rotation(self, what: str, count: int, size: int) -> Rotation:
+        buffers = self.slots(what, Place.SPAD, count, size).buffers
+        return Rotation([Held(buffer, 0, size) for buffer in buffers])
 
     def load(self, tile: Ranges) -> None:
         """Load what is not on chip yet of the operands of `tile`."""
         *outer, rows, cols = tile
         product, depth = self.product, self.product.depth
         m, n = rows[1] - rows[0], cols[1] - cols[0]
-        right, fresh = self.right.get(tuple(outer), None)
+        right, fresh = self.right.take((*outer, cols), set())
         if fresh:
             columns = (n, product.right.strides[-1])
             along = (depth, product.right.along)
             pair = (columns, along) if product.transposed else (along, columns)
-            self._load(product.right, tile, pair, right, "right")
-        left, _ = self.left.get(tile, None)
+            self._load(product.right, tile, pair, right.buffer, "right")
+        left, fresh = self.left.take(tile[:-1], set())
+        if not fresh:
+            return
         pair = ((m, product.left.strides[-2]), (depth, product.left.along))
-        self._load(product.left, tile, pair, left, "left")
+        self._load(product.left, tile, pair, left.buffer, "left")
 
     def _load(
         self,
         factor: Factor,
         tile: Ranges,
         pair: tuple[tuple[int, int], tuple[int, int]],
-        slot: Buffer | None,
+        slot: Buffer,
         what: str,
     ) -> None:
-        assert slot is not None
         base = factor.offset
         base += sum(start * step for (start, _), step in zip(tile, factor.strides, strict=True))
         (outer, far), (inner, near) = pair
@@ -65,9 +73,8 @@ class ProductTiles(LayerEmitter):
         product, cfg = self.product, self.config
         m, n, depth = r1 - r0, c1 - c0, product.depth
         blocks, parts = -(-n // cfg.cols), -(-depth // cfg.rows)
-        left, _ = self.left.get(tile, None)
-        right, _ = self.right.get(tuple(outer), None)
-        assert left is not None and right is not None
+        left = self.left.held[tile[:-1]].buffer
+        right = self.right.held[*outer, tile[-1]].buffer
         block = cfg.cols * (depth if product.transposed else 1)
         part = cfg.rows * (1 if product.transposed else n)
         record = Matrix(

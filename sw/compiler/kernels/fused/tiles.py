@@ -15,7 +15,8 @@ class FusedPlan:
 
     `vectors`: of the accumulator, for each register; 0 for those in the scratchpad. `operands`:
     bytes of those of a product. `held`: the registers whose tensors lie on chip, which the steps
-    read and write where they are.
+    read and write where they are. `blocks`: in how many blocks of columns rows pass, of which a
+    tile is one; 0 where it holds whole rows. `rights`: buffers of a product's right operand.
     """
 
     tile: tuple[int, ...]
@@ -24,6 +25,8 @@ class FusedPlan:
     vectors: tuple[int, ...]
     operands: int = 0
     held: frozenset[int] = frozenset()
+    blocks: int = 0
+    rights: int = 2
     cycles: int = 0
     traffic: int = 0
 

@@ -60,7 +60,7 @@ def _lower_product(ctx: Context, op: Op) -> bool:
     factors = _factors(ctx, op, product)
     if factors is None or id(op) in ctx.fusion.sum_of or product in ctx.graph.outputs:
         return False
-    chain = Chain(made={product}, shape=ctx.shape(product))
+    chain = Chain(made={product}, shape=ctx.shape(product), product=True)
     found = longest_chain(ctx, chain, before[-1])
     members = {id(member) for member in found}
     if not found or any(id(user) not in members for user in users(ctx, product)):

@@ -31,7 +31,8 @@ class Chain:
     """Operators of a chain in order; names of what they make, and which of it is packed.
 
     `beside`: operators that could be computed but read nothing of the chain, by what they make;
-    they join it with the first one that reads them.
+    they join it with the first one that reads them. `product`: it begins with a product, whose rows
+    may pass in blocks.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -39,6 +40,7 @@ class Chain:
     made: set[str] = field(default_factory=set)
     packed: set[str] = field(default_factory=set)
     shape: tuple[int, ...] = ()
+    product: bool = False
 
 
 def longest_chain(ctx: Context, chain: Chain, op: Op) -> list[Op]:
@@ -160,14 +162,18 @@ def _joins_chain(ctx: Context, chain: Chain, op: Op) -> bool:
             n in chain.packed or ctx.graph.tensors[n].size == 1 for n in operands
         )
     shapes = [*(ctx.shape(n) for n in operands), out]
-    return _rows_fit(ctx, op, shapes) and all(_within(shape, chain.shape) for shape in shapes)
+    return _rows_fit(ctx, chain, op, shapes) and all(
+        _within(shape, chain.shape) for shape in shapes
+    )
 
 
-def _rows_fit(ctx: Context, op: Op, shapes: list[tuple[int, ...]]) -> bool:
+def _rows_fit(ctx: Context, chain: Chain, op: Op, shapes: list[tuple[int, ...]]) -> bool:
     """Whether a tile holds what the operator needs whole: the axis of a reduction, channels."""
     whole = []
     if op.kind in REDUCTIONS:
-        whole.append(shapes[0][op.attributes["axis"]])
+        axis = op.attributes["axis"]
+        if not chain.product or axis < len(shapes[0]) - 1:
+            whole.append(shapes[0][axis])
     if op.attributes.get("per_channel"):
         whole.append(shapes[-1][-1])
     return all(row_fits(size, ctx.config) for size in whole)
