@@ -128,6 +128,20 @@ def inverted_residuals(size: int, channels: int, wide: int, depth: int) -> Graph
     return g
 
 
+def bottlenecks(samples: int, size: int, middle: int, wide: int, depth: int) -> Graph:
+    """Blocks of a narrow 3 x 3 convolution between two of 1 x 1, each with a residual sum."""
+    g = Graph(name="bottlenecks")
+    x = g.add_input("x", (samples, size, size, wide))
+    for i in range(depth):
+        y = conv(g, x, middle, 1, seed=3 * i)
+        y = conv(g, y, middle, 3, pad=1, seed=3 * i + 1)
+        y = conv(g, y, wide, 1, seed=3 * i + 2)
+        sides = [rescale(g, t, s, 0, "int32", 5) for t, s in ((x, 2.0**18), (y, 2.0**17))]
+        x = rescale(g, g.add_op("ADD", sides), 2.0**-18, 5)
+    g.outputs = [x]
+    return g
+
+
 def random_inputs(g: Graph, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Full-range random values for every input."""
     rng = np.random.default_rng(seed)

@@ -87,9 +87,9 @@ def test_a_batch_of_few_pixels_takes_hardly_longer_than_a_sample():
 @pytest.mark.parametrize(
     ("shape", "counts"),
     [
-        ("n=1,h=7,w=7,c=16,oc=16,k=3,p=1", []),
-        ("n=12,h=7,w=7,c=16,oc=16,k=3,p=1", [12, 6, 4, 3, 2]),
-        ("n=4,h=12,w=12,c=16,oc=16,k=3,p=1", []),
+        ("n=1,h=7,w=7,c=16,oc=128,k=3,p=1", []),
+        ("n=12,h=7,w=7,c=16,oc=128,k=3,p=1", [12, 6, 4, 3, 2]),
+        ("n=4,h=12,w=12,c=16,oc=128,k=3,p=1", []),
     ],
 )
 def test_tiles_hold_whole_parts_of_a_batch_where_pixels_are_few(shape, counts):

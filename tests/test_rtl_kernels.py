@@ -9,13 +9,14 @@ import secrets
 
 import numpy as np
 import pytest
-from compiler_graphs import inverted_residuals, random_inputs
+from compiler_graphs import bottlenecks, inverted_residuals, random_inputs
 from rtl_kernel_cases import QUIET, SHAPES, Memory, agree, same
 
 from golden_model import Machine
 from spec import preset
 from sw.compiler import compile_graph
 from sw.compiler.errors import CompileError
+from sw.compiler.pipeline import run_stages
 from sw.models.catalog import compile_model, get_model
 from sw.models.kernels import kernel, kernel_names, parse_shape
 from sw.models.random_kernels import random_case
@@ -76,6 +77,20 @@ def test_residual_blocks(device: RtlDevice) -> None:
     want = Machine(device.config).run(image, inputs)
     for memory in (QUIET, SLOW_MEMORY):
         same(device, image, inputs, want, memory, f"blocks on {device.config.name}, {memory}")
+
+
+@on("device", EVERY[1:], indirect=True)
+@on(("samples", "size"), [(2, 18), (4, 12)])
+def test_parts_of_a_batch_in_turn(device: RtlDevice, samples: int, size: int) -> None:
+    """Products of one part under the residual sums of another."""
+    config = device.config
+    graph = bottlenecks(samples, size, config.rows, 4 * config.cols, 1)
+    done = run_stages(graph, config)
+    assert done.layers.in_turn
+    inputs = random_inputs(graph)
+    want = Machine(config).run(done.image, inputs)
+    for memory in (QUIET, SLOW_MEMORY):
+        same(device, done.image, inputs, want, memory, f"{samples} on {config.name}, {memory}")
 
 
 @on("device", EVERY, indirect=True)

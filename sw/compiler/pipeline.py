@@ -23,6 +23,7 @@ from sw.compiler.passes import run_passes
 from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
 from sw.compiler.placement.residency import Residency, check_residency, choose
+from sw.compiler.placement.samples import mix_turns, take_turns
 from sw.compiler.program.allocate import (
     Peaks,
     allocate_dram,
@@ -98,11 +99,35 @@ def _check_source(source: Graph, config: NpuConfig) -> None:
     check_sizes(source, config)
 
 
-def _lower(graph: Graph, config: NpuConfig, options: Options) -> LayerProgram:
+def _lower(
+    graph: Graph, config: NpuConfig, options: Options, families: Families, planner: Planner
+) -> LayerProgram:
     layers = lower(graph, config, options.fold, join=not options.keep_all)
-    if options.on_chip and not options.keep_all:
-        layers = move_products_behind(layers, config)
-    return layers
+    if not options.on_chip or options.keep_all:
+        return layers
+
+    def predict(some: LayerProgram) -> int:
+        return _predicted_alone(some, config, options, graph, families, planner)
+
+    return take_turns(move_products_behind(layers, config), config, predict)
+
+
+def _predicted_alone(
+    layers: LayerProgram,
+    config: NpuConfig,
+    options: Options,
+    graph: Graph,
+    families: Families,
+    planner: Planner,
+) -> int:
+    """Predicted cycles of a program of its own, which may be a few layers of another."""
+    residency = _residency(layers, config, options, planner)
+    plans = _tiling(layers, residency, planner)
+    tensors, _, virtual = _schedule(layers, plans, residency, config, graph, families)
+    _allocate(layers, residency, tensors, virtual, graph, config, options)
+    scheduled = _list_scheduling(virtual, residency, config)
+    program = _semaphores(virtual, scheduled, residency, config)
+    return sum(layer_cycles(program.dependences, len(plans), config))
 
 
 def _check_layers(layers: LayerProgram) -> None:
@@ -119,7 +144,8 @@ def _residency(
         return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
     chosen = choose(layers, config, planner.cost)
     streamed = stream_rows(layers, chosen, planner.cost)
-    return run_concurrently(layers, streamed, config, planner.cost)
+    mixed = run_concurrently(layers, streamed, config, planner.cost)
+    return mix_turns(layers, mixed, config)
 
 
 def _dump_residency(layers: LayerProgram, residency: Residency) -> str:

@@ -17,6 +17,14 @@ from sw.compiler.kernels.views import MemoryMap, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineCycles:
+    """Cycles for which a layer needs the array and the vector engine, at least."""
+
+    array: int
+    vector: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """What every layer has. `ops`: names of the TOSA operators; `source`: line of the model.
 
@@ -69,6 +77,14 @@ class Layer:
         """
         return 0
 
+    def engine_cycles(self, config: NpuConfig) -> EngineCycles | None:
+        """How long its engines work; None if it has no `samples`."""
+        return None
+
+    def samples(self, part: int, parts: int) -> "Layer":
+        """The layer of part `part` of the batch, which is cut into `parts` equal ones."""
+        raise NotImplementedError
+
     def split(self) -> Iterator["Layer"]:
         """Layers that together compute this one and fit an instruction's coordinates."""
         yield self
@@ -76,10 +92,14 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerProgram:
-    """The layers in execution order, and where their tensors lie in memory."""
+    """The layers in execution order, and where their tensors lie in memory.
+
+    `in_turn`: numbers of layers that are computed for parts of the batch in turn.
+    """
 
     layers: tuple[Layer, ...]
     storage: MemoryMap
+    in_turn: frozenset[int] = frozenset()
 
 
 class Plan(Protocol):

@@ -19,6 +19,7 @@ class Overlap(enum.Enum):
     NONE = "none"
     ROWS = "rows"
     CONCURRENT = "concurrent"
+    TURNS = "turns"
 
     @property
     def parts(self) -> int:
@@ -28,7 +29,7 @@ class Overlap(enum.Enum):
         """
         # Allocation lays the buffers of successive layers into a ring: where each takes at most
         # such a part, those of layers that run together lie apart, and none waits for another's.
-        return {Overlap.NONE: 1, Overlap.ROWS: 3, Overlap.CONCURRENT: 2}[self]
+        return {Overlap.NONE: 1, Overlap.ROWS: 3, Overlap.CONCURRENT: 2, Overlap.TURNS: 4}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,15 @@ class MemoryBudget:
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
     `shares_acc`: the layer and a neighbour take turns in the banks of the accumulator; a product
-    has the first and third. `row_order`: the layer reads its input row by row behind its writer.
+    has the first and third, or with `other_banks` the second and fourth. `row_order`: the layer
+    reads its input row by row behind its writer.
     """
 
     spad_bytes: int
     held: frozenset[str] = frozenset()
     channelwise: frozenset[str] = frozenset()
     shares_acc: bool = False
+    other_banks: bool = False
     overlap: Overlap = Overlap.NONE
     row_order: bool = False
 

@@ -132,6 +132,11 @@ class Residual:
         """Whether the bounds are narrower than int32's."""
         return (self.low, self.high) != RANGES[DType.I32]
 
+    def samples(self, part: int, parts: int) -> "Residual":
+        """The same for part `part` of `parts` of the batch."""
+        view = self.operand.view.samples(part, parts)
+        return replace(self, operand=replace(self.operand, view=view))
+
     def channels(self, part: slice) -> "Residual":
         """The same for some of the channels."""
         view = self.operand.view.channels(part)
@@ -151,6 +156,11 @@ class RowFactor:
 
     operand: Operand
     shift: int
+
+    def samples(self, part: int, parts: int) -> "RowFactor":
+        """The same for part `part` of `parts` of the batch."""
+        view = self.operand.view.samples(part, parts)
+        return replace(self, operand=replace(self.operand, view=view))
 
     def channels(self, part: slice) -> "RowFactor":
         """The same for some of the channels."""

@@ -60,6 +60,10 @@ class Places:
         """How many there are."""
         return self.lanes * self.depth
 
+    def skips(self, config: NpuConfig) -> bool:
+        """Whether every other bank stays free."""
+        return self.lane == config.acc_half and self.depth * self.pitch <= config.acc_bank
+
     @property
     def step(self) -> int:
         """From one block to the next of a unit."""

@@ -27,7 +27,8 @@ class Planner:
         views = (*layer.inputs, *layer.outputs)
         held = tuple((v.tensor in budget.held, budget.streams(v, self.config)) for v in views)
         size = budget.buffer_bytes
-        known = self._known[_signature(layer), budget.shares_acc, budget.row_order, held]
+        banks = budget.shares_acc, budget.other_banks
+        known = self._known[_signature(layer), banks, budget.row_order, held]
         for searched, found in known:
             # A plan does not know its budget: what was best with more room is best with less.
             if size == searched or (size < searched and _serves(found, size)):

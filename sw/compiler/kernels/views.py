@@ -54,6 +54,12 @@ class View:
         offset = self.offset + part.start * self.item
         return replace(self, shape=(n, h, w, part.stop - part.start), offset=offset)
 
+    def samples(self, part: int, parts: int) -> "View":
+        """Part `part` of the batch, which is cut into `parts` equal ones."""
+        n = self.shape[0] // parts
+        offset = self.offset + part * n * self.strides[0]
+        return replace(self, shape=(n, *self.shape[1:]), offset=offset)
+
     def __str__(self) -> str:
         at = "" if not self.offset and self.is_dense else f"+{self.offset}{list(self.strides)}"
         return f"%{self.tensor}{at}:{self.dtype}{list(self.shape)}"

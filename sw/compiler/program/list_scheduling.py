@@ -67,8 +67,9 @@ def list_schedule(
     """The instructions in the order of their start. `budgets`: of the layers."""
     before = predecessors(instructions, _order)
     busy = [busy_cycles(instruction, config) for instruction in instructions]
+    ranks = [_rank(instruction, budgets[instruction.layer]) for instruction in instructions]
     played = (
-        _play(instructions, busy, before, _sequences(instructions, budgets, freedom))
+        _play(instructions, busy, before, _sequences(instructions, budgets, freedom), ranks)
         for freedom in freedoms
     )
     return min(played, key=lambda each: each.end).order
@@ -79,25 +80,27 @@ def _play(
     busy: Sequence[float],
     before: Sequence[set[int]],
     sequences: Sequence[Hashable],
+    ranks: Sequence[int],
 ) -> _Played:
     """The instructions in the order of their start. `before`: what each depends on, by number;
-    `sequences`: those of equal ones keep their order.
+    `sequences`: those of equal ones keep their order. `ranks`: of instructions that could start
+    together the lowest goes first.
     """
     after, missing = _successors(before, sequences)
     ready = [0.0] * len(instructions)
     free: dict[Engine, float] = defaultdict(float)
     # By the cycle in which each could start; the earlier one in the program goes first.
-    heap = [(0.0, i) for i, count in enumerate(missing) if not count]
+    heap = [(0.0, ranks[i], i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
     order: list[VirtualInstruction] = []
     last = 0.0
     while heap:
-        start, i = heapq.heappop(heap)
+        start, rank, i = heapq.heappop(heap)
         instruction = instructions[i]
         soonest = max(ready[i], free[instruction.engine])
         if soonest > start:
             # Another instruction has taken the engine since this one was filed.
-            heapq.heappush(heap, (soonest, i))
+            heapq.heappush(heap, (soonest, rank, i))
             continue
         order.append(instruction)
         free[instruction.engine] = soonest + busy[i]
@@ -109,7 +112,7 @@ def _play(
             ready[j] = max(ready[j], soonest if same else ends)
             missing[j] -= 1
             if not missing[j]:
-                heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), j))
+                heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), ranks[j], j))
     # Dependences only point backwards, so nothing can be left over.
     assert len(order) == len(instructions)
     return _Played(order, last)
@@ -149,6 +152,17 @@ def _sequences(
         )
         for x in instructions
     ]
+
+
+def _rank(instruction: VirtualInstruction, budget: MemoryBudget) -> int:
+    """Which of several instructions an engine should take first, the lowest.
+
+    Where layers take turns, each engine first does what the other works on for longer.
+    """
+    if budget.overlap is not Overlap.TURNS:
+        return 0
+    long_epilogue = budget.other_banks
+    return int(long_epilogue if instruction.engine is Engine.VECTOR else not long_epilogue)
 
 
 def _order(instruction: VirtualInstruction, access: Access) -> Hashable:

@@ -7,8 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.config import NpuConfig
 from spec.isa import Engine
-from sw.compiler.kernels.base import Layer
+from sw.compiler.kernels.base import EngineCycles, Layer
+from sw.compiler.kernels.epilogue import epilogue_cycles
 from sw.compiler.kernels.operands import (
     Epilogue,
     Residual,
@@ -88,6 +90,24 @@ class ConvLayer(Layer):
     def signature(self) -> Hashable:
         shape = (self.kernel, self.stride, self.dilation, self.pad)
         return epilogue_signature(self.epilogue), shape, self.weights is not None
+
+    def engine_cycles(self, config: NpuConfig) -> EngineCycles | None:
+        if self.weights_by_image:
+            return None
+        n, oh, ow, oc = self.output.shape
+        depth = self.kernel[0] * self.kernel[1] * self.input.shape[3]
+        vectors = n * oh * ow * -(-oc // config.cols)
+        finish = epilogue_cycles(self.epilogue, self.residual, config, oc)
+        return EngineCycles(array=vectors * -(-depth // config.rows), vector=vectors * finish)
+
+    def samples(self, part: int, parts: int) -> "ConvLayer":
+        return replace(
+            self,
+            name=f"{self.name}.n{part}",
+            output=self.output.samples(part, parts),
+            input=self.input.samples(part, parts),
+            residual=None if self.residual is None else self.residual.samples(part, parts),
+        )
 
     def split(self) -> Iterator["ConvLayer"]:
         # A pointwise layer is one tall column of pixels: the array needs no coordinates.

@@ -68,6 +68,7 @@ class ConvPlan(Buffers):
     `abreast`: computed weights lie on chip row by row, whole column blocks of a tile side by side.
     `held_in`, `held_out`: the input lies, or the result stays, on chip.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
+    `other_banks`: in those that a depthwise engine would have.
     """
 
     th: int
@@ -85,6 +86,7 @@ class ConvPlan(Buffers):
     held_in: bool
     held_out: bool
     shared: bool
+    other_banks: bool = False
     cycles: int = 0
     traffic: int = 0
 
@@ -353,6 +355,7 @@ class _Search:
             held_in=self.cost.held_in,
             held_out=self.cost.held_out,
             shared=self.shared,
+            other_banks=self.budget.other_banks,
             act_slots=act_slots,
             wgt_slots=wgt_slots,
             out_slots=turns if out else 0,

@@ -135,6 +135,8 @@ class Accumulators:
         needed = together(plan.k_tiles, plan.prologue, plan.tile_n)
         places = Places.of(plan.th * plan.tw, needed, config, plan.shared)
         self.places = places.in_step(needed) if geo.batched else places
+        # Blocks that alternate between halves leave every other bank to somebody else.
+        self.first = config.acc_bank if plan.other_banks and self.places.skips(config) else 0
         # The last column block, if it is narrower: blocks of one instruction have one width.
         self.narrow = geo.oc // config.cols if geo.oc % config.cols else -1
         self.start = self.next = 0
@@ -151,7 +153,7 @@ class Accumulators:
                     block=block,
                     count=count,
                     piece=piece,
-                    acc=self.places.vector(self.start + block - step.first),
+                    acc=self.first + self.places.vector(self.start + block - step.first),
                     acc_step=self.places.step,
                     opens=step.opens and piece == step.pieces[0],
                     closes=step.closes and piece == step.pieces[-1],
