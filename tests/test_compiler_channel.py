@@ -4,13 +4,17 @@ import pytest
 
 from spec import preset
 from spec.dram import DDR4_2400, IDEAL, MEMORIES
-from sw.compiler.machine.costs import MEMORY_LATENCY
+from sw.compiler.machine.costs import FEW_WRITES, MANY_WRITES, MEMORY_LATENCY
 from sw.compiler.pipeline import compile_graph
 from sw.compiler.program.channel import MemoryChannel
+from sw.compiler.program.memory_traffic import WriteQueue
 from sw.compiler.program.records import DmaLoop, Load, Store
+from sw.compiler.program.transfers import Transfer, transfer
+from sw.compiler.program.virtual import VirtualInstruction, iterations
 from sw.models.kernels import kernel
 from sw.runtime.timing import Timing
 
+DEFAULT = preset("default")
 DDR4 = MemoryChannel.of("ddr4")
 REFRESHED = 1 - DDR4_2400.refresh / DDR4_2400.refresh_every
 
@@ -20,48 +24,98 @@ def load(run: int, *loops: tuple[int, int]) -> Load:
     return Load(run=run, loop=[DmaLoop(count=count, mem=step) for count, step in loops])
 
 
+def moved(record: Load | Store) -> Transfer:
+    instruction = VirtualInstruction(record=record, bases={}, accesses=[], layer=0)
+    return transfer(instruction, iterations(record.loop, len(record.loop)), DEFAULT)
+
+
+def work(record: Load, channel: MemoryChannel = DDR4) -> float:
+    return channel.work(record, moved(record))
+
+
 def test_the_ideal_memory_is_as_fast_as_the_bus() -> None:
     ideal = MemoryChannel.of(IDEAL)
     assert ideal.latency == MEMORY_LATENCY
-    assert ideal.work(load(64, (100, 64))) == ideal.stream(1000) == 0
+    assert work(load(64, (100, 64)), ideal) == ideal.stream(1000) == 0
 
 
 @pytest.mark.parametrize(
     "record", [load(6400), load(64, (100, 64)), load(16, (100, 64)), load(8, (10, 640), (80, 8))]
 )
 def test_a_stream_has_the_peak_less_refreshes(record: Load) -> None:
-    assert DDR4.work(record) == pytest.approx(6400 / 16 / REFRESHED)
+    assert work(record) == pytest.approx(6400 / 16 / REFRESHED)
 
 
 def test_accesses_to_one_bank_group_are_further_apart() -> None:
-    assert DDR4.work(load(64, (100, 256))) == pytest.approx(600 / REFRESHED)
-    assert DDR4.work(load(64, (100, 192))) == pytest.approx(400 / REFRESHED)
+    assert work(load(64, (100, 256))) == pytest.approx(600 / REFRESHED)
+    assert work(load(64, (100, 192))) == pytest.approx(400 / REFRESHED)
 
 
 def test_rows_that_are_opened_for_an_access_each_are_four_in_a_window() -> None:
     each = DDR4_2400.four_activates / 4 * 1.2
-    assert DDR4.work(load(64, (100, 1 << 16))) == pytest.approx(100 * each / REFRESHED)
+    assert work(load(64, (100, 1 << 16))) == pytest.approx(100 * each / REFRESHED)
 
 
 def test_odd_pieces_touch_more_accesses() -> None:
-    assert DDR4.work(load(65, (100, 256))) == pytest.approx(2 * 100 * 4 / REFRESHED)
-    assert DDR4.work(load(24, (100, 264))) > DDR4.work(load(16, (100, 264)))
+    assert work(load(65, (100, 256))) == pytest.approx(2 * 100 * 4 / REFRESHED)
+    assert work(load(24, (100, 264))) > work(load(16, (100, 264)))
 
 
 def test_a_fill_reads_nothing() -> None:
-    assert DDR4.work(Load(run=6400, fill=1)) == 0
+    assert work(Load(run=6400, fill=1)) == 0
 
 
-def test_writes_turn_the_bus_and_parts_of_those_that_wait_are_one() -> None:
-    many, few = (DmaLoop(count=n, mem=64) for n in (1000, 100))
-    whole, part = Store(run=64, loop=[many]), Store(run=16, loop=[many])
-    assert DDR4.work(whole) == DDR4.work(part) > 1.2 * DDR4.work(load(64, (1000, 64)))
-    assert DDR4.work(Store(run=16, loop=[few])) == pytest.approx(DDR4.work(whole) / 40)
+@pytest.mark.parametrize(
+    ("record", "words", "bursts", "pieces"),
+    [
+        (load(256, (4, 256)), 64, 4, 64),
+        (load(16, (64, 16)), 64, 16, 64),
+        (load(4, (64, 4)), 16, 4, 64),
+        (load(16, (100, 64)), 100, 100, 100),
+        (load(1, (5, 64), (10, 1), (3, 16)), 15, 5, 150),
+        (load(1, (50, 128), (10, 1), (4, 32)), 2000, 2000, 2000),
+        (load(24, (10, 24)), 15, 5, 20),
+    ],
+)
+def test_a_load_fetches_a_word_once_while_it_has_it(
+    record: Load, words: int, bursts: int, pieces: int
+) -> None:
+    found = moved(record)
+    assert (found.words, found.pieces) == (pytest.approx(words, rel=0.02), pieces)
+    assert found.bursts == pytest.approx(bursts, rel=0.1)
+
+
+def test_a_store_writes_each_run_by_itself() -> None:
+    found = moved(Store(run=4, loop=[DmaLoop(count=64, mem=4)]))
+    assert (found.words, found.bursts, found.blocks) == (64, 64, 4)
+
+
+def stored(first: int, blocks: int) -> Transfer:
+    """A STORE of so many whole accesses."""
+    return Transfer(4.0 * blocks, blocks, blocks, 4.0 * blocks, first, first + blocks)
+
+
+def test_writes_wait_while_they_are_few_and_parts_of_one_that_waits_are_one() -> None:
+    queue = WriteQueue(DDR4)
+    assert queue.store(100, 0, stored(0, MANY_WRITES - 1)) == 0
+    # They still wait: the data bus was taken by reads.
+    assert queue.store(200, 200, stored(0, MANY_WRITES - 1)) == 0
+    assert queue.size == pytest.approx(MANY_WRITES - 1)
+    forced = queue.store(300, 300, stored(1000, 10))
+    assert forced == DDR4.forced(MANY_WRITES + 9 - FEW_WRITES)
+    assert queue.size == pytest.approx(FEW_WRITES)
+
+
+def test_writes_that_wait_are_written_while_nobody_reads() -> None:
+    queue = WriteQueue(DDR4)
+    queue.store(0, 0, stored(0, 50))
+    queue.store(10 * DDR4.write_alone, 0, stored(1000, 1))
+    assert queue.size == pytest.approx(50 - 10 + 1)
 
 
 def test_a_slower_npu_sees_a_faster_memory() -> None:
     half = MemoryChannel.of("ddr4", DDR4_2400.clock_mhz / 2)
-    assert half.work(load(6400)) == pytest.approx(DDR4.work(load(6400)) / 2)
+    assert work(load(6400), half) == pytest.approx(work(load(6400)) / 2)
     assert half.latency == pytest.approx(DDR4.latency / 2)
 
 

@@ -6,23 +6,44 @@ from dataclasses import replace
 import pytest
 from compiler_graphs import inverted_residuals
 
-from spec import preset
-from spec.isa import Alu, DType, Engine, Point, Reduce, Scale, Space, Table
-from sw.compiler.machine.costs import MEMORY_LATENCY, PROGRAM_START
+from spec import NpuConfig, preset
+from spec.isa import (
+    FORMATS,
+    Alu,
+    DType,
+    Engine,
+    Opcode,
+    Point,
+    Reduce,
+    Scale,
+    Space,
+    Table,
+)
+from sw.compiler.machine.costs import FETCH_ANSWER, MEMORY_LATENCY
 from sw.compiler.pipeline import run_stages
-from sw.compiler.program.cycles import busy_cycles, vector_cycles
+from sw.compiler.program.cycles import busy_cycles, depthwise_cycles, vector_cycles
 from sw.compiler.program.dependences import END, Dependences, Need
-from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
-from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.program.jobs import jobs
+from sw.compiler.program.records import (
+    ArrayLoop,
+    Depthwise,
+    DmaLoop,
+    Load,
+    Matrix,
+    Vector,
+    VectorLoop,
+)
+from sw.compiler.program.timeline import IDEAL_MEMORY, Timeline, layer_cycles
 from sw.compiler.program.virtual import VirtualInstruction
 
 DEFAULT = preset("default")
-START = PROGRAM_START + 2 * MEMORY_LATENCY
+START = MEMORY_LATENCY + 20
+"""Of the first instruction, but for some cycles: fetch, and the granules of that and of BEGIN."""
 
 
 def load(layer: int, words: int) -> VirtualInstruction:
     """A LOAD of so many bus words, one a step."""
-    record = Load(loop=[DmaLoop(count=words)], run=DEFAULT.bus_bytes)
+    record = Load(loop=[DmaLoop(count=words, mem=DEFAULT.bus_bytes)], run=DEFAULT.bus_bytes)
     return VirtualInstruction(record=record, bases={}, accesses=[], layer=layer)
 
 
@@ -103,6 +124,93 @@ def test_a_layer_that_follows_slice_by_slice_ends_a_slice_after_what_it_follows(
     slices = [need(1, i, first, i) for i in range(1000)]
     _, steps = charged((first, []), (vector(1, 1000), slices))
     assert steps < 60
+
+
+def timeline(
+    *nodes: tuple[VirtualInstruction, list[Need]], config: NpuConfig = DEFAULT
+) -> Timeline:
+    order = Dependences(needs=[(node, {CHANNEL: found} if found else {}) for node, found in nodes])
+    return Timeline(jobs(order, config), config, IDEAL_MEMORY)
+
+
+def test_short_instructions_come_as_fast_as_fetch_reads_them() -> None:
+    """Fetch has four bursts ahead: 64 granules in the latency, and the time to use up a burst."""
+    shown = timeline(*((vector(0, 1), []) for _ in range(200)))
+    each = (shown.start[199] - shown.start[100]) / 99
+    granules = FORMATS[Opcode.VECTOR].granules
+    assert each == pytest.approx(granules * (MEMORY_LATENCY + FETCH_ANSWER + 16) / 64, rel=0.05)
+    wide = replace(DEFAULT, max_burst=32)
+    shown = timeline(*((vector(0, 1), []) for _ in range(200)), config=wide)
+    each = (shown.start[199] - shown.start[100]) / 99
+    assert each == pytest.approx(granules + 1, rel=0.1)
+
+
+def test_a_full_queue_holds_back_the_instructions_behind_it() -> None:
+    slow = [(vector(0, 1000), []) for _ in range(12)]
+    shown = timeline(*slow, (load(0, 1), []))
+    # Eight wait in the queue, one is under way: the LOAD is fetched when three are done.
+    assert shown.start[12] == pytest.approx(START + 3000, abs=60)
+
+
+def matrix(acc: int, *, products: int = 4, vectors: int = 32, act: int = 16) -> VirtualInstruction:
+    """A MATRIX of a column block: `products` folds of so many vectors into the same sums."""
+    loops = [
+        ArrayLoop(count=products, act=1024, wgt=256),
+        ArrayLoop(count=vectors, act=act, acc=1),
+    ]
+    record = Matrix(acc_base=acc, wgt_row=16, loop=loops, fold_loops=1, k_loops=1)
+    record = record._replace(rows=16, cols=16, rows_last=16, cols_last=16)
+    return VirtualInstruction(record=record, bases={}, accesses=[], layer=0)
+
+
+def drain(acc: int) -> VirtualInstruction:
+    """A VECTOR that reads 32 vectors of the accumulator."""
+    loops = [VectorLoop(count=32, a=1, o=16)]
+    record = Vector(a_space=Space.ACC, a_base=acc, a_type=DType.I32, lanes=16, loop=loops)
+    return VirtualInstruction(record=record, bases={}, accesses=[], layer=0)
+
+
+def test_the_vector_engine_reads_sums_when_the_array_does_not_add_to_that_bank() -> None:
+    """Of four products of a sum the first one overwrites: three of four cycles are taken."""
+    first, bank = matrix(0), DEFAULT.acc_bank
+    done = {(Engine.MATRIX, Point.DONE, "VECTOR"): [need(0, 0, first, END)]}
+    for base, slower in ((32, 4), (bank, 1)):
+        order = Dependences(needs=[(first, {}), (matrix(base, vectors=64), {}), (drain(0), done)])
+        shown = Timeline(jobs(order, DEFAULT), DEFAULT, IDEAL_MEMORY)
+        assert shown.busy[2] == pytest.approx(32 * slower, abs=2)
+
+
+def test_weights_find_activations_in_their_bank() -> None:
+    """A fold of 16 vectors takes 16 cycles for its weights, and one for each that waits."""
+    conflicts = 1 + 1 / DEFAULT.banks
+    assert timeline((matrix(0, vectors=16), [])).busy[0] == pytest.approx(4 * 16 * conflicts)
+    assert timeline((matrix(0, vectors=32), [])).busy[0] == 4 * 32
+    odd = timeline((matrix(0, vectors=16, act=17), [])).busy[0]
+    assert odd > 4 * 16 * (1 + 1.8 / DEFAULT.banks), "activations of two words take two banks"
+    few = replace(DEFAULT, banks=4)
+    assert timeline((matrix(0, vectors=16), []), config=few).busy[0] == 4 * 16 * 1.25
+
+
+def test_what_no_slot_can_tell_apart_is_waited_for_at_the_start() -> None:
+    producer, consumer = vector(0, 400), load(0, 100)
+    slices = [need(1, i, producer, 4 * i + 3) for i in range(100)]
+    order = Dependences(needs=[(producer, {}), (consumer, {CHANNEL: slices})])
+    sliced = Timeline(jobs(order, DEFAULT), DEFAULT, IDEAL_MEMORY)
+    order.at_once.add((consumer, CHANNEL))
+    whole = Timeline(jobs(order, DEFAULT), DEFAULT, IDEAL_MEMORY)
+    assert whole.start[1] > sliced.start[1] + 350
+
+
+@pytest.mark.parametrize(("y0", "cycles"), [(0, 8 * 3 + 2), (-1, 8 * 2 + 2), (-3, 10)])
+def test_depthwise_takes_a_cycle_for_each_row_and_column_in_the_input(y0: int, cycles: int) -> None:
+    """A row of outputs over eight columns, with one of padding on each side."""
+    record = Depthwise(
+        y0=y0, x0=-1, row_step=1, col_step=1, height=5, width=8, kernel_rows=3, kernel_cols=3
+    )
+    record = record._replace(outputs=8, stride=1, loop=[ArrayLoop(count=1)], fold_loops=0)
+    # Weights come beside the columns outside the input, and before the first row.
+    outside = 10 if y0 == -3 else 2
+    assert depthwise_cycles(record) == cycles + max(0, 9 - outside)
 
 
 def test_a_network_of_depthwise_layers_is_predicted_below_the_sum_of_its_layers():

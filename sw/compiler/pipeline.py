@@ -35,10 +35,11 @@ from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
+from sw.compiler.program.jobs import jobs
 from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
 from sw.compiler.program.repeats import store_once
 from sw.compiler.program.semaphores import Program, assign_semaphores
-from sw.compiler.program.timeline import layer_cycles
+from sw.compiler.program.timeline import IDEAL_MEMORY, cycles_with, layer_cycles
 from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
 from sw.compiler.stages import Pipeline, Stage
 from sw.compiler.tosa.graph import Graph
@@ -242,10 +243,10 @@ def _semaphores(
 def _predict(
     program: Program, plans: list[Plan], config: NpuConfig
 ) -> tuple[list[int], dict[str, int]]:
-    found, layers = program.dependences, len(plans)
+    todo, layers = jobs(program.dependences, config), len(plans)
     drams = [name for name, dram in MEMORIES.items() if dram is not None]
-    return layer_cycles(found, layers, config), {
-        name: sum(layer_cycles(found, layers, config, MemoryChannel.of(name))) for name in drams
+    return cycles_with(todo, layers, config, IDEAL_MEMORY), {
+        name: sum(cycles_with(todo, layers, config, MemoryChannel.of(name))) for name in drams
     }
 
 

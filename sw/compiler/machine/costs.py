@@ -4,7 +4,8 @@ Searches for tiles, list scheduling and the timeline of a program all take their
 Figures marked *fitted* were never measured alone: they were set so that predictions meet the cycles
 of the RTL, and what validates them together is the table of predicted and measured networks in
 docs/profiling.md ("The cost model"). A changed figure changes plans, and so programs: the golden
-digests of networks show which.
+digests of networks show which. Those under "Prediction" are read off the RTL, and used by the
+timeline alone: they change predictions and nothing else.
 """
 
 from spec.config import NpuConfig
@@ -22,16 +23,9 @@ MEMORY_LATENCY = 100
 """Cycles from a memory request to its data. It is the latency of the simulated memory with which
 docs/benchmarks.md measures."""
 
-PROGRAM_START = 50
-"""Cycles from the start of a run to its first instruction that the fetch engine adds to two reads
-of memory. Fitted."""
-
-WRITE_BATCH = 32
-"""Writes between two turns of a DRAM's data bus. Fitted: its controller writes when no read has
-work, which is often, and else when many wait (rtl/dram.h)."""
-
-WRITE_QUEUE = 128
-"""Accesses that wait in that controller to be written."""
+MANY_WRITES, FEW_WRITES = 96, 32
+"""Accesses that wait to be written when they go before reads, and those that are left then
+(`kMany`, `kFew` in rtl/dram.h)."""
 
 SPLIT_RUN = 0.75
 """Bus cycles that a run which begins or ends within a bus word costs beyond its bytes: its first
@@ -112,3 +106,58 @@ DEPTHWISE_TILE_BYTES = instruction_bytes(Opcode.LOAD, Opcode.STORE)
 
 DEPTHWISE_GROUP_BYTES = instruction_bytes(Opcode.LOAD, Opcode.LOAD)
 """Of a channel group's loads: weights and parameters."""
+
+# Prediction: what the timeline counts ------------------------------------------------------------
+
+NOTICED = 4
+"""Cycles from the end of what a post is for to the first step of who waits for it: the queue of
+posts, the semaphore, the grant (hw_gen/blocks/post_queue.py, hw_gen/blocks/semaphores.py)."""
+
+READ_LATENCY = 3
+"""Cycles from a read of the scratchpad to its data (`READ_LATENCY` in hw_gen/interfaces.py)."""
+
+VECTOR_LATENCY = 17
+"""Cycles from the last read of a VECTOR to its last write, if its result passes neither RESCALE nor
+TABLE (hw_gen/blocks/vector_schedule.py)."""
+
+RESCALED, LOOKED_UP = 5, 6
+"""Cycles that RESCALE of the result, and TABLE, add to that: `SCALE_O` and `RESCALED` against
+`REDUCED`, `VectorTable.LATENCY` and the step behind it (hw_gen/blocks/vector_schedule.py)."""
+
+DEPTHWISE_LATENCY = 8
+"""Cycles from the last read of a row to its last write (hw_gen/blocks/depthwise.py)."""
+
+ACC_WRITE = 4
+"""Cycles from a read of activations to its sum in the accumulator, beyond those through the rows
+and columns of the array (hw_gen/blocks/matrix.py)."""
+
+LOAD_REQUEST = 6
+"""Cycles from a step of LOAD to its request: run, index, burst, address
+(hw_gen/blocks/load_requests.py)."""
+
+WINDOW_WORDS, MERGED_WORDS = 4, 4
+"""Words that LOAD keeps for the runs to come, and most that it collects for a request (`WINDOW`,
+`MERGE_BEATS` in hw_gen/blocks/load_requests.py)."""
+
+LOAD_LANDS = 6
+"""Cycles from a bus word to the bank that it is for: two beats of buffer, the word that is cut
+out, the scratchpad's request and its buffer (hw_gen/blocks/load_writer.py, scratchpad.py)."""
+
+STORE_LEAVES = 8
+"""Cycles from a step of STORE to the bus: run, burst, read, beat
+(hw_gen/blocks/store_reader.py)."""
+
+FETCH_BURSTS_AHEAD, FETCH_MOST_BEATS = 4, 128
+"""Bursts that fetch requests ahead, and bus words that they have at most (`_AHEAD`, `_MOST` in
+hw_gen/blocks/dma_program.py)."""
+
+FETCH_ANSWER = 3
+"""Cycles that fetch adds to the latency of memory: its request's register, and the buffer of what
+comes (hw_gen/blocks/dma_program.py)."""
+
+DECODE = 3
+"""Cycles from the last granule of an instruction to its queue (hw_gen/blocks/decode.py)."""
+
+TAKEN = 3
+"""Cycles from there to the first step: two in the queue, one in the sequencer
+(hw_gen/blocks/instruction_queue.py)."""

@@ -5,14 +5,14 @@ rate. A DRAM has one data bus for both directions, moves whole accesses, and sta
 then: its rules are those of `rtl/dram.h`, averaged.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from spec.dram import Dram, dram_named
-from sw.compiler.machine.costs import MEMORY_LATENCY, WRITE_BATCH, WRITE_QUEUE
+from sw.compiler.machine.costs import MEMORY_LATENCY
 from sw.compiler.program.cycles import pieces
-from sw.compiler.program.records import Load, Store
+from sw.compiler.program.records import Load
+from sw.compiler.program.transfers import BLOCK_BYTES, Transfer
 
 
 @dataclass(frozen=True)
@@ -51,31 +51,24 @@ class MemoryChannel:
         """For `size` bytes in a row."""
         return size / self.dram.access_bytes * self._access(1) if self.dram else 0.0
 
-    @cached_property
-    def queue(self) -> float:
-        """For the writes that the controller may have taken and not done."""
-        return WRITE_QUEUE * (self._access(1) + self._turn / WRITE_BATCH) if self.dram else 0.0
-
-    def work(self, record: Load | Store) -> float:
-        """In which the data bus is taken; 0 where memory is as fast as the engines."""
-        if self.dram is None or (isinstance(record, Load) and record.fill):
+    def work(self, record: Load, moved: Transfer) -> float:
+        """In which the data bus is taken by a LOAD; 0 where memory is as fast as the engines."""
+        if self.dram is None or record.fill:
             return 0.0
-        run, runs, pitch = pieces(record)
-        size, whole = self.dram.access_bytes, 0.0
-        if pitch < size:
-            # Parts of one access move once.
-            whole, step = math.ceil((pitch * (runs - 1) + run) / size), 1
-        else:
-            # Where an odd piece begins in an access is not known: as likely here as there.
-            even = run % size == 0 or size % run == 0 == pitch % run
-            each = max(1.0, run / size) if even else (run - 1) / size + 1
-            whole, step = runs * each, 1 if run > size else pitch // size
-        if isinstance(record, Load):
-            return whole * self._access(step)
-        if whole <= WRITE_QUEUE:
-            # They still wait when other STOREs bring the rest of the same accesses.
-            whole = min(whole, run * runs / size)
-        return whole * (self._access(step) + self._turn / WRITE_BATCH)
+        size = self.dram.access_bytes
+        run, _, pitch = pieces(record)
+        step = 1 if pitch < size or run > size else pitch // size
+        return moved.blocks * BLOCK_BYTES / size * self._access(step)
+
+    @cached_property
+    def write_alone(self) -> float:
+        """From a write to the next while nobody reads: each is begun when the data bus is free."""
+        assert self.dram is not None
+        return (self.dram.write_latency + self.dram.burst / 2) * self._clock
+
+    def forced(self, writes: float) -> float:
+        """For writes that reads wait for, since many do."""
+        return writes * self._access(1) + self._turn
 
     @cached_property
     def _clock(self) -> float:

@@ -1,7 +1,8 @@
 """How long an instruction keeps its engine busy, if nothing holds it up."""
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
@@ -33,6 +34,36 @@ def busy_cycles(
     same = bases.get("b_base") is bases.get("a_base") and record.a_base == record.b_base
     same = same and all(loop.a == loop.b for loop in record.loop)
     return vector_cycles(record, config, same=same)
+
+
+def depthwise_cycles(record: Depthwise) -> float:
+    """Cycles of a DEPTHWISE: of each row of outputs one for a column of the input that it lies on,
+    in the input for each kernel row in it. The weights of a fold come between, a cycle a vector,
+    but beside columns outside the input.
+    """
+    columns = (record.outputs - 1) * record.stride + record.kernel_cols
+    total, outside = 0, 0
+    rows = list(_positions(record.y0, [(n.count, n.dy) for n in record.loop]))
+    cols = list(_positions(record.x0, [(n.count, n.dx) for n in record.loop]))
+    for y in rows:
+        high = sum(0 <= y + record.row_step * k < record.height for k in range(record.kernel_rows))
+        for x in cols:
+            inside = sum(0 <= x + record.col_step * c < record.width for c in range(columns))
+            inside = inside if high else 0
+            outside += columns - inside
+            total += inside * high + columns - inside
+    steps = iterations(record.loop, len(record.loop))
+    each = total / (len(rows) * len(cols))
+    folds = iterations(record.loop, record.fold_loops)
+    beside = outside / (len(rows) * len(cols))
+    weights = max(0.0, record.kernel_rows * record.kernel_cols - beside)
+    return steps * each + folds * weights
+
+
+def _positions(first: int, loops: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Where a coordinate is in the iterations of the loops (count, stride) that change it."""
+    spans = [range(0, count * by, by) for count, by in loops if by and count > 1]
+    return (first + sum(steps) for steps in itertools.product(*spans))
 
 
 def _bursts(record: Load | Store, config: NpuConfig) -> float:

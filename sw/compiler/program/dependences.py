@@ -43,7 +43,8 @@ class Dependences:
 
     Keys of the dictionaries are the ids of instructions. `index`: its number in its engine,
     `place`: in the program. `start`: known when the instruction's first step begins;
-    `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove.
+    `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove. `at_once`: instructions and
+    channels where the first step waits for what later slices need, as no slot can tell these apart.
     """
 
     needs: list[tuple[VirtualInstruction, dict[Channel, list[Need]]]] = field(default_factory=list)
@@ -53,6 +54,7 @@ class Dependences:
     start: dict[int, Clock] = field(default_factory=dict)
     end: dict[int, Clock] = field(default_factory=dict)
     weights: dict[int, Clock] = field(default_factory=dict)
+    at_once: set[tuple[VirtualInstruction, Channel]] = field(default_factory=set)
 
 
 def _point(seen: Seen, consumer: VirtualInstruction) -> Point:

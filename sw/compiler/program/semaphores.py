@@ -114,6 +114,7 @@ class _Assignment:
             # Waits level by level take more slots than one for everything at the start.
             if len(self.waits[instruction]) > SYNC_SLOTS:
                 self.waits[instruction] = _merged(instruction, self.waits[instruction])
+                self.found.at_once.update((instruction, channel) for channel in needs)
             for channel, by_instruction in self.levels.items():
                 if id(instruction) in by_instruction:
                     late += self._post(instruction, channel, by_instruction[id(instruction)])
@@ -131,7 +132,10 @@ class _Assignment:
             totals[need.level, need.iteration] = base + done
         # Waits at READ and at DONE are the same: both hold back the main sequencer.
         point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
-        for level, amount in _amounts(totals, self.taken[channel], instruction).items():
+        amounts_by_level = _amounts(totals, self.taken[channel], instruction)
+        if not any(amounts_by_level):
+            self.found.at_once.add((instruction, channel))
+        for level, amount in amounts_by_level.items():
             self.waits[instruction] += _wait(self.semaphores[channel], point, level, amount)
             self.taken[channel] += amount * iterations(instruction.record.loop, level)
         numbers, amounts, instructions = self.takers[channel]

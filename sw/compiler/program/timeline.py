@@ -1,46 +1,45 @@
 """The cost model of a whole program: when each instruction runs, as far as the compiler can tell.
 
-Plans are chosen layer by layer; here the layers run into one another. Every engine takes its
-instructions in order, each at the earliest when what it needs is there, slice by slice. A layer
-costs the cycles in which the oldest instruction that is not done is one of its own: the rule by
-which profiles charge measured cycles.
+Plans are chosen layer by layer; here the layers run into one another. Fetch hands every engine its
+instructions. An engine takes them in order, each at the earliest when what it needs is there, slice
+by slice, and is slower while others use the same banks. A layer costs the cycles in which the
+oldest instruction that is not done is one of its own: the rule by which profiles charge measured
+cycles.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spec.config import NpuConfig
-from spec.isa import Engine, Opcode
+from spec.isa import Engine, Point
 from sw.compiler.machine.costs import (
-    INSTRUCTION_CYCLES,
-    PROGRAM_START,
-    READY,
-    RESULT_LATENCY,
-    SPLIT_RUN,
-    instruction_bytes,
+    ACC_WRITE,
+    DEPTHWISE_LATENCY,
+    LOAD_LANDS,
+    LOAD_REQUEST,
+    NOTICED,
+    READ_LATENCY,
+    STORE_LEAVES,
+    TAKEN,
+    VECTOR_LATENCY,
 )
 from sw.compiler.program.channel import MemoryChannel
-from sw.compiler.program.cycles import busy_cycles
-from sw.compiler.program.dependences import END, Channel, Dependences, Need
-from sw.compiler.program.records import Load, Store
-from sw.compiler.program.virtual import VirtualInstruction, iterations
+from sw.compiler.program.contention import Traffic
+from sw.compiler.program.dependences import Dependences
+from sw.compiler.program.jobs import SOURCES, Job, Wait, jobs
+from sw.compiler.program.memory_traffic import Flight, ReadChannel, WriteQueue
+from sw.compiler.program.program_fetch import ProgramFetch
+from sw.compiler.program.records import Load
 
 IDEAL_MEMORY = MemoryChannel()
 
+_FIRST = (Engine.MATRIX, Engine.DEPTHWISE)
+"""Engines that go first at a bank. What they do is followed as far as it can be known, so that
+those behind them meet all of it."""
 
-@dataclass(slots=True)
-class _Run:
-    """An instruction's cycles from its first step to its last; `busy`: those without waits."""
-
-    start: float
-    stop: float
-    busy: float
-
-    def at(self, share: float) -> float:
-        """When this share of its steps is over."""
-        return self.stop - self.busy * (1 - share)
+_BEHIND = (Engine.LOAD, Engine.VECTOR, Engine.STORE)
+"""The others are followed in the order in which their instructions begin, as is fetch."""
 
 
 @dataclass(slots=True)
@@ -58,94 +57,210 @@ def layer_cycles(
     found: Dependences, layers: int, config: NpuConfig, memory: MemoryChannel = IDEAL_MEMORY
 ) -> list[int]:
     """The cycles that each of `layers` layers is charged for."""
-    return [round(time.cycles) for time in layer_times(found, layers, config, memory)]
+    return cycles_with(jobs(found, config), layers, config, memory)
+
+
+def cycles_with(
+    todo: Sequence[Job], layers: int, config: NpuConfig, memory: MemoryChannel
+) -> list[int]:
+    """The same for instructions that `jobs` has looked at already."""
+    return [round(time.cycles) for time in Timeline(todo, config, memory).charged(layers)]
 
 
 def layer_times(
     found: Dependences, layers: int, config: NpuConfig, memory: MemoryChannel = IDEAL_MEMORY
 ) -> list[LayerTime]:
     """When the engines work on each of `layers` layers."""
-    runs: dict[int, _Run] = {}
-    # No engine has anything to do before fetch has read the first instructions.
-    begin = PROGRAM_START + 2 * memory.latency
-    free: dict[Engine, float] = defaultdict(lambda: begin)
-    times = [LayerTime() for _ in range(layers)]
-    latency = {**RESULT_LATENCY, Engine.LOAD: memory.latency, Engine.STORE: memory.latency}
-    done = fetched = taken = waiting = 0.0
-    for instruction, needs in found.needs:
-        busy = busy_cycles(instruction, config, memory.flight) + _lost(instruction, config)
-        size = instruction_bytes(instruction.opcode)
-        fetched += size / config.bus_bytes
-        if instruction.opcode is Opcode.LOAD:
-            # Instructions are read through the same port.
-            busy, fetched = busy + fetched, 0.0
-        work = memory.stream(size)
-        if isinstance(instruction.record, Load | Store):
-            work += memory.work(instruction.record)
-            if instruction.opcode is Opcode.LOAD:
-                busy = max(busy, work)
-            else:
-                waiting = min(waiting + work, memory.queue)
-        run = _run(instruction, needs, busy, free[instruction.engine], runs, latency)
+    return Timeline(jobs(found, config), config, memory).charged(layers)
+
+
+class Timeline:
+    """A program on the engines of `config` with a memory.
+
+    Of each instruction, by its number: `start`, `stop`: its first step, and the cycle after its
+    last one (of LOAD: after its last data). `busy`: cycles between the two without waits for
+    others. `left`: when its engine can take the next instruction out of the queue.
+    """
+
+    def __init__(self, todo: Sequence[Job], config: NpuConfig, memory: MemoryChannel) -> None:
+        self.todo, self.config, self.memory = todo, config, memory
+        self.start, self.busy, self.left, self._offered = ([0.0] * len(todo) for _ in range(4))
+        self.stop: list[float | None] = [None] * len(todo)
+        self._queues: dict[Engine, list[int]] = {engine: [] for engine in Engine}
+        for number, job in enumerate(todo):
+            self._queues[job.engine].append(number)
+        self._heads, self._free = dict.fromkeys(Engine, 0), dict.fromkeys(Engine, 0.0)
+        self._traffic = {engine: Traffic(config.banks) for engine in _FIRST}
+        self._reads = ReadChannel(config, memory, self.stop)
+        self._runs = Flight(2 * config.outstanding)
+        self._writes = WriteQueue(memory)
+        self._landed = self._bus = 0.0
+        self._latency = [self._after(engine, point) for engine, point in SOURCES]
+        self._fetch = ProgramFetch(config, self._reads)
+        self._fetched = 0
+        self._fetch.take(1, 0.0)
+        self._follow()
+
+    def charged(self, layers: int) -> list[LayerTime]:
+        """What is left of each instruction after everything older is done, by layer."""
+        times = [LayerTime() for _ in range(layers)]
+        last = {e: self._latency[SOURCES.index((e, Point.DONE))] - NOTICED for e in Engine}
+        done = 0.0
+        for number, job in enumerate(self.todo):
+            ends = self._stop(number) + last[job.engine] + job.tail
+            time = times[job.layer]
+            time.cycles += max(0.0, ends - done)
+            time.busy[job.engine] += self.busy[number]
+            done = max(done, ends)
+        return times
+
+    def _after(self, engine: Engine, point: Point) -> float:
+        """Cycles from the last step of an engine to the first one of who waits for the point."""
+        if point is not Point.DONE:
+            return READ_LATENCY + NOTICED
+        through = self.config.rows + self.config.cols
+        done = {
+            Engine.LOAD: LOAD_LANDS,
+            Engine.STORE: STORE_LEAVES + self.memory.flight,
+            Engine.MATRIX: through + ACC_WRITE,
+            Engine.DEPTHWISE: DEPTHWISE_LATENCY,
+            Engine.VECTOR: VECTOR_LATENCY,
+        }
+        return NOTICED + done.get(engine, 0)
+
+    def _follow(self) -> None:
+        """Every instruction, each as soon as all is known that it depends on."""
+        ready: dict[Engine, float | None] = dict.fromkeys(_BEHIND)
+        left = len(self.todo)
+        while left:
+            for engine in _FIRST:
+                while (at := self._ready(engine)) is not None:
+                    self._run(engine, at)
+                    left -= 1
+            chosen, first = None, self._fetches()
+            for engine in _BEHIND:
+                if ready[engine] is None:
+                    ready[engine] = self._ready(engine)
+                at = ready[engine]
+                if at is not None and (first is None or at <= first):
+                    chosen, first = engine, at
+            if chosen is not None and first is not None:
+                self._run(chosen, first)
+                ready[chosen] = None
+                left -= 1
+            elif first is not None:
+                job = self.todo[self._fetched]
+                handed = self._fetch.take(job.granules, self._room() or 0.0)
+                self._offered[self._fetched] = handed + TAKEN
+                self._fetched += 1
+
+    def _fetches(self) -> float | None:
+        """When fetch begins with its next instruction; None: not known yet, or it has all."""
+        if self._fetched == len(self.todo) or self._room() is None:
+            return None
+        return self._fetch.begins
+
+    def _room(self) -> float | None:
+        """When the queue of the next instruction has room; None: not known yet."""
+        job = self.todo[self._fetched]
+        before = job.number - self.config.queue_depth - 1
+        if before < 0:
+            return 0.0
+        number = self._queues[job.engine][before]
+        return None if self.stop[number] is None else self.left[number]
+
+    def _ready(self, engine: Engine) -> float | None:
+        """When the next instruction of an engine begins; None: not known yet, or there is none."""
+        queue, head = self._queues[engine], self._heads[engine]
+        if head == len(queue) or queue[head] >= self._fetched:
+            return None
+        number = queue[head]
+        job, stop = self.todo[number], self.stop
+        for wait in job.slices:
+            if stop[wait.job] is None:
+                return None
+        # A wait that is met takes a cycle to ask for and one to be granted, the last one no more.
+        at = max(self._free[engine], self._offered[number]) + max(0, 2 * job.slots - 1)
+        for wait in job.begins:
+            if stop[wait.job] is None:
+                return None
+            at = max(at, self._there(wait))
+        return at
+
+    def _there(self, wait: Wait) -> float:
+        """When what is waited for is there, and the first step that uses it can go."""
+        number = wait.job
+        after = self._latency[wait.source] + self.todo[number].tail + wait.extra
+        return self._stop(number) - self.busy[number] * (1 - wait.share) + after
+
+    def _stop(self, number: int) -> float:
+        stop = self.stop[number]
+        assert stop is not None
+        return stop
+
+    def _run(self, engine: Engine, start: float) -> None:
+        """The next instruction of an engine."""
+        number = self._queues[engine][self._heads[engine]]
+        self._heads[engine] += 1
+        if engine is Engine.LOAD:
+            self._load(number, start)
+            return
+        job = self.todo[number]
+        busy = job.busy
+        if engine is Engine.STORE:
+            # Each burst is in flight for the latency, and not more of them than the engine counts.
+            busy = max(busy, job.moved.bursts * self.memory.flight / self.config.outstanding)
+        if engine is not Engine.MATRIX:
+            others = [t for e, t in self._traffic.items() if e is not engine]
+            busy += sum(t.delayed(start, busy, job.wants) - start - busy for t in others)
+        stop = start + busy
+        for wait in job.slices:
+            # The rest of the steps follows after the slice that was waited for.
+            stop = max(stop, self._there(wait) + busy * (1 - wait.before))
+        if engine is Engine.STORE and self.memory.dram is not None:
+            stop = self._store(job, start, stop)
+        self.start[number], self.stop[number], self.busy[number] = start, stop, busy
+        self._free[engine] = self.left[number] = stop
+        if engine is Engine.MATRIX:
+            late = self.config.rows + self.config.cols + ACC_WRITE
+            self._traffic[engine].add(start, stop, late, job.wants)
+        elif engine is Engine.DEPTHWISE:
+            self._traffic[engine].add(start, stop, DEPTHWISE_LATENCY, job.wants)
+
+    def _store(self, job: Job, start: float, stop: float) -> float:
+        """The data bus of a DRAM; returns: when the STORE has handed over its last data."""
+        work = self._writes.store(start, self._bus, job.moved)
+        if not work:
+            return stop
+        self._bus = max(self._bus, start) + work
+        return max(stop, self._bus)
+
+    def _load(self, number: int, start: float) -> None:
+        """LOAD asks, and its data come; the next one asks meanwhile."""
+        job, config, memory = self.todo[number], self.config, self.memory
+        record = job.instruction.record
+        assert isinstance(record, Load)
+        count = job.moved.bursts
+        work = memory.work(record, job.moved)
+        busy = max(job.busy, count * memory.flight / config.outstanding, work)
+        steps = max(count, job.steps)
+        first = max(start, self._runs.room(1), self._reads.room(1) if count else 0.0)
+        asked = first + steps
+        for wait in job.slices:
+            asked = max(asked, self._there(wait) + steps * (1 - wait.before))
+        latency, free = 0.0, 0.0
+        if count:
+            latency, free = LOAD_REQUEST + memory.latency, self._reads.free
+        begin = max(first + latency, self._landed, free)
+        stop = max(begin + busy, asked + latency)
         if work:
-            # LOAD and STORE have one data bus between them. Nobody waits for writes in the queue.
-            taken = max(taken, run.start) + work
-            run.stop = max(run.stop, taken - waiting)
-        runs[id(instruction)] = run
-        free[instruction.engine] = run.stop
-        # Charged: what is left after everything older is done.
-        ends = run.stop + latency.get(instruction.engine, READY)
-        time = times[instruction.layer]
-        time.cycles += max(0.0, ends - done)
-        time.busy[instruction.engine] += busy
-        done = max(done, ends)
-    return times
-
-
-def _lost(instruction: VirtualInstruction, config: NpuConfig) -> float:
-    """Cycles that an engine cannot use: between instructions, and in parts of bus words."""
-    record = instruction.record
-    if not isinstance(record, Load | Store):
-        return INSTRUCTION_CYCLES[instruction.opcode]
-    if record.run % config.bus_bytes == 0:
-        return 0.0
-    # Where runs begin, modulo a bus word: buffers and tensors begin with one.
-    starts = math.gcd(config.bus_bytes, record.mem_base, *(abs(n.mem) for n in record.loop))
-    if record.run <= starts:
-        return 0.0
-    runs = iterations(record.loop, len(record.loop))
-    # A short run lies within one word more often than not, and a byte always does.
-    return SPLIT_RUN * runs * min(1.0, (record.run - 1) / config.bus_bytes)
-
-
-def _run(
-    instruction: VirtualInstruction,
-    needs: Mapping[Channel, list[Need]],
-    busy: float,
-    free: float,
-    runs: Mapping[int, _Run],
-    latency: Mapping[Engine, float],
-) -> _Run:
-    loops = instruction.record.loop
-    start, stop = free, 0.0
-    for (engine, _, _), wanted in needs.items():
-        after = 0 if engine is instruction.engine else latency.get(engine, READY)
-        for need in wanted:
-            there = _time(need, runs) + after
-            if need.level == 0:
-                start = max(start, there)
-            else:
-                # The rest of the steps follows after the slice that was waited for.
-                before = need.iteration / iterations(loops, need.level)
-                stop = max(stop, there + busy * (1 - before))
-    return _Run(start, max(stop, start + busy), busy)
-
-
-def _time(need: Need, runs: Mapping[int, _Run]) -> float:
-    """When what is needed has been done."""
-    run = runs[id(need.producer)]
-    if need.producer_iteration == END:
-        return run.stop
-    # Slices of an instruction are taken to last equally long.
-    steps = iterations(need.producer.record.loop, need.producer_level)
-    return run.at((need.producer_iteration + 1) / steps)
+            self._bus = max(self._bus, start) + work
+            stop = max(stop, self._bus + latency)
+        if count:
+            self._reads.load(number, count, first, begin, stop)
+            asked = max(asked, self._reads.room(0))
+        self._runs.add(job.steps, begin, stop)
+        asked = max(asked, self._runs.room(0))
+        self.start[number], self.stop[number], self.busy[number] = start, stop, busy
+        self._free[Engine.LOAD] = self.left[number] = asked
+        self._landed = stop

@@ -128,12 +128,18 @@ def iterations(loops: Sequence[Loop], level: int) -> int:
 
     A loop runs `last` times for the last iteration of the loop around it.
     """
-    entered, bodies = 1, 1
-    for number, loop in enumerate(loops[:level]):
+    return levels(loops[:level])[-1]
+
+
+def levels(loops: Sequence[Loop]) -> list[int]:
+    """`iterations` of every level, from 0 on."""
+    out, entered, bodies = [1], 1, 1
+    for number, loop in enumerate(loops):
         count = loop.count
         last = loop.last or count
         previous, entered_before = bodies, entered
         # The outermost loop has none around it, whose last iteration could differ.
         bodies = (previous - entered_before) * count + entered_before * last if number else count
         entered = previous
-    return bodies
+        out.append(bodies)
+    return out

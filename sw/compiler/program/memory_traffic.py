@@ -1,0 +1,142 @@
+"""What waits at the memory while a program runs: bursts of LOADs and of the program, and writes."""
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+
+from spec.config import NpuConfig
+from sw.compiler.machine.costs import FETCH_ANSWER, FEW_WRITES, MANY_WRITES
+from sw.compiler.program.channel import MemoryChannel
+from sw.compiler.program.transfers import Transfer
+
+
+class Flight:
+    """A queue of `limit` entries: one enters when the one so far before it has left."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.entered: list[float] = [0.0]
+        self.begins: list[float] = [0.0]
+        self.ends: list[float] = [0.0]
+
+    def room(self, more: float) -> float:
+        """When entry number `more` from now on has room."""
+        number = self.entered[-1] + more - self.limit
+        if number <= 0:
+            return 0.0
+        at = bisect_left(self.entered, number)
+        if at == len(self.entered):
+            return self.ends[-1]
+        before, after = self.entered[at - 1], self.entered[at]
+        part = (number - before) / (after - before)
+        return self.begins[at] + part * (self.ends[at] - self.begins[at])
+
+    def left(self, now: float) -> float:
+        """How many have left."""
+        at = bisect_right(self.ends, now)
+        if at == len(self.ends):
+            return self.entered[-1]
+        before, begin, end = self.entered[at - 1], self.begins[at], self.ends[at]
+        if now <= begin:
+            return before
+        return before + (self.entered[at] - before) * (now - begin) / (end - begin)
+
+    def add(self, count: float, begin: float, end: float) -> None:
+        """So many entries leave between `begin` and `end`."""
+        self.entered.append(self.entered[-1] + count)
+        self.begins.append(begin)
+        self.ends.append(end)
+
+
+class ReadChannel(Flight):
+    """Bursts of LOADs and of the program, answered in the order in which they are asked for
+    (`hw_gen/blocks/axi_read_mux.py`). LOAD has no more than `outstanding` in flight, the program is
+    behind them. `stop`: when the data of each LOAD are there, by its number in the program; bursts
+    of the program delay them.
+    """
+
+    def __init__(self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None]) -> None:
+        super().__init__(config.outstanding)
+        self.bus_bytes, self.memory, self.stop = config.bus_bytes, memory, stop
+        self.asked: list[float] = [0.0]
+        self.numbers: list[int] = [-1]
+        self.free = 0.0
+
+    def load(self, number: int, count: float, asked: float, begin: float, end: float) -> None:
+        """So many bursts of a LOAD, the first of which is asked for at `asked`."""
+        self.add(count, begin, end)
+        self.asked.append(asked)
+        self.numbers.append(number)
+        self.free = max(self.free, end)
+
+    def read_program(self, at: float, words: int) -> float:
+        """When the first of `words` words is there that are asked for at `at`."""
+        memory, begins, ends = self.memory, self.begins, self.ends
+        time = max(float(words), memory.stream(words * self.bus_bytes))
+        there = max(at + memory.flight + FETCH_ANSWER, self._behind(at))
+        for load in range(len(ends) - 1, 0, -1):
+            if ends[load] <= there:
+                break
+            if begins[load] >= there:
+                begins[load] += time
+            ends[load] += time
+            self.stop[self.numbers[load]] = ends[load]
+        self.free = max(self.free + time if self.free > there else 0.0, there + time)
+        return there
+
+    def _behind(self, at: float) -> float:
+        """When everything has come that LOADs had asked for at `at`."""
+        last = len(self.asked) - 1
+        while last and self.asked[last] > at:
+            last -= 1
+        if not last or self.ends[last] <= at:
+            return 0.0
+        before = self.entered[last - 1]
+        count = self.entered[last] - before
+        # A burst a cycle, and no more than may be in flight.
+        asked = min(count, at - self.asked[last], self.left(at) + self.limit - before)
+        part = max(0.0, asked) / count
+        return self.begins[last] + part * (self.ends[last] - self.begins[last])
+
+
+class WriteQueue:
+    """Writes that a DRAM's controller has taken and not done (`rtl/dram.h`): of each STORE, in
+    order, its range of blocks and how many of them wait. They are written while nobody reads, one
+    after another, and before reads where many wait. Parts of a block that waits are written with
+    it.
+    """
+
+    def __init__(self, memory: MemoryChannel) -> None:
+        self.memory = memory
+        self.waiting: deque[list[float]] = deque()
+        self.size = 0.0
+        self.now = 0.0
+
+    def store(self, now: float, reads: float, moved: Transfer) -> float:
+        """Takes a STORE at `now`; reads: until when the data bus is taken. Returns: for how long it
+        is taken by writes that cannot wait.
+        """
+        self._write((now - max(self.now, reads)) / self.memory.write_alone)
+        self.now = max(self.now, now)
+        new = moved.blocks
+        for low, high, left in self.waiting:
+            both = min(high, moved.high) - max(low, moved.low)
+            if both > 0:
+                new -= min(left, moved.blocks * both / (moved.high - moved.low))
+        new = max(0.0, new)
+        self.waiting.append([moved.low, moved.high, new])
+        self.size += new
+        if self.size < MANY_WRITES:
+            return 0.0
+        many = self.size - FEW_WRITES
+        self._write(many)
+        return self.memory.forced(many)
+
+    def _write(self, count: float) -> None:
+        while self.waiting and count > 0:
+            first = self.waiting[0]
+            done = min(count, first[2])
+            first[2] -= done
+            self.size -= done
+            count -= done
+            if first[2] <= 0:
+                self.waiting.popleft()

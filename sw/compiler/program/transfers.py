@@ -1,0 +1,134 @@
+"""What a LOAD or STORE asks of the bus: words, bursts, and accesses of a DRAM.
+
+LOAD fetches a word once while it is among the last `WINDOW`, and collects the words of short runs
+for a request (`hw_gen/blocks/load_requests.py`). STORE writes every run by itself
+(`hw_gen/blocks/dma_bursts.py`). Both are followed run by run.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from spec.config import NpuConfig
+from spec.isa import Space
+from sw.compiler.machine.costs import MERGED_WORDS, WINDOW_WORDS
+from sw.compiler.program.records import Load, Store
+from sw.compiler.program.virtual import VirtualInstruction
+
+STRETCHES, STRETCH, BEFORE = 6, 24, 6
+"""Runs that are followed where there are many, and those before each stretch that do not count: the
+words that they brought. All that is counted is in proportion to those that do."""
+
+BLOCK_BYTES = 64
+"""An access of every DRAM that there is (spec/dram.py)."""
+
+
+class Transfer(NamedTuple):
+    """words: that pass the bus. bursts: requests. blocks: of `BLOCK_BYTES` in the memory, each
+    counted once as long as no other comes between. pieces: accesses on chip. low, high: numbers of
+    the first block, and of the one behind the last.
+    """
+
+    words: float
+    bursts: float
+    blocks: float
+    pieces: float
+    low: int = 0
+    high: int = 0
+
+
+NOTHING = Transfer(0.0, 0.0, 0.0, 0.0)
+
+
+def transfer(instruction: VirtualInstruction, steps: int, config: NpuConfig) -> Transfer:
+    """Of a LOAD or STORE of so many runs."""
+    record = instruction.record
+    assert isinstance(record, Load | Store)
+    if isinstance(record, Load) and record.fill:
+        unit = config.word_bytes if record.space is Space.SPAD else config.bus_bytes
+        return Transfer(0.0, 0.0, 0.0, float(steps * math.ceil(record.run / unit)))
+    buffer = instruction.bases.get("mem_base")
+    base = record.mem_base + (max(0, buffer.address) if buffer is not None else 0)
+    loops = tuple((n.count, n.mem) for n in record.loop if n.count > 1)
+    page = max(BLOCK_BYTES, config.max_burst * config.bus_bytes)
+    merges = isinstance(record, Load) and not record.indexed
+    # Indices may lead anywhere.
+    loops = ((steps, page + BLOCK_BYTES),) if record.indexed else loops
+    runs, words, bursts, blocks = _followed(
+        record.run, loops, base % page, config.bus_bytes, config.max_burst, merges
+    )
+    pieces = float(math.ceil(record.run / config.bus_bytes) * steps)
+    part = steps / runs
+    if not isinstance(record, Load) or record.space is not Space.SPAD:
+        pieces = words * part
+    begin = base + sum(min(0, (count - 1) * by) for count, by in loops)
+    end = base + sum(max(0, (count - 1) * by) for count, by in loops) + record.run
+    region = buffer.region << 40 if buffer is not None else 0
+    return Transfer(
+        max(1.0, words * part),
+        max(1.0, bursts * part),
+        blocks * part,
+        pieces,
+        (region + begin) // BLOCK_BYTES,
+        -(-(region + end) // BLOCK_BYTES),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _followed(
+    run: int, loops: tuple[tuple[int, int], ...], base: int, bus: int, burst: int, merges: bool
+) -> tuple[int, int, int, int]:
+    """(runs, words, bursts, blocks) of the runs that are followed."""
+    page, short = burst * bus, run <= WINDOW_WORDS * bus
+    runs = words = bursts = blocks = 0
+    for stretch in _stretches(base, loops):
+        newest, kept, held, block = -2, 0, 0, -1
+        for counted, address in stretch:
+            runs += counted
+            first, last = address // bus, (address + run - 1) // bus
+            near = merges and 0 <= newest - first < kept
+            have = newest - first + 1 if near else 0
+            missing = last - first + 1 - have
+            if short and missing <= 0:
+                continue
+            joined = near or (merges and kept > 0 and first == newest + 1)
+            begin = newest + 1 if near else first
+            grows = joined and short and held and held + missing <= MERGED_WORDS
+            if grows and (newest + 1) % burst:
+                held += missing
+            else:
+                bursts += counted * ((last * bus) // page - (begin * bus) // page + 1)
+                held = min(missing, MERGED_WORDS)
+            kept = min(WINDOW_WORDS, (kept if joined else 0) + missing) if short else WINDOW_WORDS
+            newest = last
+            low, high = begin * bus // BLOCK_BYTES, (last * bus + bus - 1) // BLOCK_BYTES
+            words += counted * missing
+            blocks += counted * (high - low + (low != block))
+            block = high
+    return runs, words, bursts, blocks
+
+
+Stretch = list[tuple[int, int]]
+
+
+def _stretches(base: int, loops: tuple[tuple[int, int], ...]) -> Iterator[Stretch]:
+    """Runs in order as (counted or not, address): all of them if they are few, else stretches from
+    all over the loops, each behind some that do not count.
+    """
+    total = math.prod(count for count, _ in loops)
+    if total <= STRETCHES * (STRETCH + BEFORE):
+        yield [(1, _address(base, loops, run)) for run in range(total)]
+        return
+    for number in range(STRETCHES):
+        begin = BEFORE + (total - STRETCH - BEFORE) * number // (STRETCHES - 1)
+        where = range(begin - BEFORE, begin + STRETCH)
+        yield [(int(run >= begin), _address(base, loops, run)) for run in where]
+
+
+def _address(base: int, loops: tuple[tuple[int, int], ...], run: int) -> int:
+    """Where a run begins."""
+    for count, by in reversed(loops):
+        run, index = divmod(run, count)
+        base += index * by
+    return base
