@@ -79,6 +79,7 @@ __all__ = [
     "decode_program",
     "disassemble",
     "encode_program",
+    "merges_b",
     "reads_b",
     "rescales_b",
     "rescales_result",
@@ -167,12 +168,25 @@ def reads_b(v: Fields) -> Truth:
     return uses_b(v) & absent(v["b_none"])
 
 
-def rescales_b(v: Fields) -> Truth:
+def merges_b(v: Fields) -> Truth:
+    """Whether the lanes of a VECTOR take the larger of A and B before RESCALE, as one operand: a
+    maximum of elements of at most 16 bits, to which nothing else is done before.
+    """
+    raw = absent(v["a_zp"]) & absent(v["b_zp"]) & absent(v["b_none"])
+    narrow = (v["a_type"] != DType.I32) & (v["b_type"] != DType.I32)
+    idle = absent(v["bias"]) & absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
+    return (v["alu"] == Alu.MAX) & raw & narrow & idle & absent(v["b_scale"])
+
+
+def rescales_b(v: Fields, merged: Truth = None) -> Truth:
     """Whether operand B of a VECTOR takes the lanes' RESCALE for a cycle on its way to the ALU.
 
-    It does so without a scale, too, if it was read: A takes RESCALE in the cycle before.
+    It does so without a scale, too, if it was read: A takes RESCALE in the cycle before. It does
+    not where it is one with A. merged: what `merges_b` says, where that is known.
     """
-    return absent(among(v["alu"], *_UNARY)) & (absent(v["b_none"]) | (v["b_scale"] != Scale.OFF))
+    follows = absent(v["b_none"]) | (v["b_scale"] != Scale.OFF)
+    one = merges_b(v) if merged is None else merged
+    return absent(among(v["alu"], *_UNARY)) & follows & absent(one)
 
 
 def scales_a_late(v: Fields) -> Truth:

@@ -9,7 +9,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In
 from hw_bench import simulate
-from test_hw_vector_lanes import pack, random_context, random_steps
+from test_hw_vector_lanes import operand_fields, pack, random_context, random_steps
 
 from hw_gen.blocks.activity import awake, resting
 from hw_gen.blocks.depthwise import DepthwiseEngine
@@ -102,10 +102,10 @@ def vector_traffic(twins, config, seed, seen):
             await idle(ctx, rng.choice([0, 60]))
             slot, context = rng.randrange(config.vector_contexts), random_context(rng)
             ctx.set(lanes.slots[slot], context)
-            steps = random_steps(rng, config)
+            steps = random_steps(rng, config, context)
             for n, step in enumerate(steps):
                 await idle(ctx, rng.choice(PAUSES))
-                fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
+                fields = operand_fields(context)
                 fields |= {name: pack(step[name]) for name in "ab"}
                 for name, value in fields.items():
                     ctx.set(lanes.i.payload[name], value)

@@ -10,7 +10,7 @@ from hw_bench import FORMS, reused, simulate
 from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
 from spec import NpuConfig, preset
-from spec.isa import Alu, Reduce, Scale, Table
+from spec.isa import Alu, DType, Reduce, Scale, Table, merges_b
 from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
 
 TINY = preset("tiny")
@@ -35,6 +35,8 @@ ALU = {
     Alu.CLZ: lambda a, b: leading_zeros(a),
     Alu.ABS: lambda a, b: wrap32(np.abs(a)),
 }
+RAW = {"a_zp": 0, "b_zp": 0, "bias": 0, "a_scale": Scale.OFF, "b_scale": Scale.OFF, "a_shl": 0}
+"""Fields with which operands reach the ALU as they were read."""
 REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minimum}
 
 
@@ -48,6 +50,8 @@ def random_context(rng):
     a_bound = sorted(rng.sample(range(-reach, reach), 2))
     context = dict.fromkeys(CONTEXT, 0)
     context.update(
+        a_type=DType.I32,
+        b_type=DType.I32,
         a_zp=rng.randint(-128, 127),
         bias=rng.randint(0, 1),
         a_scale=rng.choice(list(Scale)),
@@ -57,7 +61,7 @@ def random_context(rng):
         a_max=a_bound[1],
         a_clamp=rng.randint(0, 1),
         a_shl=rng.choice([0, 0, rng.randint(1, 31)]),
-        alu=rng.choice(list(ALU)),
+        alu=rng.choice([*ALU, Alu.MAX]),
         b_zp=rng.randint(-128, 127),
         b_scale=rng.choice([Scale.OFF, Scale.TENSOR]),
         b_mult=rng.randint(-(1 << 31), (1 << 31) - 1),
@@ -76,7 +80,12 @@ def random_context(rng):
     if context["a_scale"] == Scale.OPERAND:
         context["a_shift"] = rng.choice([0, 1, 63, rng.randint(0, 12)])
     if context["alu"] in (Alu.EQ, Alu.GE) and rng.random() < 0.7:
-        context.update(a_zp=0, b_zp=0, bias=0, a_scale=Scale.OFF, b_scale=Scale.OFF, a_shl=0)
+        context.update(RAW)
+    if context["alu"] == Alu.MAX:
+        narrow = (DType.I8, DType.U8, DType.I16, DType.U16)
+        context.update(RAW, a_clamp=0, a_type=rng.choice(narrow), b_type=rng.choice(narrow))
+        # Each alone makes B an operand of its own.
+        context.update(rng.choice([{}, {}, {"bias": 1}, {"a_clamp": 1}, {"b_zp": 3}, {"a_shl": 1}]))
     if context["alu"] > Alu.MAX and rng.random() < 0.7:
         context.update(o_scale=Scale.OFF, o_min=I32[0], o_max=I32[1], table=Table.OFF)
     if context["table"] == Table.I8:
@@ -140,7 +149,15 @@ def random_values(rng, lanes, reach):
     return np.array([rng.randint(-reach, reach - 1) for _ in range(lanes)])
 
 
-def random_steps(rng, config):
+def random_elements(rng, lanes, kind, reach):
+    """Of a type, below `reach` where that is int32; many of the narrow ones at its ends."""
+    if kind == DType.I32:
+        return random_values(rng, lanes, reach)
+    ends = (kind.low, kind.high)
+    return np.array([rng.choice([rng.randint(*ends), *ends]) for _ in range(lanes)])
+
+
+def random_steps(rng, config, context):
     group = rng.randint(1, 4)
     big, small = rng.choice([0, 0, 20]), rng.random() < 0.2
     steps = []
@@ -150,10 +167,14 @@ def random_steps(rng, config):
         for i in range(group):
             steps.append(
                 {
-                    "a": random_values(
-                        rng, config.cols, 2 if small else rng.choice([1 << 20, 1 << 31])
+                    "a": random_elements(
+                        rng,
+                        config.cols,
+                        context["a_type"],
+                        2 if small else rng.choice([1 << 20, 1 << 31]),
                     ),
-                    "b": random_values(rng, config.cols, 128) << big,
+                    "b": random_elements(rng, config.cols, context["b_type"], 128)
+                    << (big if context["b_type"] == DType.I32 else 0),
                     "param": param,
                     "lanes": used[i],
                     "inside": int(rng.random() < 0.85),
@@ -166,6 +187,12 @@ def random_steps(rng, config):
 
 def pack(values, bits=32):
     return sum((int(v) & ((1 << bits) - 1)) << (bits * i) for i, v in enumerate(values))
+
+
+def operand_fields(context):
+    """What comes with the operands of a step: fields of its context, and what follows from them."""
+    fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
+    return {**fields, "merges": int(merges_b(context))}
 
 
 async def write_memory(ctx, config, port, image):
@@ -209,7 +236,8 @@ def test_lanes_equal_the_specification(config, lanes, seed):
         entry += shift.astype("i1").tobytes()
         image += entry.ljust(config.param_entry_bytes, b"\0")
     table = np.array([rng.randint(-(1 << 15), (1 << 15) - 1) for _ in range(513)], "<i2")
-    program = [(random_context(rng), random_steps(rng, config)) for _ in range(25)]
+    contexts = [random_context(rng) for _ in range(25)]
+    program = [(context, random_steps(rng, config, context)) for context in contexts]
     dut = reused(VectorLanes, config)
     got, expected = [], []
     for context, steps in program:
@@ -232,7 +260,7 @@ def test_lanes_equal_the_specification(config, lanes, seed):
                     await tick(ctx)
                 flags = ("inside", "red_first", "red_last", "param", "lanes")
                 tag = {"slot": number % config.vector_contexts, "last": n == len(steps) - 1}
-                fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
+                fields = operand_fields(context)
                 lanes = {name: pack(step[name]) for name in "ab"}
                 for name, value in (fields | lanes).items():
                     ctx.set(dut.i.payload[name], value)
@@ -262,4 +290,3 @@ def test_lanes_equal_the_specification(config, lanes, seed):
     assert len(expected) > 30
     assert got == expected
     assert len(left) == len(program)
-    # DEBUG

@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.vector_context import field_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import field_of, fields_of, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_parts import step_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import memory_words
 from spec.config import NpuConfig
-from spec.isa import DType, Space
+from spec.isa import DType, Space, merges_b
 
 
 class VectorGather(wiring.Component):
@@ -97,6 +97,10 @@ class VectorGather(wiring.Component):
             m.d.comb += self.o.payload[name].eq(field)
             with m.If(taken):
                 m.d.sync += field.eq(field_of(self.slots, slot, name))
+        merges = Signal(reset_less=True)
+        m.d.comb += self.o.payload.merges.eq(merges)
+        with m.If(taken):
+            m.d.sync += merges.eq(merges_b(fields_of(self.slots, slot)))
         return m
 
     def _collect(

@@ -36,12 +36,14 @@ from hw_gen.interfaces import table_write
 from hw_gen.layouts import field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import Opcode, Reduce, Scale, Table, rescales_b, scales_a_late
+from spec.isa import DType, Opcode, Reduce, Scale, Table, rescales_b, scales_a_late
 
 handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
 
 _CLAMP = SCALE_A + RESCALED
 """Cycles from the entry of a step to the clamp of A."""
+_NARROW = 8 * DType.I16.bytes + 1
+"""Bits that tell narrow elements apart, signed or not (`merges_b`)."""
 
 
 def lane_result(config: NpuConfig) -> wiring.Signature:
@@ -115,6 +117,7 @@ class VectorLanes(wiring.Component):
         m.d.comb += [
             schedule.valid.eq(steps.valid),
             schedule.tag.eq(step.tag),
+            schedule.merges.eq(step.merges),
             schedule.slots.eq(self.slots),
             schedule.room.eq(self.room),
             steps.ready.eq(schedule.go),
@@ -159,7 +162,7 @@ class VectorLanes(wiring.Component):
         """Valid, slot and flags of the step in each stage up to the reduction."""
         tag = self._step.tag
         flags = ("slot", "inside", "red_first", "lanes")
-        first = {name: tag[name] for name in flags}
+        first = {name: tag[name] for name in flags} | {"merges": self._step.merges}
         if self._config.vector_parts > 1:
             first["part"] = self._step.part
         stages: list = [(go, first)]
@@ -196,11 +199,13 @@ class VectorLanes(wiring.Component):
         )
         early = early_flags(fields["alu"])
         self._early = Copies(m, self._platform, "early", early, many)
-        inside = self._fixed_stages[before][1]["inside"]
+        inside, merged = (self._fixed_stages[before][1][name] for name in ("inside", "merges"))
+        zero = Mux(inside, -fields["b_zp"], 0)
         m.d.sync += [
             self._alu.eq(fields["alu"]),
-            self._b_passed.eq(rescales_b(fields)),
-            self._immediate.eq(Mux(inside, -fields["b_zp"], 0)),
+            self._b_passed.eq(rescales_b(fields, merged)),
+            # Of a maximum that A has already: no value is smaller.
+            self._immediate.eq(Mux(merged, DType.I32.low, zero)),
         ]
         # Which lanes count in a reduction: across lanes, those not in use must not.
         held, across = (
@@ -229,7 +234,11 @@ class VectorLanes(wiring.Component):
         platform, raw_b = self._platform, Mux(step.b_none, 0, step.b[lane])
         moved_a = fast_difference(m, platform, f"moved_a_{c}", step.a[lane].as_signed(), zero_a)
         moved_b = fast_difference(m, platform, f"moved_b_{c}", raw_b.as_signed(), zero_b)
-        m.d.sync += a.eq(Mux(step.tag.inside, moved_a, 0))
+        # Of maxima of narrow elements, which come extended, the larger goes on as A.
+        less = Signal(name=f"less_{c}")
+        m.d.comb += less.eq(step.a[lane][:_NARROW].as_signed() < step.b[lane][:_NARROW].as_signed())
+        larger = Mux(step.merges & less, moved_b, moved_a)
+        m.d.sync += a.eq(Mux(step.tag.inside, larger, 0))
         with m.If(self._go):
             # It stays a cycle longer where B follows A through RESCALE.
             m.d.sync += b.eq(Mux(step.tag.inside, moved_b, 0))

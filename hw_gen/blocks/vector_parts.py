@@ -12,7 +12,8 @@ from spec.isa import Opcode
 
 def step_layout(config: NpuConfig) -> data.StructLayout:
     """A step on its way to the lanes. a, b: raw operands, sign- or zero-extended to 32 bits,
-    `cols` elements. a_zp, b_zp, b_none: fields of its context, which are used at once.
+    `cols` elements. a_zp, b_zp, b_none: fields of its context, which are used at once; merges:
+    `merges_b` of them.
     """
     return _layout(config, config.cols)
 
@@ -34,6 +35,7 @@ def _layout(config: NpuConfig, lanes: int) -> data.StructLayout:
             "a_zp": field_shape(Opcode.VECTOR, "a_zp"),
             "b_zp": field_shape(Opcode.VECTOR, "b_zp"),
             "b_none": 1,
+            "merges": 1,
             "a": 32 * lanes,
             "b": 32 * lanes,
         }
@@ -77,7 +79,7 @@ class VectorSlicer(wiring.Component):
             out.tag.last.eq(step.tag.last & ends),
             out.a.eq(step.a.word_select(part, 32 * lanes)),
             out.b.eq(step.b.word_select(part, 32 * lanes)),
-            *(out[name].eq(step[name]) for name in ("a_zp", "b_zp", "b_none")),
+            *(out[name].eq(step[name]) for name in ("a_zp", "b_zp", "b_none", "merges")),
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready & ends),
         ]

@@ -84,14 +84,15 @@ class VectorSchedule(wiring.Component):
     """Books what a step will use in the cycles to come, and lets it enter if all of it is free.
 
     The lanes have one RESCALE for A, B and result. A always passes through it, B where the ALU
-    needs it, the result where it is scaled: so a step takes it for one, two or three cycles. Steps
-    leave the lanes in their order, by ways of different lengths: a step waits that would pass one
-    before it. Where vectors pass in parts, each part is a step here; across lanes only the last
+    needs both, the result where it is scaled: so a step takes it for one, two or three cycles.
+    Steps leave the lanes in their order, by ways of different lengths: a step waits that would pass
+    one before it. Where vectors pass in parts, each part is a step here; across lanes only the last
     part of a vector has a result.
 
     Members
     -------
     valid, tag : a step that would enter. slots : the contexts. room : its result has room.
+    merges : its B is one with A before RESCALE (`merges_b`).
     part, ends : which part it is, and whether the last one, where there are several.
     go : it enters.
     use, use_valid : what RESCALE takes in the next cycle.
@@ -108,6 +109,7 @@ class VectorSchedule(wiring.Component):
                 **(parts if config.vector_parts > 1 else {}),
                 "valid": In(1),
                 "tag": In(tag_layout(config)),
+                "merges": In(1),
                 "slots": In(slots_layout(config)),
                 "room": In(1),
                 "go": Out(1),
@@ -130,7 +132,7 @@ class VectorSchedule(wiring.Component):
         has_result = (field["reduce"] == Reduce.NONE) | self.tag.red_last
         m.d.comb += [
             result.eq(has_result & (self.ends | ~across) if in_parts else has_result),
-            second.eq(rescales_b(field)),
+            second.eq(rescales_b(field, self.merges)),
             scaled.eq(result & rescales_result(field)),
             across.eq(field["reduce_lanes"]),
             looked.eq(field["table"] != Table.OFF),
