@@ -50,6 +50,9 @@ SHAPES: dict[str, tuple[str, ...]] = {
         "h=17,w=3,c=17,k=3,s=2,pad_top=1,pad_left=2",
         "n=2,h=5,w=9,c=65,kh=2,kw=3,stride_y=1,stride_x=3,pad_right=1",
         "h=7,w=7,c=3,k=3,s=1,p=1",
+        "h=10,w=9,c=33,k=2,s=2",
+        "h=9,w=11,c=20,k=5,s=1,p=2",
+        "h=16,w=13,c=9,kh=8,kw=7,stride_y=3,stride_x=2,p=3",
     ),
     "avg_pool2d": (
         "h=1,w=1,c=1,k=1,s=1",

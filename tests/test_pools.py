@@ -1,60 +1,95 @@
-"""Pools: maxima by rows, then by columns, and averages over padding, equal the specification."""
+"""Pools equal the specification: two elements of a window a step, by rows and then by columns, and
+averages over padding.
+"""
 
 import numpy as np
 import pytest
 from compiler_graphs import assert_compiles_exactly, random_inputs, zero_point
+from pool_cases import max_pool, random_axis, random_pool
 
 from spec import preset
+from spec.isa import Alu, Reduce
 from sw.compiler.kernels.layers import MoveLayer, PoolLayer
+from sw.compiler.kernels.pool.cost import window_cycles
+from sw.compiler.kernels.pool.taps import TapRate, paired_taps
+from sw.compiler.kernels.windows import WindowAxis
 from sw.compiler.pipeline import run_stages
+from sw.compiler.program.records import Vector
+from sw.compiler.program.virtual import iterations
 from sw.compiler.tosa.graph import Graph
 
 CONFIGS = ("tiny", "odd", "rect", "micro", "default")
 
 
-def _max_pool(
-    shape: tuple[int, int, int, int],
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    pad: tuple[int, int, int, int],
-    dtype: str = "int8",
-) -> Graph:
-    g = Graph(name="pool")
-    x = g.add_input("x", shape, dtype)
-    g.outputs = [
-        g.add_op("MAX_POOL2D", [x], {"kernel": kernel, "stride": stride, "pad": pad}, name="pool")
-    ]
-    return g
-
-
-def _random_axis(rng: np.random.Generator) -> tuple[int, int, int, int, int]:
-    """Size, kernel, stride and padding on both sides of windows that fit exactly."""
-    kernel, stride = int(rng.integers(1, 7)), int(rng.integers(1, 4))
-    before, after = (int(rng.integers(0, kernel)) for _ in range(2))
-    outs = int(rng.integers(1, 9))
-    size = (outs - 1) * stride + kernel - before - after
-    return (size, kernel, stride, before, after) if size > 0 else _random_axis(rng)
-
-
 @pytest.mark.parametrize("name", CONFIGS)
-def test_random_maxima_are_exact(name: str) -> None:
+def test_random_pools_are_exact(name: str) -> None:
     rng = np.random.default_rng(len(name))
-    separate = 0
-    for seed in range(12):
-        (h, ky, sy, top, bottom), (w, kx, sx, left, right) = _random_axis(rng), _random_axis(rng)
-        shape = (int(rng.integers(1, 3)), h, w, int(rng.integers(1, 40)))
-        dtype = "int16" if seed % 4 == 3 else "int8"
-        g = _max_pool(shape, (ky, kx), (sy, sx), (top, bottom, left, right), dtype)
-        layers = run_stages(g, preset(name)).layers.layers
-        separate += sum(isinstance(x, PoolLayer) and x.is_separate for x in layers)
+    separate, paired = 0, 0
+    for seed in range(24):
+        g = random_pool(rng)
+        made = run_stages(g, preset(name))
+        separate += sum(isinstance(x, PoolLayer) and x.is_separate for x in made.layers.layers)
+        vectors = [v.record for v in made.virtual.instructions if isinstance(v.record, Vector)]
+        paired += any(v.reduce is Reduce.MAX and v.alu is Alu.MAX for v in vectors)
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, seed)) > 0
-    assert 2 <= separate <= 10
+    assert separate >= 2 and paired >= 5
 
 
-def test_a_window_of_five_by_five_takes_ten_steps() -> None:
-    g = _max_pool((1, 8, 8, 64), (5, 5), (1, 1), (2, 2, 2, 2))
+@pytest.mark.parametrize(
+    ("kernel", "stride", "steps"),
+    [(2, 2, 2), (3, 2, 6), (3, 1, 4), (5, 2, 9), (5, 1, 6), (8, 8, 32)],
+)
+def test_a_step_of_a_maximum_takes_two_elements(kernel: int, stride: int, steps: int) -> None:
+    """`steps` for each vector of outputs. Half of 5 is 3: the middle is taken twice."""
+    side = 15 * stride + kernel
+    g = max_pool((1, side, side, 64), (kernel,) * 2, (stride,) * 2, (0, 0, 0, 0))
     made = run_stages(g, preset("default"))
-    assert sum(made.predicted) < 8 * 8 * 4 * 14
+    (layer,) = made.layers.layers
+    assert isinstance(layer, PoolLayer)
+    assert window_cycles(layer, preset("default")) == steps
+    vectors = [v.record for v in made.virtual.instructions if isinstance(v.record, Vector)]
+    taken = sum(iterations(v.loop, len(v.loop)) for v in vectors)
+    # Rows are taken for all columns of a tile, of which windows at its edge share none.
+    assert 16 * 16 * 4 * steps <= taken < 16 * 16 * 4 * steps * 1.2
+
+
+RATES = [TapRate(one=1, two=1, once=False), TapRate(one=2, two=2, once=True)]
+
+
+@pytest.mark.parametrize("rate", RATES, ids=["maximum", "sum"])
+@pytest.mark.parametrize("each", [1, 1000])
+def test_steps_take_every_element_of_every_window(rate: TapRate, each: int) -> None:
+    rng, paired = np.random.default_rng(each), 0
+    for _ in range(200):
+        size, kernel, stride, before, after = random_axis(rng, 12)
+        out = (size + before + after - kernel) // stride + 1
+        axis = WindowAxis(size=size, out=out, kernel=kernel, stride=stride, dilation=1, pad=before)
+        parts = paired_taps(axis, 0, out, rate, each)
+        assert [p.start for p in parts] == [0, *(p.stop for p in parts[:-1])]
+        assert parts[-1].stop == out
+        for part in parts:
+            paired += part.apart > 0
+            for at in range(part.start, part.stop):
+                window = range(at * stride - before, at * stride - before + kernel)
+                wanted = [i for i in window if 0 <= i < size]
+                steps = [window[0] + part.first + i for i in range(part.steps)]
+                inside = [i for i in steps if 0 <= i < size - part.apart]
+                met = inside + [i + part.apart for i in inside if part.apart]
+                assert sorted(met) == wanted if rate.once else set(met) == set(wanted)
+    assert paired > 20
+
+
+def test_an_average_takes_two_elements_where_that_is_faster() -> None:
+    """Sums of int8 add B behind RESCALE, for which it waits: two elements take two cycles."""
+    for dtype, kernel, cycles in (("int16", 2, 5), ("int16", 3, 19), ("int8", 2, 5)):
+        g = Graph(name="average")
+        x = g.add_input("x", (1, 12, 12, 64), dtype)
+        attributes = {"kernel": (kernel, kernel), "stride": (kernel, kernel)}
+        zps = [zero_point(g, 0, dtype), zero_point(g, 0, dtype)]
+        g.outputs = [g.add_op("AVG_POOL2D", [x, *zps], attributes, name="pool")]
+        (layer,) = run_stages(g, preset("default")).layers.layers
+        assert isinstance(layer, PoolLayer)
+        assert window_cycles(layer, preset("default")) == cycles
 
 
 def _average(

@@ -148,7 +148,8 @@ def own_conflicts(
     instruction: VirtualInstruction, steps: int, busy: float, config: NpuConfig
 ) -> float:
     """Cycles that a VECTOR of so many steps and `busy` cycles loses as two of its own words lie in
-    one bank: of A and B, which are read side by side, or of what it reads and what it writes.
+    one bank: of A and B, which are read side by side, or of what it reads and what it writes. Of A
+    and B in one buffer `busy` has them (`banks.conflict_factor`).
     """
     record = instruction.record
     assert isinstance(record, Vector)
@@ -161,7 +162,8 @@ def own_conflicts(
         b = math.ceil(record.b_type.bytes * (1 if record.b_one else record.lanes) / word)
     lost = 0.0
     beats = float(steps * max(a, b))
-    if b:
+    bases = instruction.bases
+    if b and bases.get("b_base") is not bases.get("a_base"):
         beats += steps * min(a, b) * _side_by_side(instruction, record, config)
         lost = max(0.0, beats - busy)
     if record.o_space is Space.SPAD and record.o_type.bytes * record.lanes > word * max(a, b):

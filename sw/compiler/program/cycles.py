@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
 from sw.compiler.machine.costs import MEMORY_LATENCY, TABLE_STEP_CYCLES, weight_cycles
+from sw.compiler.program.banks import conflict_factor
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -31,9 +32,7 @@ def busy_cycles(
         columns = (record.outputs - 1) * record.stride + record.kernel_cols
         return float(steps * columns * record.kernel_rows)
     bases = instruction.bases
-    same = bases.get("b_base") is bases.get("a_base") and record.a_base == record.b_base
-    same = same and all(loop.a == loop.b for loop in record.loop)
-    return vector_cycles(record, config, same=same)
+    return vector_cycles(record, config, near=bases.get("b_base") is bases.get("a_base"))
 
 
 def depthwise_cycles(record: Depthwise) -> float:
@@ -85,35 +84,42 @@ def pieces(record: Load | Store) -> tuple[int, int, int]:
     return run, runs, abs(loops[-1].mem) if loops else run
 
 
-def vector_cycles(record: Vector, config: NpuConfig, *, same: bool = False) -> float:
+def vector_cycles(record: Vector, config: NpuConfig, *, near: bool = False) -> float:
     """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words, and
     as it takes the lanes' RESCALE, that for each part in which the vector passes the lanes.
 
-    In a reduction only its last step has a result. `same`: B is A, whose words are then read twice.
+    In a reduction only its last step has a result. `near`: B lies in the buffer of A, so that it is
+    known where both are in the same banks. If B is A, its words are read twice.
     """
     chosen = 0 if record.reduce is Reduce.NONE else record.reduce_loops
     counts = [loop.count for loop in record.loop]
     written = math.prod(n for i, n in enumerate(counts) if not chosen >> i & 1)
     lanes = record.lanes
     a = _words(record.a_space, record.a_type, 1 if record.a_one else lanes, config)
-    read = a
+    read = float(a)
     if reads_b({"alu": record.alu, "a_scale": record.a_scale, "b_none": record.b_none}):
         b = _words(Space.SPAD, record.b_type, 1 if record.b_one else lanes, config)
         read = max(a, b)
-        if same and record.a_space is not Space.ACC:
-            read *= 2
+        if near and record.a_space is not Space.ACC:
+            read *= _clashes(record, config)
     write = _words(record.o_space, record.o_type, 1 if record.reduce_lanes else lanes, config)
     fields = {name: getattr(record, name) for name in _RATE}
     parts = results = lane_parts(config, lanes)
     if record.reduce_lanes:
         parts, results = config.vector_parts, 1
-    scaled = parts * math.prod(counts) * (1 + bool(rescales_b(fields)))
+    scaled = float(parts * math.prod(counts) * (1 + bool(rescales_b(fields))))
     scaled += results * written * bool(rescales_result(fields))
     looked = results * written * _lookup_cycles(record.table, config)
     if parts > 1:
         # The next step's first words come with a step's last part, the others between the steps.
         scaled += math.prod(counts) * (read - 1)
     return float(max(math.prod(counts) * read, written * write, scaled, looked))
+
+
+def _clashes(record: Vector, config: NpuConfig) -> float:
+    """Cycles that A and B of one buffer take for each that they would take in banks apart."""
+    same = record.a_base == record.b_base and all(loop.a == loop.b for loop in record.loop)
+    return 2 if same else conflict_factor(record, config)
 
 
 def lane_parts(config: NpuConfig, lanes: int) -> int:
@@ -126,7 +132,10 @@ def _lookup_cycles(table: object, config: NpuConfig) -> int:
     return 1 if table is Table.OFF else min(TABLE_STEP_CYCLES, config.lane_count)
 
 
-_RATE = ("alu", "b_none", "b_scale", "o_scale", "a_scale", "a_clamp", "a_shl", "reduce", "table")
+_RATE = (
+    *("alu", "a_type", "a_zp", "bias", "a_scale", "a_clamp", "a_shl"),
+    *("b_type", "b_zp", "b_none", "b_scale", "o_scale", "reduce", "table"),
+)
 """Fields of VECTOR that say for what the lanes' RESCALE is taken, and whether TABLE is."""
 _NOTHING = {name: getattr(Vector(), name) for name in _RATE}
 

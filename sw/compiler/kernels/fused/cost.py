@@ -65,7 +65,8 @@ def fused_step_cycles(
     fields = {"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values}
     wide = max([words(step.a), *([words(read[1])] if uses_b(fields) and len(read) > 1 else [])])
     written = 1 if step.reduce is not Reduce.NONE else words(step.out)
-    scales: dict[str, object] = {**step.values}
+    types = {"a_type": layer.registers[read[0]].kind, "b_type": layer.registers[read[-1]].kind}
+    scales: dict[str, object] = {**types, **step.values}
     if step.reduce is not Reduce.NONE:
         # Its result is scaled once, which is nothing beside its steps.
         scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}

@@ -1,18 +1,27 @@
-"""Instructions of a PoolLayer: the kernel's taps are reduction loops of VECTOR."""
+"""Instructions of a PoolLayer: the kernel's taps are reduction loops of VECTOR.
+
+A step reads one tap, or two that lie a number of rows or columns apart: see taps.py.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spec.isa import Reduce, Scale
+from spec.isa import Alu, Reduce, Scale
 from spec.numerics import RANGES, reciprocal_scale
 from sw.compiler.kernels.boxes import Box
 from sw.compiler.kernels.context import EmitContext
+from sw.compiler.kernels.emitter import Spot
+from sw.compiler.kernels.pool.cost import pair_fields, tap_rate
 from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.pool.plan import pool_work
+from sw.compiler.kernels.pool.taps import Taps, paired_taps, single_taps
 from sw.compiler.kernels.pool.windows import same_taps
 from sw.compiler.kernels.vector.emit import VectorEmitter
-from sw.compiler.kernels.vector.plan import VectorPlan
+from sw.compiler.kernels.vector.plan import VectorPlan, aligned
 from sw.compiler.kernels.views import DTYPE
+from sw.compiler.kernels.windows import WindowAxis
+from sw.compiler.machine.costs import VECTOR_TILE_CYCLES
+from sw.compiler.program.cycles import vector_cycles
 from sw.compiler.program.records import Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
 
@@ -27,16 +36,57 @@ class _PoolEmitter(VectorEmitter):
         work = pool_work(layer, context.config)
         super().__init__(layer.name, layer.epilogue, work, plan, context)
         self.layer = layer
+        self.axes = WindowAxis.of(layer, (1, 1))
+        self.rate = tap_rate(layer, context.config, layer.output.shape[3])
         self.between: Buffer | None = None
         if layer.is_separate:
             self.between = self.slots("rows", Place.SPAD, 1, plan.between_bytes).buffers[0]
 
     def compute(self, box: Box) -> None:
-        if self.layer.is_separate:
+        if self.layer.is_separate and self.work.reads(box).elements > 0:
             self._rows_then_columns(box)
             return
         for region, fields in self._regions(box):
-            self.vector(box, region, self._record(box, region, fields))
+            ways = [self._records(box, region, way, fields) for way in self._ways(region)]
+            for part, record in min(ways, key=self._cycles):
+                self.vector(box, part, record)
+
+    def _ways(self, region: Box) -> list[list[tuple[Taps, Taps]]]:
+        """How the taps of a region's windows may be taken: two a step down, or to the right, or one
+        a step. Each way is a list of instructions: which rows of outputs, and which columns.
+        """
+        y, x = self.axes
+        down = single_taps(y, region.y0, region.y1)
+        right = single_taps(x, region.x0, region.x1)
+        blocks = -(-region.channels // self.config.cols)
+        each_row, each_col = blocks * region.cols * right.steps, blocks * region.rows * down.steps
+        rows = paired_taps(y, region.y0, region.y1, self.rate, each_row)
+        cols = paired_taps(x, region.x0, region.x1, self.rate, each_col)
+        return [
+            [(taps, right) for taps in rows],
+            [(down, taps) for taps in cols],
+            [(down, right)],
+        ]
+
+    def _records(
+        self, box: Box, region: Box, way: list[tuple[Taps, Taps]], fields: VectorFields
+    ) -> list[tuple[Box, Vector]]:
+        """The instructions of a way, each with its part of the region."""
+        parts = [
+            replace(region, y0=rows.start, y1=rows.stop, x0=cols.start, x1=cols.stop)
+            for rows, cols in way
+        ]
+        return [
+            (part, self._record(box, part, taps, fields))
+            for part, taps in zip(parts, way, strict=True)
+        ]
+
+    def _cycles(self, records: list[tuple[Box, Vector]]) -> float:
+        """Of all instructions; they differ in what A and B read from the same banks, too."""
+        return sum(
+            VECTOR_TILE_CYCLES + vector_cycles(record, self.config, near=True)
+            for _, record in records
+        )
 
     def _regions(self, box: Box) -> Iterator[tuple[Box, VectorFields]]:
         """Regions of a box, and the RESCALE of each."""
@@ -52,13 +102,16 @@ class _PoolEmitter(VectorEmitter):
                 scale = VectorFields(o_scale=Scale.TENSOR, o_mult=multiplier, o_shift=shift)
                 yield region, scale
 
-    def _record(self, box: Box, region: Box, fields: VectorFields) -> Vector:
+    def _record(
+        self, box: Box, region: Box, taps: tuple[Taps, Taps], fields: VectorFields
+    ) -> Vector:
         layer, item, cols = self.layer, self.output.item, self.config.cols
         view, reads = layer.input, self.work.reads(box)
         source = self.place(view, self.slots_in[0], reads, box)
         out = self.place(self.output, self.slots_out, box, box)
-        (ky, kx), (sy, sx), (py, px) = layer.kernel, layer.stride, layer.pad
-        y, x = region.y0 * sy - py, region.x0 * sx - px
+        (sy, sx), (py, px) = layer.stride, layer.pad
+        down, right = taps
+        y, x = region.y0 * sy - py + down.first, region.x0 * sx - px + right.first
         blocks, lanes = -(-box.channels // cols), min(cols, box.channels)
         line, pixel, kind = source.line, source.pixel, DTYPE[view.dtype]
         base = source.at + (y - reads.y0) * line + (x - reads.x0) * pixel
@@ -73,91 +126,121 @@ class _PoolEmitter(VectorEmitter):
             reduce_loops=0b11000,
             y0=y,
             x0=x,
-            height=view.shape[1],
-            width=view.shape[2],
+            # Both taps of a step lie inside if the first one does.
+            height=view.shape[1] - down.apart,
+            width=view.shape[2] - right.apart,
             lane_loop=0,
             lanes=lanes,
             lanes_last=box.channels - (blocks - 1) * lanes,
         )
-        down, right = sy * line, sx * pixel
         loops = [
             VectorLoop(count=blocks, a=block, o=cols * item),
-            VectorLoop(count=region.rows, a=down, o=out.line, dy=sy),
-            VectorLoop(count=region.cols, a=right, o=out.pixel, dx=sx),
-            VectorLoop(count=ky, a=line, dy=1),
-            VectorLoop(count=kx, a=pixel, dx=1),
+            VectorLoop(count=region.rows, a=sy * line, o=out.line, dy=sy),
+            VectorLoop(count=region.cols, a=sx * pixel, o=out.pixel, dx=sx),
+            VectorLoop(count=down.steps, a=line, dy=1),
+            VectorLoop(count=right.steps, a=pixel, dx=1),
         ]
-        return Vector(**fields, loop=loops)
+        distance = down.apart * line + right.apart * pixel
+        return self._with_second_tap(Vector(**fields, loop=loops), distance)
+
+    def _with_second_tap(self, record: Vector, distance: int) -> Vector:
+        """The same with operand B, so many bytes behind A; 0: there is none."""
+        if not distance:
+            return record
+        loops = [loop._replace(b=loop.a) for loop in record.loop]
+        second = pair_fields(self.layer) | VectorFields(b_base=record.a_base + distance)
+        return record._replace(**second, loop=loops)
 
     # Rows, then columns -----------------------------------------------------------------------
 
     def _rows_then_columns(self, box: Box) -> None:
         """The maxima of every input column over the windows' rows, and of these over columns."""
-        layer, view, reads = self.layer, self.layer.input, self.work.reads(box)
-        if reads.elements <= 0:
-            self.vector(box, box, self._record(box, box, VectorFields()))
-            return
         assert self.between is not None
-        (ky, kx), (sy, sx), (py, px) = layer.kernel, layer.stride, layer.pad
-        source = self.place(view, self.slots_in[0], reads, box)
-        out = self.place(self.output, self.slots_out, box, box)
-        pixel, kind = box.channels * view.item, DTYPE[view.dtype]
-        line = reads.cols * pixel
-        low, high = RANGES[kind]
-        between = Access(buffer=self.between, start=0, stop=box.rows * line, write=True)
-        note = f"y{box.y0} x{box.x0} c{box.c0}"
-        y = box.y0 * sy - py
-        rows = self._lanes(box) | VectorFields(
-            a_type=kind,
-            a_base=source.at + (y - reads.y0) * source.line,
-            o_type=kind,
+        reads, blocks = self.work.reads(box), -(-box.channels // self.config.cols)
+        pixel = aligned(box.channels * self.layer.input.item, self.config)
+        between = Spot(self.between, 0, reads.cols * pixel, pixel)
+        y, x = self.axes
+        for taps in paired_taps(y, box.y0, box.y1, self.rate, blocks * reads.cols):
+            self._rows(box, reads, taps, between)
+        for taps in paired_taps(x, box.x0, box.x1, self.rate, blocks * box.rows):
+            self._columns(box, reads, taps, between)
+
+    def _rows(self, box: Box, reads: Box, taps: Taps, between: Spot) -> None:
+        """Of rows of outputs: the maxima of each input column."""
+        layer, view, block = self.layer, self.layer.input, self.config.cols * self.layer.input.item
+        source, sy = self.place(view, self.slots_in[0], reads, box), layer.stride[0]
+        y, line = taps.start * sy - layer.pad[0] + taps.first, source.line
+        low, high = RANGES[DTYPE[view.dtype]]
+        start, stop = ((at - box.y0) * between.line for at in (taps.start, taps.stop))
+        fields = self._lanes(box) | VectorFields(
+            a_base=source.at + (y - reads.y0) * line,
+            o_base=start,
+            o_type=DTYPE[view.dtype],
             o_min=low,
             o_max=high,
-            reduce_loops=0b1000,
             y0=y,
-            height=view.shape[1],
+            height=view.shape[1] - taps.apart,
         )
-        block = self.config.cols
         loops = [
-            VectorLoop(count=-(-box.channels // block), a=block * view.item, o=block * view.item),
-            VectorLoop(count=box.rows, a=sy * source.line, o=line, dy=sy),
-            VectorLoop(count=reads.cols, a=source.pixel, o=pixel),
-            VectorLoop(count=ky, a=source.line, dy=1),
+            VectorLoop(count=-(-box.channels // self.config.cols), a=block, o=block),
+            VectorLoop(count=taps.stop - taps.start, a=sy * line, o=between.line, dy=sy),
+            VectorLoop(count=reads.cols, a=source.pixel, o=between.pixel),
+            VectorLoop(count=taps.steps, a=line, dy=1),
         ]
-        read = self._touch(view, source, reads, write=False)
-        bases = {"a_base": source.buffer, "o_base": self.between}
-        self.append(Vector(**rows, loop=loops), bases, [read, between], f"rows {note}")
-        x = box.x0 * sx - px
-        columns = self._lanes(box) | self.result_fields()
-        columns |= VectorFields(
-            a_type=kind,
+        record = self._with_second_tap(Vector(**fields, loop=loops), taps.apart * line)
+        accesses = [
+            self._touch(view, source, reads, write=False),
+            Access(buffer=between.buffer, start=start, stop=stop, write=True),
+        ]
+        bases = {"a_base": source.buffer, "o_base": between.buffer}
+        self._append(record, bases, accesses, f"rows y{taps.start} x{box.x0} c{box.c0}")
+
+    def _columns(self, box: Box, reads: Box, taps: Taps, between: Spot) -> None:
+        """Of columns of outputs: the maxima of what came of the rows."""
+        layer, view, cols = self.layer, self.layer.input, self.config.cols
+        whole, sx = self.place(self.output, self.slots_out, box, box), layer.stride[1]
+        region = replace(box, x0=taps.start, x1=taps.stop)
+        x, out = taps.start * sx - layer.pad[1] + taps.first, whole.inside(box, region)
+        pixel = between.pixel
+        fields = self._lanes(box) | self.result_fields()
+        fields |= VectorFields(
             a_base=(x - reads.x0) * pixel,
             o_base=out.at,
-            reduce_loops=0b1000,
             x0=x,
-            width=view.shape[2],
+            width=view.shape[2] - taps.apart,
         )
         loops = [
             VectorLoop(
-                count=-(-box.channels // block), a=block * view.item, o=block * self.output.item
+                count=-(-box.channels // cols), a=cols * view.item, o=cols * self.output.item
             ),
-            VectorLoop(count=box.rows, a=line, o=out.line),
-            VectorLoop(count=box.cols, a=sx * pixel, o=out.pixel, dx=sx),
-            VectorLoop(count=kx, a=pixel, dx=1),
+            VectorLoop(count=box.rows, a=between.line, o=out.line),
+            VectorLoop(count=region.cols, a=sx * pixel, o=out.pixel, dx=sx),
+            VectorLoop(count=taps.steps, a=pixel, dx=1),
         ]
+        record = self._with_second_tap(Vector(**fields, loop=loops), taps.apart * pixel)
         accesses = [
-            replace(between, write=False),
-            self._touch(self.output, out, box, write=True),
+            Access(buffer=between.buffer, start=0, stop=box.rows * between.line, write=False),
+            self._touch(self.output, out, region, write=True),
             *self.table_reads(),
         ]
-        bases = {"a_base": self.between, "o_base": out.buffer}
-        self.append(Vector(**columns, loop=loops), bases, accesses, f"columns {note}")
+        bases = {"a_base": between.buffer, "o_base": out.buffer}
+        self._append(record, bases, accesses, f"columns y{box.y0} x{taps.start} c{box.c0}")
+
+    def _append(
+        self, record: Vector, bases: dict[str, Buffer], accesses: list[Access], note: str
+    ) -> None:
+        """Append a VECTOR, whose B is in the buffer of A if it has one."""
+        if record.alu is not Alu.PASS:
+            bases["b_base"] = bases["a_base"]
+        self.append(record, bases, accesses, note)
 
     def _lanes(self, box: Box) -> VectorFields:
         """Fields of a maximum over whole vectors of channels."""
         blocks, lanes = -(-box.channels // self.config.cols), min(self.config.cols, box.channels)
         return VectorFields(
+            a_type=DTYPE[self.layer.input.dtype],
             reduce=Reduce.MAX,
+            reduce_loops=0b1000,
             lane_loop=0,
             lanes=lanes,
             lanes_last=box.channels - (blocks - 1) * lanes,

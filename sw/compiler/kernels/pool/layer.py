@@ -41,10 +41,12 @@ class PoolLayer(Layer):
         """Whether rows of a window are taken together first, and then their columns.
 
         Neighbouring windows share what comes of the rows. That needs fewer steps unless windows
-        lie far apart.
+        lie far apart. A step takes two taps along a dimension (`pool.taps`).
         """
         rows, cols = self.kernel
-        return not self.average and rows * self.stride[1] + cols < rows * cols
+        pairs_down, pairs_right = -(-rows // 2), -(-cols // 2)
+        together = min(pairs_down * cols, rows * pairs_right)
+        return not self.average and pairs_down * self.stride[1] + pairs_right < together
 
     @property
     def memory_views(self) -> tuple[View, ...]:

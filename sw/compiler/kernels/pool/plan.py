@@ -12,7 +12,6 @@ from sw.compiler.kernels.pool.layer import PoolLayer
 from sw.compiler.kernels.vector.cost import vector_cost
 from sw.compiler.kernels.vector.plan import VectorPlan, fitting, no_tile_fits, sized, tile_count
 from sw.compiler.kernels.vector.work import VectorWork
-from sw.compiler.program.cycles import lane_parts
 
 
 def pool_work(layer: PoolLayer, config: NpuConfig) -> VectorWork:
@@ -21,7 +20,7 @@ def pool_work(layer: PoolLayer, config: NpuConfig) -> VectorWork:
         ins=(layer.input,),
         out=layer.output,
         per_channel=layer.epilogue.scale is Scale.CHANNEL,
-        cycles=window_cycles(layer) * lane_parts(config, layer.output.shape[3]),
+        cycles=window_cycles(layer, config),
         tile_cycles=tile_cycles(layer),
         separate=layer.is_separate,
         overlapping=True,

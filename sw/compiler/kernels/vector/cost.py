@@ -1,7 +1,7 @@
 """Cost model of layers that only the vector engine computes.
 
-Cycles: the busiest of the vector engine, the load engine and the store engine, plus the first load
-and the last store, which nothing hides.
+Cycles: the busiest of the vector engine, the load engine and the store engine, or the buffers in
+which tiles come and go; plus the first load and the last store, which nothing hides.
 """
 
 import math
@@ -32,6 +32,10 @@ def vector_cost(
     )
     store = 0 if out.tensor in budget.held else math.prod(out.shape) * out.item
     cycles = max(steps, load / config.bus_bytes, store / config.bus_bytes)
+    # A buffer is free again when its tile has come, or gone, and was computed.
+    for moved in filter(None, (load, store)):
+        turn = steps + moved / config.bus_bytes + tiles * (MEMORY_LATENCY + HANDOVER)
+        cycles = max(cycles, turn / plan.slots)
     # Of the first load and the last store nothing is hidden, nor of the way to memory.
     if load:
         cycles += load / tiles / config.bus_bytes + MEMORY_LATENCY

@@ -128,11 +128,16 @@ def sized(
         in_bytes=tuple(
             0 if v.tensor in budget.held else -(-pixels * tc * v.item // word) * word for v in ins
         ),
-        between_bytes=(
-            -(-th * work.columns(tw) * tc * ins[0].item // word) * word if work.separate else 0
-        ),
+        between_bytes=work.separate * th * work.columns(tw) * aligned(tc * ins[0].item, config),
         out_bytes=0 if out.tensor in budget.held else -(-th * tw * tc * out.item // word) * word,
     )
+
+
+def aligned(size: int, config: NpuConfig) -> int:
+    """Bytes of a pixel between rows and columns of windows: whole words, so that neighbours that a
+    step reads as A and B lie in different banks.
+    """
+    return -(-size // config.word_bytes) * config.word_bytes
 
 
 def no_tile_fits(layer: Layer, budget: MemoryBudget) -> CompileError:

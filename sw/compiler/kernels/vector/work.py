@@ -24,7 +24,7 @@ class VectorWork:
     out: View
     per_channel: bool
     flat: bool = False
-    cycles: int = 1
+    cycles: float = 1
     tile_cycles: int = VECTOR_TILE_CYCLES
     separate: bool = False
     overlapping: bool = False
