@@ -109,7 +109,10 @@ class LayerEmitter:
         )
 
     def load_table_bytes(self, data: bytes) -> None:
-        """Load a TABLE: 256 int8, or 513 int16."""
+        """Load a TABLE, unless it is there: 256 int8, or 513 int16."""
+        if self.context.virtual.table == data:
+            return
+        self.context.virtual.table = data
         self.load_constant(data, Space.TABLE, self.context.table, len(data), "table")
 
     def load_constant(self, data: bytes, space: Space, slot: Buffer, size: int, note: str) -> None:

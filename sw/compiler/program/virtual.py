@@ -111,10 +111,14 @@ class VirtualInstruction:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class VirtualProgram:
-    """Instructions in program order and every on-chip buffer they use; emitters append to both."""
+    """Instructions in program order and every on-chip buffer they use; emitters append to both.
+
+    `table`: the content of TABLE behind the last instruction.
+    """
 
     instructions: list[VirtualInstruction] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
+    table: bytes = b""
 
     def buffer(self, name: str, place: Place, size: int, layer: int) -> Buffer:
         """A new on-chip buffer of `layer`."""
