@@ -30,3 +30,23 @@ def scores(rows: int, keys: int, depth: int, *, mask: bool) -> Graph:
     g.outputs = emit(g, softmax(shape, 1e-3, mask=mask), inputs, name="softmax")
     g.verify()
     return g
+
+
+def norms_and_products(rows: int, size: int, wide: int) -> Graph:
+    """Norm, product, RESCALE, norm, product: each follows the one before row by row."""
+    g, rng = Graph(name="block"), np.random.default_rng(rows)
+    x = g.add_input("x", (1, rows, size), "int16")
+    for i, (inner, outer) in enumerate(((size, wide), (wide, size))):
+        gamma, beta = rng.uniform(0.5, 1.5, inner), rng.normal(size=inner)
+        norm_ = layer_norm((1, rows, inner), 1e-3, 1e-5, gamma, beta, 1e-3)
+        (x,) = emit(g, norm_, [x], name=f"norm{i}")
+        x = rescale(g, x, 0.02, 3, "int8")
+        x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, 1, inner), "shape")])
+        weight = g.add_constant("w", rng.integers(-100, 101, (outer, 1, 1, inner)), "int8")
+        bias = g.add_constant("bias", rng.integers(-3000, 3000, outer), "int32")
+        x = g.add_op("CONV2D", [x, weight, bias, zero_point(g, 3), zero_point(g, 0)])
+        x = rescale(g, x, 0.01, 0, "int16")
+        x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, outer), "shape")])
+    g.outputs = [x]
+    g.verify()
+    return g

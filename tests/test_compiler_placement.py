@@ -104,7 +104,8 @@ def always(cycles: int) -> Model:
 
 
 @pytest.mark.parametrize(
-    ("overlap", "parts"), [(Overlap.NONE, 1), (Overlap.CONCURRENT, 2), (Overlap.ROWS, 3)]
+    ("overlap", "parts"),
+    [(Overlap.NONE, 1), (Overlap.CONCURRENT, 2), (Overlap.ROWS, 3), (Overlap.TILES, 3)],
 )
 def test_layers_that_overlap_share_the_scratchpad(overlap: Overlap, parts: int) -> None:
     budget = MemoryBudget(6000, overlap=overlap)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from chain_graphs import norm, scores
+from chain_graphs import norm, norms_and_products, scores
 from compiler_graphs import random_inputs
 from random_chains import random_chain
 
@@ -44,6 +44,11 @@ def test_norms_on_the_rtl_are_exact(device: RtlDevice) -> None:
 def test_softmax_of_products_on_the_rtl_is_exact(device: RtlDevice) -> None:
     for rows, keys, depth, mask in ((20, 37, 19, False), (33, 16, 24, True)):
         check(device, scores(rows, keys, depth, mask=mask), rows)
+
+
+def test_norms_and_products_that_follow_one_another_are_exact(device: RtlDevice) -> None:
+    for rows, size, wide in ((64, 16, 32), (50, 13, 20)):
+        check(device, norms_and_products(rows, size, wide), rows)
 
 
 def test_random_chains_on_the_rtl_are_exact(device: RtlDevice) -> None:

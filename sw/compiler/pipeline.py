@@ -21,6 +21,7 @@ from sw.compiler.limits import check_sizes
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.placement.flow import stream_rows
+from sw.compiler.placement.follow import follow_tiles
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
 from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.placement.samples import mix_turns, take_turns
@@ -145,7 +146,8 @@ def _residency(
         return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
     chosen = choose(layers, config, planner.cost)
     streamed = stream_rows(layers, chosen, planner.cost)
-    mixed = run_concurrently(layers, streamed, config, planner.cost)
+    followed = follow_tiles(layers, streamed, config, planner.plan)
+    mixed = run_concurrently(layers, followed, config, planner.cost)
     return mix_turns(layers, mixed, config)
 
 

@@ -12,12 +12,14 @@ class Overlap(enum.Enum):
     """How a layer runs at the same time as its neighbours, on another engine.
 
     NONE: not at all, or through tensors that stay on chip. ROWS: writer and reader of a tensor in
-    memory, the reader a few rows behind. CONCURRENT: a product and a fused elementwise layer that
-    do not need one another.
+    memory, the reader a few rows behind. TILES: a product and a fused elementwise layer, of which
+    one reads the other's result, a tile behind. CONCURRENT: a product and a fused elementwise layer
+    that do not need one another.
     """
 
     NONE = "none"
     ROWS = "rows"
+    TILES = "tiles"
     CONCURRENT = "concurrent"
     TURNS = "turns"
 
@@ -25,11 +27,32 @@ class Overlap(enum.Enum):
     def parts(self) -> int:
         """Into how many parts the scratchpad is cut, so that such neighbours lie side by side.
 
-        ROWS: a writer, a reader that writes, and its reader.
+        ROWS, TILES: a writer, a reader that writes, and its reader.
         """
         # Allocation lays the buffers of successive layers into a ring: where each takes at most
         # such a part, those of layers that run together lie apart, and none waits for another's.
-        return {Overlap.NONE: 1, Overlap.ROWS: 3, Overlap.CONCURRENT: 2, Overlap.TURNS: 4}[self]
+        return _PARTS[self]
+
+
+_PARTS = {
+    Overlap.NONE: 1,
+    Overlap.ROWS: 3,
+    Overlap.TILES: 3,
+    Overlap.CONCURRENT: 2,
+    Overlap.TURNS: 4,
+}
+
+FOLLOWED_TILES = 4
+"""Tiles of a product that another layer follows, or goes before, tile by tile: as many or more."""
+
+SHORT = 2
+"""But none is of fewer vectors than so many times the cycles that a fold's weights take: the array
+would read weights all the time, and keep the other layer from the scratchpad."""
+
+
+def followed_tile(vectors: int, config: NpuConfig) -> int:
+    """Most vectors in a tile of such a product of so many `vectors`."""
+    return max(SHORT * weight_cycles(config), vectors // FOLLOWED_TILES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,10 +67,14 @@ def list_schedule(
     """The instructions in the order of their start. `budgets`: of the layers."""
     before = predecessors(instructions, _order)
     busy = [busy_cycles(instruction, config) for instruction in instructions]
-    ranks = [_rank(instruction, budgets[instruction.layer]) for instruction in instructions]
+    products = {x.layer for x in instructions if x.engine is Engine.MATRIX}
+    ranks = [_rank(x, budgets[x.layer], x.layer in products) for x in instructions]
+    # The order of the program, where nothing can start sooner, is better now and then.
+    rankings = [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
     played = (
-        _play(instructions, busy, before, _sequences(instructions, budgets, freedom), ranks)
+        _play(instructions, busy, before, _sequences(instructions, budgets, freedom), ranking)
         for freedom in freedoms
+        for ranking in rankings
     )
     return min(played, key=lambda each: each.end).order
 
@@ -154,11 +158,14 @@ def _sequences(
     ]
 
 
-def _rank(instruction: VirtualInstruction, budget: MemoryBudget) -> int:
+def _rank(instruction: VirtualInstruction, budget: MemoryBudget, product: bool) -> int:
     """Which of several instructions an engine should take first, the lowest.
 
-    Where layers take turns, each engine first does what the other works on for longer.
+    Where layers take turns, each engine first does what the other works on for longer. Where a
+    product and another layer follow one another, its epilogue goes first: the array waits for it.
     """
+    if budget.overlap is Overlap.TILES:
+        return int(instruction.engine is Engine.VECTOR and not product)
     if budget.overlap is not Overlap.TURNS:
         return 0
     long_epilogue = budget.other_banks

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.budget import MemoryBudget, Overlap, followed_tile
 from sw.compiler.kernels.buffers import Buffers
 from sw.compiler.kernels.conv.cost import ConvCost, Cut, CutCost, Reuse
 from sw.compiler.kernels.conv.geometry import (
@@ -119,6 +119,7 @@ class _Search:
         self.geo, self.config, self.budget = geo, config, budget
         self.cost = ConvCost(geo, config, budget)
         self.shared = budget.shares_acc
+        self.followed = budget.overlap is Overlap.TILES
         self.whole = budget.streams(geo.output, config) or geo.stacked > 1
         self.blocks = self.cost.blocks
         self.limit, self.fits, self.once, self.small = limit, False, False, False
@@ -180,7 +181,8 @@ class _Search:
         """Cuts of the first step, if it can be cut: its column blocks accumulate side by side."""
         blocks = k_tiles[0].channels // self.config.rows
         # All blocks of the step hold their sums until the last piece: half of them in each half.
-        fits = -(-tile_n // 2) * vectors <= self.config.acc_half
+        room = self.config.acc_bank if self.followed else self.config.acc_half
+        fits = -(-tile_n // 2) * vectors <= room
         # Later steps begin with a whole part of the reduction. Where weights take as long to load
         # as they take in the array, that is lost whenever it is: at the first step or at a later.
         late = self.cost.few and len(k_tiles) > 1
@@ -213,6 +215,9 @@ class _Search:
 
     def _with_width(self, tw: int, k_tiles: tuple[KTile, ...]) -> Iterator[ConvPlan]:
         most = self.config.acc_bank if self.shared else self.config.acc_half
+        if self.followed:
+            vectors = self.geo.n * self.geo.oh * self.geo.ow
+            most = min(most, followed_tile(vectors, self.config))
         limit = max(1, most // tw)
         n_tiles = _n_tiles(self.blocks)
         for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
@@ -226,7 +231,8 @@ class _Search:
         if k_tiles > 1 and tile_n > 1:
             # Blocks that accumulate piecemeal live at once, and the next tile's begin before
             # this one's epilogue is done.
-            room = self.config.acc_half // (1 if single and tile_n == self.blocks else 2)
+            room = self.config.acc_bank if self.followed else self.config.acc_half
+            room //= 1 if single and tile_n == self.blocks else 2
             if -(-tile_n // 2) * vectors > room:
                 return False
         # Entries of the next column blocks are loaded while these are in use.
@@ -313,6 +319,8 @@ class _Search:
             for wgt_slots, tiles_outer in itertools.product(
                 sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
             ):
+                if self.followed and not tiles_outer:
+                    continue
                 free = self.budget.buffer_bytes - act_slots * act - wgt_slots * wgt
                 turns = min(3, free // (out + res)) if out + res else 0
                 if free < 0 or (turns < 1 and out + res):
