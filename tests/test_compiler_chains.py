@@ -11,6 +11,7 @@ from spec.config import preset
 from spec.isa import Scale
 from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.pipeline import run_stages
+from sw.compiler.program.cycles import step_cycles
 from sw.compiler.tosa.graph import Graph
 
 
@@ -101,6 +102,27 @@ def test_softmax_of_a_product_leaves_the_accumulator_as_its_result_only() -> Non
             assert assert_compiles_exactly(g, preset(name), random_inputs(g, rows)) > 0
         (layer,) = run_stages(g, preset("default")).layers.layers
         assert isinstance(layer, FusedLayer) and layer.product is not None
+
+
+def test_exponentials_take_two_cycles_a_vector_as_table_does() -> None:
+    config = preset("default")
+    for mask in (False, True):
+        (layer,) = run_stages(scores(20, 37, 19, mask=mask), config).layers.layers
+        assert isinstance(layer, FusedLayer)
+        exponentials = next(step for step in layer.steps if "table" in step.values)
+        assert step_cycles({**exponentials.values}, config, config.cols) == 2
+
+
+def test_rescale_by_one_is_no_rescale() -> None:
+    g = Graph(name="one")
+    x = g.add_input("x", (1, 9, 48), "int32")
+    most = g.add_op("REDUCE_MAX", [x], {"axis": 2})
+    g.outputs = [rescale(g, g.add_op("SUB", [x, most]), 1.0, 7, "int8")]
+    (layer,) = run_stages(g, preset("default")).layers.layers
+    assert isinstance(layer, FusedLayer)
+    assert not any("o_scale" in step.values for step in layer.steps)
+    for name in ("tiny", "odd", "default"):
+        assert assert_compiles_exactly(g, preset(name), random_inputs(g, 3)) > 0
 
 
 def test_a_product_that_others_read_too_is_a_layer_of_its_own() -> None:

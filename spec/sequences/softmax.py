@@ -1,6 +1,7 @@
 """Softmax along the last axis: four passes over the values, the rest over one value a row.
 
-    m = REDUCE_MAX(x);  e = TABLE(RESCALE(x − m));  Σ = REDUCE_SUM(e);  p = RESCALE(e · (1/Σ))
+    m = RESCALE(REDUCE_MAX(x));  e = TABLE(RESCALE(x) − m);  Σ = REDUCE_SUM(e)
+    p = RESCALE(e · (1/Σ))
 
 A sum with a mask comes before. Masked entries are exactly zero.
 
@@ -68,8 +69,11 @@ def _exponentials(
     if mask:
         x = s.op("ADD", x, s.input("mask", "int32"))
     peak, reach = exponent_range(keys)
-    top = s.op("REDUCE_MAX", x, axis=axis)
-    below = s.rescale(s.op("SUB", x, top), in_scale * 32768 / reach, "int16")
+    # Both operands of SUB are rescaled, not its result: a step of the vector engine rescales two
+    # values in two cycles, which TABLE takes anyway, and three in three.
+    ratio = in_scale * 32768 / reach
+    top = s.rescale(s.op("REDUCE_MAX", x, axis=axis), ratio, "int32")
+    below = s.rescale(s.op("SUB", s.rescale(x, ratio, "int32"), top), 1.0, "int16")
     entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
     return s.table16(below, entries), peak
 

@@ -55,6 +55,12 @@ class _Simplifier:
         for step in self.builder.steps:
             zeros = [k for k, v in step.values.items() if not v and k not in ("o_min", "o_max")]
             step.values = _without(step.values, *zeros)
+            if _keeps_value(step):
+                step.values = _without(step.values, "o_scale", "o_mult", "o_shift")
+            if step.values.get("a_type") is step.a.kind:
+                step.values = _without(step.values, "a_type")
+            if step.b is not None and step.values.get("b_type") is step.b.kind:
+                step.values = _without(step.values, "b_type")
         # An offset leaves no room for a RESCALE of the same result, so offsets come later.
         for chosen in (rules, (*rules, self._offset)):
             while any(rule(step) for rule in chosen for step in self.builder.steps):
@@ -451,6 +457,13 @@ def _only_rescales(step: PendingStep) -> bool:
     if set(values) - A_PART - RESULT or not (values or params):
         return False
     return params is None or (params.has_bias and params.multiplier is None)
+
+
+def _keeps_value(step: PendingStep) -> bool:
+    """Whether the RESCALE of a step's result is by 1, which has the same 32 bits."""
+    values = step.values
+    by_tensor = values.get("o_scale") is Scale.TENSOR
+    return by_tensor and values.get("o_mult", 0) == 1 << values.get("o_shift", 0)
 
 
 def _within(bounds: tuple[int, int], limits: tuple[int, int]) -> bool:
