@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from spec.config import NpuConfig
-from spec.isa import Space, reads_b
+from spec.isa import Reduce, Space, reads_b
 from sw.compiler.machine.costs import weight_cycles
 from sw.compiler.program.records import Depthwise, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction
@@ -31,7 +31,8 @@ class Demand(NamedTuple):
 
     reads, writes: of the accumulator, by bank; empty: none. banks: of the scratchpad, for an
     access; taken: the same for all accesses of a cycle, as others see it. slack: cycles that its
-    engine takes anyway, over those in which it reads the scratchpad.
+    engine takes anyway, over those in which it reads the scratchpad. out_banks, out_slack: the same
+    for what it writes there.
     """
 
     reads: Shares = ()
@@ -39,6 +40,8 @@ class Demand(NamedTuple):
     banks: float = 0.0
     taken: float = 0.0
     slack: float = 1.0
+    out_banks: float = 0.0
+    out_slack: float = 1.0
 
 
 NO_DEMAND = Demand()
@@ -137,11 +140,18 @@ def _vector(
         size = record.a_type.bytes * (1 if record.a_one else record.lanes)
         banks = _banks(a, [n.a for n in record.loop if n.count > 1], size, config)
         words = math.ceil(size / config.word_bytes)
+    o = record.o_base + _address(instruction, "o_base")
+    out_banks, out_slack = 0.0, 1e9
     if record.o_space is Space.ACC:
-        o = record.o_base + _address(instruction, "o_base")
         writes = _shares(o, [(n.count, n.o) for n in record.loop], config)
+    else:
+        size = record.o_type.bytes * (1 if record.reduce_lanes else record.lanes)
+        chosen = 0 if record.reduce is Reduce.NONE else record.reduce_loops
+        results = math.prod(n.count for i, n in enumerate(record.loop) if not chosen >> i & 1)
+        out_banks = _banks(o, [n.o for n in record.loop if n.count > 1], size, config)
+        out_slack = busy / (results * math.ceil(size / config.word_bytes))
     slack = busy / (steps * words) if words else 1e9
-    return Demand(reads=reads, writes=writes, banks=banks, taken=0.0, slack=slack)
+    return Demand(reads, writes, banks, 0.0, slack, out_banks, out_slack)
 
 
 def own_conflicts(
@@ -278,10 +288,10 @@ class Traffic:
     def _free(self, mine: Demand, theirs: Demand) -> float:
         """Share of its pace that an engine keeps beside another."""
         free = (1 - _met(mine.reads, theirs.reads)) * (1 - _met(mine.writes, theirs.writes))
-        if mine.banks:
-            served = 1 - min(0.9, mine.banks * theirs.taken / self.banks)
-            free *= min(1.0, mine.slack * served)
-        return free
+        met = min(0.9, mine.banks * theirs.taken / self.banks)
+        out_met = min(0.9, mine.out_banks * theirs.taken / self.banks)
+        # What waits for one memory leaves the other alone.
+        return min(free, mine.slack * (1 - met), mine.out_slack * (1 - out_met))
 
 
 def _met(mine: Shares, theirs: Shares) -> float:
