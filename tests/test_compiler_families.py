@@ -16,8 +16,9 @@ from spec.config import NpuConfig
 from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.base import KernelFamily, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
-from sw.compiler.kernels.families import FAMILIES, family_of
+from sw.compiler.kernels.families import FAMILIES, Families, family_of
 from sw.compiler.kernels.layers import ElementwiseLayer
+from sw.compiler.kernels.tiling import Planner
 from sw.compiler.pipeline import PIPELINE, Options, run_stages
 from sw.compiler.stages import Pipeline
 from sw.compiler.tosa.graph import Graph
@@ -41,10 +42,12 @@ def with_offsets(program: LayerProgram) -> LayerProgram:
 def pipeline() -> Pipeline:
     """The compiler's, whose lowering makes layers of the eighth family."""
 
-    def lower(graph: Graph, config: NpuConfig, options: Options) -> LayerProgram:
+    def lower(
+        graph: Graph, config: NpuConfig, options: Options, families: Families, planner: Planner
+    ) -> LayerProgram:
         known = next(stage for stage in PIPELINE.stages if stage.name == "lower")
         assert known.run is not None
-        return with_offsets(known.run(graph, config, options))
+        return with_offsets(known.run(graph, config, options, families, planner))
 
     return PIPELINE.replaced("lower", lower)
 

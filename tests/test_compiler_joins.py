@@ -185,6 +185,19 @@ def test_random_networks_with_concats_are_exact(g: Graph, config: str) -> None:
     assert_compiles_exactly(g, preset(config), random_inputs(g))
 
 
+def test_an_operand_of_an_operand_may_be_an_operand_too() -> None:
+    g = Graph(name="again")
+    x = g.add_input("x", (1, 2, 2, 3))
+    inner = g.add_op("CONCAT", [x, x], {"axis": 1})
+    again = g.add_op("CONCAT", [inner], {"axis": 3})
+    g.outputs = [g.add_op("CONCAT", [again, inner], {"axis": 3})]
+    # Along the same axis both would be joined.
+    deep = g.add_op("CONCAT", [x, x], {"axis": 3})
+    wrapped = g.add_op("CONCAT", [deep], {"axis": 3})
+    g.outputs.append(g.add_op("CONCAT", [wrapped, deep], {"axis": 3}))
+    assert_compiles_exactly(g, preset("default"), random_inputs(g))
+
+
 def test_what_is_kept_to_be_looked_at_has_a_place_of_its_own() -> None:
     g = Graph(name="fire")
     x = conv(g, g.add_input("x", (1, 5, 6, 16)), 16, 1)

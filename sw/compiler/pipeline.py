@@ -146,9 +146,9 @@ def _residency(
         return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
     chosen = choose(layers, config, planner.cost)
     streamed = stream_rows(layers, chosen, planner.cost)
-    followed = follow_tiles(layers, streamed, config, planner.plan)
-    mixed = run_concurrently(layers, followed, config, planner.cost)
-    return mix_turns(layers, mixed, config)
+    beside = run_concurrently(layers, streamed, config, planner.cost)
+    followed = follow_tiles(layers, beside, config, planner.plan)
+    return mix_turns(layers, followed, config)
 
 
 def _dump_residency(layers: LayerProgram, residency: Residency) -> str:

@@ -55,7 +55,9 @@ class _Mover:
         for name in concat.inputs:
             inner = makers.get(name)
             same = inner is not None and inner.attributes["axis"] == self.axis
-            if inner is not None and same and self._only_reader(name) is concat:
+            # One that was joined before may have brought it as an operand of its own.
+            alone = self._only_reader(name) is concat and name not in inputs
+            if inner is not None and same and alone:
                 inputs += inner.inputs
                 graph.ops.remove(inner)
             else:
