@@ -105,7 +105,13 @@ def always(cycles: int) -> Model:
 
 @pytest.mark.parametrize(
     ("overlap", "parts"),
-    [(Overlap.NONE, 1), (Overlap.CONCURRENT, 2), (Overlap.ROWS, 3), (Overlap.TILES, 3)],
+    [
+        (Overlap.NONE, 1),
+        (Overlap.CONCURRENT, 2),
+        (Overlap.ROWS, 3),
+        (Overlap.TILES, 3),
+        (Overlap.TURNS, 4),
+    ],
 )
 def test_layers_that_overlap_share_the_scratchpad(overlap: Overlap, parts: int) -> None:
     budget = MemoryBudget(6000, overlap=overlap)

@@ -14,7 +14,7 @@ class Overlap(enum.Enum):
     NONE: not at all, or through tensors that stay on chip. ROWS: writer and reader of a tensor in
     memory, the reader a few rows behind. TILES: a product and a fused elementwise layer, of which
     one reads the other's result, a tile behind. CONCURRENT: a product and a fused elementwise layer
-    that do not need one another.
+    that do not need one another. TURNS: layers of which each computes another part of the batch.
     """
 
     NONE = "none"

@@ -6,8 +6,9 @@ program order, so the order is made by playing the program on a simple model of 
 instructions start when their engine is free and what they depend on has ended. On each engine the
 instructions of a layer keep their order; those of layers that run at the same time mix as they
 become ready, earlier layers first. Of other layers mix what a `Freedom` says. The program is played
-with each of FREEDOMS, and the order that ends first is taken. A product beside a fused elementwise
-layer waits for its turn on the matrix engine: what the other needs goes first.
+with each of FREEDOMS, where layers overlap also with what `_rank` prefers, and the order that ends
+first is taken. A product beside a fused elementwise layer waits for its turn on the matrix engine:
+what the other needs goes first.
 """
 
 import heapq
