@@ -186,6 +186,13 @@ class NpuConfig:
         return _ceil_pow2(max(self.rows, self.cols, self.bus_bytes))
 
     @property
+    def words_in_flight(self) -> int:
+        """Bus words that LOAD has asked for beyond which it asks for no more. Memory answers in
+        order, so that the program, and who waits for it, would stand behind them.
+        """
+        return min(self.outstanding * self.max_burst, max(512, 4 * self.outstanding))
+
+    @property
     def spad_words(self) -> int:
         return self.spad_bytes // self.word_bytes
 

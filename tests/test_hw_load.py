@@ -188,6 +188,13 @@ def test_128_bursts_are_in_flight():
     assert 128 <= bench.memory.most_owed <= 136
 
 
+def test_long_bursts_are_in_flight_until_they_are_512_words():
+    config = small(bus_bytes=8, outstanding=128, max_burst=16)
+    bench = LoadBench(config, [strided(1, 16384, mem=0, chip=0)], latency=1000).run()
+    bench.check()
+    assert 512 // 16 <= bench.memory.most_owed <= 512 // 16 + 2
+
+
 def test_unaligned_long_run_is_a_write_per_beat():
     config = small(bus_bytes=16)
     bench = LoadBench(config, [strided(1, 8000, mem=0, chip=0, mem_base=5, chip_base=7)]).run()

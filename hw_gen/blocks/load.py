@@ -48,8 +48,8 @@ class LoadEngine(wiring.Component):
     status : `EngineStatus`. outside : the run behind a fault OUTSIDE_REGION.
 
     Timing: an AR, a run and a write a cycle, also when every burst is one beat; up to
-    ``config.outstanding`` bursts in flight, for up to twice as many runs. Runs of one instruction
-    that share bus words, or lie in successive ones, fetch each word once. A post leaves after the
+    ``config.outstanding`` bursts in flight, for up to twice as many runs, and no burst more once
+    these have ``config.words_in_flight`` words. Runs of one instruction that share bus words, or lie in successive ones, fetch each word once. A post leaves after the
     memory took the last byte.
     """
 
@@ -169,13 +169,15 @@ class LoadEngine(wiring.Component):
             m.d.sync += stopped.eq(1)
 
     def _issue(self, m: Module, bursts, halted: Value) -> None:
-        """Each burst goes to AR while fewer than `outstanding` are in flight."""
+        """Each burst goes to AR while there is room for it in flight."""
         burst, axi = bursts.payload, self.axi
-        flying = Signal(range(self._config.outstanding + 1))
+        most = self._config.outstanding
+        flying = Signal(range(most + 1))
         may, go, ended = Signal(), Signal(), Signal()
+        full = self._words(m, burst.len, go)
         lanes = lane_bits(self._config)
         m.d.comb += [
-            may.eq((flying != self._config.outstanding) & (~axi.arvalid | axi.arready) & ~halted),
+            may.eq((flying != most) & ~full & (~axi.arvalid | axi.arready) & ~halted),
             bursts.ready.eq(may),
             go.eq(bursts.valid & may),
             ended.eq(axi.rvalid & axi.rready & axi.rlast),
@@ -196,6 +198,22 @@ class LoadEngine(wiring.Component):
             ]
         with m.Elif(axi.arready):
             m.d.sync += axi.arvalid.eq(0)
+
+    def _words(self, m: Module, more: Value, go: Value) -> Value:
+        """Counts the words in flight; `more`: of the burst that `go` sends, less one. Returns:
+        there are enough.
+        """
+        most, burst = self._config.words_in_flight, self._config.max_burst
+        if most == self._config.outstanding * burst:
+            return Const(0)
+        words, come = Signal(range(most + burst)), Signal()
+        m.d.comb += come.eq(self.axi.rvalid & self.axi.rready)
+        with m.If(go):
+            m.d.sync += words.eq(words + more + ~come)
+        with m.Elif(come):
+            m.d.sync += words.eq(words - 1)
+        # A power of two, and fewer than as many again.
+        return words[most.bit_length() - 1 :].any()
 
     def _queue(self, m: Module, source, sink) -> Value:
         """Runs wait for their words, twice as many as bursts. Returns: some do."""

@@ -8,6 +8,7 @@ dropped.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spec.isa import Engine, Opcode, Point
 from sw.compiler.program.accesses import AccessTracker, Order, Seen, sequencer
@@ -35,6 +36,15 @@ class Need:
     index: int
     producer_level: int
     producer_iteration: float
+
+
+class Slices(NamedTuple):
+    """Of two instructions that touch the same bytes: the share of the earlier one that is left when
+    it has done with them, and the share of the later one that comes before it touches them.
+    """
+
+    left: float
+    before: float
 
 
 @dataclass(slots=True)
@@ -166,24 +176,41 @@ def _reduce(
 
 def predecessors(
     instructions: Sequence[VirtualInstruction], order: Order = sequencer
-) -> list[set[int]]:
-    """For every instruction, the earlier ones (by number) that it must stay behind, of any engine.
+) -> list[dict[int, list[Slices]]]:
+    """For every instruction, the earlier ones (by number) that it must stay behind, of any engine,
+    and what of each for what of it.
 
     Those that follow from others of them may be missing. `order`: the sequences that keep the order
     of the program whatever their instructions wait for.
     """
     tracker = AccessTracker(order)
     number = {id(instruction): i for i, instruction in enumerate(instructions)}
-    out: list[set[int]] = []
+    out: list[dict[int, list[Slices]]] = []
     for i, instruction in enumerate(instructions):
-        found = {
-            number[id(seen.instruction)]
-            for access in instruction.accesses
-            for seen in tracker.conflicts(access, order(instruction, access))
-        }
-        out.append(found - {i})
+        found: dict[int, set[Slices]] = defaultdict(set)
+        for access in instruction.accesses:
+            before = _before(instruction, access)
+            for seen in tracker.conflicts(access, order(instruction, access)):
+                behind = _behind(seen.instruction, seen.access)
+                found[number[id(seen.instruction)]].add(Slices(behind, before))
+        found.pop(i, None)
+        out.append({j: sorted(slices) for j, slices in found.items()})
         tracker.add(instruction, i)
     return out
+
+
+def _before(instruction: VirtualInstruction, access: Access) -> float:
+    """The share of an instruction that precedes an access of it."""
+    if not access.level:
+        return 0.0
+    return access.iteration / iterations(instruction.record.loop, access.level)
+
+
+def _behind(instruction: VirtualInstruction, access: Access) -> float:
+    """The share of an instruction that follows an access of it."""
+    if not access.level:
+        return 0.0
+    return 1 - (access.iteration + 1) / iterations(instruction.record.loop, access.level)
 
 
 def analyse(

@@ -3,7 +3,8 @@
 Emitters write one layer after the other, but the engines need not wait for a layer to end: a
 depthwise layer can follow the channels of the convolution before it. Engines take instructions in
 program order, so the order is made by playing the program on a simple model of the engines:
-instructions start when their engine is free and what they depend on has ended. On each engine the
+instructions start when their engine is free and what they depend on is far enough that they need
+not wait for it any more (or, in half of the plays, has ended). On each engine the
 instructions of a layer keep their order; those of layers that run at the same time mix as they
 become ready, earlier layers first. Of other layers mix what a `Freedom` says. The program is played
 with each of FREEDOMS, where layers overlap also with what `_rank` prefers, and the order that ends
@@ -13,7 +14,7 @@ what the other needs goes first.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
@@ -22,7 +23,8 @@ from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.accesses import sequencer
 from sw.compiler.program.cycles import busy_cycles
-from sw.compiler.program.dependences import predecessors
+from sw.compiler.program.dependences import Slices, predecessors
+from sw.compiler.program.merge_loads import merge_loads
 from sw.compiler.program.records import Load
 from sw.compiler.program.virtual import Access, VirtualInstruction
 
@@ -53,9 +55,9 @@ FREEDOMS = (
 
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """An order, and the cycle in which it ends."""
+    """An order of instructions, by number, and the cycle in which it ends."""
 
-    order: list[VirtualInstruction]
+    order: list[int]
     end: float
 
 
@@ -66,24 +68,27 @@ def list_schedule(
     freedoms: Sequence[Freedom] = FREEDOMS,
 ) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
-    before = predecessors(instructions, _order)
+    found = predecessors(instructions, _order)
     busy = [busy_cycles(instruction, config) for instruction in instructions]
     products = {x.layer for x in instructions if x.engine is Engine.MATRIX}
     ranks = [_rank(x, budgets[x.layer], x.layer in products) for x in instructions]
-    # The order of the program, where nothing can start sooner, is better now and then.
+    # The order of the program, where nothing can start sooner, is better now and then. So is one
+    # that was made as if nothing could begin beside what it waits for.
     rankings = [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
     played = (
         _play(instructions, busy, before, _sequences(instructions, budgets, freedom), ranking)
+        for before in (_leads(found, busy), [dict.fromkeys(each, 0.0) for each in found])
         for freedom in freedoms
         for ranking in rankings
     )
-    return min(played, key=lambda each: each.end).order
+    order = min(played, key=lambda each: each.end).order
+    return merge_loads(order, instructions, found)
 
 
 def _play(
     instructions: Sequence[VirtualInstruction],
     busy: Sequence[float],
-    before: Sequence[set[int]],
+    before: Sequence[Mapping[int, float]],
     sequences: Sequence[Hashable],
     ranks: Sequence[int],
 ) -> _Played:
@@ -97,7 +102,7 @@ def _play(
     # By the cycle in which each could start; the earlier one in the program goes first.
     heap = [(0.0, ranks[i], i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
-    order: list[VirtualInstruction] = []
+    order: list[int] = []
     last = 0.0
     while heap:
         start, rank, i = heapq.heappop(heap)
@@ -107,14 +112,14 @@ def _play(
             # Another instruction has taken the engine since this one was filed.
             heapq.heappush(heap, (soonest, rank, i))
             continue
-        order.append(instruction)
+        order.append(i)
         free[instruction.engine] = soonest + busy[i]
         ends = free[instruction.engine] + RESULT_LATENCY.get(instruction.engine, READY)
         last = max(last, ends)
-        for j in after[i]:
+        for j, lead in after[i].items():
             # An engine orders its own instructions: the next need only start behind this one.
             same = instructions[j].engine is instruction.engine
-            ready[j] = max(ready[j], soonest if same else ends)
+            ready[j] = max(ready[j], soonest if same else max(soonest, ends - lead))
             missing[j] -= 1
             if not missing[j]:
                 heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), ranks[j], j))
@@ -123,21 +128,34 @@ def _play(
     return _Played(order, last)
 
 
+def _leads(
+    before: Sequence[Mapping[int, Sequence[Slices]]], busy: Sequence[float]
+) -> list[dict[int, float]]:
+    """How long before the end of each predecessor an instruction can begin and never wait for it:
+    the earlier one is done with some of it sooner, the later one touches some of it late.
+    """
+    return [
+        {j: min(x.left * busy[j] + x.before * busy[i] for x in each) for j, each in wanted.items()}
+        for i, wanted in enumerate(before)
+    ]
+
+
 def _successors(
-    before: Sequence[set[int]], sequences: Sequence[Hashable]
-) -> tuple[dict[int, list[int]], list[int]]:
-    """(what waits for each instruction, by number; for how many each one waits)."""
-    after: dict[int, list[int]] = defaultdict(list)
+    before: Sequence[Mapping[int, float]], sequences: Sequence[Hashable]
+) -> tuple[dict[int, dict[int, float]], list[int]]:
+    """(what waits for each instruction, by number, and its lead; for how many each one waits)."""
+    after: dict[int, dict[int, float]] = defaultdict(dict)
     for i, wanted in enumerate(before):
-        for j in wanted:
-            after[j].append(i)
+        for j, lead in wanted.items():
+            after[j][i] = lead
     missing = [len(wanted) for wanted in before]
     latest: dict[Hashable, int] = {}
     for i, key in enumerate(sequences):
         # Besides its dependences an instruction waits for its predecessor in its sequence.
         if key in latest:
-            after[latest[key]].append(i)
-            missing[i] += 1
+            if i not in after[latest[key]]:
+                after[latest[key]][i] = 0.0
+                missing[i] += 1
         latest[key] = i
     return after, missing
 

@@ -49,21 +49,26 @@ class Flight:
 
 class ReadChannel(Flight):
     """Bursts of LOADs and of the program, answered in the order in which they are asked for
-    (`hw_gen/blocks/axi_read_mux.py`). LOAD has no more than `outstanding` in flight, the program is
-    behind them. `stop`: when the data of each LOAD are there, by its number in the program; bursts
+    (`hw_gen/blocks/axi_read_mux.py`). LOAD has no more than `outstanding` in flight, and no more
+    than `words_in_flight` words, the program is behind them. A burst counts as many times as it has
+    of the words that there may be for each. `stop`: when the data of each LOAD are there, by its number in the program; bursts
     of the program delay them.
     """
 
     def __init__(self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None]) -> None:
         super().__init__(config.outstanding)
         self.bus_bytes, self.memory, self.stop = config.bus_bytes, memory, stop
+        self.share = config.words_in_flight / config.outstanding
         self.asked: list[float] = [0.0]
         self.numbers: list[int] = [-1]
+        self.rates: list[float] = [0.0]
         self.free = 0.0
 
-    def load(self, number: int, count: float, asked: float, begin: float, end: float) -> None:
-        """So many bursts of a LOAD, the first of which is asked for at `asked`."""
-        self.add(count, begin, end)
+    def load(self, number: int, moved: Transfer, asked: float, begin: float, end: float) -> None:
+        """What a LOAD moves, the first burst of which is asked for at `asked`."""
+        each = max(1.0, moved.words / moved.bursts / self.share)
+        self.add(moved.bursts * each, begin, end)
+        self.rates.append(each)
         self.asked.append(asked)
         self.numbers.append(number)
         self.free = max(self.free, end)
@@ -93,7 +98,8 @@ class ReadChannel(Flight):
         before = self.entered[last - 1]
         count = self.entered[last] - before
         # A burst a cycle, and no more than may be in flight.
-        asked = min(count, at - self.asked[last], self.left(at) + self.limit - before)
+        sent = (at - self.asked[last]) * self.rates[last]
+        asked = min(count, sent, self.left(at) + self.limit - before)
         part = max(0.0, asked) / count
         return self.begins[last] + part * (self.ends[last] - self.begins[last])
 

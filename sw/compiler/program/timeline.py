@@ -257,7 +257,7 @@ class Timeline:
             self._bus = max(self._bus, start) + work
             stop = max(stop, self._bus + latency)
         if count:
-            self._reads.load(number, count, first, begin, stop)
+            self._reads.load(number, job.moved, first, begin, stop)
             asked = max(asked, self._reads.room(0))
         self._runs.add(job.steps, begin, stop)
         asked = max(asked, self._runs.room(0))

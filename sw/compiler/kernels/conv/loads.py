@@ -22,6 +22,12 @@ from sw.compiler.program.records import DmaLoop, Load
 from sw.compiler.program.virtual import Access, Buffer, Place
 
 
+LONGEST = 512
+"""Bus words of a LOAD of weights, or a column block: those of TABLEs and parameters that are wanted
+sooner wait for it, and it waits for room for all that it writes.
+"""
+
+
 class ConvLoads(EpilogueEmitter):
     """The rotating buffers of one ConvLayer and the LOADs that fill them."""
 
@@ -143,10 +149,17 @@ class ConvLoads(EpilogueEmitter):
         if self.plan.abreast:
             self._load_rows(step, slot, piece, full)
             full = []
-        # Slices are posted one by one: more than MAX_SLICES would fill a semaphore's counter.
-        for run in (full[:MAX_SLICES], full[MAX_SLICES:], narrow):
+        longest = self._longest(step, piece)
+        runs = [full[at : at + longest] for at in range(0, len(full), longest)]
+        for run in (*runs, narrow):
             if run:
-                self._load_weight_run(step, slot, piece, run)
+                self._load_weight_run(step, slot, piece, run, full)
+
+    def _longest(self, step: ConvStep, piece: KTile) -> int:
+        """The most column blocks of `piece` that one LOAD brings."""
+        words = self.block_bytes(step.first, piece) / self.config.bus_bytes
+        # Slices are posted one by one: more than MAX_SLICES would fill a semaphore's counter.
+        return max(1, min(MAX_SLICES, int(LONGEST / words)))
 
     def _load_rows(self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]) -> None:
         """`piece` of neighbouring column blocks, each of its rows as one run."""
@@ -180,8 +193,9 @@ class ConvLoads(EpilogueEmitter):
         )
 
     def _load_weight_run(
-        self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int]
+        self, step: ConvStep, slot: Buffer, piece: KTile, blocks: list[int], full: list[int]
     ) -> None:
+        """`piece` of some column blocks; `full`: those with which they lie in the constants."""
         k_tile, cols, width = step.k_tile, self.config.cols, self.width(blocks[0])
         whole = self.block_bytes(blocks[0], k_tile)
         size = self.block_bytes(blocks[0], piece)
@@ -205,11 +219,13 @@ class ConvLoads(EpilogueEmitter):
         elif view is None:
             weights = self.geo.weights
             assert weights is not None
-            o0 = blocks[0] * cols
-            o1 = min(o0 + len(blocks) * cols, self.geo.oc)
+            together = full if blocks[0] in full else blocks
+            o0 = together[0] * cols
+            o1 = min(o0 + len(together) * cols, self.geo.oc)
             data = pack_weights(weights, k_tile, o0, o1, cols)
             source = self.context.constants.buffer
             mem = self.context.constants.add(data) + skipped
+            mem += (blocks[0] - together[0]) * whole
             loops = [DmaLoop(count=len(blocks), mem=whole, chip=whole)]
             run = size
         else:
