@@ -11,13 +11,14 @@ from spec.dram import MEMORIES
 from spec.isa import Instruction, Opcode
 from spec.program import Image
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.base import LayerProgram, Plan
+from sw.compiler.kernels.base import LayerProgram, Plan, common_weights
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.families import FAMILIES, Families
 from sw.compiler.kernels.functions import check_functions
 from sw.compiler.kernels.schedule import schedule
 from sw.compiler.kernels.tiling import Planner, check_plans
 from sw.compiler.limits import check_sizes
+from sw.compiler.lower.products.common_weights import name_common_weights
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.placement.flow import stream_rows
@@ -111,7 +112,8 @@ def _lower(
     def predict(some: LayerProgram) -> int:
         return _predicted_alone(some, config, options, graph, families, planner)
 
-    return take_turns(move_products_behind(layers, config), config, predict)
+    turns = take_turns(move_products_behind(layers, config), config, predict)
+    return name_common_weights(turns)
 
 
 def _predicted_alone(
@@ -152,7 +154,7 @@ def _residency(
 
 
 def _dump_residency(layers: LayerProgram, residency: Residency) -> str:
-    sizes = layers.storage.nbytes
+    sizes = layers.storage.nbytes | common_weights(layers)
     return "".join(
         f"{root}: spad@{at:#x}+{sizes[root]}\n" for root, at in residency.address.items()
     )

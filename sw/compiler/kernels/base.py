@@ -9,6 +9,9 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spec.config import NpuConfig
 from spec.isa import Engine
 from sw.compiler.kernels.budget import MemoryBudget
@@ -61,6 +64,20 @@ class Layer:
         return False
 
     @property
+    def product_weights(self) -> NDArray[np.int8] | None:
+        """Constant weights that could stay on chip for other layers that have the same."""
+        return None
+
+    @property
+    def common(self) -> str:
+        """The name of these weights on chip, where others have the same."""
+        return ""
+
+    def sharing(self, name: str) -> "Layer":
+        """The layer with its `product_weights` under that name."""
+        raise NotImplementedError
+
+    @property
     def product_op(self) -> str:
         """Name of the TOSA product that it computes, or a part of it with more behind a dot."""
         return ""
@@ -100,6 +117,12 @@ class LayerProgram:
     layers: tuple[Layer, ...]
     storage: MemoryMap
     in_turn: frozenset[int] = frozenset()
+
+
+def common_weights(program: LayerProgram) -> dict[str, int]:
+    """Bytes of the weights that several products have, by name."""
+    found = {layer.common: layer.product_weights for layer in program.layers if layer.common}
+    return {name: weights.nbytes for name, weights in found.items() if weights is not None}
 
 
 class Plan(Protocol):

@@ -26,10 +26,11 @@ class Planner:
         """
         views = (*layer.inputs, *layer.outputs)
         held = tuple((v.tensor in budget.held, budget.streams(v, self.config)) for v in views)
+        kept = layer.common in budget.held
         size = budget.buffer_bytes
         banks = budget.shares_acc, budget.other_banks
         order = budget.row_order, budget.overlap is Overlap.TILES
-        known = self._known[_signature(layer), banks, order, held]
+        known = self._known[_signature(layer), banks, order, held, kept]
         for searched, found in known:
             # A plan does not know its budget: what was best with more room is best with less.
             if size == searched or (size < searched and _serves(found, size)):

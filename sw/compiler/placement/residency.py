@@ -1,21 +1,29 @@
-"""Stage `residency`: which tensors stay on chip between layers, and where.
+"""Stage `residency`: which tensors stay on chip between layers, and where; which weights too.
 
 A tensor on chip is neither stored nor loaded, and its reader starts on its first channels while
 the last are computed. It takes scratchpad from every layer of its life, so it stays only where the
 cost model says that those layers together become no slower.
 
+Weights that several products have, the steps of a recurrence, are loaded once where the bus would
+have little else to do.
+
 Tensors lie at the top of the scratchpad, lowest address last; the buffers of a layer rotate below.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
 from spec.isa import Engine
 from spec.program import REGION_TEMP
 from sw.compiler.errors import CompileError, LegalityError
-from sw.compiler.kernels.base import Layer, LayerProgram
+from sw.compiler.kernels.base import Layer, LayerProgram, common_weights
 from sw.compiler.kernels.budget import MemoryBudget
+
+WEIGHTS_SHARE = 0.5
+"""Share of the cycles of a time that loads of the same weights must take to keep them on chip."""
 
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
@@ -35,12 +43,15 @@ Cost = Callable[[Layer, MemoryBudget], int | None]
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A storage root, from the first layer that writes it to the last that reads it."""
+    """A storage root, from the first layer that writes it to the last that reads it; or weights,
+    from the first product that has them to the last, and bytes that all of these would load.
+    """
 
     root: str
     size: int
     born: int
     dies: int
+    loads: float = math.inf
 
     def meets(self, other: "_Life") -> bool:
         return self.born <= other.dies and other.born <= self.dies
@@ -66,6 +77,9 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
         known = [c for c in after if c is not None]
         # Together no slower: the store and the load that fall away must pay for the scratchpad.
         if len(known) < len(after) or sum(known) > before:
+            continue
+        # Loads of weights run ahead: they must be most of what happens for others to wait.
+        if WEIGHTS_SHARE * before > life.loads / config.bus_bytes:
             continue
         placed.append((life, at))
         address[life.root] = at
@@ -128,7 +142,7 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     # Inputs and outputs are ports, which the host reads and writes in memory. What fills the
     # scratchpad leaves no room for the buffers of its own layers.
     storage = program.storage
-    return [
+    tensors = [
         _Life(root, storage.nbytes[root], first, max(dies[root], written[root]))
         for root, first in born.items()
         if storage.region[root] == REGION_TEMP
@@ -136,6 +150,19 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
         and root not in barred
         and storage.nbytes[root] < config.spad_bytes
     ]
+    return sorted([*tensors, *_weights(program, config)], key=lambda life: life.born)
+
+
+def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[_Life]:
+    """Weights that several products have."""
+    users: dict[str, list[int]] = defaultdict(list)
+    for i, layer in enumerate(program.layers):
+        if layer.common:
+            users[layer.common].append(i)
+    for root, size in common_weights(program).items():
+        first, *_, last = users[root]
+        if size < config.spad_bytes:
+            yield _Life(root, size, first, last, size * len(users[root]))
 
 
 def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) -> int:

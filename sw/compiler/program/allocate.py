@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from spec.config import NpuConfig
 from spec.program import ALIGN, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
 from sw.compiler.errors import LegalityError
-from sw.compiler.kernels.base import LayerProgram
+from sw.compiler.kernels.base import LayerProgram, common_weights
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.placement.residency import Residency
 from sw.compiler.program.virtual import Buffer, Place, VirtualProgram
@@ -84,13 +84,17 @@ def _place_ring(buffers: list[Buffer], cursor: int, capacity: int, step: int) ->
 
 
 def tensor_buffers(program: LayerProgram, residency: Residency) -> dict[str, Buffer]:
-    """A buffer for every storage root: in its region, or on chip at its address."""
+    """A buffer for every storage root: in its region, or on chip at its address. Weights that stay
+    there have one too.
+    """
     storage = program.storage
+    sizes = storage.nbytes | common_weights(program)
     return {
         root: Buffer(name=root, place=Place.SPAD, size=size, address=residency.address[root])
         if root in residency.address
         else Buffer(name=root, place=Place.DRAM, size=size, region=storage.region[root])
-        for root, size in storage.nbytes.items()
+        for root, size in sizes.items()
+        if root in residency.address or root in storage.region
     }
 
 

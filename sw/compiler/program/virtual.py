@@ -113,12 +113,14 @@ class VirtualInstruction:
 class VirtualProgram:
     """Instructions in program order and every on-chip buffer they use; emitters append to both.
 
-    `table`: the content of TABLE behind the last instruction.
+    `table`: the content of TABLE behind the last instruction. `kept`: names of weights on chip that
+    have been loaded.
     """
 
     instructions: list[VirtualInstruction] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     table: bytes = b""
+    kept: set[str] = field(default_factory=set)
 
     def buffer(self, name: str, place: Place, size: int, layer: int) -> Buffer:
         """A new on-chip buffer of `layer`."""

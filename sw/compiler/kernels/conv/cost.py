@@ -101,7 +101,7 @@ class Reuse:
 class ConvCost:
     """The cost of plans of one layer.
 
-    `joint`, `blocked`, `abreast`, `held_in`, `held_out`: see `ConvPlan`. `added`: the residual that
+    `joint`, `blocked`, `abreast`, `held_in`, `held_out`, `held_wgt`: see `ConvPlan`. `added`: the residual that
     is loaded.
     `blocks`: column blocks. `images`: how many sets of weights. `least_fold`: the
     fewest cycles of a fold. `few`: loading weights into the array takes longer than computing.
@@ -112,6 +112,7 @@ class ConvCost:
         self.geo, self.config = geo, config
         self.held_in = geo.input.tensor in budget.held
         self.held_out = geo.output.tensor in budget.held
+        self.held_wgt = geo.layer.common in budget.held
         self.added = geo.residual
         if geo.residual is not None and geo.residual.tensor in budget.held:
             self.added = None
@@ -160,7 +161,7 @@ class ConvCost:
             ny * nx * max(h * w, self.least_fold) for h, ny in ys.counts for w, nx in xs.counts
         )
         act, act_load = self._act(ys, xs, cut.k_tiles)
-        wgt = geo.oc * geo.c * geo.kernel[0] * kw * self.images
+        wgt = 0 if self.held_wgt else geo.oc * geo.c * geo.kernel[0] * kw * self.images
         pixels, bus = geo.n * geo.oh * geo.ow, config.bus_bytes
         out = 0 if self.held_out else pixels * geo.oc * geo.output.item
         added = 0 if self.added is None else pixels * self.added.shape[3] * self.added.item
@@ -204,7 +205,7 @@ class ConvCost:
         loads = n_tiles * many * self.images
         # What is kept in all its buffers, or read in the order of the outer loop, is loaded once.
         keep_act = self.held_in or act_slots >= tiles * many or (tiles_outer and many == 1)
-        keep_wgt = wgt_slots >= loads or (not tiles_outer and many == 1)
+        keep_wgt = self.held_wgt or wgt_slots >= loads or (not tiles_outer and many == 1)
         return Reuse(
             act=1 if keep_act else n_tiles,
             wgt=1 if keep_wgt else tiles // self.images,
@@ -274,6 +275,9 @@ class ConvCost:
         cut, fold, act = cost.cut, cost.fold // cost.tiles, cost.act_load / cost.tiles
         if self.held_in:
             return 0.0
+        if self.held_wgt:
+            # Activations alone.
+            return act
         bus, rows, k_tile = self.config.bus_bytes, self.config.rows, cut.k_tiles[0]
         taps, channels = k_tile.kernel_rows * self.geo.kernel[1], k_tile.channels
         if self.geo.packing is not Packing.WINDOWS:

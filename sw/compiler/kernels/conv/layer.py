@@ -28,7 +28,8 @@ class ConvLayer(Layer):
 
     `weights`: constant [OC,KH,KW,IC] int8; or None, and `weight_view` has them in memory, as
     [batch or 1, IC, KH·KW, OC]; `weight_pitch`: bytes between its kernel rows, where it is a part.
-    `transposed`: as [batch or 1, OC, 1, IC] (KH = KW = 1).
+    `transposed`: as [batch or 1, OC, 1, IC] (KH = KW = 1). `common`: the name under which several
+    layers with the same `weights` can have them on chip.
     `pad` is (top, left); the other sides follow from the output's size.
     """
 
@@ -47,6 +48,7 @@ class ConvLayer(Layer):
     weight_view: View | None = None
     weight_pitch: int = 0
     transposed: bool = False
+    common: str = ""
     residual: Residual | RowFactor | None = None
 
     @property
@@ -72,6 +74,13 @@ class ConvLayer(Layer):
         """Whether every output pixel reads just the input pixel in its own place."""
         same = self.input.shape[:3] == self.output.shape[:3]
         return same and self.kernel == (1, 1) and self.stride == (1, 1) and self.pad == (0, 0)
+
+    @property
+    def product_weights(self) -> NDArray[np.int8] | None:
+        return self.weights
+
+    def sharing(self, name: str) -> "ConvLayer":
+        return replace(self, common=name)
 
     @property
     def product_op(self) -> str:

@@ -36,6 +36,7 @@ class ConvLoads(EpilogueEmitter):
         config = context.config
         self.geo, self.plan, self.layer = geo, plan, geo.layer
         self.held = context.held(geo.input)
+        self.kept = context.tensors[self.layer.common] if plan.held_wgt else None
         self.act = self.slots("act", Place.SPAD, plan.act_slots, plan.act_bytes)
         self.wgt = self.slots("wgt", Place.SPAD, plan.wgt_slots, plan.wgt_bytes)
         self.params: Slots | None = None
@@ -90,7 +91,9 @@ class ConvLoads(EpilogueEmitter):
         return batch, step.n_tile, step.k_tile
 
     def weights_of(self, step: ConvStep) -> Buffer:
-        """The slot with the step's weights, which must have been loaded."""
+        """The slot with the step's weights, which must have been loaded; or where they stay."""
+        if self.kept is not None:
+            return self.kept
         return _held(self.wgt.get(self._wgt_key(step), None))
 
     def act_of(self, step: ConvStep) -> Buffer:
@@ -109,7 +112,7 @@ class ConvLoads(EpilogueEmitter):
         `sliced`: the first MATRIX that reads the activations waits for them block by block.
         """
         self.sliced = sliced
-        wgt = self._fresh(self.wgt, self._wgt_key(step), pinned and self._wgt_key(pinned))
+        wgt = self._fresh_weights(step, pinned)
         act = param = None
         if self.held is None:
             key = pinned and (pinned.tile, pinned.k_tile)
@@ -134,6 +137,16 @@ class ConvLoads(EpilogueEmitter):
                 self.load_params(step.first * self.config.cols, o1, param)
             if wgt is not None:
                 self._load_weights(step, wgt, piece, blocks[early:])
+
+    def _fresh_weights(self, step: ConvStep, pinned: ConvStep | None) -> Buffer | None:
+        """Where the step's weights must be loaded, if they are not there."""
+        if self.kept is None:
+            return self._fresh(self.wgt, self._wgt_key(step), pinned and self._wgt_key(pinned))
+        loaded = self.context.virtual.kept
+        if self.layer.common in loaded:
+            return None
+        loaded.add(self.layer.common)
+        return self.kept
 
     def _fresh(self, slots: Slots, key: Hashable, pinned: Hashable | None) -> Buffer | None:
         """The buffer that is new to `key` and must be loaded; None if there is nothing to load."""

@@ -66,7 +66,8 @@ class ConvPlan(Buffers):
     `blocked`: activations lie in blocks of `rows` channels. `packing`, `stacked`: see `geometry`.
     `joint`: the results of `tile_n` blocks are stored together, in full pixels.
     `abreast`: computed weights lie on chip row by row, whole column blocks of a tile side by side.
-    `held_in`, `held_out`: the input lies, or the result stays, on chip.
+    `held_in`, `held_out`: the input lies, or the result stays, on chip. `held_wgt`: so do the
+    weights, all of them, and the first layer that has them loads them.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
     `other_banks`: in those that a depthwise engine would have.
     """
@@ -85,6 +86,7 @@ class ConvPlan(Buffers):
     abreast: bool = False
     held_in: bool
     held_out: bool
+    held_wgt: bool = False
     shared: bool
     other_banks: bool = False
     cycles: int = 0
@@ -101,7 +103,8 @@ class ConvPlan(Buffers):
             f"{f' {self.packing.value}' if self.packing is not Packing.NONE else ''}"
             f"{f' {self.stacked} samples' if self.stacked > 1 else ''}"
             f"{' shared' if self.shared else ''}"
-            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}; "
+            f"{' from chip' if self.held_in else ''}{' stays' if self.held_out else ''}"
+            f"{' weights on chip' if self.held_wgt else ''}; "
             f"{self.buffers_text}; {self.cycles} cycles {self.traffic} bytes"
         )
 
@@ -166,6 +169,8 @@ class _Search:
         k_blocks = 1 if whole else -(-self.geo.c // self.config.rows)
         k_blocks *= self.geo.kernel[0]
         pieces, tried = 1, 0
+        # Weights on chip lie there in one piece.
+        k_blocks = 1 if self.cost.held_wgt else k_blocks
         while pieces <= k_blocks:
             k_tiles = self._k_tiles(pieces)
             if len(k_tiles) != tried:
@@ -219,7 +224,7 @@ class _Search:
             vectors = self.geo.n * self.geo.oh * self.geo.ow
             most = min(most, followed_tile(vectors, self.config))
         limit = max(1, most // tw)
-        n_tiles = _n_tiles(self.blocks)
+        n_tiles = [self.blocks] if self.cost.held_wgt else _n_tiles(self.blocks)
         for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
             for tile_n in n_tiles:
                 single = th >= self.geo.oh and tw >= self.geo.ow and self.geo.n == 1
@@ -298,7 +303,7 @@ class _Search:
         # Tensors on chip need no buffers; a tile that reads nothing but padding still has one.
         return (
             0 if cost.held_in else max(word, act),
-            wgt,
+            0 if cost.held_wgt else wgt,
             0 if cost.held_out else out,
             res,
         )
@@ -317,7 +322,8 @@ class _Search:
         seen: set[Reuse] = set()
         for act_slots in [0] if self.cost.held_in else sorted({act_keys, min(2, act_keys), 1}):
             for wgt_slots, tiles_outer in itertools.product(
-                sorted({wgt_keys, min(2, wgt_keys), 1}), (True, False)
+                [0] if self.cost.held_wgt else sorted({wgt_keys, min(2, wgt_keys), 1}),
+                (True, False),
             ):
                 if self.followed and not tiles_outer:
                     continue
@@ -362,6 +368,7 @@ class _Search:
             abreast=self.cost.abreast and cut.tile_n > 1,
             held_in=self.cost.held_in,
             held_out=self.cost.held_out,
+            held_wgt=self.cost.held_wgt,
             shared=self.shared,
             other_banks=self.budget.other_banks,
             act_slots=act_slots,
@@ -400,10 +407,11 @@ def _n_tiles(blocks: int) -> list[int]:
 
 def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> ConvPlan:
     """The best plan that fits in `budget`; `CompileError` if not even the smallest does."""
-    held = layer.input.tensor in budget.held
+    held = layer.input.tensor in budget.held or layer.common in budget.held
     plans: list[ConvPlan] = []
     limit = math.inf
-    # On chip a tensor lies as it is: packed vectors need a copy that loading makes.
+    # On chip a tensor lies as it is: packed vectors need a copy that loading makes. Weights that
+    # stay there have one order for all their products.
     ways = [(packing, 1) for packing in ([Packing.NONE] if held else packings(layer, config.rows))]
     ways += [(Packing.NONE, stacked) for stacked in stacks(layer, config)]
     for packing, stacked in ways:
