@@ -3,7 +3,7 @@
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, transposes.py,
 early_rescales.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py,
-dead_code.py, shuffles.py.
+dead_code.py, group_tables.py, shuffles.py.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from sw.compiler.passes.early_rescales import early_rescales
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.fold_tables import fold_tables
+from sw.compiler.passes.group_tables import group_tables
 from sw.compiler.passes.identities import remove_identities
 from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
@@ -45,6 +46,7 @@ PASSES: tuple[Pass, ...] = (
     late_concats,
     nest_concats,
     remove_dead_code,
+    group_tables,
 )
 
 

@@ -83,19 +83,27 @@ def _rescaled(graph: Graph, op: Op, before: Shape, after: Shape) -> bool:
     the sum's layer must still find at its operand.
     """
     other = graph.tensors[op.inputs[1]]
-    rescale = next((o for o in graph.ops if other.name in o.outputs), None)
+    made = rescale = _made_for_one(graph, other.name)
+    if made is not None and made.kind == "RESHAPE":
+        rescale = _made_for_one(graph, made.inputs[0])
     if op.kind != "ADD" or rescale is None or rescale.kind != "RESCALE":
         return False
-    alone = sum(o.inputs.count(other.name) for o in graph.ops) == 1
-    if rescale.attributes["per_channel"] or not alone or other.name in graph.outputs:
-        return False
-    if other.shape != after:
+    if rescale.attributes["per_channel"] or other.shape != after:
         return False
     early = replace(other, name=graph.fresh_name(f"{other.name}_early"), shape=before)
     graph.add_tensor(early)
+    if made is not None and made is not rescale:
+        graph.ops.remove(made)
     rescale.inputs[0] = _reshaped(graph, graph.tensors[rescale.inputs[0]], before)
     rescale.outputs[0] = op.inputs[1] = early.name
     return True
+
+
+def _made_for_one(graph: Graph, name: str) -> Op | None:
+    """What makes a tensor that one operator reads, once, and nobody else."""
+    if name in graph.outputs or sum(o.inputs.count(name) for o in graph.ops) != 1:
+        return None
+    return next((o for o in graph.ops if name in o.outputs), None)
 
 
 OTHER_OPERANDS = (_by_channel, _by_row, _rescaled)
