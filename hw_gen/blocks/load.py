@@ -49,8 +49,8 @@ class LoadEngine(wiring.Component):
 
     Timing: an AR, a run and a write a cycle, also when every burst is one beat; up to
     ``config.outstanding`` bursts in flight, for up to twice as many runs, and no burst more once
-    these have ``config.words_in_flight`` words. Runs of one instruction that share bus words, or lie in successive ones, fetch each word once. A post leaves after the
-    memory took the last byte.
+    these have ``config.words_in_flight`` words. Runs of one instruction that share bus words, or
+    lie in successive ones, fetch each word once. A post leaves after the memory took the last byte.
     """
 
     def __init__(self, config: NpuConfig):

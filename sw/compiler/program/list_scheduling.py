@@ -152,10 +152,9 @@ def _successors(
     latest: dict[Hashable, int] = {}
     for i, key in enumerate(sequences):
         # Besides its dependences an instruction waits for its predecessor in its sequence.
-        if key in latest:
-            if i not in after[latest[key]]:
-                after[latest[key]][i] = 0.0
-                missing[i] += 1
+        if key in latest and i not in after[latest[key]]:
+            after[latest[key]][i] = 0.0
+            missing[i] += 1
         latest[key] = i
     return after, missing
 

@@ -51,8 +51,9 @@ class ReadChannel(Flight):
     """Bursts of LOADs and of the program, answered in the order in which they are asked for
     (`hw_gen/blocks/axi_read_mux.py`). LOAD has no more than `outstanding` in flight, and no more
     than `words_in_flight` words, the program is behind them. A burst counts as many times as it has
-    of the words that there may be for each. `stop`: when the data of each LOAD are there, by its number in the program; bursts
-    of the program delay them.
+    of the words that there may be for each. `stop`: when the data of each LOAD are there, by its
+    number in the program; bursts of the program delay them. `rates`: of each LOAD, what a burst
+    counts.
     """
 
     def __init__(self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None]) -> None:

@@ -1,7 +1,7 @@
 """LOADs that lie one after another, in memory, on chip and in the queue, as one instruction.
 
 Emitters bring weights in short pieces, between which the schedule can put what is wanted sooner.
-Pieces that stayed together need no instructions of their own: these would be read over the same bus.
+Pieces that stayed together need no instructions of their own, which are read over the same bus.
 """
 
 from collections.abc import Mapping, Sequence, Set

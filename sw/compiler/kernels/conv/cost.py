@@ -101,11 +101,10 @@ class Reuse:
 class ConvCost:
     """The cost of plans of one layer.
 
-    `joint`, `blocked`, `abreast`, `held_in`, `held_out`, `held_wgt`: see `ConvPlan`. `added`: the residual that
-    is loaded.
-    `blocks`: column blocks. `images`: how many sets of weights. `least_fold`: the
-    fewest cycles of a fold. `few`: loading weights into the array takes longer than computing.
-    `finish`: cycles of the vector engine for a vector of sums.
+    `joint`, `blocked`, `abreast`, `held_in`, `held_out`, `held_wgt`: see `ConvPlan`. `added`: the
+    residual that is loaded. `blocks`: column blocks. `images`: how many sets of weights.
+    `least_fold`: the fewest cycles of a fold. `few`: loading weights into the array takes longer
+    than computing. `finish`: cycles of the vector engine for a vector of sums.
     """
 
     def __init__(self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget) -> None:

@@ -21,7 +21,6 @@ from sw.compiler.machine.costs import weight_cycles
 from sw.compiler.program.records import DmaLoop, Load
 from sw.compiler.program.virtual import Access, Buffer, Place
 
-
 LONGEST = 512
 """Bus words of a LOAD of weights, or a column block: those of TABLEs and parameters that are wanted
 sooner wait for it, and it waits for room for all that it writes.
