@@ -4,7 +4,7 @@ Emitters bring weights in short pieces, between which the schedule can put what 
 Pieces that stayed together need no instructions of their own, which are read over the same bus.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spec.isa import Engine
@@ -25,16 +25,18 @@ def merge_loads(
     """
     out: list[VirtualInstruction] = []
     last: int | None = None
-    wanted: Set[int] = set()
+    wanted: set[int] = set()
     for number in order:
         instruction = instructions[number]
         if instruction.engine is Engine.LOAD:
-            if last is not None and before[number].keys() <= wanted:
+            # Its own queue keeps it behind other LOADs.
+            others = {j for j in before[number] if instructions[j].engine is not Engine.LOAD}
+            if last is not None and others <= wanted:
                 merged = _merged(out[last], instruction)
                 if merged is not None:
                     out[last] = merged
                     continue
-            last, wanted = len(out), before[number].keys()
+            last, wanted = len(out), others
         out.append(instruction)
     return out
 
