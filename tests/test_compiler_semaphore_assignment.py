@@ -6,7 +6,7 @@ from virtual_programs import instruction, load, matrix, reads, spad, store, vect
 from spec import preset
 from spec.isa import SYNC_SLOTS, Engine, Point
 from sw.compiler.errors import LegalityError
-from sw.compiler.program.dependences import Slices, analyse, predecessors
+from sw.compiler.program.dependences import analyse, predecessors
 from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
 from sw.compiler.program.semaphores import MAX_AMOUNT, assign_semaphores
 from sw.compiler.program.virtual import VirtualInstruction, iterations
@@ -132,10 +132,10 @@ def test_a_counter_that_nobody_takes_from_in_time_is_an_error() -> None:
 def test_predecessors_name_the_nearest_conflicts() -> None:
     a, b = spad("a", 64), spad("b", 64, address=64)
     program = [load(a), load(b), vector([reads(a)], CONFIG), vector([writes(b)], CONFIG), store(b)]
-    assert [set(each) for each in predecessors(program)] == [set(), set(), {0}, {1}, {3}]
+    assert [set(each) for each in predecessors(program, [1.0] * 5)] == [set(), set(), {0}, {1}, {3}]
 
 
-def test_predecessors_say_which_slices_meet() -> None:
+def test_predecessors_say_how_early_one_can_begin() -> None:
     """A load of four slices, of which the second is read in the last eighth of what reads it."""
     a = spad("a", 64)
     first = load(a, cycles=4)
@@ -143,7 +143,7 @@ def test_predecessors_say_which_slices_meet() -> None:
     object.__setattr__(first, "accesses", slices)
     object.__setattr__(first, "record", first.record._replace(loop=[DmaLoop(count=4, chip=16)]))
     last = vector([reads(a, 16, 32, level=1, iteration=7)], CONFIG, n=8)
-    assert predecessors([first, last])[1] == {0: [Slices(left=0.5, before=0.875)]}
+    assert predecessors([first, last], [40.0, 80.0])[1] == {0: 0.5 * 40 + 0.875 * 80}
 
 
 def test_channels_of_the_same_pixels_do_not_conflict() -> None:
@@ -152,5 +152,5 @@ def test_channels_of_the_same_pixels_do_not_conflict() -> None:
     low = vector([writes(a, 0, 64, pitch=16, lanes=(0, 4))], CONFIG)
     high = store(a)
     object.__setattr__(high, "accesses", [reads(a, 0, 64, pitch=16, lanes=(4, 8))])
-    assert predecessors([low, high]) == [{}, {}]
+    assert predecessors([low, high], [1.0, 1.0]) == [{}, {}]
     assert analyse([low, high], {}).needs[1][1] == {}

@@ -5,10 +5,10 @@ Needs that follow from earlier waits (directly, or through what the producer had
 dropped.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from spec.isa import Engine, Opcode, Point
 from sw.compiler.program.accesses import AccessTracker, Order, Seen, sequencer
@@ -36,15 +36,6 @@ class Need:
     index: int
     producer_level: int
     producer_iteration: float
-
-
-class Slices(NamedTuple):
-    """Of two instructions that touch the same bytes: the share of the earlier one that is left when
-    it has done with them, and the share of the later one that comes before it touches them.
-    """
-
-    left: float
-    before: float
 
 
 @dataclass(slots=True)
@@ -175,42 +166,37 @@ def _reduce(
 
 
 def predecessors(
-    instructions: Sequence[VirtualInstruction], order: Order = sequencer
-) -> list[dict[int, list[Slices]]]:
-    """For every instruction, the earlier ones (by number) that it must stay behind, of any engine,
-    and what of each for what of it.
+    instructions: Sequence[VirtualInstruction], busy: Sequence[float], order: Order = sequencer
+) -> list[dict[int, float]]:
+    """For every instruction, the earlier ones (by number) that it must stay behind, of any engine;
+    and how long before the end of each it can begin and never wait for it: the earlier one is done
+    with some bytes sooner, the later one touches some late.
 
-    Those that follow from others of them may be missing. `order`: the sequences that keep the order
-    of the program whatever their instructions wait for.
+    Those that follow from others of them may be missing. `busy`: cycles of the instructions.
+    `order`: the sequences that keep the order of the program whatever their instructions wait for.
     """
     tracker = AccessTracker(order)
     number = {id(instruction): i for i, instruction in enumerate(instructions)}
-    out: list[dict[int, list[Slices]]] = []
+    out: list[dict[int, float]] = []
     for i, instruction in enumerate(instructions):
-        found: dict[int, set[Slices]] = defaultdict(set)
+        leads: dict[int, float] = {}
         for access in instruction.accesses:
-            before = _before(instruction, access)
+            late = 0.0
+            if access.level:
+                late = (
+                    busy[i] * access.iteration / iterations(instruction.record.loop, access.level)
+                )
             for seen in tracker.conflicts(access, order(instruction, access)):
-                behind = _behind(seen.instruction, seen.access)
-                found[number[id(seen.instruction)]].add(Slices(behind, before))
-        found.pop(i, None)
-        out.append({j: sorted(slices) for j, slices in found.items()})
+                j, lead = number[id(seen.instruction)], late
+                if seen.access.level:
+                    steps = iterations(seen.instruction.record.loop, seen.access.level)
+                    lead += busy[j] * (1 - (seen.access.iteration + 1) / steps)
+                if lead < leads.get(j, math.inf):
+                    leads[j] = lead
+        leads.pop(i, None)
+        out.append(leads)
         tracker.add(instruction, i)
     return out
-
-
-def _before(instruction: VirtualInstruction, access: Access) -> float:
-    """The share of an instruction that precedes an access of it."""
-    if not access.level:
-        return 0.0
-    return access.iteration / iterations(instruction.record.loop, access.level)
-
-
-def _behind(instruction: VirtualInstruction, access: Access) -> float:
-    """The share of an instruction that follows an access of it."""
-    if not access.level:
-        return 0.0
-    return 1 - (access.iteration + 1) / iterations(instruction.record.loop, access.level)
 
 
 def analyse(

@@ -13,6 +13,7 @@ what the other needs goes first.
 """
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.accesses import sequencer
 from sw.compiler.program.cycles import busy_cycles
-from sw.compiler.program.dependences import Slices, predecessors
+from sw.compiler.program.dependences import predecessors
 from sw.compiler.program.merge_loads import merge_loads
 from sw.compiler.program.records import Load
 from sw.compiler.program.virtual import Access, VirtualInstruction
@@ -53,14 +54,6 @@ FREEDOMS = (
 """The orders that are compared; the first of those that end together is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Played:
-    """An order of instructions, by number, and the cycle in which it ends."""
-
-    order: list[int]
-    end: float
-
-
 def list_schedule(
     instructions: Sequence[VirtualInstruction],
     budgets: Sequence[MemoryBudget],
@@ -68,76 +61,91 @@ def list_schedule(
     freedoms: Sequence[Freedom] = FREEDOMS,
 ) -> list[VirtualInstruction]:
     """The instructions in the order of their start. `budgets`: of the layers."""
-    found = predecessors(instructions, _order)
     busy = [busy_cycles(instruction, config) for instruction in instructions]
+    engines = [instruction.engine for instruction in instructions]
+    leads = predecessors(instructions, busy, _order)
+    for engine, wanted in zip(engines, leads, strict=True):
+        # An engine orders its own instructions: the next need only start behind this one.
+        wanted.update({j: math.inf for j in wanted if engines[j] is engine})
+    # As if nothing could begin beside what it waits for: such an order is better now and then, ...
+    whole = [{j: lead if lead == math.inf else 0.0 for j, lead in x.items()} for x in leads]
     products = {x.layer for x in instructions if x.engine is Engine.MATRIX}
     ranks = [_rank(x, budgets[x.layer], x.layer in products) for x in instructions]
-    # The order of the program, where nothing can start sooner, is better now and then. So is one
-    # that was made as if nothing could begin beside what it waits for.
+    # ... and so is the order of the program, where nothing can start sooner.
     rankings = [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
-    played = (
-        _play(instructions, busy, before, _sequences(instructions, budgets, freedom), ranking)
-        for before in (_leads(found, busy), [dict.fromkeys(each, 0.0) for each in found])
-        for freedom in freedoms
+    sequences: list[list[Hashable]] = []
+    for freedom in freedoms:
+        found = _sequences(instructions, budgets, freedom)
+        # Some freedoms are none here.
+        if found not in sequences:
+            sequences.append(found)
+    orders = [
+        _play(engines, busy, before, sequence, ranking)
+        for before in (leads, whole)
+        for sequence in sequences
         for ranking in rankings
-    )
-    order = min(played, key=lambda each: each.end).order
-    return merge_loads(order, instructions, found)
+    ]
+    best = min(orders, key=lambda order: _end(order, engines, busy, leads))
+    return merge_loads(best, instructions, leads)
+
+
+def _end(
+    order: Sequence[int],
+    engines: Sequence[Engine],
+    busy: Sequence[float],
+    leads: Sequence[Mapping[int, float]],
+) -> float:
+    """When the last result of an order is there."""
+    starts, ends = [0.0] * len(order), [0.0] * len(order)
+    free: dict[Engine, float] = defaultdict(float)
+    for i in order:
+        engine = engines[i]
+        start = free[engine]
+        for j, lead in leads[i].items():
+            start = max(start, starts[j], ends[j] - lead)
+        starts[i] = start
+        free[engine] = start + busy[i]
+        ends[i] = free[engine] + RESULT_LATENCY.get(engine, READY)
+    return max(ends, default=0.0)
 
 
 def _play(
-    instructions: Sequence[VirtualInstruction],
+    engines: Sequence[Engine],
     busy: Sequence[float],
     before: Sequence[Mapping[int, float]],
     sequences: Sequence[Hashable],
     ranks: Sequence[int],
-) -> _Played:
-    """The instructions in the order of their start. `before`: what each depends on, by number;
-    `sequences`: those of equal ones keep their order. `ranks`: of instructions that could start
-    together the lowest goes first.
+) -> list[int]:
+    """The numbers of the instructions in the order of their start. `before`: what each depends on,
+    by number, and its lead; `sequences`: those of equal ones keep their order. `ranks`: of
+    instructions that could start together the lowest goes first.
     """
     after, missing = _successors(before, sequences)
-    ready = [0.0] * len(instructions)
+    ready = [0.0] * len(engines)
     free: dict[Engine, float] = defaultdict(float)
     # By the cycle in which each could start; the earlier one in the program goes first.
     heap = [(0.0, ranks[i], i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
     order: list[int] = []
-    last = 0.0
     while heap:
         start, rank, i = heapq.heappop(heap)
-        instruction = instructions[i]
-        soonest = max(ready[i], free[instruction.engine])
+        engine = engines[i]
+        soonest = max(ready[i], free[engine])
         if soonest > start:
             # Another instruction has taken the engine since this one was filed.
             heapq.heappush(heap, (soonest, rank, i))
             continue
         order.append(i)
-        free[instruction.engine] = soonest + busy[i]
-        ends = free[instruction.engine] + RESULT_LATENCY.get(instruction.engine, READY)
-        last = max(last, ends)
+        free[engine] = soonest + busy[i]
+        ends = free[engine] + RESULT_LATENCY.get(engine, READY)
         for j, lead in after[i].items():
-            # An engine orders its own instructions: the next need only start behind this one.
-            same = instructions[j].engine is instruction.engine
-            ready[j] = max(ready[j], soonest if same else max(soonest, ends - lead))
+            ready[j] = max(ready[j], soonest, ends - lead)
             missing[j] -= 1
             if not missing[j]:
-                heapq.heappush(heap, (max(ready[j], free[instructions[j].engine]), ranks[j], j))
+                heapq.heappush(heap, (max(ready[j], free[engines[j]]), ranks[j], j))
     # Dependences only point backwards, so nothing can be left over.
-    assert len(order) == len(instructions)
-    return _Played(order, last)
-
-
-def _leads(
-    before: Sequence[Mapping[int, Sequence[Slices]]], busy: Sequence[float]
-) -> list[dict[int, float]]:
-    """How long before the end of each predecessor an instruction can begin and never wait for it:
-    the earlier one is done with some of it sooner, the later one touches some of it late.
-    """
-    return [
-        {j: min(x.left * busy[j] + x.before * busy[i] for x in each) for j, each in wanted.items()}
-        for i, wanted in enumerate(before)
-    ]
+    assert len(order) == len(engines)
+    return order
 
 
 def _successors(
@@ -153,7 +161,7 @@ def _successors(
     for i, key in enumerate(sequences):
         # Besides its dependences an instruction waits for its predecessor in its sequence.
         if key in latest and i not in after[latest[key]]:
-            after[latest[key]][i] = 0.0
+            after[latest[key]][i] = math.inf
             missing[i] += 1
         latest[key] = i
     return after, missing
