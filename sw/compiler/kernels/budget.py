@@ -78,6 +78,15 @@ class MemoryBudget:
         """Bytes that the buffers of the layer may take."""
         return self.spad_bytes // self.overlap.parts
 
+    def param_entries(self, config: NpuConfig, product: bool) -> int:
+        """Entries of the parameter memory that the layer may have, a `product` or one beside it.
+
+        They lie in a ring, too: a product, a layer that follows it and a product that follows that
+        one find room side by side.
+        """
+        parts = {Overlap.TILES: 4 if product else 2, Overlap.CONCURRENT: 2}
+        return config.param_entries // parts.get(self.overlap, 1)
+
     @property
     def concurrent(self) -> bool:
         """Whether the layer runs at the same time as its neighbours, on another engine."""

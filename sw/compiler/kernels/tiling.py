@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import Layer, Plan
-from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.families import FAMILIES, Families, family_of
 from sw.compiler.kernels.views import View
 
@@ -29,7 +29,7 @@ class Planner:
         kept = layer.common in budget.held
         size = budget.buffer_bytes
         banks = budget.shares_acc, budget.other_banks
-        order = budget.row_order, budget.overlap is Overlap.TILES
+        order = budget.row_order, budget.overlap
         known = self._known[_signature(layer), banks, order, held, kept]
         for searched, found in known:
             # A plan does not know its budget: what was best with more room is best with less.

@@ -23,10 +23,6 @@ Plans = Callable[[Layer, MemoryBudget], Plan]
 GAIN = 0.95
 """The pair must take at most this part of what its layers take one after the other."""
 
-BUS = 1 / 3
-"""Share of the cycles of the bus that the pair may take if it moves more bytes than before: what
-other layers load ahead would wait."""
-
 
 def follow_tiles(
     program: LayerProgram, residency: Residency, config: NpuConfig, plan: Plans
@@ -51,7 +47,8 @@ def _pays(alone: Sequence[Plan], together: Sequence[Plan], tiles: int, config: N
     """Whether plans of layers that run together are better than `alone`."""
     first, second = sorted(plan.cycles for plan in together)
     before, after = (sum(plan.traffic for plan in plans) for plans in (alone, together))
-    if after > max(before, BUS * second * config.bus_bytes):
+    # More bytes than before may not be what the pair waits for.
+    if after > max(before, second * config.bus_bytes):
         return False
     # One begins behind the first tile of the other.
     return second + first / tiles < GAIN * sum(plan.cycles for plan in alone)

@@ -242,7 +242,7 @@ class _Search:
                 return False
         # Entries of the next column blocks are loaded while these are in use.
         needed = tile_n * len(self.geo.layer.epilogue.param_passes)
-        entries = self.config.param_entries
+        entries = self.budget.param_entries(self.config, product=True)
         return needed <= (entries if tile_n == self.blocks else entries // 2)
 
     def _unroll(self, vectors: int, tiles: int, tile_n: int, needed: int) -> int:

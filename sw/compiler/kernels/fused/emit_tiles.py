@@ -82,8 +82,8 @@ class TileEmitter(LayerEmitter):
         if not sets:
             return None
         blocks = -(-self.layer.shape[-1] // self.config.cols)
-        if sets * blocks > self.config.param_entries:
-            sets, blocks = 2, min(blocks, max(1, self.config.param_entries // 2))
+        if sets * blocks > self.plan.entries:
+            sets, blocks = 2, min(blocks, max(1, self.plan.entries // 2))
         return self.slots("param", Place.PARAM, sets, blocks), blocks
 
     def run(self) -> None:

@@ -35,7 +35,8 @@ def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> Fu
     if layer.product is not None and not _fills_array(layer, layer.product, config, found):
         found += plan_blocks(layer, config, budget)
     if found:
-        return min(found, key=lambda plan: plan.cycles)
+        best = min(found, key=lambda plan: plan.cycles)
+        return replace(best, entries=budget.param_entries(config, product=False))
     raise CompileError(
         f"no tile of {list(layer.shape)} fits in {budget.buffer_bytes} bytes of scratchpad",
         node=layer.name,

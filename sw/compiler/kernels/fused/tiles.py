@@ -17,6 +17,7 @@ class FusedPlan:
     bytes of those of a product. `held`: the registers whose tensors lie on chip, which the steps
     read and write where they are. `blocks`: in how many blocks of columns rows pass, of which a
     tile is one; 0 where it holds whole rows. `rights`: buffers of a product's right operand.
+    `entries`: of the parameter memory that it may have.
     """
 
     tile: tuple[int, ...]
@@ -27,6 +28,7 @@ class FusedPlan:
     held: frozenset[int] = frozenset()
     blocks: int = 0
     rights: int = 2
+    entries: int = 0
     cycles: int = 0
     traffic: int = 0
 
