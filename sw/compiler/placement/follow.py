@@ -23,6 +23,11 @@ Plans = Callable[[Layer, MemoryBudget], Plan]
 GAIN = 0.95
 """The pair must take at most this part of what its layers take one after the other."""
 
+BUS = 0.6
+"""Share of the cycles of the bus that the pair may take if it moves more bytes than before: what
+other layers load ahead would wait, and tiles of few rows that read weights all the time keep the
+other layer from the scratchpad."""
+
 
 def follow_tiles(
     program: LayerProgram, residency: Residency, config: NpuConfig, plan: Plans
@@ -47,8 +52,7 @@ def _pays(alone: Sequence[Plan], together: Sequence[Plan], tiles: int, config: N
     """Whether plans of layers that run together are better than `alone`."""
     first, second = sorted(plan.cycles for plan in together)
     before, after = (sum(plan.traffic for plan in plans) for plans in (alone, together))
-    # More bytes than before may not be what the pair waits for.
-    if after > max(before, second * config.bus_bytes):
+    if after > max(before, BUS * second * config.bus_bytes):
         return False
     # One begins behind the first tile of the other.
     return second + first / tiles < GAIN * sum(plan.cycles for plan in alone)
