@@ -6,7 +6,7 @@ from spec import preset
 from spec.isa import Space
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
-from sw.compiler.program.records import ArrayLoop, DmaLoop, Load
+from sw.compiler.program.records import DmaLoop, Load
 from sw.compiler.program.virtual import VirtualInstruction
 
 CONFIG = preset("default")
@@ -152,20 +152,3 @@ def test_a_load_that_waits_for_more_than_the_one_before_it_stays_apart() -> None
     user = vector([reads(old)], CONFIG, "user", 0)
     order = notes([user, *pieces(2)], ALONE)
     assert [note for note in order if note.startswith("block")] == ["block 0", "block 1"]
-
-
-def test_a_load_begins_while_what_it_replaces_is_read_slice_by_slice() -> None:
-    """The new blocks take the place of old ones, from the first to the last as they are read."""
-    old, new = spad("old", 64), spad("new", 64)
-    product = matrix([], "old product", 0, cycles=400)
-    looped = product.record._replace(loop=[ArrayLoop(count=4), ArrayLoop(count=400)])
-    object.__setattr__(product, "record", looped)
-    cuts = [{"start": 16 * i, "stop": 16 * i + 16, "level": 1, "iteration": i} for i in range(4)]
-    object.__setattr__(product, "accesses", [reads(old, **cut) for cut in cuts])
-    block = load(new, "new block", 1, cycles=4)
-    object.__setattr__(block, "record", block.record._replace(loop=[DmaLoop(count=4)]))
-    object.__setattr__(block, "accesses", [writes(new, **cut) for cut in cuts])
-    table = load(spad("table", 16, 64), "later data", 1, cycles=1)
-    late = vector([writes(spad("table", 16, 64))], CONFIG, "in the way", 0, n=1300)
-    order = notes([product, late, block, table], ALONE, ALONE)
-    assert order.index("new block") < order.index("later data")

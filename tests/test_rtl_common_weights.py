@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
-from compiler_graphs import random_inputs
 from recurrent_graphs import gates, random_steps, steps
+from rtl_graphs import assert_runs_exactly
 
 from spec import preset
 from sw.compiler.pipeline import run_stages
-from sw.compiler.tosa.graph import Graph
-from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.rtl import RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]
@@ -27,18 +24,7 @@ def device() -> Iterator[RtlDevice]:
 
 @pytest.mark.parametrize("number", range(len(GRAPHS)))
 def test_steps_on_the_rtl_are_exact(device: RtlDevice, number: int) -> None:
-    g: Graph = GRAPHS[number]
-    inputs = random_inputs(g, number)
-    want = run_graph(g, inputs)
-    made = run_stages(g, CONFIG)
-    for stall in (0.0, 0.3):
-        device.set_memory(stall=stall, seed=number)
-        device.load(made.image)
-        for name, data in inputs.items():
-            device.write(name, data)
-        device.run()
-        for name in g.outputs:
-            np.testing.assert_array_equal(device.read(name), want[name])
+    assert_runs_exactly(device, CONFIG, GRAPHS[number], number)
 
 
 def test_weights_of_some_stay_on_chip() -> None:

@@ -3,16 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from compiler_graphs import random_inputs
 from random_rows import attention, random_rows
+from rtl_graphs import assert_runs_exactly
 
 from spec import preset
 from sw.compiler.kernels.fused.tiles import FusedPlan
-from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
-from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.rtl import RtlDevice
 
 pytestmark = [pytest.mark.rtl, pytest.mark.timeout(900)]
@@ -27,20 +24,8 @@ def device() -> Iterator[RtlDevice]:
 
 
 def check(device: RtlDevice, g: Graph, seed: int) -> bool:
-    """Run `g`, without stalls and with; every output equals the interpreter's. Whether its rows
-    pass in blocks.
-    """
-    inputs = random_inputs(g, seed)
-    want = run_graph(g, inputs)
-    made = run_stages(g, CONFIG)
-    for stall in (0.0, 0.3):
-        device.set_memory(stall=stall, seed=seed)
-        device.load(made.image)
-        for name, data in inputs.items():
-            device.write(name, data)
-        device.run()
-        for name, value in want.items():
-            assert np.array_equal(device.read(name), value), f"{name}, seed {seed}, {stall}"
+    """Whether rows of `g` pass in blocks, which the RTL computes exactly."""
+    made = assert_runs_exactly(device, CONFIG, g, seed)
     return any(isinstance(plan, FusedPlan) and plan.blocks for plan in made.plans)
 
 
