@@ -36,17 +36,38 @@ def norms_and_products(rows: int, size: int, wide: int) -> Graph:
     """Norm, product, RESCALE, norm, product: each follows the one before row by row."""
     g, rng = Graph(name="block"), np.random.default_rng(rows)
     x = g.add_input("x", (1, rows, size), "int16")
-    for i, (inner, outer) in enumerate(((size, wide), (wide, size))):
-        gamma, beta = rng.uniform(0.5, 1.5, inner), rng.normal(size=inner)
-        norm_ = layer_norm((1, rows, inner), 1e-3, 1e-5, gamma, beta, 1e-3)
-        (x,) = emit(g, norm_, [x], name=f"norm{i}")
-        x = rescale(g, x, 0.02, 3, "int8")
-        x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, 1, inner), "shape")])
-        weight = g.add_constant("w", rng.integers(-100, 101, (outer, 1, 1, inner)), "int8")
-        bias = g.add_constant("bias", rng.integers(-3000, 3000, outer), "int32")
-        x = g.add_op("CONV2D", [x, weight, bias, zero_point(g, 3), zero_point(g, 0)])
-        x = rescale(g, x, 0.01, 0, "int16")
-        x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, outer), "shape")])
+    for i, outer in enumerate((wide, size)):
+        x = _norm(g, rng, x, f"norm{i}")
+        x = _product(g, rng, x, outer)
     g.outputs = [x]
     g.verify()
     return g
+
+
+def products_around_a_norm(rows: int, size: int, wide: int) -> Graph:
+    """Product of `wide` to `size` channels, RESCALE, norm, product back."""
+    g, rng = Graph(name="around"), np.random.default_rng(rows)
+    x = g.add_input("x", (1, rows, wide), "int8")
+    x = _norm(g, rng, _product(g, rng, x, size), "norm")
+    g.outputs = [_product(g, rng, x, wide)]
+    g.verify()
+    return g
+
+
+def _norm(g: Graph, rng: np.random.Generator, x: str, name: str) -> str:
+    """Layer norm of int16 to int8."""
+    shape = g.tensors[x].shape
+    gamma, beta = rng.uniform(0.5, 1.5, shape[-1]), rng.normal(size=shape[-1])
+    (y,) = emit(g, layer_norm(shape, 1e-3, 1e-5, gamma, beta, 1e-3), [x], name=name)
+    return rescale(g, y, 0.02, 3, "int8")
+
+
+def _product(g: Graph, rng: np.random.Generator, x: str, outer: int) -> str:
+    """Product of int8 to `outer` channels of int16."""
+    _, rows, inner = g.tensors[x].shape
+    x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, 1, inner), "shape")])
+    weight = g.add_constant("w", rng.integers(-100, 101, (outer, 1, 1, inner)), "int8")
+    bias = g.add_constant("bias", rng.integers(-3000, 3000, outer), "int32")
+    x = g.add_op("CONV2D", [x, weight, bias, zero_point(g, 3), zero_point(g, 0)])
+    x = rescale(g, x, 0.01, 0, "int16")
+    return g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, outer), "shape")])

@@ -35,12 +35,14 @@ def pair(*, rows: int = 8, tables: tuple[bool, bool] = (False, True)) -> LayerPr
     )
 
 
-def overlaps(layers: LayerProgram, *, cycles: int = 100, traffic: int = 0) -> list[Overlap]:
-    """What becomes of layers that take 100 cycles alone, and this together."""
+def overlaps(
+    layers: LayerProgram, *, cycles: int = 100, norm: int = 100, traffic: int = 0
+) -> list[Overlap]:
+    """What becomes of layers that take 100 cycles alone, and together `cycles` and the `norm`."""
 
     def plan(layer: Layer, budget: MemoryBudget) -> Planned:
         alone = budget.overlap is Overlap.NONE
-        return Planned(100) if alone else Planned(cycles, traffic)
+        return Planned(100) if alone else Planned(norm if layer.name == "norm" else cycles, traffic)
 
     found = follow_tiles(layers, in_memory(layers), CONFIG, plan)
     assert all(b.shares_acc is (b.overlap is Overlap.TILES) for b in found.budgets)
@@ -62,13 +64,39 @@ def test_layers_that_gain_nothing_do_not() -> None:
     # Of two tables one waits for the other; of one tile nothing can be followed.
     assert overlaps(pair(tables=(True, True))) == alone
     assert overlaps(pair(rows=2)) == alone
-    # 160 cycles and a quarter of them are more than 95% of 200; 150 are not.
-    assert overlaps(pair(), cycles=160) == alone
-    assert overlaps(pair(), cycles=150) == [Overlap.TILES] * 2
-    # Of 100 cycles the bus may take six tenths, for both.
-    most = 60 * CONFIG.bus_bytes // 2
+    # 170 cycles and a quarter of 100 are more than 95% of 200; with 160 they are not.
+    assert overlaps(pair(), cycles=170) == alone
+    assert overlaps(pair(), cycles=160) == [Overlap.TILES] * 2
+    # A norm that is much slower in its part of the memories stays as it is.
+    assert overlaps(pair(), norm=114) == [Overlap.TILES] * 2
+    assert overlaps(pair(), norm=116) == alone
+
+
+def test_of_the_bus_a_long_pair_leaves_something_and_a_short_one_nothing() -> None:
+    # Of 100 cycles all of them, for both; of 150, where the norm takes 60, six tenths.
+    most = 100 * CONFIG.bus_bytes // 2
     assert overlaps(pair(), traffic=most) == [Overlap.TILES] * 2
-    assert overlaps(pair(), traffic=most + 8) == alone
+    assert overlaps(pair(), traffic=most + 8) == [Overlap.NONE] * 2
+    most = 60 * 150 // 100 * CONFIG.bus_bytes // 2
+    assert overlaps(pair(), cycles=150, norm=60, traffic=most) == [Overlap.TILES] * 2
+    assert overlaps(pair(), cycles=150, norm=60, traffic=most + 8) == [Overlap.NONE] * 2
+
+
+def tiles(bus: dict[int, int]) -> set[int]:
+    """Into how many tiles a product is cut that moves so many bytes beside a norm, by tiles."""
+
+    def plan(layer: Layer, budget: MemoryBudget) -> Planned:
+        return Planned(100, bus.get(budget.tiles, 0))
+
+    layers = pair()
+    return {b.tiles for b in follow_tiles(layers, in_memory(layers), CONFIG, plan).budgets}
+
+
+def test_a_product_has_fewer_tiles_where_more_would_fill_the_bus() -> None:
+    full = 200 * CONFIG.bus_bytes
+    assert tiles({}) == {4}
+    assert tiles({4: full}) == {2}
+    assert tiles({4: full, 2: full}) == {1}
 
 
 def test_layers_that_overlap_otherwise_or_do_not_fit_stay() -> None:

@@ -21,6 +21,7 @@ from sw.compiler.limits import check_sizes
 from sw.compiler.lower.products.common_weights import name_common_weights
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
+from sw.compiler.placement.columns import cut_columns
 from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.follow import follow_tiles
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
@@ -112,7 +113,9 @@ def _lower(
     def predict(some: LayerProgram) -> int:
         return _predicted_alone(some, config, options, graph, families, planner)
 
-    turns = take_turns(move_products_behind(layers, config), config, predict)
+    ordered = move_products_behind(layers, config)
+    cut = cut_columns(ordered, config, planner.cost, predict)
+    turns = take_turns(cut, config, predict)
     return name_common_weights(turns)
 
 

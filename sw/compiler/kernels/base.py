@@ -102,6 +102,10 @@ class Layer:
         """The layer of part `part` of the batch, which is cut into `parts` equal ones."""
         raise NotImplementedError
 
+    def columns(self, part: slice) -> "Layer":
+        """The part that computes output channels `part` of a product of `product_weights`."""
+        raise NotImplementedError
+
     def split(self) -> Iterator["Layer"]:
         """Layers that together compute this one and fit an instruction's coordinates."""
         yield self

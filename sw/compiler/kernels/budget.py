@@ -42,17 +42,17 @@ _PARTS = {
     Overlap.TURNS: 4,
 }
 
-FOLLOWED_TILES = 4
-"""Tiles of a product that another layer follows, or goes before, tile by tile: as many or more."""
+FOLLOWED_TILES = (4, 2)
+"""Tiles of a product that another layer follows, or goes before: as many or more."""
 
 SHORT = 2
 """But none is of fewer vectors than so many times the cycles that a fold's weights take: the array
 would read weights all the time, and keep the other layer from the scratchpad."""
 
 
-def followed_tile(vectors: int, config: NpuConfig) -> int:
-    """Most vectors in a tile of such a product of so many `vectors`."""
-    return max(SHORT * weight_cycles(config), vectors // FOLLOWED_TILES)
+def followed_tile(vectors: int, tiles: int, config: NpuConfig) -> int:
+    """Most vectors in a tile of such a product of so many `vectors` in `tiles`."""
+    return max(SHORT * weight_cycles(config), vectors // tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,9 @@ class MemoryBudget:
 
     `channelwise`: tensors that only depthwise layers read, which want one channel after another.
     `shares_acc`: the layer and a neighbour take turns in the banks of the accumulator; a product
-    has the first and third, or with `other_banks` the second and fourth. `row_order`: the layer
-    reads its input row by row behind its writer.
+    has the first and third, or with `other_banks` the second and fourth, or the lower half.
+    `row_order`: the layer reads its input row by row behind its writer. `tiles`: into how many the
+    product of Overlap.TILES is cut.
     """
 
     spad_bytes: int
@@ -72,6 +73,7 @@ class MemoryBudget:
     other_banks: bool = False
     overlap: Overlap = Overlap.NONE
     row_order: bool = False
+    tiles: int = 1
 
     @property
     def buffer_bytes(self) -> int:
@@ -86,6 +88,13 @@ class MemoryBudget:
         """
         parts = {Overlap.TILES: 4 if product else 2, Overlap.CONCURRENT: 2}
         return config.param_entries // parts.get(self.overlap, 1)
+
+    @property
+    def lower_half(self) -> bool:
+        """Whether a product and a fused layer run side by side: of the accumulator the product has
+        the lower half, the other the upper one.
+        """
+        return self.overlap in (Overlap.TILES, Overlap.CONCURRENT)
 
     @property
     def concurrent(self) -> bool:

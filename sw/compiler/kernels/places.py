@@ -20,7 +20,8 @@ class Places:
 
     Neighbouring blocks lie in different lanes, which are banks of the accumulator, so that VECTOR
     empties one while MATRIX fills another. Tiles so small that MATRIX hardly writes need no lanes.
-    Every other bank is left to the depthwise engine where that runs beside (`shared`).
+    Every other bank is left to the depthwise engine where that runs beside (`shared`), or with
+    `lower` the upper half to a fused layer.
     """
 
     lanes: int
@@ -29,9 +30,12 @@ class Places:
     pitch: int
 
     @staticmethod
-    def of(vectors: int, needed: int, config: NpuConfig, shared: bool = False) -> "Places":
+    def of(
+        vectors: int, needed: int, config: NpuConfig, shared: bool = False, lower: bool = False
+    ) -> "Places":
         """Places for tiles of `vectors`, of which `needed` blocks live at once."""
-        halves = Places(2, config.acc_half, config.acc_bank // vectors, vectors)
+        lane = config.acc_bank if lower else config.acc_half
+        halves = Places(2, lane, config.acc_bank // vectors, vectors)
         if shared and halves.count >= max(2, needed):
             return halves
         pitch = 1 << (vectors - 1).bit_length()

@@ -29,7 +29,7 @@ class Planner:
         kept = layer.common in budget.held
         size = budget.buffer_bytes
         banks = budget.shares_acc, budget.other_banks
-        order = budget.row_order, budget.overlap
+        order = budget.row_order, budget.overlap, budget.tiles
         known = self._known[_signature(layer), banks, order, held, kept]
         for searched, found in known:
             # A plan does not know its budget: what was best with more room is best with less.

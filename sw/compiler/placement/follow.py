@@ -6,6 +6,7 @@ product computes all columns of a tile before it takes the next, and list schedu
 instructions.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,7 +15,7 @@ from spec.config import NpuConfig
 from spec.isa import Engine
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import Layer, LayerProgram, Plan
-from sw.compiler.kernels.budget import MemoryBudget, Overlap, followed_tile
+from sw.compiler.kernels.budget import FOLLOWED_TILES, MemoryBudget, Overlap, followed_tile
 from sw.compiler.placement.residency import Residency
 
 Plans = Callable[[Layer, MemoryBudget], Plan]
@@ -23,10 +24,18 @@ Plans = Callable[[Layer, MemoryBudget], Plan]
 GAIN = 0.95
 """The pair must take at most this part of what its layers take one after the other."""
 
+LOSS = 1.15
+"""How much slower the fused layer may become by itself: in tiles of few rows it loads parameters
+all the time, and waits for them behind the product's weights."""
+
 BUS = 0.6
 """Share of the cycles of the bus that the pair may take if it moves more bytes than before: what
 other layers load ahead would wait, and tiles of few rows that read weights all the time keep the
 other layer from the scratchpad."""
+
+LONG = 2
+"""But the pair may take all of it where neither layer takes more than so many times the other's
+cycles: it is over soon."""
 
 
 def follow_tiles(
@@ -38,24 +47,45 @@ def follow_tiles(
         before = budgets[i : i + 2]
         # A layer overlaps in one way only.
         free = all(budget.overlap in (Overlap.NONE, Overlap.TILES) for budget in before)
-        tiles = _tiles(*pair, config) if free else 1
-        if tiles == 1:
+        if not free or not can_follow(*pair, config):
             continue
-        after = [replace(b, overlap=Overlap.TILES, shares_acc=True) for b in before]
-        alone, together = _planned(plan, pair, before), _planned(plan, pair, after)
-        if alone and together and _pays(alone, together, tiles, config):
-            budgets[i : i + 2] = after
+        fused, product = sorted((0, 1), key=lambda k: pair[k].engine is Engine.MATRIX)
+        alone = _planned(plan, pair, before)
+        best = GAIN * sum(p.cycles for p in alone)
+        for tiles in _counts(pair[product], before[product], config):
+            after = [
+                replace(b, overlap=Overlap.TILES, shares_acc=True, tiles=tiles) for b in before
+            ]
+            together = _planned(plan, pair, after)
+            if not alone or not together:
+                continue
+            slower = together[fused].cycles > LOSS * alone[fused].cycles
+            cycles = _together(alone, together, tiles, config)
+            if cycles < best and not slower:
+                best, budgets[i : i + 2] = cycles, after
     return replace(residency, budgets=tuple(budgets))
 
 
-def _pays(alone: Sequence[Plan], together: Sequence[Plan], tiles: int, config: NpuConfig) -> bool:
-    """Whether plans of layers that run together are better than `alone`."""
+def _counts(product: Layer, budget: MemoryBudget, config: NpuConfig) -> list[int]:
+    """The tiles that a product may be cut into: several, or as many as it is already."""
+    if budget.overlap is Overlap.TILES:
+        return [budget.tiles]
+    n, h, w, _ = product.output.shape
+    sizes = [followed_tile(n * h * w, tiles, config) for tiles in FOLLOWED_TILES]
+    return [count for size in dict.fromkeys(sizes) if (count := -(-n * h * w // size)) > 1]
+
+
+def _together(
+    alone: Sequence[Plan], together: Sequence[Plan], tiles: int, config: NpuConfig
+) -> float:
+    """Cycles of layers that run together; infinite if they keep others from the bus."""
     first, second = sorted(plan.cycles for plan in together)
     before, after = (sum(plan.traffic for plan in plans) for plans in (alone, together))
-    if after > max(before, BUS * second * config.bus_bytes):
-        return False
+    share = BUS if second > LONG * first else 1.0
+    if after > max(before, share * second * config.bus_bytes):
+        return math.inf
     # One begins behind the first tile of the other.
-    return second + first / tiles < GAIN * sum(plan.cycles for plan in alone)
+    return second + first / tiles
 
 
 def _planned(plan: Plans, layers: Sequence[Layer], budgets: Sequence[MemoryBudget]) -> list[Plan]:
@@ -66,18 +96,17 @@ def _planned(plan: Plans, layers: Sequence[Layer], budgets: Sequence[MemoryBudge
         return []
 
 
-def _tiles(writer: Layer, reader: Layer, config: NpuConfig) -> int:
-    """Tiles in which a product and a layer that keeps the array free follow each other; or 1."""
+def can_follow(writer: Layer, reader: Layer, config: NpuConfig) -> bool:
+    """Whether these are a product and a layer that keeps the array free, and one needs the other's
+    result.
+    """
     made = {view.tensor for view in writer.outputs}
     if not made & {view.tensor for view in reader.inputs}:
-        return 1
+        return False
     # There is one TABLE: layers that load it in turn would wait for each other.
     if writer.uses_table and reader.uses_table:
-        return 1
+        return False
     if {writer.engine, reader.engine} != {Engine.MATRIX, Engine.VECTOR}:
-        return 1
-    fused, product = sorted((writer, reader), key=lambda layer: layer.engine is Engine.MATRIX)
-    if fused.free_array_vectors(config.cols) == 0:
-        return 1
-    n, h, w, _ = product.output.shape
-    return -(-n * h * w // followed_tile(n * h * w, config))
+        return False
+    fused = reader if writer.engine is Engine.MATRIX else writer
+    return fused.free_array_vectors(config.cols) > 0

@@ -9,7 +9,8 @@ instructions of a layer keep their order; those of layers that run at the same t
 become ready, earlier layers first. Of other layers mix what a `Freedom` says. The program is played
 with each of FREEDOMS, where layers overlap also with what `_rank` prefers, and the order that ends
 first is taken. A product beside a fused elementwise layer waits for its turn on the matrix engine:
-what the other needs goes first.
+what the other needs goes first, and the program has its instructions a little ahead of that order
+(`hand_ahead`).
 """
 
 import heapq
@@ -17,6 +18,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spec.config import NpuConfig
 from spec.isa import Engine, Space
@@ -25,6 +27,7 @@ from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.accesses import sequencer
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
+from sw.compiler.program.hand_ahead import hand_ahead
 from sw.compiler.program.merge_loads import merge_loads
 from sw.compiler.program.records import Load
 from sw.compiler.program.virtual import Access, VirtualInstruction
@@ -85,17 +88,34 @@ def list_schedule(
         for sequence in sequences
         for ranking in rankings
     ]
-    best = min(orders, key=lambda order: _end(order, engines, busy, leads))
-    return merge_loads(best, instructions, leads)
+    timed = [_timed(order, engines, busy, leads) for order in orders]
+    best = min(range(len(orders)), key=lambda k: timed[k].end)
+    near = _beside(budgets)
+    ahead = [near[instruction.layer] for instruction in instructions]
+    order = hand_ahead(orders[best], engines, timed[best].starts, leads, ahead)
+    return merge_loads(order, instructions, leads)
 
 
-def _end(
+def _beside(budgets: Sequence[MemoryBudget]) -> list[bool]:
+    """Of each layer, whether it or a neighbour follows another tile by tile."""
+    follows = [budget.overlap is Overlap.TILES for budget in budgets]
+    return [any(follows[max(0, i - 1) : i + 2]) for i in range(len(follows))]
+
+
+class _Timed(NamedTuple):
+    """When each instruction of an order starts, by number, and when the last result is there."""
+
+    starts: list[float]
+    end: float
+
+
+def _timed(
     order: Sequence[int],
     engines: Sequence[Engine],
     busy: Sequence[float],
     leads: Sequence[Mapping[int, float]],
-) -> float:
-    """When the last result of an order is there."""
+) -> _Timed:
+    """The times of an order on the model of the engines."""
     starts, ends = [0.0] * len(order), [0.0] * len(order)
     free: dict[Engine, float] = defaultdict(float)
     for i in order:
@@ -106,7 +126,7 @@ def _end(
         starts[i] = start
         free[engine] = start + busy[i]
         ends[i] = free[engine] + RESULT_LATENCY.get(engine, READY)
-    return max(ends, default=0.0)
+    return _Timed(starts, max(ends, default=0.0))
 
 
 def _play(

@@ -118,6 +118,17 @@ class ConvLayer(Layer):
             residual=None if self.residual is None else self.residual.samples(part, parts),
         )
 
+    def columns(self, part: slice) -> "ConvLayer":
+        assert self.weights is not None
+        return replace(
+            self,
+            name=f"{self.name}.c{part.start}",
+            output=self.output.channels(part),
+            epilogue=self.epilogue.channels(part),
+            weights=self.weights[part],
+            residual=None if self.residual is None else self.residual.channels(part),
+        )
+
     def split(self) -> Iterator["ConvLayer"]:
         # A pointwise layer is one tall column of pixels: the array needs no coordinates.
         if self.is_pointwise:

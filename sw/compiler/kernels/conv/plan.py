@@ -69,7 +69,7 @@ class ConvPlan(Buffers):
     `held_in`, `held_out`: the input lies, or the result stays, on chip. `held_wgt`: so do the
     weights, all of them, and the first layer that has them loads them.
     `shared`: the depthwise engine works beside it, in every other bank of the accumulator.
-    `other_banks`: in those that a depthwise engine would have.
+    `other_banks`: in those that a depthwise engine would have. `lower_half`: in the lower half.
     """
 
     th: int
@@ -89,6 +89,7 @@ class ConvPlan(Buffers):
     held_wgt: bool = False
     shared: bool
     other_banks: bool = False
+    lower_half: bool = False
     cycles: int = 0
     traffic: int = 0
 
@@ -222,7 +223,7 @@ class _Search:
         most = self.config.acc_bank if self.shared else self.config.acc_half
         if self.followed:
             vectors = self.geo.n * self.geo.oh * self.geo.ow
-            most = min(most, followed_tile(vectors, self.config))
+            most = min(most, followed_tile(vectors, self.budget.tiles, self.config))
         limit = max(1, most // tw)
         n_tiles = [self.blocks] if self.cost.held_wgt else _n_tiles(self.blocks)
         for th in [self.geo.oh] if self.whole else _steps(self.geo.oh, limit):
@@ -250,7 +251,8 @@ class _Search:
         if self.geo.stacked > 1:
             # The loop over samples takes the place of that over column blocks.
             return 1
-        places = Places.of(vectors, needed, self.config, self.shared)
+        lower = self.budget.lower_half
+        places = Places.of(vectors, needed, self.config, self.shared, lower)
         places = places.in_step(needed) if self.geo.batched else places
         most = min(tile_n, places.unroll)
         if places.lanes == 1:
@@ -371,6 +373,7 @@ class _Search:
             held_wgt=self.cost.held_wgt,
             shared=self.shared,
             other_banks=self.budget.other_banks,
+            lower_half=self.budget.lower_half,
             act_slots=act_slots,
             wgt_slots=wgt_slots,
             out_slots=turns if out else 0,

@@ -133,7 +133,8 @@ class Accumulators:
     def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
         self.plan = plan
         needed = together(plan.k_tiles, plan.prologue, plan.tile_n)
-        places = Places.of(plan.th * plan.tw, needed, config, plan.shared)
+        vectors = plan.th * plan.tw
+        places = Places.of(vectors, needed, config, plan.shared, plan.lower_half)
         self.places = places.in_step(needed) if geo.batched else places
         # Blocks that alternate between halves leave every other bank to somebody else.
         self.first = config.acc_bank if plan.other_banks and self.places.skips(config) else 0

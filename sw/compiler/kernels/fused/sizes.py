@@ -69,7 +69,9 @@ def _padded(words: int, slots: int, config: NpuConfig) -> int:
 
 def fits(plan: FusedPlan, config: NpuConfig, budget: MemoryBudget) -> bool:
     """Whether the buffers of a plan fit in a budget, and a tile in the loops of an instruction."""
-    # A product beside it leaves it the last bank.
-    vectors = config.acc_bank if budget.shares_acc else config.acc_vectors
+    vectors = config.acc_vectors
+    if budget.shares_acc:
+        # A product beside it leaves it the upper half, or those that take turns the last bank.
+        vectors = config.acc_half if budget.lower_half else config.acc_bank
     fit = plan.spad_bytes <= budget.buffer_bytes and plan.acc_vectors <= vectors
     return fit and math.prod(plan.tile) <= MAX_EXTENT * config.cols // 2
