@@ -33,7 +33,7 @@ HIDDEN = 0.2
 """Part of the fused layer's cycles that a cut must save."""
 
 Around = tuple[list[Layer], list[Layer]]
-"""The layer before a pair, if there is one, and that behind it."""
+"""The layers before a pair and behind it that could follow, or go before, one of it as well."""
 
 Predict = Callable[[LayerProgram], int]
 """Predicted cycles of a program of its own."""
@@ -47,8 +47,7 @@ def cut_columns(
     layers = list(program.layers)
     i = 0
     while i + 1 < len(layers):
-        around = layers[max(0, i - 1) : i], layers[i + 2 : i + 3]
-        found = search.cut(layers[i : i + 2], around)
+        found = search.cut(layers[i : i + 2], _around(layers, i, config))
         layers[i : i + 2] = found
         # The second layer, or its last part, is looked at with the next one.
         i += len(found) - 1
@@ -66,9 +65,7 @@ class _Search:
     known: dict[Hashable, int] = field(default_factory=dict)
 
     def cut(self, pair: list[Layer], around: Around) -> list[Layer]:
-        """The pair with its product in two parts, or as it is. `around`: the layers before and
-        behind it, which could follow the same layers.
-        """
+        """The pair with its product in two parts, or as it is."""
         writer, reader = pair
         if not can_follow(writer, reader, self.config):
             return pair
@@ -110,6 +107,16 @@ class _Search:
             return self.predict(replace(self.program, layers=tuple(layers)))
         except CompileError:
             return math.inf
+
+
+def _around(layers: Sequence[Layer], i: int, config: NpuConfig) -> Around:
+    """What a cut of the layers `i` and `i` + 1 could take from their neighbours, or they from it.
+
+    Others are not worth their prediction: long attention has a hundred thousand instructions.
+    """
+    before = [x for x in layers[max(0, i - 1) : i] if can_follow(x, layers[i], config)]
+    behind = [x for x in layers[i + 2 : i + 3] if can_follow(layers[i + 1], x, config)]
+    return before, behind
 
 
 def _product(pair: Sequence[Layer]) -> Layer:
