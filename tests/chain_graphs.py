@@ -44,11 +44,14 @@ def norms_and_products(rows: int, size: int, wide: int) -> Graph:
     return g
 
 
-def products_around_a_norm(rows: int, size: int, wide: int) -> Graph:
-    """Product of `wide` to `size` channels, RESCALE, norm, product back."""
+def products_around_a_norm(rows: int, size: int, wide: int, *, given: bool = False) -> Graph:
+    """Product of `wide` to `size` channels, whose bias may be `given` as an input, norm, product
+    back.
+    """
     g, rng = Graph(name="around"), np.random.default_rng(rows)
     x = g.add_input("x", (1, rows, wide), "int8")
-    x = _norm(g, rng, _product(g, rng, x, size), "norm")
+    bias = g.add_input("given", (size,), "int32") if given else ""
+    x = _norm(g, rng, _product(g, rng, x, size, bias), "norm")
     g.outputs = [_product(g, rng, x, wide)]
     g.verify()
     return g
@@ -62,12 +65,12 @@ def _norm(g: Graph, rng: np.random.Generator, x: str, name: str) -> str:
     return rescale(g, y, 0.02, 3, "int8")
 
 
-def _product(g: Graph, rng: np.random.Generator, x: str, outer: int) -> str:
-    """Product of int8 to `outer` channels of int16."""
+def _product(g: Graph, rng: np.random.Generator, x: str, outer: int, bias: str = "") -> str:
+    """Product of int8 to `outer` channels of int16; without `bias` it has a constant one."""
     _, rows, inner = g.tensors[x].shape
     x = g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, 1, inner), "shape")])
     weight = g.add_constant("w", rng.integers(-100, 101, (outer, 1, 1, inner)), "int8")
-    bias = g.add_constant("bias", rng.integers(-3000, 3000, outer), "int32")
+    bias = bias or g.add_constant("bias", rng.integers(-3000, 3000, outer), "int32")
     x = g.add_op("CONV2D", [x, weight, bias, zero_point(g, 3), zero_point(g, 0)])
     x = rescale(g, x, 0.01, 0, "int16")
     return g.add_op("RESHAPE", [x, g.add_constant("shape", (1, rows, outer), "shape")])

@@ -9,7 +9,7 @@ from spec.config import preset
 from sw.compiler.kernels.budget import Overlap
 from sw.compiler.kernels.layers import ConvLayer
 from sw.compiler.pipeline import Compilation, run_stages
-from sw.compiler.placement import columns
+from sw.compiler.placement import columns, follow
 from sw.compiler.tosa.graph import Graph
 
 CONFIG = preset("default")
@@ -63,6 +63,19 @@ def test_little_is_not_worth_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_weights_that_stay_on_chip_are_not_cut() -> None:
     assert not parts(run_stages(products_around_a_norm(64, 128, 1024), CONFIG))
+
+
+def test_a_product_whose_bias_comes_at_run_time_is_not_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A product that followed whole would take too much of the bus.
+    monkeypatch.setattr(follow, "BUS", 0.4)
+    names = [x.name for x in parts(run_stages(graph(), CONFIG))]
+    assert "conv2d.c0" in names
+    g = products_around_a_norm(64, 256, 1024, given=True)
+    names = [x.name for x in parts(run_stages(g, CONFIG))]
+    assert "conv2d.c0" not in names
+    assert assert_compiles_exactly(g, CONFIG, random_inputs(g, 0)) > 0
 
 
 def test_results_are_exact() -> None:

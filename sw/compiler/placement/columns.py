@@ -87,6 +87,9 @@ class _Search:
         weights = product.product_weights
         if weights is None or product.common or weights.nbytes <= LARGE * self.config.spad_bytes:
             return 0
+        if product.memory_views:
+            # Parameters that come at run time lie in memory as the whole product wants them.
+            return 0
         fused = pair[1 - pair.index(product)]
         whole = MemoryBudget.whole(self.config)
         alone, beside = self.cost(product, whole), self.cost(fused, whole)
