@@ -1,6 +1,7 @@
 """Products and norms that follow one another tile by tile."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 from chain_graphs import norms_and_products
@@ -11,6 +12,7 @@ from spec.config import preset
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.kernels.places import Places
 from sw.compiler.pipeline import run_stages
 from sw.compiler.placement import follow
 from sw.compiler.placement.follow import follow_tiles
@@ -122,6 +124,15 @@ def test_norms_and_products_take_fewer_cycles(monkeypatch: pytest.MonkeyPatch) -
     before = run_stages(g, CONFIG)
     assert Overlap.TILES not in [budget.overlap for budget in before.residency.budgets]
     assert sum(found.predicted) < 0.95 * sum(before.predicted)
+
+
+def test_a_product_beside_a_norm_has_the_lower_half_of_the_accumulator() -> None:
+    places = Places.of(64, 0, CONFIG, shared=True, lower=True)
+    first = [places.vector(i) for i in range(2 * places.count)]
+    assert max(first) + 64 <= CONFIG.acc_half
+    # One bank is filled while the other is emptied.
+    banks = [at // CONFIG.acc_bank for at in first]
+    assert all(a != b for a, b in pairwise(banks))
 
 
 def test_their_parameters_lie_apart() -> None:

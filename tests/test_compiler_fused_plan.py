@@ -1,6 +1,7 @@
 """Tiles of fused elementwise layers: they cover every dimension, fit, and respect what is whole."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from spec import PRESETS, preset
 from spec.config import NpuConfig
 from spec.isa import Alu, DType, Reduce
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.fused.cost import fused_cost
 from sw.compiler.kernels.fused.layer import FusedLayer
@@ -85,8 +86,12 @@ def test_rows_of_a_norm_are_whole_and_its_temporaries_lie_in_the_accumulator() -
     layer = fused_layer(norm(64, 96), config)
     plan = plan_fused(layer, config, MemoryBudget.whole(config))
     assert plan.tile[-1] == 96 and plan.acc_vectors > 0
-    beside = MemoryBudget(config.spad_bytes, shares_acc=True)
-    assert plan_fused(layer, config, beside).acc_vectors <= config.acc_bank
+    in_turn = MemoryBudget(config.spad_bytes, shares_acc=True)
+    assert plan_fused(layer, config, in_turn).acc_vectors <= config.acc_bank
+    # Beside a product it has half of the accumulator.
+    wide = fused_layer(norm(128, 768), config)
+    beside = replace(in_turn, overlap=Overlap.TILES)
+    assert config.acc_bank < plan_fused(wide, config, beside).acc_vectors <= config.acc_half
 
 
 def test_a_tile_with_a_product_is_some_rows_of_one_image() -> None:

@@ -87,6 +87,12 @@ class Layer:
         """Everything that a plan depends on, but the views; no names and no values."""
         raise NotImplementedError
 
+    @property
+    def likeness(self) -> Hashable:
+        """Equal for layers that differ in names, values and places alone."""
+        views = (*self.inputs, *self.outputs)
+        return self.engine, self.signature, *(view.shape for view in views)
+
     def free_array_vectors(self, cols: int) -> int:
         """Vectors of `cols` lanes for which the vector engine works alone; 0 if that is unknown.
 

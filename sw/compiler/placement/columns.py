@@ -7,16 +7,16 @@ read once.
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
 from spec.isa import Engine
-from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.placement.follow import can_follow
 from sw.compiler.placement.overlap import WORTH
+from sw.compiler.placement.predict import Predict, predicted
 from sw.compiler.placement.residency import Cost
 
 FOLLOWED, FOLLOWING = 1.5, 0.75
@@ -34,9 +34,6 @@ HIDDEN = 0.2
 
 Around = tuple[list[Layer], list[Layer]]
 """The layers before a pair and behind it that could follow, or go before, one of it as well."""
-
-Predict = Callable[[LayerProgram], int]
-"""Predicted cycles of a program of its own."""
 
 
 def cut_columns(
@@ -70,13 +67,7 @@ class _Search:
         if not can_follow(writer, reader, self.config):
             return pair
         all_layers = [*around[0], *pair, *around[1]]
-        key = (
-            len(around[0]),
-            *(
-                (x.engine, x.signature, *(view.shape for view in (*x.inputs, *x.outputs)))
-                for x in all_layers
-            ),
-        )
+        key = len(around[0]), *(layer.likeness for layer in all_layers)
         if key not in self.known:
             self.known[key] = self._columns(pair, around)
         return _cut(pair, self.known[key])
@@ -85,7 +76,7 @@ class _Search:
         """How many columns run beside the fused layer; 0: the product is not cut."""
         product = _product(pair)
         weights = product.product_weights
-        if weights is None or product.common or weights.nbytes <= LARGE * self.config.spad_bytes:
+        if weights is None or weights.nbytes <= LARGE * self.config.spad_bytes:
             return 0
         if product.memory_views:
             # Parameters that come at run time lie in memory as the whole product wants them.
@@ -101,15 +92,11 @@ class _Search:
         if some > MOST * channels:
             return 0
         before, behind = around
-        now = self._cycles([*before, *pair, *behind])
-        cut = self._cycles([*before, *_cut(pair, some), *behind])
+        now, cut = (
+            predicted(self.predict, self.program, [*before, *layers, *behind])
+            for layers in (pair, _cut(pair, some))
+        )
         return some if now - cut >= HIDDEN * beside else 0
-
-    def _cycles(self, layers: Sequence[Layer]) -> float:
-        try:
-            return self.predict(replace(self.program, layers=tuple(layers)))
-        except CompileError:
-            return math.inf
 
 
 def _around(layers: Sequence[Layer], i: int, config: NpuConfig) -> Around:

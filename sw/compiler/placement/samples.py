@@ -7,13 +7,13 @@ sums of a part, the array computes the first products of the next one. Those hav
 accumulator of their own, and list scheduling mixes the instructions of all engines.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.config import NpuConfig
-from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import EngineCycles, Layer, LayerProgram
 from sw.compiler.kernels.budget import Overlap
+from sw.compiler.placement.predict import Predict, predicted
 from sw.compiler.placement.residency import Residency
 
 GAIN = 0.97
@@ -27,9 +27,6 @@ MOST_SAMPLES = 8
 
 LONGEST = 5
 """Most layers that take turns: all of them are under way at once."""
-
-Predict = Callable[[LayerProgram], int]
-"""Predicted cycles of a program of its own."""
 
 
 def take_turns(program: LayerProgram, config: NpuConfig, predict: Predict) -> LayerProgram:
@@ -99,10 +96,7 @@ class _Search:
 
     def cut(self, group: list[Layer]) -> list[Layer]:
         """The layers of each part, part by part; `group` itself where that is not worth it."""
-        key = tuple(
-            (layer.signature, *(view.shape for view in (*layer.inputs, *layer.outputs)))
-            for layer in group
-        )
+        key = tuple(layer.likeness for layer in group)
         if key not in self.known:
             self.known[key] = self._parts(group)
         return _cut(group, self.known[key])
@@ -124,11 +118,8 @@ class _Search:
 
     def _cycles(self, group: list[Layer], parts: int) -> float:
         layers = _cut(group, parts)
-        in_turn = frozenset(range(len(layers))) if parts > 1 else frozenset()
-        try:
-            return self.predict(replace(self.program, layers=tuple(layers), in_turn=in_turn))
-        except CompileError:
-            return float("inf")
+        in_turn = range(len(layers)) if parts > 1 else ()
+        return predicted(self.predict, self.program, layers, in_turn)
 
 
 def _cut(group: list[Layer], parts: int) -> list[Layer]:
