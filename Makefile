@@ -21,6 +21,8 @@ sim_args = $(if $(SHAPE),--shape '$(SHAPE)') $(foreach s,$(SET),--set '$(s)') \
 campaign_args = --jobs $(JOBS) $(if $(DB),--db '$(DB)') \
   $(if $(filter-out 0,$(FRESH)),--fresh) $(if $(filter-out 0,$(RETRY)),--retry)
 
+cluster_args = $(if $(SCHEDULER),--scheduler '$(SCHEDULER)')
+
 .PHONY: help
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | \
@@ -72,9 +74,9 @@ prove: venv ## Prove the array's processing elements equal to the loops that sta
 	@$(PY) -m pytest -q tests/array_of_full_size.py
 
 .PHONY: bench
-bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers|modules CONFIG= ONLY=name,… JSON=
+bench: venv ## Measure kernels or networks on the RTL: SUITE=micro|nets|transformers|modules CONFIG= ONLY=name,… JSON= DB=
 	@$(SYSTOLA) bench --suite $(or $(SUITE),micro) --config $(CONFIG) $(if $(ONLY),--only '$(ONLY)') \
-	  $(if $(JSON),--json '$(JSON)')
+	  $(if $(JSON),--json '$(JSON)') $(if $(DB),--db '$(DB)')
 
 .PHONY: accuracy
 accuracy: venv ## Regenerate docs/accuracy.md from the measured rows in docs/data/
@@ -85,14 +87,31 @@ benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs
 	@$(SYSTOLA) pages benchmarks
 
 .PHONY: regress
-regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|nightly|file.yaml JOBS= ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON=
-	@$(SYSTOLA) regress $(or $(SUITE),smoke) $(campaign_args) $(if $(ONLY),--only '$(ONLY)') \
-	  $(if $(LIMIT),--time-limit $(LIMIT)) $(if $(JSON),--json '$(JSON)')
+regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|evening|nightly|file.yaml JOBS= SCHEDULER=tcp://host:8786 ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON= JUNIT=file.xml QUARANTINE=file.yaml
+	@$(SYSTOLA) regress $(or $(SUITE),smoke) $(campaign_args) $(cluster_args) $(if $(ONLY),--only '$(ONLY)') \
+	  $(if $(LIMIT),--time-limit $(LIMIT)) $(if $(JSON),--json '$(JSON)') \
+	  $(if $(JUNIT),--junit '$(JUNIT)') $(if $(QUARANTINE),--quarantine '$(QUARANTINE)')
+
+.PHONY: bisect
+bisect: venv ## First commit at which a run fails or got slower: RUN='digits tiny rtl' GOOD= BAD=HEAD ABOVE=cycles RISE=percent DB= FRESH=1
+	@$(SYSTOLA) bisect '$(RUN)' $(if $(GOOD),--good '$(GOOD)') $(if $(BAD),--bad '$(BAD)') \
+	  $(if $(ABOVE),--cycles-above $(ABOVE)) $(if $(RISE),--rise $(RISE)) $(if $(DB),--db '$(DB)') \
+	  $(if $(filter-out 0,$(FRESH)),--fresh)
 
 .PHONY: sweep
-sweep: venv ## Try every configuration of a space: SPACE=spaces/quick.yaml WORKLOADS=matmul:64x64x64,digits ONLY= JOBS= FRESH=1 RETRY=1 DB= OUT=folder
-	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) \
+sweep: venv ## Try configurations of a space: SPACE=spaces/quick.yaml SEARCH=grid|random|nsga2|tpe TRIALS=60 BUDGET=minutes SEED= OBJECTIVES=area,rate CYCLES=rtl|model WORKLOADS= ONLY= JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1 DB= OUT=folder
+	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) $(cluster_args) \
+	  $(if $(SEARCH),--search $(SEARCH)) $(if $(TRIALS),--trials $(TRIALS)) $(if $(BUDGET),--budget $(BUDGET)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(OBJECTIVES),--objectives '$(OBJECTIVES)') $(if $(CYCLES),--cycles $(CYCLES)) \
 	  $(if $(WORKLOADS),--workloads '$(WORKLOADS)') $(if $(ONLY),--only '$(ONLY)') $(if $(OUT),--out '$(OUT)')
+
+.PHONY: report
+report: venv ## Campaigns as one HTML page: CAMPAIGNS='3 quick' DB= OUT=report.html
+	@$(SYSTOLA) report $(CAMPAIGNS) $(if $(DB),--db '$(DB)') $(if $(OUT),--out '$(OUT)')
+
+.PHONY: serve
+serve: venv ## The same page live while campaigns run: CAMPAIGNS='3 quick' DB= PORT=8000
+	@$(SYSTOLA) serve $(CAMPAIGNS) $(if $(DB),--db '$(DB)') $(if $(PORT),--port $(PORT))
 
 .PHONY: conformance
 conformance: venv ## Official TOSA integer tests on the NPU, resumable: OPS='add tile' DEVICE=golden|rtl CONFIG=small NEGATIVE=1 RANDOM=100 SEED=11 JOBS= FRESH=1 RETRY=1 DB= JSON=
@@ -102,12 +121,12 @@ conformance: venv ## Official TOSA integer tests on the NPU, resumable: OPS='add
 	  $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: fusesoc
-fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=sim|sim_tiny|lint|lint_tiny
-	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim)
+fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=lint|sim|synth, with _PRESET; CORE=file of a sweep
+	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim) $(if $(CORE),'$(CORE)')
 
 .PHONY: mutants
-mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= FRESH=1 RETRY=1
-	@$(SYSTOLA) mutants $(campaign_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)
+mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1
+	@$(SYSTOLA) mutants $(campaign_args) $(cluster_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)
 
 .PHONY: corrupt
 corrupt: venv ## Run corrupted programs on the RTL; none may leave its regions or hang: CONFIG= COUNT=10000 SEED= JSON=
@@ -130,6 +149,7 @@ lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL:
 	$(PY) -m mypy
 	@configs="$(if $(filter-out file,$(origin CONFIG)),$(CONFIG),$$($(PY) -c 'from spec.config import PRESETS; print(*(n for n, c in PRESETS.items() if c.rows * c.cols <= 1024))'))" && \
 	  printf '%s\n' $$configs | xargs -P $(JOBS) -I '{}' $(PY) -m sw.runtime.simulator.lint --config '{}' $(foreach s,$(SET),--set '$(s)')
+	$(PY) -m sw.runtime.npus.lint
 
 .PHONY: format
 format: venv ## Let ruff format and mend what it can

@@ -13,8 +13,8 @@ import yaml
 def main() -> int:
     request = yaml.safe_load(Path(sys.argv[1]).read_text())
     parameters = request.get("parameters") or {}
-    root = Path(request["files_root"])
-    sys.path.insert(0, str(root))
+    # A core elsewhere may call this one: the sources are those around this file.
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from spec.config import parse_settings, preset
     from spec.errors import SystolaError
     from sw.runtime.simulator.generated import generate_rtl

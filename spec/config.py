@@ -1,6 +1,7 @@
 """`NpuConfig`: every parameter of a generated NPU, checked where it is born."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -57,6 +58,7 @@ class NpuConfig:
     vector engine, a divisor of `cols`; 0 stands for one a column. `regions`: regions of memory
     that LOAD and STORE can address, of which compiled programs use four.
     `engine_counters`: whether the NPU counts what each engine does; without them they read as 0.
+    `program_loops`: whether fetch can run a section of the program again (REPEAT).
     `name` is a label: it is not part of `digest()`.
     """
 
@@ -90,6 +92,7 @@ class NpuConfig:
     vector_lanes: int = 0
     regions: int = 8
     engine_counters: bool = True
+    program_loops: bool = True
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -265,7 +268,7 @@ class NpuConfig:
     # Identity -----------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, int | bool | str]:
-        return dataclasses.asdict(self)
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def digest(self) -> int:
         """64-bit digest of every field but `name`; equal hardware has equal digests.
@@ -273,13 +276,7 @@ class NpuConfig:
         A field of `_LATER` counts only where it differs from its default, so that it did not
         change the digests of the configurations that were there before it.
         """
-        usual = {f.name: f.default for f in dataclasses.fields(self) if f.name in _LATER}
-        values = self.to_dict()
-        if self.vector_lanes == self.cols:
-            values["vector_lanes"] = 0
-        fields = {k: v for k, v in values.items() if k != "name" and (k, v) not in usual.items()}
-        text = json.dumps(fields, sort_keys=True).encode()
-        return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+        return _digest(self)
 
     @property
     def digest_hex(self) -> str:
@@ -335,6 +332,7 @@ _LATER = (
     "regions",
     "engine_counters",
     "weight_rows",
+    "program_loops",
 )
 """Fields that configurations did not always have."""
 
@@ -360,6 +358,19 @@ _RANGES = (
     ("regions", 4, 8),
 )
 
+
+@functools.lru_cache(maxsize=4096)
+def _digest(config: NpuConfig) -> int:
+    """Of the fields that count; a campaign asks for it thousands of times."""
+    usual = {f.name: f.default for f in dataclasses.fields(config) if f.name in _LATER}
+    values = config.to_dict()
+    if config.vector_lanes == config.cols:
+        values["vector_lanes"] = 0
+    fields = {k: v for k, v in values.items() if k != "name" and (k, v) not in usual.items()}
+    text = json.dumps(fields, sort_keys=True).encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "little")
+
+
 PRESETS: dict[str, NpuConfig] = {
     c.name: c
     for c in (
@@ -384,6 +395,7 @@ PRESETS: dict[str, NpuConfig] = {
             vector_lanes=1,
             regions=4,
             engine_counters=False,
+            program_loops=False,
             semaphores=20,
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import (
+    DISPLACED,
     FORMATS,
     LOOPS,
     NO_LOOP,
@@ -77,6 +78,9 @@ def rules(opcode: Opcode, v: Fields, config: NpuConfig) -> Iterator[Rule]:
     yield from _RULES[opcode](v, config)
     for function in lacking(config, opcode):
         yield _lacks(function, v)
+    if not config.program_loops:
+        for name in DISPLACED.get(opcode, ()):
+            yield _moves(f"{name}_by", v)
 
 
 def _lacks(function: Function, v: Fields) -> Rule:
@@ -88,6 +92,14 @@ def _lacks(function: Function, v: Fields) -> Rule:
             f"{name}: value {v[name]:d}: needs {function.what}; this configuration has "
             f"{function.flag}=False"
         ),
+    )
+
+
+def _moves(name: str, v: Fields) -> Rule:
+    """The instruction names a displacement where no section runs again."""
+    return (
+        v[name] != 0,
+        lambda: f"{name}: value {v[name]}: must be 0; this configuration has program_loops=False",
     )
 
 
@@ -244,6 +256,11 @@ def _matrix(v: Fields, config: NpuConfig) -> Iterator[Rule]:
     yield _operand(v, "wgt")
 
 
+def _repeat(v: Fields, config: NpuConfig) -> Iterator[Rule]:
+    if not config.program_loops:
+        yield True, lambda: "opcode: REPEAT: this configuration has program_loops=False"
+
+
 def _depthwise(v: Fields, config: NpuConfig) -> Iterator[Rule]:
     if not config.depthwise:
         yield True, lambda: "opcode: DEPTHWISE: this configuration has no depthwise engine"
@@ -350,7 +367,7 @@ _RULES: Mapping[Opcode, Callable[[Fields, NpuConfig], Iterator[Rule]]] = exhaust
     {
         Opcode.BEGIN: _none,
         Opcode.END: _none,
-        Opcode.REPEAT: _none,
+        Opcode.REPEAT: _repeat,
         Opcode.LOAD: _load,
         Opcode.STORE: _region,
         Opcode.MATRIX: _matrix,

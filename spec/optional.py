@@ -2,8 +2,8 @@
 
 A row of `FUNCTIONS` belongs to a flag of `NpuConfig`. Where the flag is False, the hardware has
 nothing of the function, an instruction that uses it is illegal (`spec.legality`), and the compiler
-refuses operators whose instructions would use it. A missing depthwise engine is a whole opcode and
-has no row here.
+refuses operators whose instructions would use it. DEPTHWISE and REPEAT are whole opcodes and have
+no rows here; what REPEAT moves is no matter of operators (`spec.legality`).
 """
 
 from collections.abc import Callable, Iterator

@@ -28,6 +28,7 @@ from spec.isa import (
     IsaError,
 )
 from spec.memmap import LIMIT_BITS, REGION_ALIGN
+from spec.notebook import summary
 from spec.repeat import executed_program, listing
 
 FORMAT = "systola-image"
@@ -177,6 +178,26 @@ class Image:
         regions = (REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP)
         return sum(self.region_bytes(region) for region in regions)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: figures of the program and its layers."""
+        info = self.info
+        layers = info.get("layers", ())
+        facts = [
+            ("configuration", f"{self.config.name}, {self.config.rows}×{self.config.cols}"),
+            ("inputs", ", ".join(map(_described, self.inputs))),
+            ("outputs", ", ".join(map(_described, self.outputs))),
+            ("MACs", info.get("macs")),
+            ("predicted cycles", info.get("predicted_cycles")),
+            ("layer bound, cycles", info.get("layer_bound")),
+            ("program, bytes", self.program.size),
+            ("constants, bytes", self.constants.size),
+        ]
+        keys = ("name", "macs", "predicted_cycles", "layer_bound", "module")
+        head = ("layer", "MACs", "predicted cycles", "bound", "module")
+        rows = [[layer.get(key) for key in keys] for layer in layers]
+        title = f"Program {info.get('name', '')}".strip()
+        return summary(title, [(a, b) for a, b in facts if b is not None], head, rows)
+
     def check_device(self, config: NpuConfig) -> None:
         """Refuse to run on another configuration; the message has both digests."""
         if config.digest() != self.config.digest():
@@ -199,6 +220,10 @@ class Image:
             "info": json.dumps(dict(self.info)),
         }
         write_file(Path(path), {"program": self.program, "constants": self.constants}, meta)
+
+
+def _described(port: Port) -> str:
+    return f"{port.name} {port.dtype}[{'×'.join(map(str, port.shape))}]"
 
 
 def _is_file_name(text: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sw.compiler.frontend.compile_module import CompiledModule
     from sw.compiler.frontend.quantization.values import Policy
     from sw.runtime.golden import GoldenDevice as GoldenDevice
+    from sw.runtime.npus.report import SystemResult
     from sw.runtime.rtl import RtlDevice as RtlDevice
     from sw.torch_backend.fallback import PartitionedModule
     from sw.torch_backend.report import CompileReport as CompileReport
@@ -51,6 +52,7 @@ __all__ = [
     "partition",
     "preset",
     "run",
+    "run_several",
 ]
 
 
@@ -142,3 +144,45 @@ def run(
     options = DeviceOptions(device=device, latency=latency, stall=stall, seed=seed)
     with open_device(image.config, options) as opened:
         return run_image(image, inputs, opened)[0]
+
+
+def run_several(
+    program: "CompiledModule | Image | str | Path",
+    samples: "Sequence[Mapping[str, NDArray[Any]]]",
+    *,
+    npus: int = 2,
+    partition: str = "batch",
+    shared_memory: str = "narrow",
+    latency: int = 100,
+    stall: float = 0.0,
+    seed: int = 0,
+) -> "tuple[list[dict[str, NDArray[Any]]], SystemResult]":
+    """Run samples on the simulated RTL of several NPUs with one memory.
+
+    program: what `compile` returned, or an image. samples: inputs by port name, a mapping for each
+    sample. partition: `batch` gives samples to the NPUs in turn; `pipeline` cuts the network into a
+    stage for each NPU, for which `program` must be what `compile` returned. shared_memory: `narrow`
+    moves a bus word a cycle and direction, `wide` one for each NPU. Returns the outputs of each
+    sample by name, and the figures of the run: cycles, and what each NPU did and moved. Raises
+    `SystolaError` as `run`.
+    """
+    from sw.runtime.npus.session import run_several as run_all
+
+    graph = None
+    if isinstance(program, Image):
+        image = program
+    elif isinstance(program, str | Path):
+        image = load_image(program)
+    else:
+        image, graph = program.image, program.imported.graph
+    return run_all(
+        image,
+        samples,
+        graph=graph,
+        npus=npus,
+        partition=partition,
+        shared_memory=shared_memory,
+        latency=latency,
+        stall=stall,
+        seed=seed,
+    )

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from test_sim_process import alive
 
+from sw.results.task import Outcome
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -93,3 +95,13 @@ def all_gone(pids: Iterable[int], seconds: float = 15) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+class Told:
+    """Hears what a task says of itself while it is under way."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.stages: list[str] = []
+        self.partial = self.outcomes.append
+        self.stage = self.stages.append

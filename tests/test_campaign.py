@@ -1,28 +1,27 @@
 """Plans, the database and single tasks of campaigns, without the processes around them."""
 
 import json
-import sqlite3
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from campaign_helpers import query, systola
+from campaign_helpers import Told, systola
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from spec import Image, preset
 from spec.isa import Instruction, Opcode, encode_program
-from sw.measure.campaign.measure import Bench, carry_out
-from sw.measure.campaign.plan import load_suite, suite_names
-from sw.measure.campaign.progress import Bar, Lines
-from sw.measure.campaign.store import Store
-from sw.measure.campaign.summary import complaints, count, exit_code, repeat_command, verdict
-from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
-from sw.measure.campaign.workloads import check_workload, split_workloads
+from sw.campaign.measure import Bench, carry_out
+from sw.campaign.progress import Bar, Lines
+from sw.campaign.regress.suite import load_suite, suite_names
+from sw.campaign.summary import complaints, count, exit_code, repeat_command, verdict
+from sw.campaign.workloads import check_workload, network_names, split_workloads
 from sw.models.catalog import MODELS
 from sw.models.kernels import kernel_names
+from sw.results.store import Store
+from sw.results.task import CampaignError, Kind, Outcome, Status, Task
 from sw.runtime.rtl import RtlDevice
 
 TINY = preset("tiny")
@@ -43,7 +42,7 @@ def suite(tmp_path: Path, text: str) -> str:
 # Plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["smoke", "nightly"])
+@pytest.mark.parametrize("name", ["smoke", "evening", "nightly"])
 def test_suites_of_the_release_have_every_run_once_and_a_build_before_it(name: str) -> None:
     tasks = load_suite(name).tasks
     keys = [t.key for t in tasks]
@@ -54,18 +53,22 @@ def test_suites_of_the_release_have_every_run_once_and_a_build_before_it(name: s
         assert Task.from_json(json.loads(json.dumps(one.to_json()))) == one
     runs = [t for t in tasks if t.kind is Kind.RUN]
     assert {t.device for t in runs} == {"golden", "rtl"}
-    assert any(t.kind is Kind.PROGRAMS for t in tasks)
+    assert {t.kind for t in tasks} == {Kind.BUILD, Kind.RUN, Kind.PROGRAMS, Kind.CONFORMANCE}
     # Every kernel is there, and memories of several kinds.
+    assert {t.memory for t in runs} > {"ideal", "ddr4"}
     assert set(kernel_names()) <= {t.workload.partition(":")[0] for t in runs}
     assert len({(t.latency, t.stall) for t in runs}) > 10
 
 
 def test_networks_of_the_registry_appear_by_themselves() -> None:
     nightly = {t.workload for t in load_suite("nightly").tasks}
-    assert set(MODELS) <= nightly
+    assert set(network_names()) <= nightly
+    for name in network_names():  # each on golden and on RTL
+        mine = [t for t in load_suite("nightly").tasks if t.workload == name]
+        assert {t.device for t in mine} == {"golden", "rtl"}
     smoke = {t.workload for t in load_suite("smoke").tasks}
     assert smoke & set(MODELS) == set(MODELS) & SMALL_NETWORKS
-    assert suite_names() == ["nightly", "smoke"]
+    assert suite_names() == ["evening", "nightly", "smoke"]
 
 
 def test_the_plan_is_the_product_of_its_lists(tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ limit_s: 7
 entries:
   - configs: [tiny, default+bus_bytes=32]
     workloads: [add, matmul:8x8x8]
-    memories: [{latency: 5}, {stall: 0.25}]
+    memories: [{latency: 5}, {stall: 0.25}, {kind: ddr4}, {kind: lpddr4, stall: 0.5}]
     seeds: [3]
   - {configs: [tiny], workloads: [add:c=32], devices: [golden], seeds: [3], limit_s: 9}
 """,
@@ -88,14 +91,18 @@ entries:
         "matmul:8x8x8 tiny golden seed 3",
         "add tiny rtl seed 3 latency 5 stall 0",
         "add tiny rtl seed 3 latency 100 stall 0.25",
+        "add tiny rtl seed 3 ddr4",
+        "add tiny rtl seed 3 lpddr4 stall 0.5",
         "matmul:8x8x8 tiny rtl seed 3 latency 5 stall 0",
         "matmul:8x8x8 tiny rtl seed 3 latency 100 stall 0.25",
+        "matmul:8x8x8 tiny rtl seed 3 ddr4",
+        "matmul:8x8x8 tiny rtl seed 3 lpddr4 stall 0.5",
     ]
     # add:c=32 is what add alone is: one run, the first one's.
     assert {t.limit_s for t in tasks if t.kind is Kind.RUN} == {7}
     assert tasks[1].config is not None and tasks[1].config.bus_bytes == 32
     only = load_suite(path, only="matmul:8x8x8 tiny rtl", limit_s=3).tasks
-    assert [t.title for t in only[:1]] == ["build tiny"] and len(only) == 3
+    assert [t.title for t in only[:1]] == ["build tiny"] and len(only) == 5
     assert {t.limit_s for t in only} == {3, 1800}
 
 
@@ -140,7 +147,7 @@ entries:
         ("entries: [", "no YAML: "),
         ("entries: []", "mine.yaml: entries []: must be a list that is not empty"),
         ("entries: [{configs: [tiny], workloads: [add], size: 3}]", "'size': no such key; keys"),
-        ("entries: [{configs: [tiny]}]", "entries[0]: has no workloads, networks, random or"),
+        ("entries: [{configs: [tiny]}]", "entries[0]: has no workloads, networks, random, prog"),
         ("entries: [{workloads: [add]}]", "mine.yaml: entries[0]: configs is missing"),
         ("entries: [{configs: [vast], workloads: [add]}]", "config 'vast': no such preset"),
         ("entries: [{configs: [tiny+rows=99], workloads: [add]}]", "acc_kib=4: must hold"),
@@ -149,12 +156,28 @@ entries:
             "workload 'sub': no such kernel, network",
         ),
         ("entries: [{configs: [tiny], workloads: ['add:c=0']}]", "dimension c=0 is illegal"),
-        ("entries: [{configs: [tiny], networks: [alexnet]}]", "workload 'alexnet': no such"),
+        ("entries: [{configs: [tiny], networks: [lenet]}]", "workload 'lenet': no such"),
         ("entries: [{configs: [tiny], workloads: ['digits:8']}]", "digits has its own shape"),
         ("entries: [{configs: [tiny], workloads: [add], devices: [fpga]}]", "device 'fpga': must"),
         ("entries: [{configs: [tiny], workloads: [add], seeds: [-1]}]", "must be a whole number"),
         ("entries: [{configs: [tiny], workloads: [add], memories: [slow]}]", "must be random or"),
         ("entries: [{configs: [tiny], workloads: [add], memories: [{latency: 0}]}]", "latency mu"),
+        ("entries: [{configs: [tiny], workloads: [add], memories: [{kind: ddr5}]}]", "must be one"),
+        (
+            "entries: [{configs: [tiny], workloads: [add], memories: [{kind: ddr4, latency: 9}]}]",
+            "latency 9: ddr4 has its own latency; leave it out",
+        ),
+        (
+            "entries: [{configs: [tiny], networks: [nets], without: [vgg]}]",
+            "entries[0]: without 'vgg': not among the networks",
+        ),
+        ("entries: [{configs: [tiny], conformance: [vision_1]}]", "begins with no operator"),
+        ("entries: [{configs: [tiny+taps=5], conformance: 1}]", "tiny+taps=5: only presets can"),
+        ("entries: [{configs: [tiny], conformance: 1, operators: [sin]}]", "OPS=sin: no operator"),
+        (
+            "entries: [{configs: [tiny], conformance: [add_1_i32], operators: [add]}]",
+            "operators: conformance has names of tests",
+        ),
         ("limit_s: -1\nentries: [{configs: [tiny], workloads: [add]}]", "limit_s -1: must be a n"),
     ],
 )
@@ -188,119 +211,11 @@ def test_lists_of_workloads_split_at_workloads() -> None:
     assert check_workload("add:h=14") == "add"
 
 
-# The database ---------------------------------------------------------------------------------
-
-
-def test_rows_hold_what_a_run_gave(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "results.sqlite"
-    outcome = Outcome(
-        status=Status.FAILED,
-        message="wrong",
-        cycles=7,
-        macs=105,
-        compared=21,
-        counters={"load": {"busy": 7}},
-        wall_s=0.5,
-        read_bytes=64,
-        write_bytes=32,
-        mismatch={"layer": "matmul", "instruction": 3, "element": "y[0]"},
-        image_digest="abc",
-        figures={"x": 1},
-    )
-    with Store(path) as store:
-        campaign = store.campaign("regress", "mine", [task(0), task(1)], options={"only": ""})
-        first, second = campaign.runs()
-        campaign.start(first.id)
-        campaign.finish(first.id, outcome)
-        found = campaign.runs()
-        assert found[0].outcome == outcome and found[0].status is Status.FAILED
-        assert found[1].outcome is None and found[1].status is Status.WAITING
-        campaign.close(complete=False)
-    (row,) = query(
-        path,
-        "SELECT workload, config, config_digest, device, seed, status, cycles, counters, message, "
-        "mismatch, image_digest, length(git_commit) > 6, dirty IN (0, 1), started_at < finished_at "
-        "FROM runs WHERE position = 0",
-    )
-    assert row[:7] == ("matmul:3x5x7", "tiny", TINY.digest_hex, "golden", 0, "failed", 7)
-    assert row[7:] == (
-        '{"load": {"busy": 7}}',
-        "wrong",
-        '{"layer": "matmul", "instruction": 3, "element": "y[0]"}',
-        *("abc", 1, 1, 1),
-    )
-    assert query(path, "PRAGMA user_version") == [(1,)]
-    assert query(path, "PRAGMA journal_mode") == [("wal",)]
-    assert second.task == task(1)
-
-
-def test_the_same_plan_goes_on_and_another_plan_or_a_fresh_one_does_not(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-
-    def numbers(*tasks: Task, **options: bool) -> tuple[int, bool, list[Status]]:
-        with Store(path) as store:
-            campaign = store.campaign("regress", "mine", tasks, options={}, **options)
-            for run in campaign.runs():
-                if run.status is Status.WAITING and run.task.seed == 0:
-                    campaign.start(run.id)
-                    campaign.finish(run.id, Outcome(status=Status.ERROR))
-            campaign.close(complete=False)
-            found = [run.status for run in campaign.runs()]
-            return campaign.number, campaign.resumed, found
-
-    error, waiting = Status.ERROR, Status.WAITING
-    assert numbers(task(0), task(1)) == (1, False, [error, waiting])
-    assert numbers(task(0), task(1)) == (1, True, [error, waiting])
-    assert numbers(task(0), task(2)) == (2, False, [error, waiting])
-    assert numbers(task(0), task(1), fresh=True) == (3, False, [error, waiting])
-    # A limit of time is no other plan, and is the new one from now on.
-    assert numbers(task(0), task(1, limit_s=5.0)) == (3, True, [error, waiting])
-    with Store(path) as store:
-        assert store.runs(3)[1].task.limit_s == 5.0
-        campaign = store.campaign("regress", "mine", [task(0), task(1)], options={}, retry=True)
-        assert campaign.resumed and {r.status for r in campaign.runs()} == {waiting}
-
-
-def test_other_sources_are_another_campaign(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store(tmp_path / "results.sqlite") as store:
-        for digest, resumed in (("a" * 16, False), ("b" * 16, False), ("a" * 16, True)):
-            monkeypatch.setattr("sw.measure.campaign.store.source_digest", lambda d=digest: d)
-            campaign = store.campaign("regress", "mine", [task()], options={})
-            assert campaign.resumed is resumed
-        monkeypatch.setattr("sw.measure.campaign.store.commit", lambda: "")
-        campaign = store.campaign("regress", "mine", [task()], options={})
-        assert not campaign.resumed
-    assert query(store.path, "SELECT git_commit, dirty FROM campaigns WHERE id = 3") == [
-        ("unknown", 0)
-    ]
-
-
-def test_a_file_that_is_no_results_database_is_refused(tmp_path: Path) -> None:
-    text = tmp_path / "text.sqlite"
-    text.write_text("no database " * 100)
-    other = tmp_path / "other.sqlite"
-    connection = sqlite3.connect(other)
-    connection.execute("CREATE TABLE t (x)")
-    connection.close()
-    for path, message in (
-        (text, "file is not a database; choose another file with --db"),
-        (other, "schema version 0, this release has 1; move the file away"),
-        (tmp_path, "unable to open database file"),
-        (text / "x.sqlite", "File exists"),
-    ):
-        with pytest.raises(CampaignError, match=message):
-            Store(path)
-    with Store(tmp_path / "empty.sqlite") as store, pytest.raises(CampaignError, match="no run is"):
-        store.campaign("regress", "mine", [], options={})
-
-
 # Tasks ----------------------------------------------------------------------------------------
 
 
 def test_a_task_that_cannot_be_carried_out_is_an_error_with_its_reason() -> None:
-    bench = Bench(tell=lambda _: None)
+    bench = Bench(Told())
     outcome = carry_out(task(workload="matmul:3x5x0"), bench)
     assert outcome.status is Status.ERROR and "n=0 is illegal" in outcome.message
     outcome = carry_out(task(workload=7), bench)
@@ -308,7 +223,7 @@ def test_a_task_that_cannot_be_carried_out_is_an_error_with_its_reason() -> None
 
 
 def test_golden_is_compared_with_the_reference_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tell=lambda _: None)
+    bench = Bench(Told())
     good = carry_out(task(), bench)
     assert good.status is Status.PASSED and good.compared == 21 and good.macs == 105
     assert good.cycles is None and len(good.image_digest) == 16
@@ -325,8 +240,8 @@ def test_golden_is_compared_with_the_reference_model(monkeypatch: pytest.MonkeyP
 def test_a_wrong_rtl_fails_with_layer_instruction_and_element(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Outcome] = []
-    bench = Bench(tell=told.append)
+    told = Told()
+    bench = Bench(told)
     rtl = task(device="rtl", latency=37, stall=0.2)
     good = carry_out(rtl, bench)
     assert good.status is Status.PASSED and good.cycles and good.compared == 21
@@ -352,7 +267,7 @@ def test_a_wrong_rtl_fails_with_layer_instruction_and_element(
     assert "of 21 elements differ from the golden model; first: y[0, 0, " in bad.message
     assert "it arises in layer matmul, instruction " in bad.message
     # It was told before the search for the cause, which may take long.
-    (early,) = told
+    (early,) = told.outcomes
     assert early.status is Status.FAILED and set(early.mismatch or ()) == {"element"}
     # The next task has a new simulator.
     monkeypatch.undo()
@@ -414,6 +329,9 @@ def test_the_command_that_repeats_a_run_is_one_that_works() -> None:
         "systola run digits --limit 2 --config default --set bus_bytes=32 --device rtl "
         "--latency 5 --stall 0.25"
     )
+    dram = replace(rtl, memory="lpddr4")
+    assert repeat_command(dram).endswith("--device rtl --memory lpddr4 --stall 0.25")
+    assert dram.key != rtl.key and dram.key == replace(dram, latency=9).key
 
 
 def test_regress_on_the_command_line(tmp_path: Path) -> None:
@@ -459,12 +377,13 @@ def test_on_a_terminal_a_bar_goes_on_and_only_what_is_bad_is_a_line() -> None:
     with Progress(TextColumn("{task.description}"), MofNCompleteColumn(), console=console) as rich:
         bar = Bar(rich)
         bar.begin(3, 9)
-        bar.tick([(task(0, device="rtl"), 2.0), (task(1), 0.4)])
+        bar.team(["a", "b"])
+        bar.tick([(task(0, device="rtl"), 2.0), (task(1), 0.4)], 130.0)
         bar.end(task(0), Outcome(status=Status.PASSED, cycles=1234), 0.5)
         bar.end(task(1), Outcome(status=Status.FAILED, message="wrong [0, 1]\nmore"), 1.5)
         rich.refresh()
     text = out.getvalue()
-    assert "matmul tiny rtl 2 s, matmul tiny golden 0 s" in text
+    assert "2 workers, 2 min left: matmul tiny rtl 2 s, matmul tiny golden 0 s" in text
     assert "5/9" in text and "1 bad" not in text  # the next tick says so
     assert "failed   matmul:3x5x7 tiny golden seed 1  1.5 s  wrong [0, 1]" in text
     assert "passed" not in text and "more" not in text
@@ -477,11 +396,16 @@ def test_elsewhere_every_run_is_a_line_and_silence_is_broken(monkeypatch) -> Non
     lines.tick([(task(0), 2.0)])  # something was said a moment ago
     lines.end(task(0), Outcome(status=Status.PASSED, cycles=1234), 0.5)
     lines.end(task(1), Outcome(status=Status.BLOCKED, message="did not run: x error"), 0.0)
-    monkeypatch.setattr("sw.measure.campaign.progress._SILENCE_S", -1.0)
-    lines.tick([(task(2), 61.2)])
+    monkeypatch.setattr("sw.campaign.progress._SILENCE_S", -1.0)
+    lines.team(["a"])
+    lines.team(["a"])
+    lines.tick([(task(2), 61.2)], 7000.0)
+    lines.say("worker a is gone")
     assert out.getvalue().splitlines() == [
         "1 of 3 are there from before",
         "[2/3] passed   matmul:3x5x7 tiny golden seed 0  1,234 cycles  0.5 s",
         "[3/3] blocked  matmul:3x5x7 tiny golden seed 1  did not run: x error",
-        "running: matmul:3x5x7 tiny golden seed 2 (61 s)",
+        "1 worker: a",
+        "running: matmul:3x5x7 tiny golden seed 2 (61 s); about 1.9 h left",
+        "worker a is gone",
     ]

@@ -10,16 +10,16 @@ from spec.config import parse_settings, preset
 from spec.errors import SystolaError
 from spec.isa import ISA_DIGEST
 from spec.names import did_you_mean
+from sw.campaign.regress.suite import load_suite
+from sw.campaign.workloads import check_workload
 from sw.cli import main
 from sw.cli.pages import find_page
-from sw.measure import revision
 from sw.measure.bench_suites import entries
-from sw.measure.campaign.plan import load_suite
-from sw.measure.campaign.workloads import check_workload
 from sw.measure.targets import is_model
 from sw.models.catalog import get_model
 from sw.models.kernels import kernel
 from sw.models.sources import functions_of
+from sw.results import revision
 from sw.runtime.session import DeviceOptions
 
 

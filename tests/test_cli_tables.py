@@ -9,17 +9,18 @@ from rich.console import Console
 from spec.config import PRESETS, preset
 from spec.isa import Engine
 from spec.memmap import Stall
+from sw.campaign.summary import status_table
+from sw.campaign.sweep.points import points_table
+from sw.campaign.sweep.result import Measured, PointResult
 from sw.cli.environment import preset_table
 from sw.cli.output import console
-from sw.measure.campaign.points import Measured, PointResult, points_table
-from sw.measure.campaign.store import Run
-from sw.measure.campaign.summary import status_table
-from sw.measure.campaign.task import Kind, Outcome, Status, Task
 from sw.measure.conformance.chunk import Status as Conformance
 from sw.measure.conformance.summary import table as conformance_table
 from sw.measure.pages.bench import result_table
 from sw.measure.profile.layers import LayerProfile
 from sw.measure.profile.report import layer_table, state_table
+from sw.results.store import Run
+from sw.results.task import Kind, Outcome, Status, Task
 from sw.runtime.report import stall_table
 from sw.runtime.tables import FittedTable, left, right
 

@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from campaign_helpers import ROOT, all_gone, family, wait_for
 
 from spec.config import preset
 from sw.compiler.tosa.graph import Graph
@@ -77,6 +81,30 @@ def test_what_goes_wrong_is_no_pass(
     assert verdicts[stands].message == "did not end within 4 s"
 
 
+KILLED = """
+import sys
+from pathlib import Path
+from sw.measure.conformance.chunk import Setting, run_chunk
+setting = Setting(device="golden", config="tiny", sut="conformance_suts")
+run_chunk({sys.argv[1]: Path(sys.argv[2])}, setting, Path(sys.argv[3]))
+"""
+
+
+def test_the_runner_does_not_outlive_who_started_it(tests: Tests, tmp_path: Path) -> None:
+    name, path = next(iter(tests.items()))
+    places = (str(ROOT), str(Path(__file__).parent))
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, name, str(path), str(tmp_path)],
+        env={**os.environ, f"FAULT_{name}": "stands", "PYTHONPATH": os.pathsep.join(places)},
+    )
+    wait_for(lambda: (tmp_path / "journal").exists())  # the test is under way
+    below = family(process.pid)
+    assert len(below) >= 2  # the guard and the runner
+    process.kill()
+    process.wait()
+    assert all_gone(below)
+
+
 def test_what_the_importer_refuses_fails_with_its_reason(tests: Tests, tmp_path: Path) -> None:
     name = next(iter(tests))
     graph = tests[name] / "test.json"
@@ -98,7 +126,7 @@ def test_negative_tests_pass_because_the_importer_refuses_them(tmp_path: Path) -
 
 
 def test_a_run_goes_on_where_it_was(
-    generated: Tests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    generated: Tests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Only what has no verdict runs; what was not generated is missing; data is deleted."""
     some = dict(list(generated.items())[:3])
@@ -119,7 +147,7 @@ def test_a_run_goes_on_where_it_was(
     monkeypatch.setattr("sw.measure.conformance.conduct.listed", lambda *_: set(expected))
     monkeypatch.setattr("sw.measure.conformance.conduct.run_chunk", run)
     first, *others = some
-    with Verdicts(tmp_path / "v.sqlite", "key") as store:
+    with Verdicts(where, "some", "golden", preset("tiny")) as store:
         store.add([Verdict(test=first, status=Status.FAILED, message="before")])
         verdicts = conduct(Suite(operators=("clamp",)), GOLDEN, store)
     assert ran == others
@@ -129,9 +157,9 @@ def test_a_run_goes_on_where_it_was(
         "clamp_lost": Status.MISSING,
     }
     assert not any(folder.exists() for folder in folders)
-    with Verdicts(tmp_path / "v.sqlite", "key", retry=True) as store:
+    with Verdicts(where, "some", "golden", preset("tiny"), retry=True) as store:
         assert sorted(store.all()) == sorted(others)
-    with Verdicts(tmp_path / "v.sqlite", "other") as store:
+    with Verdicts(where, "other", "golden", preset("tiny")) as store:
         assert store.all() == {}
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from spec.isa import TABLE, Group
 from spec.memmap import REGISTERS
+from sw.campaign.mutants.mutations import load_mutations
 from sw.cli.pages import all_pages
-from sw.measure.campaign.mutants import load_mutations
 from sw.measure.pages import registry
 from sw.measure.pages.markdown import WIDTH
 from sw.measure.pages.reference import isa_page, registers_page

@@ -11,11 +11,11 @@ COLUMNS = 100
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sv|cpp|h|yaml|vlt|core))(?:::[^`]*)?`")
 COMMAND = re.compile(
-    r"(?:`|^(?: {4}|\$ )?)systola ((?:config |cache |fpga )?[a-z]+)([^`\n#]*)", re.M
+    r"(?:`|^(?: {4}|\$ )?)systola ((?:config |cache |fpga |results )?[a-z]+)([^`\n#]*)", re.M
 )
 IMPORT = re.compile(r"^from ((?:sw|spec|systola|golden_model|hw_gen)[\w.]*) import (\w+)", re.M)
-EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml"}
-"""Names of a reader's own files."""
+EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml", "points.core"}
+"""Names of files that a reader has or makes."""
 
 
 FORMULAS = {

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from golden_model import Machine
 from spec import preset
+from spec.config import PRESETS
+from sw.campaign.sweep.cores import write_core
+from sw.campaign.sweep.result import PointResult
 from sw.cli.export_check import FILES, export, export_kernel
 from sw.compiler import compile_graph
 from sw.models.kernels import kernel
-from sw.runtime.simulator import fusesoc
+from sw.runtime.simulator import fusesoc, fusesoc_core
 from sw.runtime.simulator.errors import BuildError, SimulationError
 
 RUN = ["+check=check.txt", "+memory=memory.bin", "+control=control.bin"]
@@ -160,3 +164,55 @@ def test_synth_target_gives_yosys_the_rtl(tmp_path: Path) -> None:
     )
     script = (tmp_path / "edalize_yosys_procs.tcl").read_text()
     assert "synth_ecp5" in script and "systola_npu.v}" in script and "systola_sram.sv}" in script
+
+
+def test_every_preset_has_its_targets_and_the_core_is_what_is_generated() -> None:
+    text = fusesoc_core.core_text()
+    assert fusesoc_core.CORE.read_text() == text, "python -m sw.runtime.simulator.fusesoc_core"
+    core = yaml.safe_load(text.removeprefix("CAPI=2:"))
+    wanted = {f"{kind}_{name}" for kind in ("lint", "sim", "synth") for name in PRESETS}
+    assert set(core["targets"]) == wanted | {"default", "lint", "sim", "synth"}
+    for name, config in PRESETS.items():
+        options = core["targets"][f"sim_{name}"]["flow_options"]["verilator_options"]
+        assert f"-GBUS_BYTES={config.bus_bytes}" in options
+        assert f"-GADDR_BITS={config.axi_addr_bits}" in options
+        assert core["generate"][f"npu_{name}"]["parameters"] == {"config": name}
+    for target in core["targets"].values():
+        assert set(target["generate"]) <= set(core["generate"])
+        assert set(target.get("filesets", ())) <= set(core["filesets"])
+    for files in core["filesets"].values():
+        for file in files["files"]:
+            assert (fusesoc.ROOT / next(iter(file))).exists()
+
+
+def test_points_of_a_sweep_are_targets_of_a_core_of_their_own(tmp_path: Path) -> None:
+    config = preset("micro").with_settings({"rows": "8", "spad_kib": "32"})
+    illegal = PointResult(label="micro+rows=1", config=None, reason="rows=1: must lie in 2…128")
+    point = PointResult(label=config.name, config=config, reason="")
+    path = tmp_path / "out" / "points.core"
+    assert write_core([point, illegal], "my space", path) == 1
+    assert fusesoc.core_in(path) == (path.parent, "systola_my_space")
+    digest, work = config.digest_hex, tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(path.parent), "run"]
+    command += ["--setup", "--target", f"lint_{digest}", "--work-root", str(work)]
+    done = subprocess.run(
+        [*command, "systola_my_space"],
+        cwd=work,
+        env=fusesoc.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    verilog = [path.read_text() for path in work.rglob("systola_npu.v")]
+    assert verilog and all("module systola_npu" in text for text in verilog)
+    headers = "\n".join(p.read_text() for p in work.rglob("*.vc"))
+    assert "systola_npu.v" in headers and "waivers.vlt" in headers
+
+
+def test_a_file_that_is_no_core_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.core").write_text("CAPI=2:\n")
+    with pytest.raises(BuildError, match="it has no line like"):
+        fusesoc.core_in(tmp_path / "a.core")
+    with pytest.raises(BuildError, match=r"none\.core: cannot read"):
+        fusesoc.core_in(tmp_path / "none.core")

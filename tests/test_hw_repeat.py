@@ -115,6 +115,17 @@ def test_section_before_the_program_faults():
     assert "REPEAT of what lies before the program" in fault_of(config, [*head, far, END])
 
 
+def test_hardware_without_program_loops_takes_neither_repeat_nor_displacements():
+    config = small(bus_bytes=16, program_loops=False)
+    head = [begin(config), legal(random.Random(1), config, Opcode.LOAD)]
+    text = fault_of(config, [*head, repeat(head[1:], 1), END])
+    assert "REPEAT: this configuration has program_loops=False" in text
+    moved = Instruction(Opcode.LOAD, {**head[1].values, "mem_base_by": 1})
+    assert "mem_base_by: value 1: must be 0" in fault_of(config, [head[0], moved, END])
+    bench = FetchBench(config, encode([*head, END]), latency=10).run()
+    bench.check([*head, END])
+
+
 def test_section_with_begin_faults():
     config = small(bus_bytes=16)
     head = [begin(config), legal(random.Random(1), config)]

@@ -26,17 +26,25 @@ ALLOWED = {
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
     "sw.models": {"spec", "sw.compiler", "sw.runtime", "sw.models"},
+    "sw.results": {"spec", "sw.results"},
     "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
     "sw.measure": {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
+        "sw.results",
     },
     "sw.energy": {
         *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.synth", "sw.measure", "sw.energy"),
     },
+    "sw.campaign": {
+        *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models", "sw.synth"),
+        *("sw.torch_backend", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
+    },
+    "sw.report": {"spec", "sw.runtime", "sw.measure", "sw.results", "sw.campaign", "sw.report"},
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
-        *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.cli"),
+        *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
+        *("sw.report", "sw.cli"),
     },
     "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
 }
@@ -138,7 +146,7 @@ def test_heavy_packages_are_imported_only_when_used(module):
 
 # Names in strings ------------------------------------------------------------------------------
 
-STARTS = {"sw.runtime": {"cocotb_tests.harness.server"}}
+STARTS = {"sw.runtime": {"cocotb_tests.harness.server"}, "sw.campaign": {"systola"}}
 """Modules that a layer starts in another process although it may not import them."""
 
 NAME = re.compile(rf"(?:{'|'.join(OURS)})(?:\.[a-z_]\w*)+(?::\w+)?")

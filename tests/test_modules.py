@@ -14,7 +14,7 @@ from sw.measure.bench_suites import Entry, entries
 from sw.measure.modules import agreement, find_modules
 from sw.measure.pages.modules import page
 from sw.measure.pages.registry import DOCS
-from sw.measure.revision import ROOT
+from sw.results.revision import ROOT
 from sw.runtime.report import ReportError
 from sw.runtime.session import DeviceOptions, OptionError
 

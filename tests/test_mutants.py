@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sw.measure.campaign import mutants
-from sw.measure.campaign.mutants import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan
-from sw.measure.campaign.store import Run
-from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status
-from sw.measure.pages.mutations import mutations_page
+from sw.campaign.mutants import mutations as mutants
+from sw.campaign.mutants.mutations import CHECKS, CONTROL, ROOT, load_mutations, mutant_plan
+from sw.campaign.mutants.page import mutations_page
+from sw.results.store import Run
+from sw.results.task import CampaignError, Kind, Outcome, Status
 
 
 def test_every_mutation_applies_to_a_copy_and_leaves_the_sources_alone(tmp_path: Path) -> None:

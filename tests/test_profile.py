@@ -130,7 +130,7 @@ def test_command_prints_and_writes_everything(tmp_path):
     code, out, err = systola(
         *("profile", "matmul", "--shape", "9x10x7", "-c", "tiny", "--latency", "50"),
         *("--trace", tmp_path / "t.json", "--json", tmp_path / "p.json"),
-        *("--picture", tmp_path / "p.png"),
+        *("--picture", tmp_path / "p.png", "--html", tmp_path / "p.html"),
     )
     assert code == 0, err
     assert "PASS  RTL = golden model: 63 elements, 0 differences" in out
@@ -138,6 +138,7 @@ def test_command_prints_and_writes_everything(tmp_path):
     trace = json.loads((tmp_path / "t.json").read_text())
     assert f"t.json: {len(trace['traceEvents'])} events" in out
     assert "p.png: 1 layers" in out
+    assert f"p.html: {(tmp_path / 'p.html').stat().st_size:,} bytes (open in a browser)" in out
     assert (tmp_path / "p.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     facts = json.loads((tmp_path / "p.json").read_text())
     (layer,) = facts["layers"]
@@ -151,13 +152,17 @@ def test_profile_refuses_what_it_cannot_do(tmp_path):
     assert refused("profile", "matmul", "--picture", tmp_path / "p.doc", "-c", "tiny") == (
         f"--picture {tmp_path / 'p.doc'}: must end in .png, .svg or .pdf"
     )
-    assert refused("profile", "matmul", "-d", "golden") == (
-        "--device golden: it has no clock; a profile needs rtl"
+    assert refused("profile", "add", "-d", "golden", "--latency", "50", "-c", "tiny") == (
+        "--latency 50: a prediction is for 100 cycles; use --device rtl"
+    )
+    assert refused("profile", "add", "-d", "golden", "--stall", "0.1", "-c", "tiny") == (
+        "--stall 0.1: a prediction has none; use --device rtl"
     )
     assert refused("profile", "nothing").startswith("'nothing': no such kernel or model")
     file = tmp_path / "file"
     file.write_text("")
     assert refused("profile", "add", "--trace", file / "t.json").startswith(f"--trace {file}")
+    assert refused("profile", "add", "--html", file / "p.html").startswith(f"--html {file}")
 
 
 def test_a_record_that_contradicts_the_counters_is_refused():

@@ -63,7 +63,7 @@ def test_random_programs_leave_the_same_memories(device) -> None:
         if found := repeated(made, inputs, np.random.default_rng(seed)):
             agree(device, seed, found[0], inputs, found[1])
             again += 1
-    assert again > PROGRAMS // 4, "hardly any section can run again"
+    assert (again > PROGRAMS // 4) is device.config.program_loops, "few sections can run again"
 
 
 @pytest.mark.rtl

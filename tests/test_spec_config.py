@@ -75,6 +75,7 @@ RULES = [
     ({"vector_contexts": 0}, "vector_contexts=0: must lie in 1…8"),
     ({"vector_contexts": 3}, "vector_contexts=3: must be a power of two"),
     ({"engine_counters": 2}, "engine_counters=2: must be true or false"),
+    ({"program_loops": 1}, "program_loops=1: must be true or false"),
     ({"regions": 3}, "regions=3: must lie in 4…8"),
     ({"vector_lanes": 129}, "vector_lanes=129: must lie in 0…128"),
     (

@@ -10,14 +10,15 @@ from campaign_helpers import ROOT, query, systola
 
 from spec import preset
 from spec.config import ConfigError
-from sw.measure.campaign.picture import _ticks, write_picture
-from sw.measure.campaign.points import point_results
-from sw.measure.campaign.space import load_space
-from sw.measure.campaign.store import Store
-from sw.measure.campaign.summary import repeat_command
-from sw.measure.campaign.task import CampaignError, Kind, Outcome, Status, Task
-from sw.measure.campaign.workloads import check_workload, check_workloads, file_name, prepare
+from sw.campaign.summary import repeat_command
+from sw.campaign.sweep.picture import _ticks, write_picture
+from sw.campaign.sweep.points import point_results
+from sw.campaign.sweep.space import load_space
+from sw.campaign.sweep.tasks import SMOKE, grid_plan
+from sw.campaign.workloads import check_workload, check_workloads, file_name, prepare
 from sw.models.catalog import get_model
+from sw.results.store import Store
+from sw.results.task import CampaignError, Kind, Outcome, Status, Task
 from sw.runtime.rtl import RtlDevice
 
 REASON = "acc_kib=4: must hold a power of two (4 or more) of 48-byte vectors (cols=12); acc_kib="
@@ -38,23 +39,25 @@ def space(tmp_path: Path, text: str) -> Path:
 
 
 def test_the_quick_space_has_eight_legal_points_an_illegal_one_and_two_workloads() -> None:
-    tasks = load_space(ROOT / "spaces" / "quick.yaml").tasks
+    tasks = grid_plan(load_space(ROOT / "spaces" / "quick.yaml")).tasks
     builds = [t for t in tasks if t.kind is Kind.BUILD]
     illegal = [t for t in tasks if t.kind is Kind.POINT]
     runs = [t for t in tasks if t.kind is Kind.RUN]
     assert len({t.digest for t in builds}) == len(builds) >= 8
     assert len(illegal) == 1 and illegal[0].reason.startswith(REASON)
-    assert len({t.workload for t in runs}) == 2
-    assert len(runs) == len(builds) * 4
+    assert len({t.workload for t in runs} - set(SMOKE)) == 2
+    assert len(runs) == len(builds) * 6
     # Small arrays: a sweep for minutes, not hours.
     assert max(t.config.pes for t in builds if t.config) <= 64
 
 
 def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> None:
-    tasks = load_space(space(tmp_path, SPACE)).tasks
+    tasks = grid_plan(load_space(space(tmp_path, SPACE))).tasks
     assert [t.title for t in tasks] == [
         "lint tiny+rows=4+cols=4",
         "build tiny+rows=4+cols=4",
+        "matmul:9x17x11 tiny+rows=4+cols=4 rtl seed 0 latency 20 stall 0",
+        "conv2d:h=7,w=5,c=9,oc=10,k=3,p=1 tiny+rows=4+cols=4 rtl seed 0 latency 20 stall 0",
         "matmul:8x8x8 tiny+rows=4+cols=4 golden seed 0",
         "matmul:8x8x8 tiny+rows=4+cols=4 rtl seed 0 latency 20 stall 0",
         "add tiny+rows=4+cols=4 golden seed 0",
@@ -62,12 +65,13 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
         "point tiny+rows=4+cols=12",
         "point default+banks=3",
     ]
-    lint, build, golden, rtl = tasks[:4]
+    lint, build, matmul, conv, golden, rtl = tasks[:6]
     assert (lint.needs, build.needs) == ((), (lint.key,))
-    assert (golden.needs, rtl.needs) == ((), (build.key,))
-    other = load_space(tmp_path / "mine.yaml", ["digits"]).tasks
-    assert {t.workload for t in other if t.kind is Kind.RUN} == {"digits"}
-    only = load_space(tmp_path / "mine.yaml", only="banks").tasks
+    assert matmul.needs == conv.needs == (build.key,)
+    assert (golden.needs, rtl.needs) == ((), (build.key, matmul.key, conv.key))
+    other = grid_plan(load_space(tmp_path / "mine.yaml", ["digits"])).tasks
+    assert {t.workload for t in other if t.kind is Kind.RUN} == {"digits", *SMOKE}
+    only = grid_plan(load_space(tmp_path / "mine.yaml"), only="banks").tasks
     assert [t.title for t in only] == ["point default+banks=3"]
 
 
@@ -79,7 +83,7 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
         ("axes: {rows: [4]}\nworkloads: [sub]", "workload 'sub': no such kernel, network or file"),
         (
             "axes: {rosw: [4]}",
-            "mine.yaml: axes: rosw[0]: 'rosw': no such configuration field (did you mean 'rows'?)",
+            "mine.yaml: axes: 'rosw': no such configuration field (did you mean 'rows'?)",
         ),
         ("axes: {rows: 4}", "mine.yaml: axes: rows 4: must be a list that is not empty"),
         ("axes: {rows: [4.5]}", "mine.yaml: axes: rows[0]: 4.5: rows must be a whole number"),
@@ -90,15 +94,41 @@ def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> Non
         ("points: [{name: x}]", "mine.yaml: points[0]: 'name': no such key; keys are base, rows"),
         ("axes: {rows: [4]}\nmemory: {latency: 0}", "mine.yaml: memory: {'latency': 0}: latency"),
         (f"axes: {{rows: {list(range(70))}, cols: {list(range(70))}}}", "4,900 points: at most"),
+        ("axes: {rows: [4, 4]}", "mine.yaml: axes: rows: 4 is given twice"),
+        ("axes: {rows: {from: 8, to: 4, step: 1}}", "rows: an empty range: from 8 is above to 4"),
+        ("axes: {rows: {from: 4, to: 8}}", "axes: rows: {'from': 4, 'to': 8}: needs either step"),
+        ("axes: {rows: {from: 4, to: 8, step: 0}}", "axes: rows: step 0: must be 1 or more"),
+        ("axes: {size: [4], rows: [4]}", "axes: size stands for rows and cols; leave rows out"),
+        ("axes: {acc_vectors: [64], acc_kib: [4]}", "acc_vectors stands for acc_kib; leave one"),
+        ("axes: {rows: [4]}\ncycles: guess", "mine.yaml: cycles 'guess': must be rtl or model"),
+        ("axes: {rows: [4]}\nsmoke: 1", "mine.yaml: smoke 1: must be true or false"),
+        ("axes: {rows: [4]}\nsynth: {effort: some}", "effort 'some': must be one of quick, full"),
+        ("axes: {rows: [4]}\nsynth: {target: liberty}", "target liberty needs a file of cells"),
+        ("axes: {rows: [4]}\nsynth: {target: liberty, liberty: no.lib}", "no.lib: cannot read"),
+        ("axes: {rows: [4]}\nenergy: true", "mine.yaml: energy: is sampled on a netlist of cells"),
+        (
+            "axes: {rows: [4]}\ncycles: model\nmemory: {latency: 9}",
+            "memory with latency 9, stall 0: the timing model knows latency 100",
+        ),
+        ("axes: {rows: [4]}\nobjectives: [aera]", "'aera': no such objective (did you mean 'area'"),
+        ("axes: {rows: [4]}\nobjectives: [rate]", "objective rate: the space must ask for a clock"),
+        ("axes: {rows: [4]}\nobjectives: [pes, pes]", "objective pes: is given twice"),
+        ("axes: {rows: [4]}\nobjectives: ['pes:add']", "'pes:add': is of the hardware alone"),
+        (
+            "axes: {rows: [4]}\nobjectives: ['cycles:sub']",
+            "objective 'cycles:sub': no such workload; workloads of the space are add",
+        ),
+        (
+            "axes: {banks: [3, 5], rows: [300]}",
+            "mine.yaml: none of 2 points is legal:\n  2 × rows=300: must lie in 2…128",
+        ),
     ],
 )
 def test_a_space_that_is_wrong_says_where(tmp_path: Path, text: str, message: str) -> None:
-    if "workloads" not in text and not text.startswith("axes: {rows: [4]}"):
-        text += "\nworkloads: [add]"
-    if "memory" in text:
+    if "workloads" not in text and text != "axes: {rows: [4]}":
         text += "\nworkloads: [add]"
     with pytest.raises(CampaignError) as error:
-        load_space(space(tmp_path, text))
+        grid_plan(load_space(space(tmp_path, text)))
     assert message in str(error.value)
 
 
@@ -144,14 +174,14 @@ def test_a_sweep_gives_rows_a_table_a_csv_and_a_picture_and_goes_on(tmp_path: Pa
     arguments = ["sweep", path, "--db", database, "--out", out, "-w", "matmul:8x8x8,digits"]
     code, text = systola(*arguments)
     assert code == 0, text
-    assert "PASS  sweep mine: 6 passed, 0 failed, 0 timed out, 0 error, 0 did not run, 2 il" in text
+    assert "PASS  sweep mine: 8 passed, 0 failed, 0 timed out, 0 error, 0 did not run, 2 il" in text
     assert f"ILLEGAL  point tiny+rows=4+cols=12\n    {REASON}" in text
     rows = query(database, "SELECT kind, status, count(*) FROM runs GROUP BY 1, 2 ORDER BY 1")
     assert rows == [
         ("build", "passed", 1),
         ("lint", "passed", 1),
         ("point", "illegal", 2),
-        ("run", "passed", 4),
+        ("run", "passed", 6),
     ]
     with (out / "points.csv").open() as file:
         found = list(csv.DictReader(file))
@@ -172,12 +202,12 @@ def test_a_sweep_gives_rows_a_table_a_csv_and_a_picture_and_goes_on(tmp_path: Pa
 
     before = query(database, "SELECT started_at, finished_at FROM runs")
     code, text = systola(*arguments)
-    assert code == 0 and "goes on with 0 of 8 runs" in text
+    assert code == 0 and "goes on with 0 of 10 runs" in text
     assert query(database, "SELECT started_at, finished_at FROM runs") == before
 
 
 def test_points_that_did_not_pass_have_no_figures(tmp_path: Path) -> None:
-    tasks = load_space(space(tmp_path, SPACE)).tasks
+    tasks = grid_plan(load_space(space(tmp_path, SPACE))).tasks
     with Store(tmp_path / "r.sqlite") as store:
         campaign = store.campaign("sweep", "mine", tasks, options={})
         for run in campaign.runs():

@@ -126,9 +126,11 @@ class Decoder(wiring.Component):
             words.r_addr.eq(turn),
             words.w_addr.eq(turn),
         ]
-        m.submodules.displacements = moves = Displacements(self._config)
-        m.submodules.sections = sections = Sections(self._config)
-        self._repeat(m, moves, sections, word, opcode)
+        moves = sections = None
+        if self._config.program_loops:
+            m.submodules.displacements = moves = Displacements(self._config)
+            m.submodules.sections = sections = Sections(self._config)
+            self._repeat(m, moves, sections, word, opcode)
         self._assemble(m, words, complete)
         with m.If(words.r_en):
             m.d.sync += [complete.eq(0), turn.eq(~turn), self.state.eq(State.CHECK)]
@@ -141,22 +143,27 @@ class Decoder(wiring.Component):
                 m.d.sync += [
                     illegal.eq(self._illegal(m, opcode, word)),
                     foreign.eq(self._foreign(opcode, word)),
-                    self.state.eq(Mux(moves.moves, State.MOVE, State.DISPATCH)),
+                    self.state.eq(State.DISPATCH),
                 ]
-            with m.Case(State.MOVE), m.If(moves.last):
-                m.d.sync += self.state.eq(State.DISPATCH)
+                if moves is not None:
+                    with m.If(moves.moves):
+                        m.d.sync += self.state.eq(State.MOVE)
             with m.Case(State.DISPATCH):
-                bad = illegal | moves.skewed | sections.illegal
+                bad = illegal if sections is None else illegal | moves.skewed | sections.illegal
                 done = self._dispatch(m, opcode, bad, foreign, sections)
-                m.d.comb += sections.take.eq(done)
+                if sections is not None:
+                    m.d.comb += sections.take.eq(done)
                 with m.If(done):
                     m.d.comb += words.r_en.eq(complete)
                     m.d.sync += self.index.eq(self.index + (opcode != Opcode.REPEAT))
                     m.d.sync += self.state.eq(Mux(complete, State.CHECK, State.ASSEMBLE))
-            with m.Case(State.REPEAT), m.If(self.jump):
-                m.d.sync += self.state.eq(State.ASSEMBLE)
             with m.Case(State.END), m.If(self.finish):
                 m.d.sync += self.state.eq(State.IDLE)
+        if moves is not None:
+            with m.If((self.state == State.MOVE) & moves.last):
+                m.d.sync += self.state.eq(State.DISPATCH)
+            with m.If((self.state == State.REPEAT) & self.jump):
+                m.d.sync += self.state.eq(State.ASSEMBLE)
         with m.If(self.fault):
             m.d.sync += self.state.eq(State.FAULT)
         return m
@@ -234,9 +241,12 @@ class Decoder(wiring.Component):
             m.d.sync += late_cause.eq(Fault.ILLEGAL_INSTRUCTION)
 
     def _dispatch(
-        self, m: Module, opcode: Value, illegal: Value, foreign: Value, sections: Sections
+        self, m: Module, opcode: Value, illegal: Value, foreign: Value, sections: Sections | None
     ) -> Value:
-        """Offers what engines execute. Returns: the instruction is gone, and not the last one."""
+        """Offers what engines execute. Returns: the instruction is gone, and not the last one.
+
+        sections: None where REPEAT is illegal.
+        """
         to_engine, done = ~among(opcode, *FETCHED), Signal()
         with m.If(self.halt):
             pass
@@ -247,9 +257,10 @@ class Decoder(wiring.Component):
             ]
         with m.Elif(opcode == Opcode.END):
             m.d.sync += self.state.eq(State.END)
-        with m.Elif((opcode == Opcode.REPEAT) & ~sections.ends):
-            m.d.comb += sections.again.eq(1)
-            m.d.sync += self.state.eq(State.REPEAT)
+        if sections is not None:
+            with m.Elif((opcode == Opcode.REPEAT) & ~sections.ends):
+                m.d.comb += sections.again.eq(1)
+                m.d.sync += self.state.eq(State.REPEAT)
         with m.Else():
             m.d.comb += [self.o.valid.eq(to_engine), done.eq(self.o.ready | ~to_engine)]
         return done

@@ -110,7 +110,8 @@ class InstructionQueues(wiring.Component):
         """The instruction with the addresses of this time."""
         layout = instruction_layout(opcode)
         word = self.i.payload.word[: layout.size]
-        for number, name in enumerate(DISPLACED[opcode]):
+        names = DISPLACED[opcode] if self._config.program_loops else ()
+        for number, name in enumerate(names):
             low, width = layout[name].offset, layout[name].width
             word = Cat(word[:low], self.i.payload.moved[f"a{number}"][:width], word[low + width :])
         # A signal, as each field that is read would repeat all of an expression.

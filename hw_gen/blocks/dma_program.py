@@ -53,6 +53,11 @@ class ProgramReader(wiring.Component):
             }
         )
 
+    @property
+    def _flush(self) -> Value:
+        """`flush`, where there is anything that asks for it."""
+        return self.flush if self._config.program_loops else Const(0)
+
     def elaborate(self, platform):
         m = Module()
         bus = 8 * self._config.bus_bytes
@@ -70,16 +75,17 @@ class ProgramReader(wiring.Component):
             beats.i.valid.eq(self.axi.rvalid),
             beats.i.payload.eq(Cat(self.axi.rdata, self.axi.rresp.any())),
             self.axi.rready.eq(1),  # a request is made only when its beats have room
-            self.o.valid.eq(granule & (left != 0) & ~self.flush),
+            self.o.valid.eq(granule & (left != 0) & ~self._flush),
             self.exhausted.eq(left == 0),
             self.idle.eq(split.empty & (reserved == 0) & ~self.axi.arvalid),
         ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += left.eq(left - 1)
+        if self._config.program_loops:
+            with m.If(self.flush):
+                m.d.sync += left.eq(0)
         with m.If(self.start):
             m.d.sync += left.eq(whole)
-        with m.Elif(self.flush):
-            m.d.sync += left.eq(0)
-        with m.Elif(self.o.valid & self.o.ready):
-            m.d.sync += left.eq(left - 1)
         return m
 
     def _request(self, m: Module, split: BurstSplitter, popped: Value) -> Value:
@@ -96,9 +102,9 @@ class ProgramReader(wiring.Component):
                 # As if every burst were the longest one: that is known without its length.
                 & (reserved <= self._depth - self._config.max_burst)
                 & (~axi.arvalid | axi.arready)
-                & ~(self.halt | self.flush)
+                & ~(self.halt | self._flush)
             ),
-            split.o.ready.eq(go | self.flush),
+            split.o.ready.eq(go | self._flush),
             axi.arid.eq(FETCH_ID),
             axi.arsize.eq(lanes),
             axi.arburst.eq(1),
@@ -126,7 +132,7 @@ class ProgramReader(wiring.Component):
             m.d.comb += [
                 out.data.eq(Cat(half, beat)),
                 out.error.eq(error | bad),
-                pop.eq(taken | ~held | self.flush),
+                pop.eq(taken | ~held | self._flush),
             ]
             with m.If(self.start | taken):
                 m.d.sync += held.eq(0)
@@ -134,12 +140,12 @@ class ProgramReader(wiring.Component):
                 m.d.sync += [half.eq(beat), bad.eq(error), held.eq(1)]
             return held & beats.o.valid
         if bus == GRANULE_BYTES:
-            m.d.comb += [out.data.eq(beat), pop.eq(taken | self.flush)]
+            m.d.comb += [out.data.eq(beat), pop.eq(taken | self._flush)]
             return beats.o.valid
         select = Signal(range(bus // GRANULE_BYTES))
         m.d.comb += [
             out.data.eq(beat.word_select(select, GRANULE_BITS)),
-            pop.eq((taken & (select.all() | final)) | self.flush),
+            pop.eq((taken & (select.all() | final)) | self._flush),
         ]
         with m.If(self.start):
             m.d.sync += select.eq(self.address[exact_log2(GRANULE_BYTES) :])

@@ -1,6 +1,8 @@
 """Counting semaphores: one take and one post a cycle, arbitrated."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
@@ -64,11 +66,14 @@ class Semaphores(wiring.Component):
             enough = count[port.sem[:bits]] >= port.amount
             m.d.comb += [ok.eq(port.valid & ~port.grant & known & enough), grant.eq(ok & ~taken)]
             m.d.sync += port.grant.eq(grant)
-            with m.If(grant):
-                m.d.sync += [take_sem.eq(port.sem), take_amount.eq(port.amount)]
             taken = taken | ok
             grants.append(grant)
         m.d.sync += taking.eq(taken)
+        # Where nothing is granted they are 0 and nobody looks: to keep them would be a stage more.
+        m.d.sync += [
+            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in self.wait])),
+            take_amount.eq(_of_granted(grants, [port.amount for port in self.wait])),
+        ]
 
         post, posted = self._arbitrate(m)
         total = Signal(self._config.sem_bits + 1)
@@ -111,3 +116,8 @@ class Semaphores(wiring.Component):
         with m.If(valid.any()):
             m.d.sync += turn.eq(chosen)
         return post, posted
+
+
+def _of_granted(grants: Sequence[Signal], values: Sequence[Value]) -> Value:
+    """The value of the port that is granted, 0 if none is."""
+    return reduce(or_, [Mux(grant, value, 0) for grant, value in zip(grants, values, strict=True)])

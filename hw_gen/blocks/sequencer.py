@@ -115,9 +115,9 @@ class Sequencer(wiring.Component):
         with m.Elif(accept & step.last):
             m.d.sync += self.active.eq(0)
 
-        first_from, last_from = self._counters(m, accept, load)
+        first_from, last_from, next_first_from = self._counters(m, accept, load)
         self._addresses(m, platform, accept, load, last_from)
-        waits_met = self._waits(m, accept, first_from)
+        waits_met = self._waits(m, accept, load, next_first_from)
         posts_ready = self._posts(m, accept, last_from)
         m.d.comb += [
             step.first.eq(first_from[0]),
@@ -128,7 +128,8 @@ class Sequencer(wiring.Component):
         return m
 
     def _counters(self, m: Module, accept: Value, load: Value):
-        """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step.
+        """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
+        in their first one when the next step comes.
 
         Whether a loop is in its first or last iteration is known when the iteration begins.
         """
@@ -163,7 +164,13 @@ class Sequencer(wiring.Component):
                     m.d.sync += [left.eq(again), step.at_first[level].eq(1)]
                 with m.Elif(last_from[level + 1]):
                     m.d.sync += [left.eq(left - 1), step.at_first[level].eq(0)]
-        return first_from, last_from
+        next_first = Cat(
+            last_from[level] | (step.at_first[level] & ~last_from[level + 1]) for level in range(n)
+        )
+        next_first_from = Signal(n + 1)
+        for level in range(n + 1):
+            m.d.comb += next_first_from[level].eq(next_first[level:].all() if level < n else 1)
+        return first_from, last_from, next_first_from
 
     def _count(self, instr, level: int, at_last: Signal) -> Value:
         """Iterations of a loop, given whether the loops around it are in their last one."""
@@ -203,17 +210,25 @@ class Sequencer(wiring.Component):
     def _reach(self, level: Value, flags: Value) -> Value:
         return flags.bit_select(level, 1)
 
-    def _waits(self, m: Module, accept: Value, first_from: Value) -> Value:
-        """One slot a cycle is put to the semaphores; returns: every due wait is met."""
+    def _waits(self, m: Module, accept: Value, load: Value, next_first_from: Value) -> Value:
+        """One slot a cycle is put to the semaphores; returns: every due wait is met.
+
+        Which slots a step reaches is known when it begins: the way to the semaphores is long.
+        """
         slots, due = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        reached = Signal(SYNC_SLOTS, reset_less=True)
         met, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
         for s in range(SYNC_SLOTS):
             slot = self.instr.wait[s]
             ours = Cat(slot.point == p for p in self._wait_points).any()
             m.d.comb += [
-                slots[s].eq((slot.amount != 0) & ours & self._reach(slot.level, first_from)),
+                slots[s].eq((slot.amount != 0) & ours & reached[s]),
                 due[s].eq(slots[s] & ~met[s]),
             ]
+            with m.If(load):
+                m.d.sync += reached[s].eq(1)
+            with m.Elif(accept):
+                m.d.sync += reached[s].eq(self._reach(slot.level, next_first_from))
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(due[s]):
                 m.d.comb += [

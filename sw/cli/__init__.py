@@ -2,9 +2,9 @@
 
 run.py          sim, run, exec; generate.py: generate
 images.py       compile, disasm, quantize
-compare.py      verify, validate, diff; accuracy.py and conformance.py: the commands of their names
+compare.py      verify, validate, diff; accuracy.py: the command of its name
 measure.py      bench, profile, simspeed, goldenspeed; pages.py: pages
-campaign.py     regress, sweep, mutants
+campaigns/      regress, sweep, mutants, corrupt, conformance
 environment.py  config, cache; doctor.py: doctor
 options.py      options that commands share; output.py: what they print; ending.py: how they end
 reference.py    docs/commands.md and docs/python.md; export_check.py: files for rtl/check_main.cpp

@@ -27,7 +27,7 @@ def generate(
     One run reads the prompt and gives the first token, `--tokens` more runs give one each.
     """
     from spec.names import did_you_mean
-    from sw.measure.revision import commit, source_digest
+    from sw.results.revision import commit, source_digest
     from sw.runtime.report import write_json
     from sw.runtime.session import OptionError
 

@@ -45,7 +45,7 @@ COMMANDS = {
         "diff": "sw.cli.compare:diff",
         "accuracy": "sw.cli.accuracy:accuracy",
         "sensitivity": "sw.cli.sensitivity:sensitivity",
-        "conformance": "sw.cli.conformance:conformance",
+        "conformance": "sw.cli.campaigns.conformance:conformance",
     },
     "Measure": {
         "bench": "sw.cli.measure:bench",
@@ -63,10 +63,18 @@ COMMANDS = {
         "fpga run": "sw.cli.fpga:fpga_run",
     },
     "Campaigns": {
-        "regress": "sw.cli.campaign:regress",
-        "sweep": "sw.cli.campaign:sweep",
-        "mutants": "sw.cli.campaign:mutants",
-        "corrupt": "sw.cli.corrupted:corrupt",
+        "regress": "sw.cli.campaigns.regress:regress",
+        "bisect": "sw.cli.campaigns.bisect:bisect",
+        "sweep": "sw.cli.campaigns.sweep:sweep",
+        "report": "sw.cli.campaigns.report:report",
+        "serve": "sw.cli.campaigns.report:serve",
+        "mutants": "sw.cli.campaigns.mutants:mutants",
+        "worker": "sw.cli.campaigns.worker:worker",
+        "corrupt": "sw.cli.campaigns.corrupted:corrupt",
+        "results list": "sw.cli.campaigns.results:results_list",
+        "results show": "sw.cli.campaigns.results:results_show",
+        "results compare": "sw.cli.campaigns.results:results_compare",
+        "results export": "sw.cli.campaigns.results:results_export",
     },
     "Environment": {
         "config list": "sw.cli.environment:config_list",
@@ -80,6 +88,7 @@ COMMANDS = {
 
 GROUPS = {
     "fpga": "The NPU on a board.",
+    "results": "The database of results.",
     "config": "List presets, show one.",
     "cache": "The cache of simulator builds.",
 }
@@ -173,7 +182,7 @@ app = typer.Typer(
 def version_text() -> str:
     """`systola 0.1.0, ISA 9.0 (digest …), commit …`; without the commit outside a repository."""
     from spec.isa import ISA_DIGEST, ISA_VERSION
-    from sw.measure.revision import commit
+    from sw.results.revision import commit
 
     major, minor = ISA_VERSION
     text = f"systola {version('systola')}, ISA {major}.{minor} (digest {ISA_DIGEST:016x})"

@@ -1,7 +1,8 @@
 """Commands that measure cycles and speed: `bench`, `profile`, `simspeed`, `goldenspeed`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,8 +10,10 @@ from sw.cli.options import (
     CONFIGURATION,
     NO_DATA,
     ON_RTL,
+    RESULTS,
     ClockOption,
     Configuration,
+    DatabaseOption,
     JsonOption,
     LatencyOption,
     Machine,
@@ -20,6 +23,57 @@ from sw.cli.options import (
     writable_file,
 )
 from sw.cli.output import console, progress
+
+if TYPE_CHECKING:
+    from sw.measure.bench_npus import NpusOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Several:
+    """Several NPUs with one memory."""
+
+    npus: Annotated[
+        int | None, typer.Option("--npus", help="NPUs with one memory, beside one of them")
+    ] = None
+    partition: Annotated[
+        str, typer.Option("--partition", help="with --npus: batch or pipeline")
+    ] = "batch"
+    shared_memory: Annotated[
+        str,
+        typer.Option(
+            "--shared-memory", help="with --npus: narrow (of one NPU) or wide (a word for each)"
+        ),
+    ] = "narrow"
+    samples: Annotated[
+        int | None, typer.Option("--samples", help="with --npus: of a run (4 for each NPU)")
+    ] = None
+
+    def options(self) -> "NpusOptions | None":
+        """None for a single NPU; `OptionError` for options that need --npus."""
+        from sw.measure.bench_npus import NpusOptions
+        from sw.runtime.session import OptionError
+
+        if self.npus is not None:
+            return NpusOptions(
+                npus=self.npus,
+                partition=self.partition,
+                shared_memory=self.shared_memory,
+                samples=self.samples,
+            )
+        given: dict[str, object] = {
+            "--partition": self.partition,
+            "--shared-memory": self.shared_memory,
+        }
+        given |= {"--samples": self.samples}
+        usual: dict[str, object] = {"--partition": "batch", "--shared-memory": "narrow"}
+        usual |= {"--samples": None}
+        for name, value in given.items():
+            if value != usual[name]:
+                raise OptionError(f"{name} {value}: goes with --npus; name the number of NPUs too")
+        return None
+
+
+ONE_NPU = Several()
 
 
 def bench(
@@ -31,6 +85,7 @@ def bench(
     latency: LatencyOption = 100,
     clock: ClockOption = None,
     memory: MemoryOption = "ideal",
+    several: Several = ONE_NPU,
     predict: Annotated[
         bool, typer.Option("--predict", help="run nothing: what the compiler predicts")
     ] = False,
@@ -39,9 +94,12 @@ def bench(
         Path | None,
         typer.Option("--json", help="rows, also to go on from (build/bench/SUITE-CONFIG.json)"),
     ] = None,
+    database: DatabaseOption = RESULTS,
 ) -> None:
     """Measure a suite of kernels or networks on the RTL, or predict it."""
     from sw.measure.bench import problems, run_suite
+    from sw.measure.bench_npus import npus_problems, npus_table, run_suite_npus
+    from sw.measure.bench_record import Recorder
     from sw.measure.bench_store import Store
     from sw.measure.bench_suites import MODULES, entries
     from sw.measure.pages import bench as figures
@@ -51,23 +109,37 @@ def bench(
 
     npu = hardware.npu()
     chosen = entries(suite, [name for name in only.split(",") if name])
-    path = json_file or Path("build", "bench", f"{suite}-{npu.name}.json")
+    system = several.options()
+    extra = f"-{system.title}" if system else ""
+    path = json_file or Path("build", "bench", f"{suite}-{npu.name}{extra}.json")
     check_json(path)
     options = DeviceOptions(latency=latency, clock_mhz=clock, memory=memory)
     if predict and suite == MODULES:
         raise OptionError(f"--predict: suite {suite} is run as commands run it; leave it out")
+    if predict and system:
+        raise OptionError("--predict: nothing is predicted for --npus; leave one of them out")
     conditions = {
         "latency": options.latency,
         "stall": options.stall,
         "seed": options.seed,
         "clock_mhz": clock,
         "memory": memory,
+        **(system.conditions() if system else {}),
     }
-    store = Store(path, npu, conditions, fresh=fresh)
-    with progress() as say:
-        rows = run_suite(chosen, npu, options, store, say, predict=predict)
-    console().print((modules if suite == MODULES else figures).result_table(rows))
-    failed = [str(row["name"]) for row in rows if problems(row)]
+    wrong = npus_problems if system else problems
+    title = f"{suite}{extra}"
+    recorder = Recorder(database, suite, npu, conditions, title=title, file=path, problems=wrong)
+    with recorder, progress() as say:
+        store = Store(path, npu, conditions, fresh=fresh, record=recorder.add)
+        if system:
+            rows = run_suite_npus(chosen, npu, options, system, store, say)
+            table = npus_table(rows)
+        else:
+            rows = run_suite(chosen, npu, options, store, say, predict=predict)
+            table = (modules if suite == MODULES else figures).result_table(rows)
+    console().print(table)
+    failed = [str(row["name"]) for row in rows if wrong(row)]
+    typer.echo(f"{recorder.place}: {recorder.count} rows recorded")
     typer.echo(f"{path}: {len(rows)} entries, {len(failed)} failed {' '.join(failed)}".rstrip())
     if failed:
         raise typer.Exit(1)
@@ -94,6 +166,14 @@ def profile(
             "--trace", help="write a trace for Perfetto's viewer (JSON)", callback=writable_file
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            help="write a page: layers, engines and memories over time, graph",
+            callback=writable_file,
+        ),
+    ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -102,7 +182,7 @@ def profile(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Run on the RTL and show, layer by layer, where the cycles go and what was predicted."""
+    """Show, layer by layer, where the cycles go: measured on the RTL, or predicted (-d golden)."""
     from sw.measure.profile.run import profile_target
     from sw.runtime.report import write_json
 
@@ -110,6 +190,10 @@ def profile(
     found.print(console(160))
     if trace is not None:
         typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
+    if html is not None:
+        from sw.measure.profile.page.build import write_profile_page
+
+        typer.echo(f"{html}: {write_profile_page(found, html):,} bytes (open in a browser)")
     if picture is not None:
         typer.echo(f"{picture}: {found.write_picture(picture):,} layers")
     if json_file is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sw.models.supplied import Supplied
     from sw.runtime.session import DeviceOptions
 
-RESULTS = Path("results", "systola.sqlite")
+RESULTS = str(Path("results", "systola.sqlite"))
 
 
 def writable_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
@@ -68,6 +68,9 @@ BudgetOption = Annotated[
         "--precision-budget",
         help="choose such layers: until a PCC (0.99), for more cycles (10%), or both (0.99,10%)",
     ),
+]
+DatabaseOption = Annotated[
+    str, typer.Option("--db", help="database of results: a file, or postgresql://USER@HOST/NAME")
 ]
 OnlyOption = Annotated[str, typer.Option("--only", help="runs whose title has this text")]
 
@@ -155,15 +158,27 @@ class ModelData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Campaign:
+class LocalCampaign:
     """How many runs are carried out; nothing here changes what they consist of."""
 
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="processes (one per core)")
+        int | None, typer.Option("--jobs", "-j", min=1, help="runs at a time (one per core)")
     ] = None
-    database: Annotated[Path, typer.Option("--db", help="database of results")] = RESULTS
+    database: DatabaseOption = RESULTS
     fresh: Annotated[bool, typer.Option("--fresh", help="run everything again")] = False
     retry: Annotated[bool, typer.Option("--retry", help="run again what did not pass")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign(LocalCampaign):
+    """The same, on this machine or on the workers of a cluster."""
+
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            "--scheduler", help="run on the workers of this Dask scheduler: tcp://host:8786"
+        ),
+    ] = ""
 
 
 CONFIGURATION = Configuration()
@@ -171,6 +186,7 @@ ON_GOLDEN = Machine(device="golden")
 ON_RTL = Machine(device="rtl")
 NO_DATA = ModelData()
 CAMPAIGN = Campaign()
+LOCAL_CAMPAIGN = LocalCampaign()
 
 
 def flatten(command: Callable[..., None]) -> Callable[..., None]:

@@ -38,7 +38,7 @@ from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.constants import ConstantPool
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
-from sw.compiler.program.jobs import jobs
+from sw.compiler.program.jobs import jobs, moved_bytes
 from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
 from sw.compiler.program.repeats import store_once
 from sw.compiler.program.semaphores import Program, assign_semaphores
@@ -93,6 +93,7 @@ class Compilation:
     program: Program
     predicted: list[int]
     predicted_drams: dict[str, int]
+    predicted_bytes: tuple[int, int]
     instructions: list[Instruction]
     stored: list[Instruction]
     image: Image
@@ -249,12 +250,13 @@ def _semaphores(
 
 def _predict(
     program: Program, plans: list[Plan], config: NpuConfig
-) -> tuple[list[int], dict[str, int]]:
+) -> tuple[list[int], dict[str, int], tuple[int, int]]:
     todo, layers = jobs(program.dependences, config), len(plans)
     drams = [name for name, dram in MEMORIES.items() if dram is not None]
-    return cycles_with(todo, layers, config, IDEAL_MEMORY), {
+    with_drams = {
         name: sum(cycles_with(todo, layers, config, MemoryChannel.of(name))) for name in drams
     }
+    return cycles_with(todo, layers, config, IDEAL_MEMORY), with_drams, moved_bytes(todo, config)
 
 
 def _dump_predicted(layers: LayerProgram, predicted: list[int], plans: list[Plan]) -> str:
@@ -270,6 +272,7 @@ def _image(
     layers: LayerProgram,
     predicted: list[int],
     predicted_drams: dict[str, int],
+    predicted_bytes: tuple[int, int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
     peaks: Peaks,
@@ -284,6 +287,7 @@ def _image(
         layers,
         predicted,
         predicted_drams,
+        predicted_bytes,
         tensors,
         constants,
         peaks,
@@ -344,7 +348,10 @@ STAGES: tuple[Stage, ...] = (
         name="semaphores", makes=("program",), run=_semaphores, dump=lambda program: str(program)
     ),
     Stage(
-        name="predict", makes=("predicted", "predicted_drams"), run=_predict, dump=_dump_predicted
+        name="predict",
+        makes=("predicted", "predicted_drams", "predicted_bytes"),
+        run=_predict,
+        dump=_dump_predicted,
     ),
     Stage(
         name="emit",
@@ -356,8 +363,10 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="repeats",
         makes=("stored",),
-        run=lambda instructions, program, predicted: store_once(
-            instructions, program.instructions, predicted
+        run=lambda instructions, program, predicted, config: (
+            store_once(instructions, program.instructions, predicted)
+            if config.program_loops
+            else instructions
         ),
         dump=lambda stored: "".join(f"{x}\n" for x in stored if x.opcode is Opcode.REPEAT),
     ),

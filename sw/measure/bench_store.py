@@ -1,26 +1,36 @@
 """Where measured rows are kept: a JSON list that is whole after every row."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from spec.config import NpuConfig
-from sw.measure.revision import commit, source_digest
+from sw.results.revision import commit, source_digest
 from sw.runtime.report import ReportError, read_json, write_json
 
 Row = dict[str, Any]
+Record = Callable[[Row, NpuConfig], None]
 
 
 class Store:
     """Rows in `path`, by name and configuration.
 
     A row is found again if it was measured without error on the same sources, configuration and
-    memory (`conditions`). Rows of other entries and configurations stay as they are.
+    memory (`conditions`). Rows of other entries and configurations stay as they are. record: hears
+    of every row that is added.
     """
 
     def __init__(
-        self, path: Path, config: NpuConfig, conditions: dict[str, Any], *, fresh: bool = False
+        self,
+        path: Path,
+        config: NpuConfig,
+        conditions: dict[str, Any],
+        *,
+        fresh: bool = False,
+        record: Record = lambda _row, _config: None,
     ) -> None:
         self.path = path
+        self._record = record
         self._config = config
         self._marks = {**conditions, "sources": source_digest()}
         self._fresh = fresh
@@ -42,6 +52,7 @@ class Store:
         temporary = self.path.with_name(self.path.name + ".part")
         write_json(self.rows, temporary)
         temporary.replace(self.path)
+        self._record(row, config or self._config)
         return row
 
     def _is(self, row: Row, name: str, config: NpuConfig | None) -> bool:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
-from sw.measure.revision import ROOT
 from sw.models.supplied import NOTHING
+from sw.results.revision import ROOT
 from sw.runtime.session import DeviceOptions, OptionError, open_device
 
 if TYPE_CHECKING:

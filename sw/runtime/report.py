@@ -14,6 +14,7 @@ from rich.table import Table
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from spec.notebook import summary
 from sw.runtime.tables import FittedTable, left, right
 from sw.runtime.timing import Timing
 
@@ -206,6 +207,11 @@ class Report:
         for key, value in self.extra.items():
             rows.append((key, f"{value:.4f}" if isinstance(value, float) else str(value)))
         return rows
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the facts, and what was compared."""
+        facts = [*self._facts(), *(("verdict", line) for line in self.verdict())]
+        return summary(f"{self.name} on {self.config.name}", facts)
 
     def verdict(self) -> list[str]:
         """One line per claim: PASS or FAIL, what was compared, the first difference."""

@@ -4,6 +4,7 @@ The graph is split, quantized and run exactly as `torch.compile` does it.
 """
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 import torch
@@ -42,6 +43,10 @@ class PartitionedModule:
     def data(self) -> dict[str, Any]:
         """Policy, parts with their figures, and every operator: as JSON has it."""
         return variant_data(self.variant)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: where each operator runs, and why."""
+        return f"<pre>{escape(chr(10).join(self.lines(100)))}</pre>"
 
     def lines(self, width: int) -> list[str]:
         """The same as text of at most `width` columns."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from spec.notebook import summary
 from sw.runtime.timing import Timing
 from sw.torch_backend.compiled_part import Figures, Part
 from sw.torch_backend.dynamo import Untraced, switched_off
@@ -57,6 +58,12 @@ class CompileReport:
 
     def to_json(self) -> str:
         return json.dumps(self.data, indent=1)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the totals."""
+        totals = {k: v for k, v in self.data["totals"].items() if isinstance(v, int | float)}
+        facts = [(name.replace("_", " "), value) for name, value in totals.items()]
+        return summary("torch.compile with backend systola", facts)
 
     def __str__(self) -> str:
         return "\n".join(report_lines(self.data))

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from spec.notebook import summary
 from spec.program import Image
 from sw.compiler.frontend.capture import Captured, capture
 from sw.compiler.frontend.importing import import_captured
@@ -37,6 +38,14 @@ class CompiledModule:
     def quantized(self) -> Any:
         """The graph of PyTorch that was imported: with quantize nodes under policy `pt2e`."""
         return self.imported.source
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the policy, and the image."""
+        facts = [
+            ("policy", self.image.info.get("policy", "")),
+            ("why", self.image.info.get("policy_reason", "")),
+        ]
+        return summary("Compiled module", facts) + self.image._repr_html_()
 
     def inputs(self, *args: Any, **keywords: Any) -> dict[str, NDArray[Any]]:
         """The arguments of a call of the model as the program's integers, by port."""

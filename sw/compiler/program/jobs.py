@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from spec.config import NpuConfig
-from spec.isa import FORMATS, Engine, Point, Scale, Space, Table
+from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode, Point, Scale, Space, Table
 from sw.compiler.machine.costs import LOOKED_UP, RESCALED, weight_cycles
 from sw.compiler.program.contention import NO_DEMAND, Demand, demand, fold_cycles, own_conflicts
 from sw.compiler.program.cycles import busy_cycles, depthwise_cycles
@@ -97,6 +97,22 @@ def jobs(found: Dependences, config: NpuConfig) -> list[Job]:
         place[id(instruction)] = len(out)
         out.append(job)
     return out
+
+
+def moved_bytes(todo: Sequence[Job], config: NpuConfig) -> tuple[int, int]:
+    """(bytes read, bytes written) of the NPU's memory by a program.
+
+    What is read counts in whole bus words, the program with it. What is written counts by itself.
+    """
+    words = sum(job.moved.words for job in todo if isinstance(job.instruction.record, Load))
+    granules = sum(job.granules for job in todo)
+    granules += sum(FORMATS[opcode].granules for opcode in (Opcode.BEGIN, Opcode.END))
+    written = sum(
+        job.instruction.record.run * job.steps
+        for job in todo
+        if isinstance(job.instruction.record, Store)
+    )
+    return round(words * config.bus_bytes) + granules * GRANULE_BYTES, written
 
 
 def _busy(instruction: VirtualInstruction, bodies: Sequence[int], config: NpuConfig) -> float:

@@ -79,12 +79,13 @@ class Timeline:
 
     Of each instruction, by its number: `start`, `stop`: its first step, and the cycle after its
     last one (of LOAD: after its last data). `busy`: cycles between the two without waits for
-    others. `left`: when its engine can take the next instruction out of the queue.
+    others. `left`: when its engine can take the next instruction out of the queue. `offered`: when
+    fetch has handed it to its engine.
     """
 
     def __init__(self, todo: Sequence[Job], config: NpuConfig, memory: MemoryChannel) -> None:
         self.todo, self.config, self.memory = todo, config, memory
-        self.start, self.busy, self.left, self._offered = ([0.0] * len(todo) for _ in range(4))
+        self.start, self.busy, self.left, self.offered = ([0.0] * len(todo) for _ in range(4))
         self.stop: list[float | None] = [None] * len(todo)
         self._queues: dict[Engine, list[int]] = {engine: [] for engine in Engine}
         for number, job in enumerate(todo):
@@ -104,15 +105,20 @@ class Timeline:
     def charged(self, layers: int) -> list[LayerTime]:
         """What is left of each instruction after everything older is done, by layer."""
         times = [LayerTime() for _ in range(layers)]
-        last = {e: self._latency[SOURCES.index((e, Point.DONE))] - NOTICED for e in Engine}
         done = 0.0
-        for number, job in enumerate(self.todo):
-            ends = self._stop(number) + last[job.engine] + job.tail
+        for (number, job), ends in zip(enumerate(self.todo), self.ends(), strict=True):
             time = times[job.layer]
             time.cycles += max(0.0, ends - done)
             time.busy[job.engine] += self.busy[number]
             done = max(done, ends)
         return times
+
+    def ends(self) -> list[float]:
+        """When the last result of each instruction is where others can use it."""
+        last = {e: self._latency[SOURCES.index((e, Point.DONE))] - NOTICED for e in Engine}
+        return [
+            self._stop(number) + last[job.engine] + job.tail for number, job in enumerate(self.todo)
+        ]
 
     def _after(self, engine: Engine, point: Point) -> float:
         """Cycles from the last step of an engine to the first one of who waits for the point."""
@@ -151,7 +157,7 @@ class Timeline:
             elif first is not None:
                 job = self.todo[self._fetched]
                 handed = self._fetch.take(job.granules, self._room() or 0.0)
-                self._offered[self._fetched] = handed + TAKEN
+                self.offered[self._fetched] = handed + TAKEN
                 self._fetched += 1
 
     def _fetches(self) -> float | None:
@@ -180,7 +186,7 @@ class Timeline:
             if stop[wait.job] is None:
                 return None
         # A wait that is met takes a cycle to ask for and one to be granted, the last one no more.
-        at = max(self._free[engine], self._offered[number]) + max(0, 2 * job.slots - 1)
+        at = max(self._free[engine], self.offered[number]) + max(0, 2 * job.slots - 1)
         for wait in job.begins:
             if stop[wait.job] is None:
                 return None

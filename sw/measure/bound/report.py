@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from spec.config import NpuConfig
+from spec.notebook import summary
 from sw.compiler.pipeline import Compilation, run_stages
 from sw.compiler.tosa.graph import Graph
 from sw.measure.bound.causes import Cause, cause, operators
@@ -45,6 +46,22 @@ class Bound:
     config: NpuConfig
     timing: Timing
     groups: tuple[Group, ...]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the prediction against the bound, group by group."""
+        facts = [("configuration", self.config.name), *self.timing.facts()]
+        rows = [
+            [
+                group.name,
+                round(group.cycles),
+                round(group.bound),
+                round(group.loss),
+                cause(group, self.config).why,
+            ]
+            for group in self.groups
+        ]
+        head = ("layers", "predicted cycles", "bound", "lost", "why")
+        return summary(f"Bound of {self.name}", facts, head, rows)
 
     def losses(self, count: int) -> list["Loss"]:
         """Where most cycles above the bounds are, groups of a kind together, and why."""

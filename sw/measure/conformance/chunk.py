@@ -4,10 +4,8 @@ Verdicts are those of the runner's result.xml. A process that dies or stands sti
 the test that it was at gets the verdict `crashed`, the others run again without it.
 """
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 import xml.etree.ElementTree as ET
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sw.measure.conformance.suite import PROFILE, ConformanceError, Tests, tool
+from sw.runtime.simulator.guarded import Guarded
 from sw.runtime.verify import find_reference_model
 
 SUT = "sw.measure.conformance.sut"
@@ -59,11 +58,14 @@ class Setting:
 
 
 def run_chunk(
-    tests: Tests, setting: Setting, folder: Path, started: Callable[[Any], None] = lambda _: None
+    tests: Tests,
+    setting: Setting,
+    folder: Path,
+    started: Callable[[Guarded], None] = lambda _: None,
 ) -> list[Verdict]:
     """A verdict for each of `tests`, whose folders get the results; scratch files in `folder`.
 
-    `started` is given every process that is started.
+    `started` is given every runner that is started; `kill()` ends it with what it started.
     """
     left: Tests = dict(tests)
     verdicts: list[Verdict] = []
@@ -82,7 +84,7 @@ def run_chunk(
     return verdicts
 
 
-def _run(tests: Tests, setting: Setting, folder: Path, started: Callable[[Any], None]) -> str:
+def _run(tests: Tests, setting: Setting, folder: Path, started: Callable[[Guarded], None]) -> str:
     """Run the official runner to its end, or until a test stands still; why it ended badly."""
     for name in ("result.xml", "journal"):
         (folder / name).unlink(missing_ok=True)
@@ -103,17 +105,17 @@ def _run(tests: Tests, setting: Setting, folder: Path, started: Callable[[Any], 
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}
     with (folder / "runner.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env=environment, start_new_session=True,
-        )  # fmt: skip
-    started(process)
-    return _watch(process, folder / "journal", setting.limit_s)
+        runner = Guarded(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
+    started(runner)
+    return _watch(runner, folder / "journal", setting.limit_s)
 
 
-def _watch(process: "subprocess.Popen[bytes]", journal: Path, limit_s: float) -> str:
+def _watch(runner: Guarded, journal: Path, limit_s: float) -> str:
     """Wait for the process; "" or why it did not end well. It is gone afterwards."""
     since, size = time.monotonic(), -1
+    process = runner.process
     try:
         while process.poll() is None:
             time.sleep(_POLL_S)
@@ -123,15 +125,8 @@ def _watch(process: "subprocess.Popen[bytes]", journal: Path, limit_s: float) ->
             elif time.monotonic() - since > limit_s:
                 return f"did not end within {limit_s:g} s"
     finally:
-        stop(process)
+        runner.kill()
     return f"the process ended with {process.returncode}" if process.returncode else ""
-
-
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End the runner and the simulator that it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _journal(folder: Path) -> list[dict[str, Any]]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import Any
 
-from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk, stop
+from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk
 from sw.measure.conformance.store import Verdicts
 from sw.measure.conformance.suite import Suite, Tests, generate, listed, operator_of
 from sw.runtime.scratch import Scratch
+from sw.runtime.simulator.guarded import Guarded
 
 CHUNK = 32
 """Tests in one process of the runner: what is lost if it dies, and how often a device starts."""
@@ -25,19 +25,18 @@ Progress = Callable[[str, list[Verdict]], None]
 class _Processes:
     """Runner processes that are alive, so that an interruption can end them."""
 
-    running: list[Any] = field(default_factory=list)
+    running: list[Guarded] = field(default_factory=list)
     stopped: Event = field(default_factory=Event)
 
-    def started(self, process: Any) -> None:
-        self.running.append(process)
+    def started(self, runner: Guarded) -> None:
+        self.running.append(runner)
         if self.stopped.is_set():
-            stop(process)
+            runner.kill()
 
     def stop(self) -> None:
         self.stopped.set()
-        for process in self.running:
-            if process.poll() is None:
-                stop(process)
+        for runner in self.running:
+            runner.kill()
 
 
 def conduct(

@@ -1,91 +1,114 @@
-"""Verdicts in an SQLite file: an interrupted run goes on where it was.
+"""Verdicts in the database of results: an interrupted run goes on where it was.
 
-Rows are filed under suite, device, configuration and a digest of the sources: a verdict counts only
-for the code that it was measured on.
+A run of the suite is a campaign of kind `conformance`, of a suite, device, configuration and the
+sources: a verdict counts only for the code that it was measured on. Each test is a row.
 """
 
-import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from spec.config import NpuConfig
 from sw.measure.conformance.chunk import Status, Verdict
-from sw.measure.conformance.suite import ConformanceError
+from sw.measure.conformance.suite import operator_of
+from sw.results.store import Store
+from sw.results.task import Kind, Outcome, Task
+from sw.results.task import Status as Ended
 
-_VERSION = 1
-_TABLE = """
-CREATE TABLE verdicts (
-  key          TEXT NOT NULL,     -- suite, device, configuration, sources
-  test         TEXT NOT NULL,
-  status       TEXT NOT NULL,     -- passed, failed, unsupported, crashed, missing
-  message      TEXT NOT NULL,
-  seconds      REAL NOT NULL,
-  cycles       INTEGER NOT NULL,
-  instructions INTEGER NOT NULL,
-  PRIMARY KEY (key, test)
-)
-"""
+_ENDED = {Status.PASSED: Ended.PASSED, Status.FAILED: Ended.FAILED}
+"""How a test counts among other runs; one that could not be carried out is an error."""
 
 
 class Verdicts:
-    """The verdicts of one key in the database at `path`, made if it is not there.
+    """The verdicts of one suite on one device and configuration, in the database at `where`.
 
-    fresh: forget all of them first; retry: those that are not `passed`.
+    fresh: none of those that are there counts; retry: only those that are `passed`.
+    `CampaignError` if another process runs the same.
     """
 
-    def __init__(self, path: Path, key: str, *, fresh: bool = False, retry: bool = False) -> None:
-        self._key = key
+    def __init__(
+        self,
+        where: str | Path,
+        suite: str,
+        device: str,
+        config: NpuConfig,
+        *,
+        fresh: bool = False,
+        retry: bool = False,
+    ) -> None:
+        self._device, self._config = device, config
         self._lock = threading.Lock()
+        self._store = Store(where)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=60, check_same_thread=False)
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if not version:
-                self._db.execute(_TABLE)
-                self._db.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise ConformanceError(f"{path}: schema {version}, this release has {_VERSION}")
-            if fresh:
-                self._db.execute("DELETE FROM verdicts WHERE key = ?", (key,))
-            if retry:
-                self._db.execute(
-                    "DELETE FROM verdicts WHERE key = ? AND status != ?", (key, Status.PASSED)
-                )
-            self._db.commit()
-        except (OSError, sqlite3.Error) as error:
-            raise ConformanceError(f"{path}: {error}; choose another file with DB=") from None
+            self._campaign = self._store.campaign(
+                "conformance",
+                suite,
+                [],
+                options={"device": device, "config": config.name},
+                fresh=fresh,
+                retry=retry,
+                plan=f"{device}|{config.digest_hex}",
+            )
+            self.place = f"{self._store.location}, campaign {self._campaign.number}"
+            self._known = {
+                run.task.workload: _verdict(run.task.workload, run.outcome)
+                for run in self._campaign.runs()
+                if run.outcome is not None
+            }
+        except BaseException:
+            self._store.close()
+            raise
 
     def add(self, verdicts: Iterable[Verdict]) -> None:
         """File them, in place of what was there."""
-        rows = [
-            (self._key, v.test, v.status, v.message, v.seconds, v.cycles, v.instructions)
-            for v in verdicts
-        ]
-        with self._lock, self._db:
-            self._db.executemany("INSERT OR REPLACE INTO verdicts VALUES (?,?,?,?,?,?,?)", rows)
+        found = list(verdicts)
+        with self._lock:
+            self._campaign.record([(self._task(v.test), _outcome(v)) for v in found])
+            self._known.update({v.test: v for v in found})
 
     def all(self) -> dict[str, Verdict]:
-        """Every verdict of this key by test."""
-        query = (
-            "SELECT test, status, message, seconds, cycles, instructions FROM verdicts "
-            "WHERE key = ? ORDER BY test"
-        )
+        """Every verdict by test."""
         with self._lock:
-            rows = self._db.execute(query, (self._key,)).fetchall()
-        return {
-            test: Verdict(
-                test=test, status=Status(status), message=message, seconds=seconds,
-                cycles=cycles, instructions=instructions,
-            )
-            for test, status, message, seconds, cycles, instructions in rows
-        }  # fmt: skip
+            return dict(sorted(self._known.items()))
 
-    def close(self) -> None:
-        self._db.close()
+    def close(self, *, complete: bool = False) -> None:
+        """complete: every test has its verdict."""
+        try:
+            self._campaign.close(complete=complete)
+        finally:
+            self._store.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(complete=kind is None)
+
+    def _task(self, test: str) -> Task:
+        return Task(kind=Kind.TEST, workload=test, config=self._config, device=self._device)
+
+
+def _outcome(verdict: Verdict) -> Outcome:
+    return Outcome(
+        status=_ENDED.get(verdict.status, Ended.ERROR),
+        message=verdict.message,
+        cycles=verdict.cycles or None,
+        wall_s=verdict.seconds,
+        figures={
+            "verdict": verdict.status.value,
+            "operator": operator_of(verdict.test),
+            "instructions": verdict.instructions,
+        },
+    )
+
+
+def _verdict(test: str, outcome: Outcome) -> Verdict:
+    return Verdict(
+        test=test,
+        status=Status(outcome.figures["verdict"]),
+        message=outcome.message,
+        seconds=outcome.wall_s,
+        cycles=outcome.cycles or 0,
+        instructions=outcome.figures["instructions"],
+    )

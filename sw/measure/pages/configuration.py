@@ -34,6 +34,7 @@ MEANING = {
     "vector_lanes": "lanes of the vector engine, a divisor of `cols`; 0: one a column",
     "regions": "regions of memory that programs can address; compiled ones use four",
     "engine_counters": "whether it counts what each engine did; if not, they read as 0",
+    "program_loops": "fetch runs sections of a program again, so that what repeats is stored once",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from spec.errors import SystolaError
-from sw.measure.revision import ROOT
+from sw.results.revision import ROOT
 
 DOCS = ROOT / "docs"
 

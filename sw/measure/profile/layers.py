@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.isa import Engine, Instruction, Opcode
 from spec.memmap import Stall
+from spec.notebook import summary
 from spec.program import Image
 from sw.measure.profile.trace_records import Recording, read_recording
 from sw.measure.profile.trace_spans import Span, closings, engine_spans, state_sums
@@ -24,7 +25,7 @@ from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.errors import SimulationError
 
 if TYPE_CHECKING:
-    from sw.runtime.session import Arrays
+    from sw.runtime.session import Arrays, DeviceOptions
 
 LATENCY = "latency"
 MIN_ACTIVITY = 0.5
@@ -77,13 +78,27 @@ class Profile:
     def cycles(self) -> int:
         return self.recording.cycles
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the layers, and what bounds each."""
+        facts = [("cycles", self.cycles), ("predicted cycles", self.predicted_cycles)]
+        head = ("layer", "cycles", "share, %", "bound", "predicted", "read", "written", "bound by")
+        rows = [
+            [
+                *(layer.name, layer.cycles, 100 * layer.cycles / max(self.cycles, 1)),
+                *(layer.layer_bound, layer.predicted_cycles),
+                *(layer.read_bytes, layer.write_bytes, layer.bound),
+            ]
+            for layer in self.layers
+        ]
+        return summary(f"Profile of {self.image.info.get('name', '')}", facts, head, rows)
+
     @property
     def predicted_cycles(self) -> int:
         return sum(layer.predicted_cycles for layer in self.layers)
 
 
 def record(
-    image: Image, inputs: "Arrays", config: NpuConfig, *, latency: int, stall: float, seed: int
+    image: Image, inputs: "Arrays", config: NpuConfig, options: "DeviceOptions"
 ) -> "tuple[Profile, Arrays]":
     """Run `image` on the RTL once and analyse it; also returns its outputs."""
     from sw.runtime.rtl import RtlDevice
@@ -91,7 +106,15 @@ def record(
 
     with Scratch("profile") as scratch:
         path = scratch.path / "events.bin"
-        with RtlDevice(config, latency=latency, stall=stall, seed=seed, events=path) as device:
+        with RtlDevice(
+            config,
+            latency=options.latency,
+            stall=options.stall,
+            seed=options.seed,
+            memory=options.memory,
+            clock_mhz=options.clock_mhz,
+            events=path,
+        ) as device:
             outputs, result = run_image(image, inputs, device)
         return analyse(image, result, read_recording(path)), outputs
 

@@ -48,12 +48,20 @@ def utilization(layer: LayerProfile, profile: Profile) -> float | None:
     return layer.macs / (profile.image.config.pes * layer.cycles)
 
 
-def print_profile(profile: Profile, report: Report, console: Console) -> None:
-    """Facts of the run, layers, what engines did in each, engines over the whole run, verdict."""
+def print_profile(
+    profile: Profile, report: Report, console: Console, *, predicted: bool = False
+) -> None:
+    """Facts of the run, layers, what engines did in each, engines over the whole run, verdict.
+
+    predicted: nothing ran, so there is nothing to compare the prediction with.
+    """
     report.print_facts(console)
     console.print(layer_table(profile))
     console.print(state_table(profile))
     console.print(stall_table(profile.result.counters))
+    if predicted:
+        console.print("cycles and states are the compiler's prediction; --device rtl measures them")
+        return
     error = profile.predicted_cycles / profile.cycles
     console.print(
         f"cost model: {profile.predicted_cycles:,} cycles predicted, {profile.cycles:,} measured: "

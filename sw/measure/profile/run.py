@@ -7,36 +7,56 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from spec.config import NpuConfig
+from spec.program import Image
 from sw.measure.profile.layers import Profile, record
+from sw.measure.profile.predicted import predicted_profile
 from sw.measure.profile.report import print_profile, profile_json
 from sw.measure.profile.trace import write_trace
+from sw.measure.profile.waits import waits
 from sw.models.supplied import NOTHING, Supplied
-from sw.runtime.report import Report, compare
-from sw.runtime.session import Arrays, DeviceOptions, OptionError, random_arrays, run_image
+from sw.runtime.report import Comparison, Report, compare
+from sw.runtime.session import Arrays, DeviceOptions, random_arrays, run_image
 from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
+    from sw.compiler.pipeline import Compilation
     from sw.compiler.tosa.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledRun:
-    """A profile, the report of its run (compared with golden), a note per instruction."""
+    """A profile, the report of its run (compared with golden), a note per instruction.
+
+    predicted: the compiler's prediction is shown; nothing ran.
+    """
 
     profile: Profile
     report: Report
     notes: list[str]
+    compilation: "Compilation"
+    predicted: bool = False
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report, and the layers."""
+        return self.report._repr_html_() + self.profile._repr_html_()
 
     def print(self, console: Console) -> None:
         """All tables and the verdict."""
-        print_profile(self.profile, self.report, console)
+        print_profile(self.profile, self.report, console, predicted=self.predicted)
 
     def to_json(self) -> dict[str, Any]:
-        return profile_json(self.profile, self.report)
+        return {**profile_json(self.profile, self.report), "predicted": self.predicted}
 
     def write_trace(self, path: Path) -> int:
         """Write the trace; returns its number of events."""
-        return write_trace(self.profile, self.notes, path)
+        timing = self.report.timing
+        return write_trace(
+            self.profile,
+            self.notes,
+            path,
+            waits(self.compilation, self.profile),
+            None if timing is None else timing.clock_mhz,
+        )
 
     def write_picture(self, path: Path) -> int:
         """Write a picture of the layers' cycles; returns how many layers it shows."""
@@ -53,9 +73,10 @@ def profile_target(
     options: DeviceOptions,
     supplied: Supplied = NOTHING,
 ) -> ProfiledRun:
-    """Compile and run a kernel, or a model on its first sample, with the recorder on."""
-    if options.device != "rtl":
-        raise OptionError(f"--device {options.device}: it has no clock; a profile needs rtl")
+    """Compile and run a kernel, or a model on its first sample, with the recorder on.
+
+    Device `golden` has no clock: the profile is what the compiler predicts, and nothing runs.
+    """
     graph, arrays, text = target_graph(name, shape, options.seed, supplied)
     return profile_graph(graph, arrays, name, text, config, options)
 
@@ -95,31 +116,41 @@ def profile_graph(
     config: NpuConfig,
     options: DeviceOptions,
 ) -> ProfiledRun:
-    """Compile `graph`, run it on RTL and golden, and analyse the run."""
+    """Compile `graph`, run it on RTL and golden, and analyse the run; device `golden`: predict."""
     from sw.compiler.pipeline import run_stages
-    from sw.runtime.golden import GoldenDevice
 
     compilation = run_stages(graph, config, name=name)
     image = compilation.image
-    found, outputs = record(
-        image,
-        inputs,
-        config,
-        latency=options.latency,
-        stall=options.stall,
-        seed=options.seed,
-    )
-    # Hazards are looked for where programs are verified; here the results only must be right.
-    expected, _ = run_image(image, inputs, GoldenDevice(config, check=False))
+    predicted = options.device != "rtl"
     report = Report(
         name=name,
         config=config,
         shape=shape,
-        device=options.device,
+        device="none: cycles are predicted" if predicted else options.device,
         macs=int(image.info["macs"]),
-        comparison=compare(expected, outputs),
         timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
     )
+    if predicted:
+        found = predicted_profile(compilation, options)
+    else:
+        found, report.comparison = _measured(image, inputs, config, options)
     report.add(found.result)
-    notes = ["begin", *(node.note for node in compilation.program.instructions), "end"]
-    return ProfiledRun(profile=found, report=report, notes=notes)
+    return ProfiledRun(
+        profile=found,
+        report=report,
+        notes=["begin", *(node.note for node in compilation.program.instructions), "end"],
+        compilation=compilation,
+        predicted=predicted,
+    )
+
+
+def _measured(
+    image: Image, inputs: Arrays, config: NpuConfig, options: DeviceOptions
+) -> tuple[Profile, Comparison]:
+    """The profile of a run on the RTL, and how its outputs differ from golden's."""
+    from sw.runtime.golden import GoldenDevice
+
+    found, outputs = record(image, inputs, config, options)
+    # Hazards are looked for where programs are verified; here the results only must be right.
+    expected, _ = run_image(image, inputs, GoldenDevice(config, check=False))
+    return found, compare(expected, outputs)

@@ -2,27 +2,26 @@
 
 One track per engine: layers, in them instructions, in them waits. Track `layers` has what the run's
 cycles are charged to. One cycle is shown as a microsecond. An event's thread duration (`tdur`) is
-the time that its engine was busy; per engine they sum to its BUSY counter.
+the time that its engine was busy; per engine they sum to its BUSY counter. Arrows lead from posts
+to the waits that they end (waits.py); trace_extras.py adds them, and counters.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from spec.isa import Engine
 from spec.memmap import Stall
 from sw.measure.profile.layers import Profile
+from sw.measure.profile.trace_extras import PROCESS, Event, counter_events, flow_events
 from sw.measure.profile.trace_records import Track
 from sw.measure.profile.trace_spans import Span
+from sw.measure.profile.waits import Wait, covered
 from sw.runtime.report import ReportError
 
-Event = dict[str, Any]
-
-PROCESS = 1
 LAYERS_TRACK = 0
 MIN_WAIT = 32
 """Cycles from which on a wait within an instruction is an event of its own."""
@@ -30,10 +29,29 @@ MAX_WAITS = 100_000
 """Most such events; beyond, only longer ones are kept."""
 
 
-def write_trace(profile: Profile, notes: Sequence[str], path: Path) -> int:
-    """Write the trace of `profile`; returns the number of events. `notes`: of every instruction."""
-    events = list(trace_events(profile, notes))
-    facts = {"config": profile.image.config.to_dict(), "cycles": profile.cycles}
+def write_trace(
+    profile: Profile,
+    notes: Sequence[str],
+    path: Path,
+    found: Sequence[Wait] = (),
+    clock_mhz: float | None = None,
+) -> int:
+    """Write the trace of `profile`; returns the number of events. `notes`: of every instruction.
+
+    found: waits for semaphores, whose ends become arrows. clock_mhz: counters of the bus then are
+    in GB/s.
+    """
+    events = [
+        *trace_events(profile, notes, found),
+        *flow_events(found),
+        *counter_events(profile, clock_mhz),
+    ]
+    facts = {
+        "config": profile.image.config.to_dict(),
+        "cycles": profile.cycles,
+        "arrows": sum(event["ph"] == "s" for event in events),
+        "waits_explained": covered(found, profile),
+    }
     trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": facts}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,8 +62,11 @@ def write_trace(profile: Profile, notes: Sequence[str], path: Path) -> int:
     return len(events)
 
 
-def trace_events(profile: Profile, notes: Sequence[str]) -> Iterator[Event]:
-    """Names of the tracks, then their events, outer ones first."""
+def trace_events(
+    profile: Profile, notes: Sequence[str], found: Sequence[Wait] = ()
+) -> Iterator[Event]:
+    """Names of the tracks, then their events, outer ones first. found: waits that have a name."""
+    labels = {(wait.engine, wait.start): wait.label for wait in found}
     name = f"{profile.image.info['name']} on {profile.image.config.name}"
     yield _name("process_name", None, name)
     yield _name("thread_name", LAYERS_TRACK, "layers")
@@ -66,7 +87,7 @@ def trace_events(profile: Profile, notes: Sequence[str]) -> Iterator[Event]:
             for span in mine:
                 yield _instruction(span, thread, notes[span.index], busy)
                 busy += span.states[Stall.BUSY]
-                yield from _waits(span, thread, track, shortest)
+                yield from _waits(span, thread, track, shortest, labels)
 
 
 def _long_waits(track: Track, shortest: int) -> Track:
@@ -100,15 +121,23 @@ def _instruction(span: Span, thread: int, note: str, busy: int) -> Event:
     return _event(note, "instruction", thread, span.start, span.stop, facts, times)
 
 
-def _waits(span: Span, thread: int, track: Track, shortest: int) -> Iterator[Event]:
+def _waits(
+    span: Span,
+    thread: int,
+    track: Track,
+    shortest: int,
+    labels: Mapping[tuple[Engine, int], str],
+) -> Iterator[Event]:
     """Waits (the intervals of `track`) inside an instruction that are long enough to be seen."""
     first = int(np.searchsorted(track.stop, span.start, side="right"))
     last = int(np.searchsorted(track.start, span.stop, side="left"))
     for k in range(first, last):
         start, stop = max(int(track.start[k]), span.start), min(int(track.stop[k]), span.stop)
         if stop - start >= shortest:
-            name = f"waits: {Stall(int(track.stall[k])).name.lower()}"
-            yield _event(name, "wait", thread, start, stop, {})
+            state = Stall(int(track.stall[k]))
+            label = labels.get((span.engine, start)) if state is Stall.SEMAPHORE else None
+            name = f"waits: {label or state.name.lower()}"
+            yield _event(name, "wait", thread, start, stop, {"state": state.name.lower()})
 
 
 def _shortest_wait(profile: Profile) -> int:

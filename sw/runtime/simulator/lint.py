@@ -16,6 +16,7 @@ from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.build import Kind, npu_recipe
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.generated import generate_rtl
+from sw.runtime.simulator.recipe import Recipe
 from sw.runtime.simulator.verilator import find_verilator
 
 
@@ -32,19 +33,23 @@ def lint_form(config: NpuConfig, *, loops: bool) -> int:
     """`lint` of one form of the array: loops, which are simulated, or processing elements."""
     with Scratch("lint") as scratch:
         sources = generate_rtl(config, scratch.path, loops=loops)
-        recipe = npu_recipe(config, Kind.PERF, sources)
-        command = [
-            str(find_verilator().command),
-            *("--lint-only", "-Wall", "--timing", "--timescale", "1ns/1ns"),
-            *("--top-module", recipe.top),
-            *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
-            *map(str, (*recipe.controls, *recipe.verilog)),
-        ]
-        env = {**os.environ, **find_verilator().env}
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
-        if done.returncode or "%Warning" in done.stderr:
-            raise BuildError(f"lint of {config.name} failed:\n{done.stdout}{done.stderr}")
-        return sum(len(Path(p).read_text().splitlines()) for p in recipe.verilog)
+        return lint_recipe(npu_recipe(config, Kind.PERF, sources), config.name)
+
+
+def lint_recipe(recipe: Recipe, name: str) -> int:
+    """Lines of Verilog of `recipe`, which are clean; `BuildError` with every warning."""
+    command = [
+        str(find_verilator().command),
+        *("--lint-only", "-Wall", "--timing", "--timescale", "1ns/1ns"),
+        *("--top-module", recipe.top),
+        *(f"-G{name}={value}" for name, value in recipe.parameters.items()),
+        *map(str, (*recipe.controls, *recipe.verilog)),
+    ]
+    env = {**os.environ, **find_verilator().env}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode or "%Warning" in done.stderr:
+        raise BuildError(f"lint of {name} failed:\n{done.stdout}{done.stderr}")
+    return sum(len(Path(p).read_text().splitlines()) for p in recipe.verilog)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,9 +22,9 @@ class SimulatorProcess:
     """The simulator `program` with a memory at `base`, alive until `close()`.
 
     waves: VCD file to write (builds that have them). windows: (period, size, seed) of the cycles
-    in it, else all. events: file for the record of what the engines do. The process dies with its
-    parent, however that ends: it watches its parent while it simulates, and the socket while it
-    waits.
+    in it, else all. events: file for the record of what the engines do. top: its module with the
+    register port. The process dies with its parent, however that ends: it watches its parent while
+    it simulates, and the socket while it waits.
     """
 
     def __init__(
@@ -34,6 +34,8 @@ class SimulatorProcess:
         waves: Path | None = None,
         events: Path | None = None,
         windows: tuple[int, int, int] | None = None,
+        *,
+        top: str = "systola_sim",
     ) -> None:
         self._folder = Scratch("simulator")
         folder = self._folder.path
@@ -58,7 +60,7 @@ class SimulatorProcess:
                     stderr=log,
                     cwd=folder,
                     env={
-                        **cocotb_environment("systola_sim", TEST_MODULE, self._results),
+                        **cocotb_environment(top, TEST_MODULE, self._results),
                         SOCKET_VARIABLE: str(theirs.fileno()),
                     },
                     pass_fds=(theirs.fileno(),),

@@ -1,0 +1,167 @@
+"""The figures that points compete in: their units, which way is better, and their values."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sw.report.data import Measurement, Point
+
+Value = float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A figure of a point. of_point: its value; of_workload: its value for one workload.
+
+    Exactly one of the two is there.
+    """
+
+    key: str
+    label: str
+    unit: str
+    larger_is_better: bool
+    of_point: Callable[[Point], Value] | None = None
+    of_workload: Callable[[Point, Measurement], Value] | None = None
+
+    def better(self, one: float, other: float) -> bool:
+        return one > other if self.larger_is_better else one < other
+
+    def reaches(self, value: float, threshold: float) -> bool:
+        return value >= threshold if self.larger_is_better else value <= threshold
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "label": self.label,
+            "unit": self.unit,
+            "up": self.larger_is_better,
+            "each": self.of_workload is not None,
+        }
+
+
+def _rate(point: Point, measured: Measurement) -> Value:
+    if not measured.cycles or not point.fmax_mhz:
+        return None
+    return point.fmax_mhz * 1e6 / measured.cycles
+
+
+def _per_joule(_: Point, measured: Measurement) -> Value:
+    return 1e6 / measured.energy_uj if measured.energy_uj else None
+
+
+def _utilization(point: Point, measured: Measurement) -> Value:
+    if not measured.cycles or not measured.macs or not point.pes:
+        return None
+    return 100 * measured.macs / (measured.cycles * point.pes)
+
+
+OBJECTIVES = (
+    Objective(
+        key="rate",
+        label="inferences/s at Fmax",
+        unit="inferences/s",
+        larger_is_better=True,
+        of_workload=_rate,
+    ),
+    Objective(
+        key="area",
+        label="area without memories",
+        unit="kGE",
+        larger_is_better=False,
+        of_point=lambda p: None if p.area_ge is None else p.area_ge / 1000,
+    ),
+    Objective(
+        key="luts",
+        label="LUTs of an FPGA",
+        unit="LUTs",
+        larger_is_better=False,
+        of_point=lambda p: p.synth.get("luts"),
+    ),
+    Objective(
+        key="efficiency",
+        label="inferences/J",
+        unit="inferences/J",
+        larger_is_better=True,
+        of_workload=_per_joule,
+    ),
+    Objective(
+        key="cycles",
+        label="cycles",
+        unit="cycles",
+        larger_is_better=False,
+        of_workload=lambda _, m: m.cycles,
+    ),
+    Objective(
+        key="dram",
+        label="DRAM bytes",
+        unit="bytes",
+        larger_is_better=False,
+        of_workload=lambda _, m: m.dram_bytes,
+    ),
+    Objective(
+        key="memory",
+        label="on-chip memory",
+        unit="KiB",
+        larger_is_better=False,
+        of_point=lambda p: p.memory_kib,
+    ),
+    Objective(
+        key="clock",
+        label="Fmax",
+        unit="MHz",
+        larger_is_better=True,
+        of_point=lambda p: p.fmax_mhz,
+    ),
+    Objective(
+        key="utilization",
+        label="utilization of the array",
+        unit="%",
+        larger_is_better=True,
+        of_workload=_utilization,
+    ),
+    Objective(
+        key="pes",
+        label="PEs",
+        unit="PEs",
+        larger_is_better=False,
+        of_point=lambda p: p.pes,
+    ),
+)
+BY_KEY = {objective.key: objective for objective in OBJECTIVES}
+
+
+def values(point: Point, workloads: Sequence[str]) -> dict[str, Any]:
+    """Each objective that the point has: one value, or one per workload and their mean.
+
+    The mean is geometric, and None unless the point has a value above 0 for every workload.
+    """
+    found: dict[str, Any] = {}
+    measured = {m.workload: m for m in point.measurements}
+    for objective in OBJECTIVES:
+        if objective.of_point is not None:
+            value = objective.of_point(point)
+            if value is not None:
+                found[objective.key] = _short(value)
+        elif objective.of_workload is not None:
+            row = [
+                objective.of_workload(point, measured[name]) if name in measured else None
+                for name in workloads
+            ]
+            if any(value is not None for value in row):
+                found[objective.key] = [_short(v) for v in (*row, _mean(row))]
+    return found
+
+
+def _mean(row: Sequence[Value]) -> Value:
+    numbers = [value for value in row if value is not None and value > 0]
+    if len(numbers) < len(row) or not numbers:
+        return None
+    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
+
+
+def _short(value: Value) -> Value:
+    """Nine significant digits: nobody reads more, and pages of many points stay small."""
+    if value is None or value == int(value):
+        return value if value is None else int(value)
+    return float(f"{value:.9g}")
