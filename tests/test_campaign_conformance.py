@@ -57,11 +57,14 @@ def test_a_sample_passes_and_says_how_many_ran() -> None:
     assert found.figures == {"tests": 2, "tests_passed": 2, "tests_available": 10}
 
 
-def test_what_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran: list[list[str]] = []
+    made: list[str] = []
+    monkeypatch.setenv("SYSTOLA_CACHE", str(tmp_path))
 
     def run(tests: Tests, setting: Setting, _: Path) -> list[Verdict]:
         ran.append(list(tests))
+        assert all((path / "desc.json").is_file() for path in tests.values())
         assert (setting.device, setting.config) == ("rtl", "tiny")
         good, *bad = tests
         return [
@@ -69,7 +72,11 @@ def test_what_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             *(Verdict(test=t, status=Status.FAILED, message="y[0]", cycles=5) for t in bad),
         ]
 
-    def generated(_suite: Suite, _operator: str, folder: Path) -> Tests:
+    def generated(_suite: Suite, operator: str, folder: Path) -> Tests:
+        made.append(operator)
+        for name in NAMES:
+            (folder / name).mkdir()
+            (folder / name / "desc.json").write_text("{}")
         return {name: folder / name for name in NAMES}
 
     monkeypatch.setattr(conformance, "run_chunk", run)
@@ -83,8 +90,10 @@ def test_what_does_not_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in (0, 1, 2):
         outcome(replace(TASK, device="rtl", seed=seed))
     assert ran[1] == ran[0] and len({tuple(names) for names in ran}) > 1
+    # The generator runs once for each sample: 0 came twice.
+    assert made == ["clamp"] * 3
     outcome(replace(TASK, device="rtl", workload="conformance:clamp:clamp_7,clamp_3"))
-    assert ran[-1] == ["clamp_7", "clamp_3"]
+    assert ran[-1] == ["clamp_3", "clamp_7"]
     lost = outcome(replace(TASK, device="rtl", workload="conformance:clamp:clamp_9"))
     assert lost.status is Ended.ERROR
     assert lost.message == "conformance test 'clamp_9': clamp has no such test among its 8"

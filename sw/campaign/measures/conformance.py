@@ -5,13 +5,18 @@ The workload is `conformance:OPERATOR:COUNT`, where the task's seed draws the sa
 `systola conformance`.
 """
 
+import hashlib
 import random
+import shutil
 from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
 
 from spec.config import PRESETS, NpuConfig
 from sw.campaign.measures.bench import Bench
 from sw.measure.conformance.chunk import Setting, Status, Verdict, run_chunk
 from sw.measure.conformance.suite import (
+    VERSION,
     ConformanceError,
     Suite,
     Tests,
@@ -22,6 +27,7 @@ from sw.measure.conformance.suite import (
 from sw.results.task import CampaignError, Outcome, Task
 from sw.results.task import Status as Ended
 from sw.runtime.scratch import Scratch
+from sw.runtime.simulator.cache import BuildCache
 
 PREFIX = "conformance"
 _SHOWN = 5
@@ -60,26 +66,47 @@ def conformance(task: Task, bench: Bench) -> Outcome:
     check_config(task.config)
     _, operator, which = task.workload.split(":", 2)
     with Scratch("conformance") as scratch:
-        tests = generate(Suite(operators=(operator,)), operator, scratch.path)
-        chosen = _chosen(tests, operator, which, task.seed)
+        tests, available = _chosen(operator, which, task.seed, scratch.path / "tests")
         # A test that stands still costs the whole task: its limit is the campaign's to hold.
         setting = Setting(device=task.device, config=task.config.name, limit_s=task.limit_s)
-        verdicts = run_chunk(chosen, setting, scratch.path)
-    return _outcome(verdicts, len(tests), on_hardware=task.device == "rtl")
+        verdicts = run_chunk(tests, setting, scratch.path)
+    return _outcome(verdicts, available, on_hardware=task.device == "rtl")
 
 
-def _chosen(tests: Tests, operator: str, which: str, seed: int) -> Tests:
+def _chosen(operator: str, which: str, seed: int, folder: Path) -> tuple[Tests, int]:
+    """(the chosen tests, copied below `folder`; how many tests the operator has).
+
+    The generator makes all tests of an operator, which takes 20 s on average. So those that were
+    chosen are kept in the cache, for other devices and configurations.
+    """
+    facts = f"{VERSION} {version('tosa-tools')} {operator} {which} {seed}"
+    key = f"official-{hashlib.sha256(facts.encode()).hexdigest()[:16]}"
+
+    def make(entry: Path) -> None:
+        with Scratch("generated") as scratch:
+            tests = generate(Suite(operators=(operator,)), operator, scratch.path)
+            for name in _names(tests, operator, which, seed):
+                shutil.copytree(tests[name], entry / "tests" / name)
+            (entry / "available").write_text(str(len(tests)))
+
+    with BuildCache().obtain(key, make) as entry:
+        shutil.copytree(entry.path / "tests", folder)
+        available = int((entry.path / "available").read_text())
+    return {path.name: path for path in sorted(folder.iterdir())}, available
+
+
+def _names(tests: Tests, operator: str, which: str, seed: int) -> list[str]:
+    """Of the chosen tests; `CampaignError` for a name that the operator has not."""
     if which.isdigit():
         count = min(int(which), len(tests))
-        names = sorted(random.Random(f"{seed} {operator}").sample(sorted(tests), count))
-    else:
-        names = which.split(",")
+        return sorted(random.Random(f"{seed} {operator}").sample(sorted(tests), count))
+    names = which.split(",")
     for name in names:
         if name not in tests:
             raise CampaignError(
                 f"conformance test {name!r}: {operator} has no such test among its {len(tests)}"
             )
-    return {name: tests[name] for name in names}
+    return names
 
 
 def _outcome(verdicts: Sequence[Verdict], available: int, *, on_hardware: bool) -> Outcome:

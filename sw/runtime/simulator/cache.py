@@ -1,6 +1,7 @@
 """A folder of what takes long to make: one entry per digest, locked, limited in size.
 
-Generated RTL, simulators, quantized networks and compiled parts of torch.compile share it.
+Generated RTL, simulators, netlists, quantized networks, compiled parts of torch.compile and
+official tests share it.
 
 `entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. What is cut
 off or changed later no longer matches its manifest and is built again. Whoever
@@ -35,6 +36,7 @@ _KINDS = {
     "torch": "parts of torch.compile",
     "rtl": "generated RTL",
     "netlist": "netlists",
+    "official": "official tests",
 }
 """What entries are, by the beginning of their names; all others are simulators."""
 
