@@ -9,7 +9,7 @@ from hw_gen.blocks.dispatch import queues, without
 from hw_gen.blocks.fetch import Fetch
 from hw_gen.layouts import rest_layout, start_layout
 from spec import preset
-from spec.isa import FORMATS, ISA_DIGEST, LOOPS, Alu, Group, Instruction, Opcode
+from spec.isa import DISPLACED, FORMATS, ISA_DIGEST, LOOPS, Alu, Group, Instruction, Opcode
 from spec.legality import problems
 from spec.optional import SHIFTS
 
@@ -50,6 +50,8 @@ def tame(rng, opcode, config, values):
         slot["sem"] %= config.semaphores
         slot["level"] = rng.randint(0, len(values["loop"]))
         slot["point"] = 0 if opcode is Opcode.LOAD else rng.randint(0, 1)
+    if not config.program_loops:
+        values |= {f"{name}_by": 0 for name in DISPLACED[opcode]}
     if opcode is Opcode.LOAD:
         values["space"] = 0
     if opcode is Opcode.MATRIX:
