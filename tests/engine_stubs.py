@@ -26,6 +26,9 @@ def _carry_out(task: Task, tell: Tell) -> Outcome:
     what, _, argument = task.workload.partition(":")
     if what == "sleep":
         time.sleep(float(argument))
+    elif what == "wait":
+        while not Path(argument).exists():
+            time.sleep(0.05)
     elif what == "die":
         sys.stderr.write("these are its last words\n")
         sys.stderr.flush()

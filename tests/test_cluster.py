@@ -137,8 +137,15 @@ def test_a_worker_without_systola_is_refused(site: Cluster, monkeypatch) -> None
     site.start("bare", *arguments, "--dashboard-address", "127.0.0.1:0", root=bare)
     wait_for(lambda: "Registered to" in site.log("bare"))
     site.worker("ours")
-    memo = Memo()
-    (row,) = run_stubs(site.folder, stub("sleep:2"), memo=memo, scheduler=site.address)
+    memo, heard = Memo(), site.folder / "heard"
+
+    def refused() -> None:
+        if any("is not used" in text for text in memo.said):
+            heard.touch()
+
+    memo.on_tick = refused
+    task = stub(f"wait:{heard}")
+    (row,) = run_stubs(site.folder, task, memo=memo, scheduler=site.address)
     assert row.status is Status.PASSED
     (text,) = [text for text in memo.said if "is not used" in text]
     assert "it cannot say what it is (ModuleNotFoundError: " in text
