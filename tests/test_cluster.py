@@ -130,9 +130,10 @@ def test_a_worker_of_other_sources_is_refused_and_the_others_go_on(site: Cluster
 
 def test_a_worker_without_systola_is_refused(site: Cluster, monkeypatch) -> None:
     bare = site.folder / "bare"
-    # A package of that name that has nothing in it hides the installed one.
-    (bare / "sw").mkdir(parents=True)
-    (bare / "sw" / "__init__.py").touch()
+    # Packages of that name that have nothing in them hide the installed ones.
+    (bare / "sw" / "campaign").mkdir(parents=True)
+    for folder in (bare / "sw", bare / "sw" / "campaign"):
+        (folder / "__init__.py").touch()
     arguments = ("-m", "dask", "worker", site.address, "--nthreads", 1, "--no-nanny")
     site.start("bare", *arguments, "--dashboard-address", "127.0.0.1:0", root=bare)
     wait_for(lambda: "Registered to" in site.log("bare"))
