@@ -16,6 +16,7 @@ import torch
 
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.model import load_onnx
+from sw.frontends.onnx.types import tensor_of
 
 PASSED, REFUSED, FAILED = "passed", "refused", "failed"
 
@@ -55,28 +56,44 @@ def run(case: Any) -> Verdict:
 
 def _difference(case: Any, inputs: Any, outputs: Any) -> str:
     """How the module's results differ; nothing where they do not."""
-    given = {info.name: value for info, value in zip(case.model.graph.input, inputs)}
+    names = [info.name for info in case.model.graph.input]
+    given = {name: _tensor(value) for name, value in zip(names, inputs, strict=False)}
     model = _loaded(case.model, given)
-    tensors = [torch.as_tensor(np.array(given[name])) for name in model.inputs]
+    tensors = [given[name] for name in model.inputs]
     with torch.no_grad():
         made = model.module(*tensors)
     made = made if isinstance(made, tuple) else (made,)
     for name, found, wanted in zip(model.outputs, made, outputs, strict=True):
-        wanted = np.asarray(wanted)
-        array = found.float().numpy() if found.dtype is torch.bfloat16 else found.numpy()
-        same_type = found.dtype is torch.bfloat16 or array.dtype == wanted.dtype
-        if array.shape != wanted.shape or not same_type:
-            return f"{name}: {array.dtype}{array.shape} for {wanted.dtype}{wanted.shape}"
-        real = wanted.astype(np.float64) if wanted.dtype.kind not in "OUS" else wanted
-        if not np.allclose(array, real, rtol=case.rtol, atol=case.atol, equal_nan=True):
-            off = np.abs(array.astype(np.float64) - real).max()
-            return f"{name}: differs by up to {off:g}"
+        right = _tensor(wanted)
+        if right is None or (found.shape, found.dtype) != (right.shape, right.dtype):
+            return f"{name}: {found.dtype}{list(found.shape)} for {wanted}"
+        rtol = case.rtol
+        if right.dtype in (torch.float16, torch.bfloat16):
+            rtol = max(rtol, 2 * torch.finfo(right.dtype).eps)
+        a, b = found.double(), right.double()
+        if not torch.allclose(a, b, rtol=rtol, atol=case.atol, equal_nan=True):
+            return f"{name}: differs by up to {(a - b).abs().max():g}"
     return ""
+
+
+def _tensor(value: Any) -> torch.Tensor | None:
+    """A stored input or output; None where it is no tensor that PyTorch has."""
+    from onnx import TensorProto
+
+    try:
+        if isinstance(value, TensorProto):
+            return tensor_of(value)
+        array = np.array(value)
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.astype(np.float32)).bfloat16()
+        return torch.from_numpy(array)
+    except (OnnxError, TypeError, ValueError):
+        return None
 
 
 def _loaded(proto: Any, given: dict[str, Any]) -> Any:
     """The model; inputs that must be constants (axes, shapes) become those of the test."""
-    shapes = {name: v.shape for name, v in given.items() if isinstance(v, np.ndarray)}
+    shapes = {name: value.shape for name, value in given.items() if value is not None}
     constants: dict[str, Any] = {}
     while True:
         rest = {name: shape for name, shape in shapes.items() if name not in constants}
@@ -86,7 +103,7 @@ def _loaded(proto: Any, given: dict[str, Any]) -> Any:
             new = [name for name in error.inputs if name not in constants]
             if not new:
                 raise
-            constants |= {name: np.array(given[name]) for name in new}
+            constants |= {name: given[name] for name in new}
 
 
 def report(verdicts: list[Verdict]) -> Iterator[str]:

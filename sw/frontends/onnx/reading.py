@@ -1,6 +1,5 @@
 """ONNX files: which they are, opsets, external data, and what is refused before anything else."""
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -130,9 +129,11 @@ def prepared(model: Any, file: str) -> Any:
 
     if len(model.functions):
         model = inliner.inline_local_functions(model)
-    version = _version(model, file)
+    versions = {each.domain: int(each.version) for each in model.opset_import}
+    version = next((versions[d] for d in DOMAINS if d in versions), 0)
     for node in model.graph.node:
-        _require_known(node, version, file)
+        _require_known(node, min(version, NEWEST), file)
+    _require_version(version, file)
     try:
         if version < OLDEST:
             model = onnx.version_converter.convert_version(model, OLDEST)
@@ -158,9 +159,7 @@ def _first_line(error: Exception) -> str:
     return f"{lines[0] if lines else repr(error)}{place.replace('==> Context:', ';')}"[:300]
 
 
-def _version(model: Any, file: str) -> int:
-    versions = {each.domain: int(each.version) for each in model.opset_import}
-    version = next((versions[d] for d in DOMAINS if d in versions), 0)
+def _require_version(version: int, file: str) -> None:
     if not version:
         raise OnnxError(
             "no version of the default operator set", file=file, hint="export the model again"
@@ -171,7 +170,6 @@ def _version(model: Any, file: str) -> int:
             file=file,
             hint=f"export the model with opset_version={NEWEST} or older",
         )
-    return version
 
 
 def _require_known(node: Any, version: int, file: str) -> None:
@@ -187,9 +185,12 @@ def _require_known(node: Any, version: int, file: str) -> None:
         )  # fmt: skip
     if operator in OPERATORS or operator == "If" or is_function(node, version):
         return
+    quantized = node.domain == "com.microsoft"
     raise OnnxError(
         f"operator {operator} is not supported{did_you_mean(operator, OPERATORS)}",
-        hint="export the model without it; the page on ONNX lists the operators",
+        hint="quantize with quant_format=QuantFormat.QDQ, without ONNX Runtime's own operators"
+        if quantized
+        else "export the model without it; the page on ONNX lists the operators",
         file=file, node=name, operator=operator,
     )  # fmt: skip
 
@@ -198,24 +199,37 @@ def _ordered(model: Any) -> Any:
     """The model with every node behind what it reads."""
     import onnx
 
-    graph = model.graph
-    made = {name for node in graph.node for name in node.output if name}
-    waiting, order = list(graph.node), []
-    missing = made.copy()
+    missing = {name for node in model.graph.node for name in node.output if name}
+    waiting, order = list(enumerate(model.graph.node)), list[int]()
+    reads = [_reads(node) for _, node in waiting]
     while waiting:
-        ready = [node for node in waiting if not missing.intersection(node.input)]
+        ready = [(i, node) for i, node in waiting if not missing & reads[i]]
         if not ready:
             break  # a circle: the checker names it
-        order += ready
-        missing -= set(itertools.chain.from_iterable(node.output for node in ready))
-        waiting = [node for node in waiting if missing.intersection(node.output) or not node.output]
-        waiting = [node for node in waiting if not any(node is each for each in ready)]
-    return model if list(order) == list(graph.node) else _reordered(onnx, model, order + waiting)
-
-
-def _reordered(onnx: Any, model: Any, order: list[Any]) -> Any:
+        order += [i for i, _ in ready]
+        missing -= {name for _, node in ready for name in node.output}
+        waiting = [(i, node) for i, node in waiting if missing & reads[i]]
+        waiting = [(i, node) for i, node in waiting if i not in set(order)]
+    order += [i for i, _ in waiting]
+    if _is_ordered(model.graph.node, reads):
+        return model
     other = onnx.ModelProto()
     other.CopyFrom(model)
     del other.graph.node[:]
-    other.graph.node.extend(order)
+    other.graph.node.extend(model.graph.node[i] for i in order)
     return other
+
+
+def _is_ordered(nodes: Any, reads: list[set[str]]) -> bool:
+    missing = {name for node in nodes for name in node.output if name}
+    for node, names in zip(nodes, reads, strict=True):
+        if missing & names:
+            return False
+        missing -= set(node.output)
+    return True
+
+
+def _reads(node: Any) -> set[str]:
+    """What a node reads, in its branches too."""
+    inner = (each for attribute in node.attribute for each in attribute.g.node)
+    return set(node.input).union(*map(_reads, inner)) - {""}

@@ -153,9 +153,10 @@ class Walk:
             if constant is None:
                 raise self._not_constant(name)
             return _array(constant)
-        if position in row.numbers and constant is not None and constant.numel() == 1:
-            return name if constant.dtype is torch.bfloat16 else _array(constant)
-        return name
+        if constant is None or constant.dtype is torch.bfloat16:
+            return name
+        single = position in row.numbers and constant.numel() == 1
+        return _array(constant) if single or position in row.arrays else name
 
     def _not_constant(self, name: str) -> OnnxError:
         sources = sorted(self.sources.get(name, ()))
@@ -195,8 +196,9 @@ class Walk:
 
 
 def _array(constant: T) -> Any:
-    half = constant.dtype is torch.bfloat16
-    return (constant.float() if half else constant).detach().numpy()
+    if constant.dtype is torch.bfloat16:
+        raise OnnxError("a constant operand of type BFLOAT16", hint="store it as FLOAT")
+    return constant.detach().numpy()
 
 
 def _named(node: Node, made: tuple[T, ...]) -> dict[str, T]:

@@ -15,14 +15,16 @@ class Operator:
 
     function: of the node and its operands, a tensor each (None: left out); it returns a tensor or
     a tuple of them. static: positions of operands that must be constants; the function gets arrays
-    of NumPy. numbers: positions of operands that become arrays of NumPy where they are constants of
-    one element. constants: what becomes of a node whose operands are all constants: `fold`, or
-    `keep` (the importer wants to see it), or `shape`: its result depends on shapes alone.
+    of NumPy. arrays: positions of operands that become arrays where they are constants; numbers:
+    where they are constants of one element. constants: what becomes of a node whose operands are
+    all constants: `fold`, or `keep` (the importer wants to see it), or `shape`: its result depends
+    on shapes alone.
     """
 
     function: Callable[..., Any]
     static: frozenset[int] = frozenset()
     numbers: frozenset[int] = frozenset()
+    arrays: frozenset[int] = frozenset()
     constants: str = FOLD
 
 
@@ -30,6 +32,7 @@ def op(
     function: Callable[..., Any],
     static: Iterable[int] = (),
     numbers: Iterable[int] = (),
+    arrays: Iterable[int] = (),
     constants: str = FOLD,
 ) -> Operator:
     """A row of a table."""
@@ -37,5 +40,6 @@ def op(
         function=function,
         static=frozenset(static),
         numbers=frozenset(numbers),
+        arrays=frozenset(arrays),
         constants=constants,
     )

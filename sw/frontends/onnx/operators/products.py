@@ -54,7 +54,7 @@ def _conv_transpose(node: Node, x: T, weight: T, bias: T | None = None) -> T:
         )
     group = node.get("group", 1)
     function = _TRANSPOSED[rank]
-    if begin == end and all(m < max(s, d) for m, s, d in zip(more, window.stride, window.dilation)):
+    if begin == end and all(more[i] < window.stride[i] for i in range(rank)):
         return function(x, weight, bias, window.stride, begin, more, group, window.dilation)
     # Everything, then cut at each side or, for what output_padding adds, extended.
     full = function(x, weight, None, window.stride, 0, 0, group, window.dilation)

@@ -19,7 +19,7 @@ T = torch.Tensor
 
 def _operators() -> Any:
     """The namespace, which exists once PyTorch's library for it is imported."""
-    import torch.ao.quantization.fx._decomposed  # noqa: F401
+    import torch.ao.quantization.fx._decomposed
 
     return torch.ops.quantized_decomposed
 
@@ -95,10 +95,21 @@ def _quantize(node: Node, x: T, scale: Any, zero: Any = None) -> T:
     node.ignore("saturate", "precision")
     number = node.get("output_dtype", 0)
     dtype = dtype_of(number) if number else torch.uint8
-    dtype = dtype if zero is None else torch.from_numpy(zero).dtype
-    shifted = node.outputs[0] in node.shifted
+    dtype = dtype if zero is None else torch.as_tensor(zero).dtype
     axis = _axis(node, x, scale)
+    if not isinstance(scale, np.ndarray) or isinstance(zero, T):
+        return _dynamic(x, scale, zero)
+    shifted = node.outputs[0] in node.shifted
     return quantized(x.float(), scale, zero, axis, dtype, shifted=shifted)
+
+
+def _dynamic(x: T, scale: Any, zero: Any) -> T:
+    """Integers on a grid that is computed at run time."""
+    scale, zero = torch.as_tensor(scale), torch.as_tensor(zero)
+    if scale.numel() > 1:
+        raise refused("scales for channels that are computed", "quantize with constant scales")
+    low, high = _ends(zero.dtype)
+    return torch.clamp(torch.round(x / scale) + zero, low, high).to(zero.dtype)
 
 
 def _dequantize(node: Node, x: T, scale: Any, zero: Any = None) -> T:
@@ -132,7 +143,7 @@ def _matmul(node: Node, a: T, sa: Any, za: Any, b: T, sb: Any, zb: Any, sy: Any,
 
 
 QUANTIZED = {
-    "QuantizeLinear": op(_quantize, static=(1, 2), constants=KEEP),
+    "QuantizeLinear": op(_quantize, arrays=(1, 2), constants=KEEP),
     "DequantizeLinear": op(_dequantize, static=(1, 2), constants=KEEP),
     "QLinearConv": op(_conv, static=(1, 2, 4, 5, 6, 7)),
     "QLinearMatMul": op(_matmul, static=(1, 2, 4, 5, 6, 7)),

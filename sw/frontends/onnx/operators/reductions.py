@@ -60,7 +60,7 @@ def _bound(x: T, axes: list[int], keep: bool, largest: bool) -> T:
         return x.amax(axes, keep) if largest else x.amin(axes, keep)
     real = x.is_floating_point()
     least, most = (-math.inf, math.inf) if real else (_ends(x.dtype))
-    return _sum(x, axes, keep) + (least if largest else most)
+    return torch.full_like(x.sum(axes, keep), least if largest else most, dtype=x.dtype)
 
 
 def _ends(dtype: torch.dtype) -> tuple[int, int]:

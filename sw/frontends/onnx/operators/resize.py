@@ -140,7 +140,8 @@ def _positions(axis: _Axis, how: _How) -> Array:
         case "asymmetric":
             return at / axis.scale
         case "align_corners":
-            return at * (axis.size - 1) / max(1, axis.length - 1)
+            last = axis.scale * axis.size - 1  # not rounded
+            return at * (axis.size - 1) / last if last else at * 0
         case "pytorch_half_pixel" if axis.length == 1:
             return at - 0.5
         case "half_pixel_symmetric":
