@@ -66,13 +66,23 @@ def _renamed(node: Any, body: Any, schema: Any) -> list[Any]:
         copy = NodeProto()
         copy.CopyFrom(each)
         copy.name = f"{node.name or prefix}/{each.name or each.output[0]}"
-        for row in (copy.input, copy.output):
-            renamed = [names.get(n, f"{prefix}/{n}") if n else "" for n in row]
-            del row[:]
-            row.extend(renamed)
+        _rename(copy, names, prefix)
         _resolve(copy, given)
         nodes.append(copy)
     return nodes
+
+
+def _rename(node: Any, names: Mapping[str, str], prefix: str) -> None:
+    """Give the values of a node and of its branches their names outside."""
+    for row in (node.input, node.output):
+        renamed = [names.get(n, f"{prefix}/{n}") if n else "" for n in row]
+        del row[:]
+        row.extend(renamed)
+    for attribute in node.attribute:
+        for each in attribute.g.output:
+            each.name = names.get(each.name, f"{prefix}/{each.name}")
+        for each in attribute.g.node:
+            _rename(each, names, prefix)
 
 
 def _resolve(node: Any, given: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sw.frontends.onnx.errors import OnnxError
@@ -42,33 +43,66 @@ def load_onnx(
     read or computed, and where.
     """
     proto, file, folder = read(source)
+    given = dict(constants or {})
     try:
-        return _loaded(prepared(proto, file), folder, dict(shapes or {}), dict(constants or {}))
+        _set_shapes(proto.graph, dict(shapes or {}), given)
+        return _loaded(prepared(proto, file), folder, given)
     except OnnxError as error:
         raise error.at(file=file) from error.__cause__
 
 
-def _loaded(
-    proto: Any, folder: Path | None, shapes: dict[str, Sequence[int]], constants: dict[str, Any]
-) -> OnnxModel:
+def _open_inputs(graph: Any) -> dict[str, Any]:
+    """The inputs that no initializer gives a value, by name."""
+    known = {each.name for each in graph.initializer}
+    return {each.name: each for each in graph.input if each.name not in known}
+
+
+def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
+    """Write the shapes of inputs that are given into the graph; `OnnxError` if they do not fit."""
+    inputs = _open_inputs(graph)
+    for name in [*shapes, *constants]:
+        if name not in inputs:
+            raise OnnxError(f"no input {name!r}", hint=f"the inputs are {', '.join(inputs)}")
+    for name, info in inputs.items():
+        _element(info)
+        tensor = info.type.tensor_type
+        shape = shapes.get(name, np.shape(constants[name]) if name in constants else None)
+        if shape is None and not tensor.HasField("shape"):
+            raise OnnxError(
+                f"input {name!r} has no shape",
+                hint=f"give it: load_onnx(…, shapes={{{name!r}: (1, …)}})",
+            )
+        if shape is None:
+            shape = [d.dim_value if d.HasField("dim_value") else 1 for d in tensor.shape.dim]
+        if tensor.HasField("shape"):
+            _require_fits(name, tensor.shape.dim, shape)
+        tensor.shape.CopyFrom(type(tensor.shape)(dim=[{"dim_value": int(n)} for n in shape]))
+
+
+def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
+    fixed = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+    fits = len(fixed) == len(given)
+    if not fits or any(f not in (None, g) for f, g in zip(fixed, given, strict=True)):
+        shown = ", ".join(d.dim_param or str(d.dim_value or "?") for d in dims)
+        raise OnnxError(
+            f"shape {list(given)} of input {name!r}: the model has [{shown}]",
+            hint="only sizes that the model leaves open can be given",
+        )
+
+
+def _loaded(proto: Any, folder: Path | None, constants: Mapping[str, Any]) -> OnnxModel:
     graph = proto.graph
-    known = {each.name: _initializer(each, folder) for each in graph.initializer}
     if len(graph.sparse_initializer):
         name = graph.sparse_initializer[0].values.name
         raise OnnxError(f"initializer {name} is sparse", hint="store it as a dense tensor")
-    open_inputs = [each for each in graph.input if each.name not in known]
-    names = [each.name for each in open_inputs]
-    for name in [*shapes, *constants]:
-        if name not in names:
-            raise OnnxError(f"no input {name!r}", hint=f"the inputs are {', '.join(names)}")
-    example = {each.name: _example(each, shapes.get(each.name), i)
-               for i, each in enumerate(open_inputs) if each.name not in constants}  # fmt: skip
-    types = {each.name: each for each in open_inputs}
+    known = {each.name: _initializer(each, folder) for each in graph.initializer}
+    inputs = _open_inputs(graph)
     for name, value in constants.items():
-        known[name] = torch.as_tensor(value, dtype=_element(types[name]))
-    module = _module(proto, known, example)
+        known[name] = torch.as_tensor(value, dtype=_element(inputs[name]))
+    open_inputs = [info for name, info in inputs.items() if name not in constants]
+    example = {each.name: _example(each, seed) for seed, each in enumerate(open_inputs)}
     return OnnxModel(
-        module=module,
+        module=_module(proto, known, example),
         example=tuple(example.values()),
         inputs=tuple(example),
         outputs=tuple(each.name for each in graph.output),
@@ -109,30 +143,10 @@ def _element(info: Any) -> torch.dtype:
         raise OnnxError(f"input {info.name!r}: {error.reason}", hint=error.hint) from None
 
 
-def _example(info: Any, given: Sequence[int] | None, seed: int) -> torch.Tensor:
+def _example(info: Any, seed: int) -> torch.Tensor:
     dtype = _element(info)
-    if not info.type.tensor_type.HasField("shape") and given is None:
-        raise OnnxError(
-            f"input {info.name!r} has no shape",
-            hint=f"give it: load_onnx(…, shapes={{{info.name!r}: (1, …)}})",
-        )
-    dims = info.type.tensor_type.shape.dim
-    sizes = [d.dim_value if d.HasField("dim_value") else 1 for d in dims]
-    if given is not None:
-        if info.type.tensor_type.HasField("shape"):
-            _require_fits(info.name, dims, given)
-        sizes = list(given)
+    sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
     if not dtype.is_floating_point:
         return torch.zeros(sizes, dtype=dtype)
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(sizes, generator=generator).to(dtype)
-
-
-def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
-    fixed = [d.dim_value if d.HasField("dim_value") else None for d in dims]
-    if len(fixed) != len(given) or any(f not in (None, g) for f, g in zip(fixed, given)):
-        shown = ", ".join(d.dim_param or str(f or "?") for d, f in zip(dims, fixed))
-        raise OnnxError(
-            f"shape {list(given)} of input {name!r}: the model has [{shown}]",
-            hint="only sizes that the model leaves open can be given",
-        )

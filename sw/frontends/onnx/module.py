@@ -5,12 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor as T
 from torch import nn
 
 from sw.frontends.onnx.node import Node
-
-T = torch.Tensor
 
 
 class Step(nn.Module):

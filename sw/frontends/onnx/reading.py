@@ -1,5 +1,6 @@
 """ONNX files: which they are, opsets, external data, and what is refused before anything else."""
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -78,7 +79,9 @@ def read(source: Any) -> tuple[Any, str, Path | None]:
     import onnx
 
     if isinstance(source, onnx.ModelProto):
-        return source, source.graph.name or "model", None
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        return model, model.graph.name or "model", None
     path = Path(source)
     if not path.is_file():
         raise OnnxError("no such file", file=str(path), hint="give the path of an .onnx file")
@@ -144,9 +147,11 @@ def prepared(model: Any, file: str) -> Any:
             hint=f"export the model with opset {OLDEST} or newer",
         ) from None
     try:
-        model = _ordered(model)
+        model = shape_inference.infer_shapes(_ordered(model))
+        for each in model.graph.output:  # what was not inferred, which only the checker misses
+            each.type.tensor_type.shape.SetInParent()
         checker.check_model(model)
-        return shape_inference.infer_shapes(model)
+        return model
     except Exception as error:
         raise OnnxError(
             f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"
@@ -196,37 +201,27 @@ def _require_known(node: Any, version: int, file: str) -> None:
 
 
 def _ordered(model: Any) -> Any:
-    """The model with every node behind what it reads."""
-    import onnx
-
-    missing = {name for node in model.graph.node for name in node.output if name}
-    waiting, order = list(enumerate(model.graph.node)), list[int]()
-    reads = [_reads(node) for _, node in waiting]
-    while waiting:
-        ready = [(i, node) for i, node in waiting if not missing & reads[i]]
-        if not ready:
-            break  # a circle: the checker names it
-        order += [i for i, _ in ready]
-        missing -= {name for _, node in ready for name in node.output}
-        waiting = [(i, node) for i, node in waiting if missing & reads[i]]
-        waiting = [(i, node) for i, node in waiting if i not in set(order)]
-    order += [i for i, _ in waiting]
-    if _is_ordered(model.graph.node, reads):
-        return model
-    other = onnx.ModelProto()
-    other.CopyFrom(model)
-    del other.graph.node[:]
-    other.graph.node.extend(model.graph.node[i] for i in order)
-    return other
-
-
-def _is_ordered(nodes: Any, reads: list[set[str]]) -> bool:
+    """The model with every node behind what it reads; the checker names what is in a circle."""
+    nodes = [*model.graph.node]
     missing = {name for node in nodes for name in node.output if name}
-    for node, names in zip(nodes, reads, strict=True):
-        if missing & names:
-            return False
-        missing -= set(node.output)
-    return True
+    reads = [_reads(node) for node in nodes]
+    order, waiting = list[int](), [*range(len(nodes))]
+    while waiting:
+        later = []
+        for i in waiting:
+            if missing & reads[i]:
+                later.append(i)
+            else:
+                order.append(i)
+                missing -= set(nodes[i].output)
+        if later == waiting:
+            break
+        waiting = later
+    if order + waiting != sorted(order + waiting):
+        copies = [copy.deepcopy(nodes[i]) for i in order + waiting]
+        del model.graph.node[:]
+        model.graph.node.extend(copies)
+    return model
 
 
 def _reads(node: Any) -> set[str]:

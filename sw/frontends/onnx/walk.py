@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor as T
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sw.frontends.onnx.errors import OnnxError
@@ -19,8 +20,6 @@ from sw.frontends.onnx.operators.operator import KEEP, SHAPE, Operator
 from sw.frontends.onnx.operators.table import OPERATORS
 from sw.frontends.onnx.reading import CONTROL, DOMAINS
 from sw.frontends.onnx.types import number_of
-
-T = torch.Tensor
 
 
 class Walk:

@@ -4,11 +4,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
-
-T = torch.Tensor
 
 _SELU = (1.67326319217681884765625, 1.05070102214813232421875)
 

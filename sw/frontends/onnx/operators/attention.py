@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
-
-T = torch.Tensor
 
 
 def is_plain(node: Node) -> bool:

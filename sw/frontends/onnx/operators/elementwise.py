@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor as T
 
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
 from sw.frontends.onnx.types import dtype_of
-
-T = torch.Tensor
 
 
 def number(value: Any) -> Any:

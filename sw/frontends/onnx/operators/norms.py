@@ -4,11 +4,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
-
-T = torch.Tensor
 
 
 def _batch(node: Node, x: T, scale: T, bias: T, mean: T, variance: T) -> T:
@@ -48,10 +47,7 @@ def _instance(node: Node, x: T, scale: T, bias: T) -> T:
 
 def _group(node: Node, x: T, scale: T, bias: T) -> T:
     node.ignore("stash_type")
-    groups = node.get("num_groups")
-    if scale.shape[0] != x.shape[1]:  # until opset 20 there is one for each group
-        scale, bias = (t.repeat_interleave(x.shape[1] // groups) for t in (scale, bias))
-    return F.group_norm(x, groups, scale, bias, node.get("epsilon", 1e-5))
+    return F.group_norm(x, node.get("num_groups"), scale, bias, node.get("epsilon", 1e-5))
 
 
 def _lp(node: Node, x: T) -> T:

@@ -5,14 +5,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
 from sw.frontends.onnx.operators.products import _CONV
 from sw.frontends.onnx.operators.windows import Window, window_of
-
-T = torch.Tensor
 
 _MAX: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}

@@ -4,13 +4,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
 from sw.frontends.onnx.operators.windows import window_of
-
-T = torch.Tensor
 
 _CONV: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 _TRANSPOSED: dict[int, Any] = {

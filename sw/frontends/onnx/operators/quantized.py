@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import KEEP, op
 from sw.frontends.onnx.operators.products import conv, matmul
 from sw.frontends.onnx.types import dtype_of
-
-T = torch.Tensor
 
 
 def _operators() -> Any:
@@ -98,18 +97,18 @@ def _quantize(node: Node, x: T, scale: Any, zero: Any = None) -> T:
     dtype = dtype if zero is None else torch.as_tensor(zero).dtype
     axis = _axis(node, x, scale)
     if not isinstance(scale, np.ndarray) or isinstance(zero, T):
-        return _dynamic(x, scale, zero)
+        return _dynamic(x, scale, zero, axis, dtype)
     shifted = node.outputs[0] in node.shifted
     return quantized(x.float(), scale, zero, axis, dtype, shifted=shifted)
 
 
-def _dynamic(x: T, scale: Any, zero: Any) -> T:
+def _dynamic(x: T, scale: Any, zero: Any, axis: int, dtype: torch.dtype) -> T:
     """Integers on a grid that is computed at run time."""
-    scale, zero = torch.as_tensor(scale), torch.as_tensor(zero)
+    channels = [-1 if i == axis else 1 for i in range(x.dim())]
+    scale, zero = torch.as_tensor(scale), torch.as_tensor(0 if zero is None else zero)
     if scale.numel() > 1:
-        raise refused("scales for channels that are computed", "quantize with constant scales")
-    low, high = _ends(zero.dtype)
-    return torch.clamp(torch.round(x / scale) + zero, low, high).to(zero.dtype)
+        scale, zero = scale.reshape(channels), zero.reshape(channels if zero.dim() else ())
+    return torch.clamp(torch.round(x / scale) + zero, *_ends(dtype)).to(dtype)
 
 
 def _dequantize(node: Node, x: T, scale: Any, zero: Any = None) -> T:

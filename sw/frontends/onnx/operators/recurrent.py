@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
-
-T = torch.Tensor
 
 _DEFAULT = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}

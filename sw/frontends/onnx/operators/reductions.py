@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
-
-T = torch.Tensor
 
 
 def _reduction(function: Callable[[T, list[int], bool], T]) -> Any:
@@ -44,6 +44,8 @@ def _sum(x: T, axes: list[int], keep: bool) -> T:
 
 
 def _mean(x: T, axes: list[int], keep: bool) -> T:
+    if x.dim() == 4 and sorted(axes) == [2, 3] and keep:  # what exports make of a pool
+        return F.adaptive_avg_pool2d(x, 1)
     return x.mean(axes, keep) if axes else x
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import op
 
-T = torch.Tensor
 Array = np.ndarray[Any, Any]
 
 _COORDINATES = (

@@ -5,13 +5,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor as T
 
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.operator import SHAPE, op
 from sw.frontends.onnx.types import dtype_of
-
-T = torch.Tensor
 
 
 def _reshape(node: Node, x: T, shape: Any) -> T:
