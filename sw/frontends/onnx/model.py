@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.module import GraphModule, module_class
 from sw.frontends.onnx.reading import DOMAINS, prepared, read
@@ -120,9 +121,10 @@ def _module(
     version = next(int(each.version) for each in proto.opset_import if each.domain in DOMAINS)
     for node in graph.node:
         walk.visit(node, version)
-    read = {name for step in walk.steps for name in step.reads} | set(outputs)
+    steps = join_biases(walk.steps, walk.known, outputs)
+    read = {name for step in steps for name in step.reads} | set(outputs)
     used = {name: tensor for name, tensor in walk.known.items() if name in read}
-    return module_class(list(example))(walk.steps, used, list(example), outputs)
+    return module_class(list(example))(steps, used, list(example), outputs)
 
 
 def _initializer(proto: Any, folder: Path | None) -> torch.Tensor:

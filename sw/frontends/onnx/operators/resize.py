@@ -113,22 +113,20 @@ def _regions(roi: Any, count: int, how: _How) -> Sequence[tuple[float, float]]:
 
 def _name(x: T, axes: Sequence[_Axis], how: _How) -> str:
     """PyTorch's mode that computes the same, or nothing."""
-    if x.dim() != 4 or how.antialias or any(a.axis < 2 for a in axes):
-        return ""
     # A scale that is not length / size would move the positions.
     whole = all(abs(a.scale - a.length / a.size) < 1e-6 * a.scale for a in axes)
-    factors = [a.scale for a in axes]
+    images = x.dim() == 4 and all(a.axis > 1 for a in axes)
+    if how.antialias or how.outside or not (whole and images):
+        return ""
     if how.mode == "linear":
-        even = how.coordinates in ("half_pixel", "align_corners")
-        even = even or (how.coordinates == "pytorch_half_pixel" and all(a.length > 1 for a in axes))
-        return "bilinear" if whole and even and not how.outside else ""
-    if how.mode == "nearest" and whole:
-        if (how.coordinates, how.rounding) == ("asymmetric", "floor"):
-            return "nearest"
-        grown = all(f == int(f) for f in factors)
+        pixels = how.coordinates == "pytorch_half_pixel" and all(a.length > 1 for a in axes)
+        return "bilinear" if pixels or how.coordinates in ("half_pixel", "align_corners") else ""
+    if how.mode == "nearest":
         # Enlarged by whole factors, positions of half pixels round to the same elements.
-        if grown and how.coordinates == "half_pixel" and how.rounding.startswith("round"):
-            return "nearest"
+        grown = how.coordinates == "half_pixel" and how.rounding.startswith("round")
+        grown = grown and all(a.scale == int(a.scale) for a in axes)
+        plain = (how.coordinates, how.rounding) == ("asymmetric", "floor")
+        return "nearest" if plain or grown else ""
     return ""
 
 
