@@ -14,6 +14,7 @@ ort = pytest.importorskip("onnxruntime", reason="the reference is not installed"
 pytest.importorskip("onnxscript", reason="torch.onnx.export needs it")
 
 import systola  # noqa: E402
+from sw.compiler.errors import CompileError  # noqa: E402
 from sw.frontends.onnx import load_onnx  # noqa: E402
 
 
@@ -153,7 +154,7 @@ def residual(tmp_path_factory):
     return path
 
 
-def quantized(path, activations, per_channel=True):
+def quantized(path, activations, per_channel=True, form="QDQ"):
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
     rng = np.random.default_rng(0)
@@ -163,10 +164,11 @@ def quantized(path, activations, per_channel=True):
         path,
         to,
         Batches(batches),
-        quant_format=QuantFormat.QDQ,
+        quant_format=QuantFormat[form],
         per_channel=per_channel,
         activation_type=QuantType[activations],
         weight_type=QuantType.QInt8,
+        op_types_to_quantize=None if form == "QDQ" else ["Conv"],
     )
     return to, batches
 
@@ -193,6 +195,36 @@ def test_quantized_models_keep_their_scales(residual, activations, per_channel):
         npu.append(np.abs(result / output.scale - wanted))
     steps = np.rint(np.concatenate(npu))
     print(f"{activations}: eager {np.max(eager):.2f}, NPU {(steps > 0).mean():.1%} of {steps.size}")
+    assert len(np.unique(np.rint(wanted))) > 20
     assert np.max(eager) < 0.01
     assert steps.max() <= 1
     assert (steps > 0).mean() < 0.1
+
+
+def test_quantized_operators_compute_what_onnx_says(residual):
+    from onnx.reference import ReferenceEvaluator
+
+    path, batches = quantized(residual, "QUInt8", form="QOperator")
+    assert "QLinearConv" in [node.op_type for node in onnx.load(path).graph.node]
+    loaded, evaluator = load_onnx(path), ReferenceEvaluator(str(path))
+    for x in batches[:2]:
+        (wanted,) = evaluator.run(None, {"x": x})
+        assert np.abs(loaded.module(torch.from_numpy(x)).detach().numpy() - wanted).max() < 1e-5
+
+
+def test_activations_of_16_bits_are_refused_by_name(residual):
+    path, _ = quantized(residual, "QInt16")
+    loaded = load_onnx(path)
+    with pytest.raises(
+        CompileError, match=r"quantize_per_tensor\w*: activations of type torch.int16"
+    ):
+        systola.compile(loaded.module, loaded.example)
+
+
+def test_layers_have_the_names_of_onnx(residual):
+    nodes = [node.name for node in onnx.load(residual).graph.node if node.op_type == "Conv"]
+    loaded = load_onnx(residual)
+    program = systola.compile(loaded.module, loaded.example, precision={nodes[0]: "int16"})
+    wide = [name for name, layer in program.imported.layers.items() if layer.wide]
+    assert wide == ["conv2d"]
+    assert nodes[0] in program.imported.graph.modules.values()
