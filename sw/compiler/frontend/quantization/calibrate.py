@@ -66,8 +66,12 @@ def unmeasured(module: GraphModule) -> Ranges:
     largest, least, most = _Unmeasured(), _Unmeasured(), _Unmeasured()
     for node in module.graph.nodes:
         if is_dequantize(node) and is_quantize(node.args[0]):
+            try:
+                ends = grid_of(node.args[0]).ends
+            except ValueError:
+                continue  # the planner refuses it, and names the node
             for each in (node, node.args[0]):
-                least[each], most[each] = grid_of(node.args[0]).ends
+                least[each], most[each] = ends
                 largest[each] = max(abs(least[each]), abs(most[each]))
     return Ranges(
         largest=largest,

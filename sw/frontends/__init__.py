@@ -1,0 +1,4 @@
+"""Doors for models of other frameworks: each makes a PyTorch module, which the importer compiles.
+
+onnx/   ONNX files
+"""

@@ -1,0 +1,154 @@
+"""`load_onnx`: an ONNX model to a PyTorch module with example inputs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sw.frontends.onnx.biases import join_biases
+from sw.frontends.onnx.errors import OnnxError
+from sw.frontends.onnx.module import GraphModule, module_class
+from sw.frontends.onnx.reading import DOMAINS, prepared, read
+from sw.frontends.onnx.shifting import shifted_values
+from sw.frontends.onnx.types import dtype_of, tensor_of
+from sw.frontends.onnx.walk import Walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxModel:
+    """A module that computes what an ONNX graph does.
+
+    example: a tensor for each input: floats are random, integers 0. inputs, outputs: ONNX's names,
+    in the order of the module's arguments and results.
+    """
+
+    module: torch.nn.Module
+    example: tuple[torch.Tensor, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def load_onnx(
+    source: Any,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> OnnxModel:
+    """The module of an ONNX file, or of a ModelProto.
+
+    shapes: of inputs, by name; sizes that the model leaves open are 1 without it. constants: values
+    of inputs (arrays, numbers) that the module then has no longer. `OnnxError` says what cannot be
+    read or computed, and where.
+    """
+    proto, file, folder = read(source)
+    given = dict(constants or {})
+    try:
+        _set_shapes(proto.graph, dict(shapes or {}), given)
+        return _loaded(prepared(proto, file), folder, given)
+    except OnnxError as error:
+        raise error.at(file=file) from error.__cause__
+
+
+def _open_inputs(graph: Any) -> dict[str, Any]:
+    """The inputs that no initializer gives a value, by name."""
+    known = {each.name for each in graph.initializer}
+    return {each.name: each for each in graph.input if each.name not in known}
+
+
+def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
+    """Write the shapes of inputs that are given into the graph; `OnnxError` if they do not fit."""
+    inputs = _open_inputs(graph)
+    for name in [*shapes, *constants]:
+        if name not in inputs:
+            raise OnnxError(f"no input {name!r}", hint=f"the inputs are {', '.join(inputs)}")
+    for name, info in inputs.items():
+        _element(info)
+        tensor = info.type.tensor_type
+        shape = shapes.get(name, np.shape(constants[name]) if name in constants else None)
+        if shape is None and not tensor.HasField("shape"):
+            raise OnnxError(
+                f"input {name!r} has no shape",
+                hint=f"give it: load_onnx(…, shapes={{{name!r}: (1, …)}})",
+            )
+        if shape is None:
+            shape = [d.dim_value if d.HasField("dim_value") else 1 for d in tensor.shape.dim]
+        if tensor.HasField("shape"):
+            _require_fits(name, tensor.shape.dim, shape)
+        tensor.shape.CopyFrom(type(tensor.shape)(dim=[{"dim_value": int(n)} for n in shape]))
+
+
+def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
+    fixed = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+    fits = len(fixed) == len(given)
+    if not fits or any(f not in (None, g) for f, g in zip(fixed, given, strict=True)):
+        shown = ", ".join(d.dim_param or str(d.dim_value or "?") for d in dims)
+        raise OnnxError(
+            f"shape {list(given)} of input {name!r}: the model has [{shown}]",
+            hint="only sizes that the model leaves open can be given",
+        )
+
+
+def _loaded(proto: Any, folder: Path | None, constants: Mapping[str, Any]) -> OnnxModel:
+    graph = proto.graph
+    if len(graph.sparse_initializer):
+        name = graph.sparse_initializer[0].values.name
+        raise OnnxError(f"initializer {name} is sparse", hint="store it as a dense tensor")
+    known = {each.name: _initializer(each, folder) for each in graph.initializer}
+    inputs = _open_inputs(graph)
+    for name, value in constants.items():
+        known[name] = torch.as_tensor(value, dtype=_element(inputs[name]))
+    open_inputs = [info for name, info in inputs.items() if name not in constants]
+    example = {each.name: _example(each, seed) for seed, each in enumerate(open_inputs)}
+    return OnnxModel(
+        module=_module(proto, known, example),
+        example=tuple(example.values()),
+        inputs=tuple(example),
+        outputs=tuple(each.name for each in graph.output),
+    )
+
+
+def _module(
+    proto: Any, known: Mapping[str, torch.Tensor], example: Mapping[str, torch.Tensor]
+) -> GraphModule:
+    graph = proto.graph
+    infos = [*graph.value_info, *graph.output]
+    types = {each.name: each.type.tensor_type.elem_type for each in infos}
+    outputs = [each.name for each in graph.output]
+    walk = Walk(known, example, shifted_values(graph.node, outputs, types))
+    version = next(int(each.version) for each in proto.opset_import if each.domain in DOMAINS)
+    for node in graph.node:
+        walk.visit(node, version)
+    steps = join_biases(walk.steps, walk.known, outputs)
+    read = {name for step in steps for name in step.reads} | set(outputs)
+    used = {name: tensor for name, tensor in walk.known.items() if name in read}
+    return module_class(list(example))(steps, used, list(example), outputs)
+
+
+def _initializer(proto: Any, folder: Path | None) -> torch.Tensor:
+    try:
+        return tensor_of(proto, folder)
+    except OnnxError as error:
+        raise OnnxError(f"initializer {proto.name}: {error.reason}", hint=error.hint) from None
+
+
+def _element(info: Any) -> torch.dtype:
+    if not info.type.HasField("tensor_type"):
+        raise OnnxError(
+            f"input {info.name!r} is no tensor", hint="export the model with tensors as inputs"
+        )
+    try:
+        return dtype_of(info.type.tensor_type.elem_type)
+    except OnnxError as error:
+        raise OnnxError(f"input {info.name!r}: {error.reason}", hint=error.hint) from None
+
+
+def _example(info: Any, seed: int) -> torch.Tensor:
+    dtype = _element(info)
+    sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+    if not dtype.is_floating_point:
+        return torch.zeros(sizes, dtype=dtype)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sizes, generator=generator).to(dtype)

@@ -1,0 +1,230 @@
+"""ONNX files: which they are, opsets, external data, and what is refused before anything else."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from spec.names import did_you_mean
+from sw.frontends.onnx.errors import OnnxError
+from sw.frontends.onnx.functions import is_function
+from sw.frontends.onnx.operators.table import OPERATORS
+
+OLDEST, NEWEST = 13, 28
+"""Versions of the default operator set: what the functions of operators are written for."""
+
+CONTROL = ("Loop", "Scan")
+DOMAINS = ("", "ai.onnx")
+
+_GRAPH, _VERSION = 7, 1
+_FIELDS = {1: 0, 5: 0, **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), 2)}
+"""Fields of a ModelProto and their wire types: 0 a number, 2 bytes with a length."""
+
+
+def is_onnx(path: str | Path) -> bool:
+    """Whether the file's content is an ONNX model; its name does not matter.
+
+    Only the outermost fields are read, so that a file of gigabytes takes no longer than a small
+    one, and the package `onnx` is not needed.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            found = list(_fields(file, size))
+    except (OSError, ValueError):
+        return False
+    return _GRAPH in found and _VERSION in found
+
+
+def _fields(file: IO[bytes], size: int) -> Iterator[int]:
+    """The numbers of a message's fields; `ValueError` for what no ModelProto has."""
+    while file.tell() < size:
+        tag = _number(file)
+        field, kind = tag >> 3, tag & 7
+        if _FIELDS.get(field) != kind:
+            raise ValueError(field)
+        value = _number(file)
+        if kind == 2 and file.seek(value, 1) > size:
+            raise ValueError(field)
+        yield field
+
+
+def _number(file: IO[bytes]) -> int:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            break
+        value |= (byte[0] & 127) << shift
+        if byte[0] < 128:
+            return value
+    raise ValueError("no number")
+
+
+def require_package() -> None:
+    """`OnnxError` where the package `onnx` is not installed."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise OnnxError(
+            "reading ONNX models needs the package onnx, which is not installed",
+            hint="pip install 'systola[onnx]'",
+        ) from None
+
+
+def read(source: Any) -> tuple[Any, str, Path | None]:
+    """(ModelProto, name for messages, folder of external data) of a path or a ModelProto."""
+    require_package()
+    import onnx
+
+    if isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        return model, model.graph.name or "model", None
+    path = Path(source)
+    if not path.is_file():
+        raise OnnxError("no such file", file=str(path), hint="give the path of an .onnx file")
+    if not is_onnx(path):
+        raise OnnxError(
+            "no ONNX model: it is another kind of file, or cut off",
+            file=str(path),
+            hint="export the model with torch.onnx.export, or copy the file again",
+        )
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise OnnxError(
+            f"no ONNX model: {_first_line(error)}", file=str(path), hint="copy the file again"
+        ) from None
+    _load_external(model, path)
+    return model, str(path), path.parent
+
+
+def _load_external(model: Any, path: Path) -> None:
+    from onnx import TensorProto, external_data_helper
+
+    for tensor in external_data_helper._get_all_tensors(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        file = entries.get("location", "")
+        if not file or not (path.parent / file).is_file():
+            raise OnnxError(
+                f"tensor {tensor.name}: its data are in {file!r}, which is not beside the model",
+                file=str(path),
+                hint="copy that file into the model's folder",
+            )
+        try:
+            external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+        except Exception as error:
+            raise OnnxError(
+                f"tensor {tensor.name}: cannot read its data from {file!r}: {_first_line(error)}",
+                file=str(path),
+                hint="copy the model and its data again",
+            ) from None
+
+
+def prepared(model: Any, file: str) -> Any:
+    """The model with functions of its own taken apart, in order, checked, with inferred types."""
+    import onnx
+    from onnx import checker, inliner, shape_inference
+
+    if len(model.functions):
+        model = inliner.inline_local_functions(model)
+    versions = {each.domain: int(each.version) for each in model.opset_import}
+    version = next((versions[d] for d in DOMAINS if d in versions), 0)
+    for node in model.graph.node:
+        _require_known(node, min(version, NEWEST), file)
+    _require_version(version, file)
+    try:
+        if version < OLDEST:
+            model = onnx.version_converter.convert_version(model, OLDEST)
+    except Exception as error:
+        raise OnnxError(
+            f"opset {version}, which ONNX cannot convert to {OLDEST}: {_first_line(error)}",
+            file=file,
+            hint=f"export the model with opset {OLDEST} or newer",
+        ) from None
+    try:
+        model = shape_inference.infer_shapes(_ordered(model))
+        for each in model.graph.output:  # what was not inferred, which only the checker misses
+            each.type.tensor_type.shape.SetInParent()
+        checker.check_model(model)
+        return model
+    except Exception as error:
+        raise OnnxError(
+            f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"
+        ) from None
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    place = next((line for line in lines[1:] if line.startswith("==> Context:")), "")
+    return f"{lines[0] if lines else repr(error)}{place.replace('==> Context:', ';')}"[:300]
+
+
+def _require_version(version: int, file: str) -> None:
+    if not version:
+        raise OnnxError(
+            "no version of the default operator set", file=file, hint="export the model again"
+        )
+    if version > NEWEST:
+        raise OnnxError(
+            f"opset {version}: newer than {NEWEST}",
+            file=file,
+            hint=f"export the model with opset_version={NEWEST} or older",
+        )
+
+
+def _require_known(node: Any, version: int, file: str) -> None:
+    """`OnnxError` for control flow and for operators without a function."""
+    name, operator = node.name or next(iter(node.output), ""), node.op_type
+    if node.domain not in DOMAINS:
+        operator = f"{node.domain}::{operator}"
+    if operator in CONTROL:
+        raise OnnxError(
+            "control flow, which a program of fixed length does not have",
+            hint="export the model with the loop unrolled",
+            file=file, node=name, operator=operator,
+        )  # fmt: skip
+    if operator in OPERATORS or operator == "If" or is_function(node, version):
+        return
+    quantized = node.domain == "com.microsoft"
+    raise OnnxError(
+        f"operator {operator} is not supported{did_you_mean(operator, OPERATORS)}",
+        hint="quantize with quant_format=QuantFormat.QDQ, without ONNX Runtime's own operators"
+        if quantized
+        else "export the model without it; the page on ONNX lists the operators",
+        file=file, node=name, operator=operator,
+    )  # fmt: skip
+
+
+def _ordered(model: Any) -> Any:
+    """The model with every node behind what it reads; the checker names what is in a circle."""
+    nodes = [*model.graph.node]
+    missing = {name for node in nodes for name in node.output if name}
+    reads = [_reads(node) for node in nodes]
+    order, waiting = list[int](), [*range(len(nodes))]
+    while waiting:
+        later = []
+        for i in waiting:
+            if missing & reads[i]:
+                later.append(i)
+            else:
+                order.append(i)
+                missing -= set(nodes[i].output)
+        if later == waiting:
+            break
+        waiting = later
+    if order + waiting != sorted(order + waiting):
+        copies = [copy.deepcopy(nodes[i]) for i in order + waiting]
+        del model.graph.node[:]
+        model.graph.node.extend(copies)
+    return model
+
+
+def _reads(node: Any) -> set[str]:
+    """What a node reads, in its branches too."""
+    inner = (each for attribute in node.attribute for each in attribute.g.node)
+    return set(node.input).union(*map(_reads, inner)) - {""}

@@ -1,0 +1,59 @@
+"""Element types and tensors of ONNX as those of PyTorch."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sw.frontends.onnx.errors import refused
+
+_NAMES = {
+    "FLOAT": torch.float32,
+    "DOUBLE": torch.float64,
+    "FLOAT16": torch.float16,
+    "BFLOAT16": torch.bfloat16,
+    "BOOL": torch.bool,
+    "INT8": torch.int8,
+    "UINT8": torch.uint8,
+    "INT16": torch.int16,
+    "INT32": torch.int32,
+    "INT64": torch.int64,
+}
+"""Types that PyTorch computes with; it only stores the other unsigned ones."""
+
+
+def type_name(number: int) -> str:
+    """`FLOAT` for 1, as ONNX calls it."""
+    from onnx import TensorProto
+
+    known: dict[int, str] = {v: k for k, v in TensorProto.DataType.items()}
+    return known.get(number, str(number))
+
+
+def dtype_of(number: int) -> torch.dtype:
+    """The type of PyTorch for ONNX's number; `OnnxError` for those it does not compute with."""
+    name = type_name(number)
+    if name not in _NAMES:
+        raise refused(
+            f"elements of type {name}",
+            f"use one of {', '.join(_NAMES)}",
+        )
+    return _NAMES[name]
+
+
+def number_of(dtype: torch.dtype) -> int:
+    """ONNX's number of a type of PyTorch."""
+    from onnx import TensorProto
+
+    return int(TensorProto.DataType.Value({v: k for k, v in _NAMES.items()}[dtype]))
+
+
+def tensor_of(proto: Any, folder: Path | None = None) -> torch.Tensor:
+    """A stored tensor. folder: where files of external data lie."""
+    from onnx import numpy_helper
+
+    dtype = dtype_of(proto.data_type)
+    array = numpy_helper.to_array(proto, base_dir=str(folder or ""))
+    if dtype is torch.bfloat16:
+        array = array.astype("float32")
+    return torch.from_numpy(array.copy()).to(dtype)

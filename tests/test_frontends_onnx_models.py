@@ -1,0 +1,230 @@
+"""Exported and quantized ONNX models: the module and the golden model against ONNX Runtime."""
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+onnx = pytest.importorskip("onnx", reason="the extra systola[onnx] is not installed")
+ort = pytest.importorskip("onnxruntime", reason="the reference is not installed")
+pytest.importorskip("onnxscript", reason="torch.onnx.export needs it")
+
+import systola  # noqa: E402
+from sw.compiler.errors import CompileError  # noqa: E402
+from sw.frontends.onnx import load_onnx  # noqa: E402
+
+
+class Cnn(nn.Module):
+    """Strides, depthwise layers and the functions of mobile networks."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8))
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = F.relu6(self.depthwise(F.hardswish(self.stem(x))))
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 32)
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
+        self.head = nn.Linear(32, 7)
+
+    def forward(self, tokens):
+        return self.head(self.layer(self.embedding(tokens)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.cell = kind(12, 8, batch_first=True, **options)
+        self.head = nn.Linear(16 if options else 8, 3)
+
+    def forward(self, x):
+        return self.head(self.cell(x)[0][:, -1])
+
+
+class Upsampling(nn.Module):
+    """Interpolation of both kinds, a transposed convolution, a concatenation."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(16, 3, 1)
+        self.up = nn.ConvTranspose2d(8, 3, 2, stride=2)
+
+    def forward(self, x):
+        y = F.silu(self.first(x))
+        z = torch.cat([y, F.interpolate(F.max_pool2d(y, 2), scale_factor=2)], 1)
+        return F.interpolate(self.last(z), scale_factor=2, mode="bilinear") + self.up(y)
+
+
+MODELS = {
+    "cnn": (Cnn, lambda: torch.randn(1, 3, 16, 16)),
+    "transformer": (Transformer, lambda: torch.randint(0, 50, (1, 10))),
+    "lstm": (lambda: Recurrent(nn.LSTM, bidirectional=True), lambda: torch.randn(1, 4, 12)),
+    "gru": (lambda: Recurrent(nn.GRU), lambda: torch.randn(1, 4, 12)),
+    "upsampling": (Upsampling, lambda: torch.randn(1, 3, 8, 8)),
+}
+
+
+def exported(module, example, path):
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"dynamo": True, "verbose": False, "external_data": False}
+        torch.onnx.export(module.eval(), (example,), path, **options)
+
+
+def session(path):
+    """ONNX Runtime that computes the graph as it is written."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(str(path), options)
+
+
+def reference(made, x):
+    return made.run(None, {made.get_inputs()[0].name: x})[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_exported_models_compute_the_same(name, tmp_path):
+    torch.manual_seed(0)
+    make, example = MODELS[name]
+    x = example()
+    exported(make(), x, tmp_path / "net.onnx")
+    loaded = load_onnx(tmp_path / "net.onnx")
+    wanted = reference(session(tmp_path / "net.onnx"), x.numpy())
+    assert np.abs(loaded.module(x).detach().numpy() - wanted).max() < 1e-4
+
+
+def test_a_float_model_runs_on_the_npu_as_it_does_from_pytorch(tmp_path):
+    torch.manual_seed(0)
+    module, x = Cnn(), torch.randn(1, 3, 16, 16)
+    exported(module, x, tmp_path / "net.onnx")
+    loaded = load_onnx(tmp_path / "net.onnx")
+    wanted = reference(session(tmp_path / "net.onnx"), x.numpy())
+    programs = [systola.compile(m, (x,)) for m in (loaded.module, module)]
+    results = [p.outputs(systola.run(p.image, p.inputs(x)))[0] for p in programs]
+    assert [port.name for port in programs[0].imported.inputs] == ["x"]
+    assert np.abs(results[0] - wanted).max() < 0.01 * np.abs(wanted).max()
+    assert np.array_equal(*results)
+
+
+# Quantized models -------------------------------------------------------------------------------
+
+
+class Residual(nn.Module):
+    """What quantized networks are made of: convolutions, a sum, a pool, a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.body = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.head = nn.Linear(8 * 16, 32)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        x = F.max_pool2d(torch.relu(self.body(x) + x), 2)
+        return self.head(torch.flatten(x, 1))
+
+
+class Batches:
+    """The calibration data, as `quantize_static` reads them."""
+
+    def __init__(self, batches):
+        self.left = list(batches)
+
+    def get_next(self):
+        return {"x": self.left.pop()} if self.left else None
+
+
+@pytest.fixture(scope="module")
+def residual(tmp_path_factory):
+    path = tmp_path_factory.mktemp("onnx") / "float.onnx"
+    torch.manual_seed(0)
+    exported(Residual(), torch.randn(1, 3, 8, 8), path)
+    return path
+
+
+def quantized(path, activations, per_channel=True, form="QDQ"):
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    rng = np.random.default_rng(0)
+    batches = [rng.standard_normal((1, 3, 8, 8)).astype(np.float32) for _ in range(8)]
+    to = path.with_name(f"{activations}.onnx")
+    quantize_static(
+        path,
+        to,
+        Batches(batches),
+        quant_format=QuantFormat[form],
+        per_channel=per_channel,
+        activation_type=QuantType[activations],
+        weight_type=QuantType.QInt8,
+        op_types_to_quantize=None if form == "QDQ" else ["Conv"],
+    )
+    return to, batches
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
+def test_quantized_models_keep_their_scales(residual, activations, per_channel):
+    path, batches = quantized(residual, activations, per_channel)
+    loaded, made = load_onnx(path), session(path)
+    stored = onnx.load(path).graph.initializer
+    program = systola.compile(loaded.module, loaded.example)
+    assert program.imported.reason == "the model brings its own scales"
+    scales = {
+        float(onnx.numpy_helper.to_array(t)) for t in stored if not t.dims and t.data_type == 1
+    }
+    (port,), (output,) = program.imported.inputs, program.imported.outputs
+    assert port.scale in scales and output.scale in scales
+    eager, npu = [], []
+    for x in batches:
+        wanted = reference(made, x) / output.scale
+        tensor = torch.from_numpy(x)
+        eager.append(np.abs(loaded.module(tensor).detach().numpy() / output.scale - wanted))
+        (result,) = program.outputs(systola.run(program.image, program.inputs(tensor)))
+        npu.append(np.abs(result / output.scale - wanted))
+    steps = np.rint(np.concatenate(npu))
+    print(f"{activations}: eager {np.max(eager):.2f}, NPU {(steps > 0).mean():.1%} of {steps.size}")
+    assert len(np.unique(np.rint(wanted))) > 20
+    assert np.max(eager) < 0.01
+    assert steps.max() <= 1
+    assert (steps > 0).mean() < 0.1
+
+
+def test_quantized_operators_compute_what_onnx_says(residual):
+    from onnx.reference import ReferenceEvaluator
+
+    path, batches = quantized(residual, "QUInt8", form="QOperator")
+    assert "QLinearConv" in [node.op_type for node in onnx.load(path).graph.node]
+    loaded, evaluator = load_onnx(path), ReferenceEvaluator(str(path))
+    for x in batches[:2]:
+        (wanted,) = evaluator.run(None, {"x": x})
+        assert np.abs(loaded.module(torch.from_numpy(x)).detach().numpy() - wanted).max() < 1e-5
+
+
+def test_activations_of_16_bits_are_refused_by_name(residual):
+    path, _ = quantized(residual, "QInt16")
+    loaded = load_onnx(path)
+    with pytest.raises(
+        CompileError, match=r"quantize_per_tensor\w*: activations of type torch.int16"
+    ):
+        systola.compile(loaded.module, loaded.example)
+
+
+def test_layers_have_the_names_of_onnx(residual):
+    nodes = [node.name for node in onnx.load(residual).graph.node if node.op_type == "Conv"]
+    loaded = load_onnx(residual)
+    program = systola.compile(loaded.module, loaded.example, precision={nodes[0]: "int16"})
+    wide = [name for name, layer in program.imported.layers.items() if layer.wide]
+    assert wide == ["conv2d"]
+    assert nodes[0] in program.imported.graph.modules.values()
