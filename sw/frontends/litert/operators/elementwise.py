@@ -1,0 +1,103 @@
+"""Functions of elements: arithmetic, activations, comparisons, logic, casts."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sw.frontends.litert.call import Call
+
+Function = Callable[..., Tensor]
+
+
+def plain(function: Callable[..., Tensor]) -> Function:
+    """An operator that is one function of its operands."""
+
+    def run(call: Call, *operands: Tensor) -> Tensor:
+        return function(*operands)
+
+    return run
+
+
+def activated(function: Callable[..., Tensor]) -> Function:
+    """The same with an activation fused."""
+
+    def run(call: Call, *operands: Tensor) -> Tensor:
+        return call.activated(function(*operands))
+
+    return run
+
+
+def divided(a: Tensor, b: Tensor) -> Tensor:
+    """Integers towards zero."""
+    return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
+
+
+def squared_difference(a: Tensor, b: Tensor) -> Tensor:
+    return torch.square(a - b)
+
+
+def add_n(call: Call, *operands: Tensor) -> Tensor:
+    total = operands[0]
+    for operand in operands[1:]:
+        total = total + operand
+    return total
+
+
+def leaky_relu(call: Call, x: Tensor) -> Tensor:
+    return F.leaky_relu(x, float(call.options.Alpha()))
+
+
+def prelu(call: Call, x: Tensor, alpha: Tensor) -> Tensor:
+    """alpha broadcasts to x, mostly [1, 1, C]."""
+    return torch.relu(x) - alpha * torch.relu(-x)
+
+
+def gelu(call: Call, x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh" if call.options.Approximate() else "none")
+
+
+def softmax(call: Call, x: Tensor) -> Tensor:
+    beta = float(call.options.Beta())
+    return torch.softmax(x if beta == 1 else x * beta, -1)
+
+
+def log_softmax(x: Tensor) -> Tensor:
+    return torch.log_softmax(x, -1)
+
+
+def l2_normalization(call: Call, x: Tensor) -> Tensor:
+    """Over the last dimension; a row of zeros stays one."""
+    total = torch.square(x).sum(-1, keepdim=True)
+    return call.activated(x * torch.rsqrt(torch.clamp_min(total, 1e-12)))
+
+
+def clamped(low: float, high: float) -> Function:
+    """A value between bounds."""
+    return plain(lambda x: torch.clamp(x, low, high))
+
+
+def cast(call: Call, x: Tensor) -> Tensor:
+    """To the type of the result."""
+    return x.to(getattr(torch, call.outputs[0].dtype))
+
+
+def select(call: Call, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """A condition of one dimension chooses rows."""
+    if condition.dim() == 1 and a.dim() > 1:
+        condition = condition.reshape(-1, *[1] * (a.dim() - 1))
+    return torch.where(condition, a, b)
+
+
+def select_v2(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(condition, a, b)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    return torch.zeros_like(x)
+
+
+def kept(call: Call, x: Tensor) -> Tensor:
+    """QUANTIZE and DEQUANTIZE: what rounds is the type of the result."""
+    return x

@@ -1,0 +1,121 @@
+"""Pools, resizing, and moves between channels, batch and space."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sw.frontends.litert.call import Call, nchw, nhwc, same_pads
+
+
+def average_pool_2d(call: Call, x: Tensor) -> Tensor:
+    """The mean of what is inside of the image."""
+    return _pooled(call, x, average=True)
+
+
+def max_pool_2d(call: Call, x: Tensor) -> Tensor:
+    return _pooled(call, x, average=False)
+
+
+def _pooled(call: Call, x: Tensor, average: bool) -> Tensor:
+    """PyTorch pads both ends alike. Where SAME pads one more behind, windows reach over the end
+    (`ceil_mode`), or with stride 1 the first one is cut off.
+    """
+    o = call.options
+    kernel, stride = [o.FilterHeight(), o.FilterWidth()], [o.StrideH(), o.StrideW()]
+    padding, first, ceil = [0, 0], [0, 0], False
+    if o.Padding() == 0:
+        pads = same_pads(x.shape[1:3], kernel, stride, (1, 1))
+        for i, (before, behind) in enumerate(pads):
+            padding[i] = before
+            if before != behind and stride[i] == 1:
+                padding[i], first[i] = behind, 1
+            ceil = ceil or before != behind
+    image = nchw(x)
+    if average:
+        out = F.avg_pool2d(image, kernel, stride, padding, ceil, count_include_pad=False)
+    else:
+        out = F.max_pool2d(image, kernel, stride, padding, 1, ceil)
+    return call.activated(nhwc(out[:, :, first[0] :, first[1] :]))
+
+
+# Resizing -----------------------------------------------------------------------------------------
+
+
+def resize_bilinear(call: Call, x: Tensor) -> Tensor:
+    o, size = call.options, call.ints(1)
+    if o.AlignCorners() or o.HalfPixelCenters():
+        corners = bool(o.AlignCorners())
+        return nhwc(F.interpolate(nchw(x), size, mode="bilinear", align_corners=corners))
+    for axis, out in ((1, size[0]), (2, size[1])):
+        x = _interpolated(x, axis, out)
+    return x
+
+
+def _interpolated(x: Tensor, axis: int, out: int) -> Tensor:
+    """Linear between neighbours, with pixels at their corners."""
+    last = x.shape[axis] - 1
+    at = np.arange(out, dtype=np.float32) * np.float32(x.shape[axis] / out)
+    low = np.minimum(np.floor(at).astype(np.int64), last)
+    weight = torch.tensor(at - low, dtype=x.dtype).reshape(-1, *[1] * (x.dim() - 1 - axis))
+    near = x.index_select(axis, torch.from_numpy(low))
+    far = x.index_select(axis, torch.from_numpy(np.minimum(low + 1, last)))
+    return near + (far - near) * weight
+
+
+def resize_nearest_neighbor(call: Call, x: Tensor) -> Tensor:
+    o, size = call.options, call.ints(1)
+    if not o.AlignCorners():
+        mode = "nearest-exact" if o.HalfPixelCenters() else "nearest"
+        return nhwc(F.interpolate(nchw(x), size, mode=mode))
+    for axis, out in ((1, size[0]), (2, size[1])):
+        step = np.float32((x.shape[axis] - 1) / (out - 1)) if out > 1 else np.float32(1)
+        shift = np.float32(0.5 if o.HalfPixelCenters() else 0)
+        at = np.floor((np.arange(out, dtype=np.float32) + shift) * step + np.float32(0.5))
+        at = np.minimum(at.astype(np.int64), x.shape[axis] - 1)
+        x = x.index_select(axis, torch.from_numpy(at))
+    return x
+
+
+# Moves --------------------------------------------------------------------------------------------
+
+
+def depth_to_space(call: Call, x: Tensor) -> Tensor:
+    b = int(call.options.BlockSize())
+    n, h, w, c = x.shape
+    parts = x.reshape(n, h, w, b, b, c // (b * b)).permute(0, 1, 3, 2, 4, 5)
+    return parts.reshape(n, h * b, w * b, c // (b * b))
+
+
+def space_to_depth(call: Call, x: Tensor) -> Tensor:
+    b = int(call.options.BlockSize())
+    n, h, w, c = x.shape
+    parts = x.reshape(n, h // b, b, w // b, b, c).permute(0, 1, 3, 2, 4, 5)
+    return parts.reshape(n, h // b, w // b, b * b * c)
+
+
+def space_to_batch_nd(call: Call, x: Tensor) -> Tensor:
+    blocks, pads = call.ints(1), call.ints(2)
+    behind = [0, 0] * (x.dim() - 1 - len(blocks))
+    flat = [p for i in reversed(range(len(blocks))) for p in pads[2 * i : 2 * i + 2]]
+    x = F.pad(x, (*behind, *flat))
+    m, rest = len(blocks), x.shape[1 + len(blocks) :]
+    split = [v for size, b in zip(x.shape[1 : 1 + m], blocks, strict=True) for v in (size // b, b)]
+    order = [2 + 2 * i for i in range(m)] + [0] + [1 + 2 * i for i in range(m)]
+    order += range(1 + 2 * m, 1 + 2 * m + len(rest))
+    out = [x.shape[0] * int(np.prod(blocks)), *split[::2], *rest]
+    return x.reshape(x.shape[0], *split, *rest).permute(order).reshape(out)
+
+
+def batch_to_space_nd(call: Call, x: Tensor) -> Tensor:
+    blocks, crops = call.ints(1), call.ints(2)
+    m, rest = len(blocks), x.shape[1 + len(blocks) :]
+    n = x.shape[0] // int(np.prod(blocks))
+    space = x.shape[1 : 1 + m]
+    order = [m, *(v for i in range(m) for v in (m + 1 + i, i))]
+    order += range(2 * m + 1, 2 * m + 1 + len(rest))
+    wide = [size * b for size, b in zip(space, blocks, strict=True)]
+    out = x.reshape(*blocks, n, *space, *rest).permute(order).reshape(n, *wide, *rest)
+    for i, size in enumerate(wide):
+        out = out.narrow(1 + i, crops[2 * i], size - crops[2 * i] - crops[2 * i + 1])
+    return out

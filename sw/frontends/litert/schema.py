@@ -1,0 +1,74 @@
+"""The classes and names of LiteRT's schema, from package `tflite`, which is imported when used."""
+
+from functools import cache
+from typing import Any
+
+from sw.frontends.litert.errors import LiteRtError
+
+VERSION = 3
+"""Of the schema: the only one since files have the identifier TFL3."""
+
+TYPES = {
+    "FLOAT32": "float32",
+    "FLOAT16": "float16",
+    "FLOAT64": "float64",
+    "INT4": "int4",
+    "INT8": "int8",
+    "UINT8": "uint8",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "BOOL": "bool",
+}
+"""Types of tensors that are taken, and their names in NumPy."""
+
+
+@cache
+def _package() -> Any:
+    import tflite
+
+    return tflite
+
+
+def tflite(file: str) -> Any:
+    """Package `tflite`. `LiteRtError` where it is not installed."""
+    try:
+        return _package()
+    except ImportError:
+        raise LiteRtError(
+            "LiteRT files are read with the package tflite, which is not installed",
+            file=file,
+            hint="pip install 'systola[tflite]'",
+        ) from None
+
+
+@cache
+def _names(kind: str) -> dict[int, str]:
+    members = vars(getattr(_package(), kind)).items()
+    return {value: name for name, value in members if isinstance(value, int)}
+
+
+def builtins() -> dict[int, str]:
+    """Names of the operators of the schema, by their codes."""
+    return _names("BuiltinOperator")
+
+
+def tensor_types() -> dict[int, str]:
+    """Names of the types of tensors, by their codes."""
+    return _names("TensorType")
+
+
+def options_name(code: int, second: bool) -> str:
+    """The class of an operator's options; `second`: of the schema's second union of them."""
+    return _names("BuiltinOptions2" if second else "BuiltinOptions").get(code, "NONE")
+
+
+def no_options(name: str) -> Any:
+    """Options of class `name` with all values as the schema has them by default."""
+    options = getattr(_package(), name)()
+    options.Init(_EMPTY, 4)
+    return options
+
+
+_EMPTY = b"\x04\x00\x04\x00\x04\x00\x00\x00"
+"""A flatbuffer's table without fields: its vtable (of 4 bytes), and at 4 the way back to it."""
