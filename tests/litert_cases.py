@@ -216,7 +216,9 @@ def conv(
     )  # fmt: skip
 
 
-def pool(kind: str, note: str, x: tuple, kernel: int, stride: int, padding: int, **more: Any) -> Case:
+def pool(
+    kind: str, note: str, x: tuple, kernel: int, stride: int, padding: int, **more: Any
+) -> Case:
     made = options("Pool2D", padding=padding, strideH=stride, strideW=stride, filterHeight=kernel,
                    filterWidth=kernel)  # fmt: skip
     return Case(kind, (Value(x),), made, SAME, note=note, **more)
@@ -224,7 +226,11 @@ def pool(kind: str, note: str, x: tuple, kernel: int, stride: int, padding: int,
 
 def binary(kind: str, name: str = "", **more: Any) -> list[Case]:
     made = options(name) if name else None
-    relu = options(name, fusedActivationFunction=1) if name and hasattr(made, "fusedActivationFunction") else None
+    relu = (
+        options(name, fusedActivationFunction=1)
+        if name and hasattr(made, "fusedActivationFunction")
+        else None
+    )
     a = Value((2, 8, 8, 8))
     cases = [
         Case(kind, (a, Value((2, 8, 8, 8), -1.0, 2.0)), made, **more),

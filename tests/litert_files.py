@@ -51,9 +51,7 @@ class LiteRtFile:
 
     def constant(self, array, scale=None, zero=0, axis=0, name=None):
         array = np.asarray(array)
-        return self.tensor(
-            array.shape, str(array.dtype), scale, zero, axis, name, array.tobytes()
-        )
+        return self.tensor(array.shape, str(array.dtype), scale, zero, axis, name, array.tobytes())
 
     def ints(self, *values):
         return self.constant(np.array(values, np.int32))

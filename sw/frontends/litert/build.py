@@ -76,6 +76,12 @@ class _Builder:
             inputs=tuple(None if i < 0 else self.tensors[i] for i in operator.inputs),
             outputs=tuple(self.tensors[i] for i in operator.outputs),
         )  # fmt: skip
+        quantized = next((t for t in call.outputs if is_quantized(t)), None)
+        if quantized is not None and not row.int8:
+            call.fail(
+                "LiteRT has no int8 form of this operator, and the file's result is quantized",
+                "convert the model with this operator in float", quantized,
+            )  # fmt: skip
         step = self._with_floats(Step(call=call, row=row))
         with self.mode:
             results = self._run(step, [self._fake(step, t) for t in step.reads])

@@ -8,6 +8,7 @@ import torch
 
 from sw.frontends.litert import schema
 from sw.frontends.litert.errors import LiteRtError
+from sw.frontends.litert.grids import settled
 from sw.frontends.litert.records import Array, Operator, Tensor
 
 
@@ -86,6 +87,15 @@ class Call:
     def is_constant(self, index: int) -> bool:
         tensor = self.inputs[index] if self.has(index) else None
         return tensor is not None and tensor.data is not None
+
+    def image(self, x: torch.Tensor, index: int = 0) -> torch.Tensor:
+        """`x`, operand `index`, as [N, C, H, W].
+
+        It is quantized there once more, which changes nothing: the importer looks for the grid of a
+        pool's operand right in front of it.
+        """
+        tensor = self.inputs[index]
+        return nchw(x) if tensor is None else settled(nchw(x), tensor)
 
     def activated(self, x: torch.Tensor) -> torch.Tensor:
         """`x` through the activation that is fused into the operator."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sw.frontends.litert.call import Call
+from sw.frontends.litert.call import Call, nhwc
 from sw.frontends.litert.grids import by_channel, is_quantized, restored, settled
 from sw.frontends.litert.records import Tensor
 from sw.frontends.litert.table import Row
@@ -32,7 +32,14 @@ class Step:
         made = self.row.function(self.call, *values)
         results = made if isinstance(made, tuple | list) else [made]
         pairs = zip(results, self.call.outputs, strict=True)
-        return [settled(result, tensor) for result, tensor in pairs]
+        return [self._settled(result, tensor) for result, tensor in pairs]
+
+    def _settled(self, result: torch.Tensor, tensor: Tensor) -> torch.Tensor:
+        """The importer wants the quantize node right behind a convolution, whose accumulator it
+        takes, and another one behind the permutation, where a sum looks for its grid.
+        """
+        result = settled(result, tensor)
+        return settled(nhwc(result), tensor) if self.row.image else result
 
 
 class LiteRtModule(torch.nn.Module):

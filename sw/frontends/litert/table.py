@@ -20,22 +20,26 @@ class Row:
 
     values: the operands that the function is given as tensors; the others are constants that it
     asks for. options: the class of the options, if it reads any. int8: whether LiteRT computes it
-    in int8.
+    in int8. image: whether the function's results are [N, C, H, W] where the file has [N, H, W, C].
     """
 
     function: Callable[..., Any]
     values: tuple[int, ...] | None = ALL
     options: str = ""
     int8: bool = True
+    image: bool = False
 
 
 def _row(
     function: Callable[..., Any], options: str = "", values: tuple[int, ...] | None = ALL,
-    int8: bool = True,
+    int8: bool = True, image: bool = False,
 ) -> Row:  # fmt: skip
-    return Row(
-        function=function, values=values, options=f"{options}Options" if options else "", int8=int8
-    )
+    name = f"{options}Options" if options else ""
+    return Row(function=function, values=values, options=name, int8=int8, image=image)
+
+
+def _image(function: Callable[..., Any], options: str, values: tuple[int, ...] | None = ALL) -> Row:
+    return _row(function, options, values, image=True)
 
 
 def _float(function: Callable[..., Any]) -> Row:
@@ -46,18 +50,18 @@ def _float(function: Callable[..., Any]) -> Row:
 _FIRST = (0,)
 
 PRODUCTS = {
-    "CONV_2D": _row(convolutions.conv_2d, "Conv2D"),
-    "DEPTHWISE_CONV_2D": _row(convolutions.depthwise_conv_2d, "DepthwiseConv2D"),
-    "TRANSPOSE_CONV": _row(convolutions.transpose_conv, "TransposeConv", (2, 1, 3)),
+    "CONV_2D": _image(convolutions.conv_2d, "Conv2D"),
+    "DEPTHWISE_CONV_2D": _image(convolutions.depthwise_conv_2d, "DepthwiseConv2D"),
+    "TRANSPOSE_CONV": _image(convolutions.transpose_conv, "TransposeConv", (2, 1, 3)),
     "FULLY_CONNECTED": _row(convolutions.fully_connected, "FullyConnected"),
     "BATCH_MATMUL": _row(convolutions.batch_matmul, "BatchMatMul"),
 }
 
 IMAGES = {
-    "AVERAGE_POOL_2D": _row(images.average_pool_2d, "Pool2D"),
-    "MAX_POOL_2D": _row(images.max_pool_2d, "Pool2D"),
-    "RESIZE_BILINEAR": _row(images.resize_bilinear, "ResizeBilinear", _FIRST),
-    "RESIZE_NEAREST_NEIGHBOR": _row(
+    "AVERAGE_POOL_2D": _image(images.average_pool_2d, "Pool2D"),
+    "MAX_POOL_2D": _image(images.max_pool_2d, "Pool2D"),
+    "RESIZE_BILINEAR": _image(images.resize_bilinear, "ResizeBilinear", _FIRST),
+    "RESIZE_NEAREST_NEIGHBOR": _image(
         images.resize_nearest_neighbor, "ResizeNearestNeighbor", _FIRST
     ),
     "DEPTH_TO_SPACE": _row(images.depth_to_space, "DepthToSpace"),
@@ -70,7 +74,7 @@ ARITHMETIC = {
     "ADD": _row(activated(torch.add), "Add"),
     "SUB": _row(activated(torch.sub), "Sub"),
     "MUL": _row(activated(torch.mul), "Mul"),
-    "DIV": _row(activated(elementwise.divided), "Div", int8=False),
+    "DIV": _row(activated(elementwise.divided), "Div"),
     "ADD_N": _row(elementwise.add_n, int8=False),
     "SQUARED_DIFFERENCE": _row(plain(elementwise.squared_difference)),
     "MAXIMUM": _row(plain(torch.maximum)),
@@ -86,7 +90,7 @@ FUNCTIONS = {
     "EXP": _row(plain(torch.exp)),
     "LOG": _row(plain(torch.log)),
     "RSQRT": _row(plain(torch.rsqrt)),
-    "SQRT": _float(torch.sqrt),
+    "SQRT": _row(plain(torch.sqrt)),
     "SQUARE": _float(torch.square),
     "SIN": _float(torch.sin),
     "COS": _float(torch.cos),
@@ -170,7 +174,15 @@ LOGIC = {
     "DEQUANTIZE": _row(elementwise.kept),
 }
 
-ROWS: dict[str, Row] = {
-    **PRODUCTS, **IMAGES, **ARITHMETIC, **FUNCTIONS, **REDUCTIONS, **MOVES, **LOGIC,
-}  # fmt: skip
+FAMILIES: dict[str, dict[str, Row]] = {
+    "Products": PRODUCTS,
+    "Images": IMAGES,
+    "Arithmetic": ARITHMETIC,
+    "Functions": FUNCTIONS,
+    "Reductions": REDUCTIONS,
+    "Moves and indices": MOVES,
+    "Logic and types": LOGIC,
+}
+
+ROWS: dict[str, Row] = {kind: row for rows in FAMILIES.values() for kind, row in rows.items()}
 """By the operator's name in the schema."""

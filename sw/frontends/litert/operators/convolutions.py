@@ -1,4 +1,4 @@
-"""Convolutions and fully connected layers."""
+"""Convolutions, whose results are [N, C, H, W] (`Row.image`), and fully connected layers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sw.frontends.litert.call import Call, nchw, nhwc, same_pads
+from sw.frontends.litert.call import Call, same_pads
 
 _SAME = 0
 """The number of padding SAME in the schema."""
@@ -27,14 +27,12 @@ def depthwise_conv_2d(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None
     return _convolved(call, x, weight.permute(3, 0, 1, 2), bias, x.shape[3])
 
 
-def _convolved(
-    call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int
-) -> Tensor:
+def _convolved(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
     _constant(call, 1)
     o = call.options
     stride = (o.StrideH(), o.StrideW())
     dilation = (o.DilationHFactor(), o.DilationWFactor())
-    image, padding = nchw(x), [0, 0]
+    image, padding = call.image(x), [0, 0]
     if o.Padding() == _SAME:
         pads = same_pads(x.shape[1:3], weight.shape[2:], stride, dilation)
         (top, bottom), (left, right) = pads
@@ -43,14 +41,12 @@ def _convolved(
         else:
             image = F.pad(image, (left, right, top, bottom))
     out = F.conv2d(image, weight, bias, stride, padding, dilation, groups)
-    return call.activated(nhwc(out))
+    return call.activated(out)
 
 
 def _constant(call: Call, index: int) -> None:
     if not call.is_constant(index):
-        call.fail(
-            "weights are computed at run time", "only constant weights", call.inputs[index]
-        )
+        call.fail("weights are computed at run time", "only constant weights", call.inputs[index])
 
 
 def transpose_conv(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -65,11 +61,10 @@ def transpose_conv(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = 
         padding[i] = total // 2
         more = wanted[i] - full + 2 * padding[i]
         extra[i], cut[i] = max(more, 0), max(-more, 0)
-    out = F.conv_transpose2d(
-        nchw(x), weight.permute(3, 0, 1, 2), bias, stride, padding, extra
-    )
+    kernels = weight.permute(3, 0, 1, 2)
+    out = F.conv_transpose2d(call.image(x, 2), kernels, bias, stride, padding, extra)
     out = out[:, :, : out.shape[2] - cut[0], : out.shape[3] - cut[1]]
-    return call.activated(nhwc(out))
+    return call.activated(out)
 
 
 def fully_connected(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

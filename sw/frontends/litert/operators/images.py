@@ -1,11 +1,11 @@
-"""Pools, resizing, and moves between channels, batch and space."""
+"""Pools and resizing, whose results are [N, C, H, W] (`Row.image`), and moves of images."""
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sw.frontends.litert.call import Call, nchw, nhwc, same_pads
+from sw.frontends.litert.call import Call, same_pads
 
 
 def average_pool_2d(call: Call, x: Tensor) -> Tensor:
@@ -31,12 +31,12 @@ def _pooled(call: Call, x: Tensor, average: bool) -> Tensor:
             if before != behind and stride[i] == 1:
                 padding[i], first[i] = behind, 1
             ceil = ceil or before != behind
-    image = nchw(x)
+    image = call.image(x)
     if average:
         out = F.avg_pool2d(image, kernel, stride, padding, ceil, count_include_pad=False)
     else:
         out = F.max_pool2d(image, kernel, stride, padding, 1, ceil)
-    return call.activated(nhwc(out[:, :, first[0] :, first[1] :]))
+    return call.activated(out[:, :, first[0] :, first[1] :])
 
 
 # Resizing -----------------------------------------------------------------------------------------
@@ -44,12 +44,13 @@ def _pooled(call: Call, x: Tensor, average: bool) -> Tensor:
 
 def resize_bilinear(call: Call, x: Tensor) -> Tensor:
     o, size = call.options, call.ints(1)
+    image = call.image(x)
     if o.AlignCorners() or o.HalfPixelCenters():
         corners = bool(o.AlignCorners())
-        return nhwc(F.interpolate(nchw(x), size, mode="bilinear", align_corners=corners))
-    for axis, out in ((1, size[0]), (2, size[1])):
-        x = _interpolated(x, axis, out)
-    return x
+        return F.interpolate(image, size, mode="bilinear", align_corners=corners)
+    for axis, out in ((2, size[0]), (3, size[1])):
+        image = _interpolated(image, axis, out)
+    return image
 
 
 def _interpolated(x: Tensor, axis: int, out: int) -> Tensor:
@@ -65,16 +66,18 @@ def _interpolated(x: Tensor, axis: int, out: int) -> Tensor:
 
 def resize_nearest_neighbor(call: Call, x: Tensor) -> Tensor:
     o, size = call.options, call.ints(1)
+    image = call.image(x)
     if not o.AlignCorners():
         mode = "nearest-exact" if o.HalfPixelCenters() else "nearest"
-        return nhwc(F.interpolate(nchw(x), size, mode=mode))
-    for axis, out in ((1, size[0]), (2, size[1])):
-        step = np.float32((x.shape[axis] - 1) / (out - 1)) if out > 1 else np.float32(1)
+        return F.interpolate(image, size, mode=mode)
+    for axis, out in ((2, size[0]), (3, size[1])):
+        last = image.shape[axis] - 1
+        step = np.float32(last / (out - 1)) if out > 1 else np.float32(1)
         shift = np.float32(0.5 if o.HalfPixelCenters() else 0)
         at = np.floor((np.arange(out, dtype=np.float32) + shift) * step + np.float32(0.5))
-        at = np.minimum(at.astype(np.int64), x.shape[axis] - 1)
-        x = x.index_select(axis, torch.from_numpy(at))
-    return x
+        at = np.minimum(at.astype(np.int64), last)
+        image = image.index_select(axis, torch.from_numpy(at))
+    return image
 
 
 # Moves --------------------------------------------------------------------------------------------

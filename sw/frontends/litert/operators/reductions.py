@@ -6,11 +6,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sw.frontends.litert.call import Call
+from sw.frontends.litert.call import Call, nhwc
 
 
 def mean(call: Call, x: Tensor) -> Tensor:
+    """Over height and width it is a pool, which the importer knows by [N, C, H, W].
+
+    A pool's result has the grid of its operand; to another one it would be rounded twice.
+    """
     axes = call.axes(1, x.dim())
+    source = call.inputs[0]
+    alike = source is not None and source.quantization == call.outputs[0].quantization
+    if x.dim() == 4 and sorted(axes) == [1, 2] and alike:
+        out = call.image(x).mean([2, 3], keepdim=True)
+        return nhwc(out) if _keeps(call) else out.reshape(x.shape[0], x.shape[3])
     return x.mean(axes, keepdim=_keeps(call)) if axes else x
 
 
