@@ -10,6 +10,9 @@ TYPES = {
     "int32": "INT32", "int64": "INT64", "bool": "BOOL", "int4": "INT4", "string": "STRING",
 }  # fmt: skip
 
+VERSIONS = {"BROADCAST_TO": 2}
+"""Of operators that LiteRT has no more in their first one."""
+
 
 class LiteRtFile:
     """A model of one subgraph; tensors are numbers."""
@@ -60,7 +63,7 @@ class LiteRtFile:
         code = schema.OperatorCodeT()
         number = getattr(schema.BuiltinOperator, kind) if isinstance(kind, str) else kind
         code.builtinCode, code.deprecatedBuiltinCode = number, min(number, 127)
-        code.version = 1
+        code.version = VERSIONS.get(kind, 1)
         code.customCode = custom
         self.model.operatorCodes.append(code)
         op = schema.OperatorT()

@@ -24,14 +24,25 @@ class Network:
         return self.result(shape, *((4 / 255, -128) if activation else (8 / 255, 1)))
 
     def weights(self, shape, fan_in, axis):
-        """int8 with a scale for each channel; the bias is int32."""
+        """int8 with a scale for each channel, or uint8 with one and a zero point; bias: int32."""
         count = shape[axis]
+        if self.dtype == "uint8":
+            return self.weights_of_one_scale(shape, fan_in, count)
         scales = np.float32(np.sqrt(3 / fan_in) / 127 * self.rng.uniform(0.5, 1.5, count))
         steps = self.rng.integers(-127, 128, shape).astype(np.int8)
         w = self.file.constant(steps, scales, 0, axis)
         both = np.float32(self.grids[self.at][0]) * scales
         bias = np.rint(self.rng.uniform(-0.3, 0.3, count) / both).astype(np.int32)
         return w, self.file.constant(bias, both, 0)
+
+    def weights_of_one_scale(self, shape, fan_in, count):
+        """As old quantized models have them; int8 for int8 models."""
+        scale, is_old = np.float32(np.sqrt(3 / fan_in) / 127), self.dtype == "uint8"
+        low, high, zero = (0, 256, 120) if is_old else (-127, 128, 0)
+        steps = self.rng.integers(low, high, shape).astype(self.dtype)
+        both = np.float32(self.grids[self.at][0]) * scale
+        bias = np.rint(self.rng.uniform(-0.3, 0.3, count) / both).astype(np.int32)
+        return self.file.constant(steps, scale, zero), self.file.constant(bias, both, 0)
 
     def conv(self, channels, kernel=3, stride=1, activation=3, padding=0):
         n, h, width, c = self.shapes[self.at]
@@ -84,13 +95,7 @@ class Network:
 
     def dense(self, features):
         n, size = self.shapes[self.at]
-        scale = np.float32(np.sqrt(3 / size) / 127)
-        w = self.file.constant(
-            self.rng.integers(-127, 128, (features, size)).astype(np.int8), scale, 0
-        )
-        both = np.float32(self.grids[self.at][0]) * scale
-        bias = self.file.constant(self.rng.integers(-500, 500, features).astype(np.int32), both, 0)
-        reads = [self.at, w, bias]
+        reads = [self.at, *self.weights_of_one_scale((features, size), size, features)]
         self.file.operator(
             "FULLY_CONNECTED", reads, [self.result((n, features), 4 / 255, 5)],
             options("FullyConnected"),

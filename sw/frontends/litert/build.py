@@ -3,6 +3,7 @@
 Each operator runs once on tensors without data, so that what does not fit is found here and named.
 """
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,12 @@ _SHAPES = ("SHAPE", "RANK")
 
 def build(contents: Contents) -> LiteRtModule:
     """The module of a file. `LiteRtError` names the first operator that cannot be taken."""
-    return _Builder(contents).module()
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # PyTorch logs the traces of what becomes a LiteRtError
+    try:
+        return _Builder(contents).module()
+    finally:
+        logging.disable(level)
 
 
 class _Builder:
@@ -121,7 +127,7 @@ class _Builder:
             real = np.float32 if is_quantized(tensor) else tensor.data.dtype
             return torch.empty(tensor.shape, dtype=getattr(torch, np.dtype(real).name))
         if tensor.index not in self.made:
-            step.call.fail("an operand that no operator before it makes", "", tensor)
+            step.call.fail("an operand that no operator before it makes", tensor=tensor)
         return self.made[tensor.index]
 
     def _run(self, step: Step, values: list[Any]) -> list[torch.Tensor]:
@@ -132,8 +138,9 @@ class _Builder:
             raise
         except Exception as error:
             first = (str(error).strip().splitlines() or [repr(error)])[0]
+            given = ", ".join(f"{t.name!r} {list(t.shape)}" for t in step.call.inputs if t)
             step.call.fail(
-                f"its operands do not fit: {type(error).__name__}: {first[:200]}",
+                f"operands {given} do not fit: {type(error).__name__}: {first[:200]}",
                 "check that LiteRT runs the file",
             )
 

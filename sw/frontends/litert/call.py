@@ -1,6 +1,6 @@
 """What the function of an operator is told: its options, and the constants among its operands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -26,7 +26,9 @@ class Call:
     outputs: tuple[Tensor, ...]
     options_class: str = ""
 
-    def fail(self, message: str, hint: str = "", tensor: Tensor | None = None) -> NoReturn:
+    def fail(
+        self, message: str, hint: str = "convert the model again", tensor: Tensor | None = None
+    ) -> NoReturn:
         """Raise `LiteRtError` for this operator."""
         raise LiteRtError(
             message,
@@ -99,26 +101,20 @@ class Call:
 
     def activated(self, x: torch.Tensor) -> torch.Tensor:
         """`x` through the activation that is fused into the operator."""
-        return activation(self, x, int(self.options.FusedActivationFunction()))
+        number = int(self.options.FusedActivationFunction())
+        if number not in _ACTIVATIONS:
+            self.fail(f"the fused activation {number} is not taken", "convert the model without it")
+        return _ACTIVATIONS[number](x)
 
 
-_ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
-
-
-def activation(call: Call, x: torch.Tensor, number: int) -> torch.Tensor:
-    """A fused activation by its number in the schema."""
-    name = _ACTIVATIONS[number] if 0 <= number < len(_ACTIVATIONS) else str(number)
-    if name == "NONE":
-        return x
-    if name == "RELU":
-        return torch.relu(x)
-    if name == "RELU_N1_TO_1":
-        return torch.clamp(x, -1.0, 1.0)
-    if name == "RELU6":
-        return torch.clamp(x, 0.0, 6.0)
-    if name == "TANH":
-        return torch.tanh(x)
-    call.fail(f"the fused activation {name} is not taken", "convert the model without it")
+_ACTIVATIONS: dict[int, Callable[[torch.Tensor], torch.Tensor]] = {
+    0: lambda x: x,
+    1: torch.relu,
+    2: lambda x: torch.clamp(x, -1.0, 1.0),
+    3: lambda x: torch.clamp(x, 0.0, 6.0),
+    4: torch.tanh,
+}
+"""By their numbers in the schema: none, RELU, RELU_N1_TO_1, RELU6, TANH."""
 
 
 def nchw(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Functions of elements: arithmetic, activations, comparisons, logic, casts."""
+"""Functions of elements: arithmetic, activations, choice, casts."""
 
 from collections.abc import Callable
 
@@ -11,22 +11,14 @@ from sw.frontends.litert.call import Call
 Function = Callable[..., Tensor]
 
 
-def plain(function: Callable[..., Tensor]) -> Function:
+def plain(function: Function) -> Function:
     """An operator that is one function of its operands."""
-
-    def run(call: Call, *operands: Tensor) -> Tensor:
-        return function(*operands)
-
-    return run
+    return lambda _, *operands: function(*operands)
 
 
-def activated(function: Callable[..., Tensor]) -> Function:
+def activated(function: Function) -> Function:
     """The same with an activation fused."""
-
-    def run(call: Call, *operands: Tensor) -> Tensor:
-        return call.activated(function(*operands))
-
-    return run
+    return lambda call, *operands: call.activated(function(*operands))
 
 
 def divided(a: Tensor, b: Tensor) -> Tensor:
@@ -34,11 +26,7 @@ def divided(a: Tensor, b: Tensor) -> Tensor:
     return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
 
 
-def squared_difference(a: Tensor, b: Tensor) -> Tensor:
-    return torch.square(a - b)
-
-
-def add_n(call: Call, *operands: Tensor) -> Tensor:
+def added(*operands: Tensor) -> Tensor:
     total = operands[0]
     for operand in operands[1:]:
         total = total + operand
@@ -49,7 +37,7 @@ def leaky_relu(call: Call, x: Tensor) -> Tensor:
     return F.leaky_relu(x, float(call.options.Alpha()))
 
 
-def prelu(call: Call, x: Tensor, alpha: Tensor) -> Tensor:
+def prelu(x: Tensor, alpha: Tensor) -> Tensor:
     """alpha broadcasts to x, mostly [1, 1, C]."""
     return torch.relu(x) - alpha * torch.relu(-x)
 
@@ -63,19 +51,10 @@ def softmax(call: Call, x: Tensor) -> Tensor:
     return torch.softmax(x if beta == 1 else x * beta, -1)
 
 
-def log_softmax(x: Tensor) -> Tensor:
-    return torch.log_softmax(x, -1)
-
-
 def l2_normalization(call: Call, x: Tensor) -> Tensor:
     """Over the last dimension; a row of zeros stays one."""
     total = torch.square(x).sum(-1, keepdim=True)
     return call.activated(x * torch.rsqrt(torch.clamp_min(total, 1e-12)))
-
-
-def clamped(low: float, high: float) -> Function:
-    """A value between bounds."""
-    return plain(lambda x: torch.clamp(x, low, high))
 
 
 def cast(call: Call, x: Tensor) -> Tensor:
@@ -83,21 +62,8 @@ def cast(call: Call, x: Tensor) -> Tensor:
     return x.to(getattr(torch, call.outputs[0].dtype))
 
 
-def select(call: Call, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def select(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """A condition of one dimension chooses rows."""
     if condition.dim() == 1 and a.dim() > 1:
         condition = condition.reshape(-1, *[1] * (a.dim() - 1))
     return torch.where(condition, a, b)
-
-
-def select_v2(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch.where(condition, a, b)
-
-
-def zeros_like(x: Tensor) -> Tensor:
-    return torch.zeros_like(x)
-
-
-def kept(call: Call, x: Tensor) -> Tensor:
-    """QUANTIZE and DEQUANTIZE: what rounds is the type of the result."""
-    return x

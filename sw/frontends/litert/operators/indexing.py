@@ -1,7 +1,6 @@
 """Values by indices that come at run time."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sw.frontends.litert.call import Call
@@ -27,10 +26,6 @@ def gather(call: Call, x: Tensor, indices: Tensor) -> Tensor:
 def gather_nd(call: Call, x: Tensor, indices: Tensor) -> Tensor:
     """The last dimension of the indices names one element of the first dimensions of x."""
     return x[tuple(indices.long().unbind(-1))]
-
-
-def embedding_lookup(call: Call, indices: Tensor, table: Tensor) -> Tensor:
-    return F.embedding(indices, table)
 
 
 def one_hot(call: Call, indices: Tensor) -> Tensor:

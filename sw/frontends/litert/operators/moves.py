@@ -1,11 +1,14 @@
 """Shapes, parts, and concatenations."""
 
+from typing import Any
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sw.frontends.litert.call import Call
+from sw.frontends.litert.records import Array
 
 
 def reshape(call: Call, x: Tensor) -> Tensor:
@@ -100,9 +103,6 @@ def reverse_v2(call: Call, x: Tensor) -> Tensor:
     return x.flip(call.axes(1, x.dim()))
 
 
-# Larger results -----------------------------------------------------------------------------------
-
-
 def pad(call: Call, x: Tensor) -> Tensor:
     """Operand 1: (before, behind) of each dimension; operand 2, if any: the value."""
     value = call.real(2) if call.has(2) else 0.0
@@ -119,12 +119,12 @@ def _flat(call: Call) -> list[int]:
 
 def mirror_pad(call: Call, x: Tensor) -> Tensor:
     """REFLECT, or SYMMETRIC, which repeats the edge; by the indices of each dimension."""
-    mode = "symmetric" if call.options.Mode() else "reflect"
+    mode: Any = "symmetric" if call.options.Mode() else "reflect"
     pads = call.ints(1)
     for axis in range(x.dim()):
         ends = (pads[2 * axis], pads[2 * axis + 1])
         if any(ends):
-            at = np.pad(np.arange(x.shape[axis]), ends, mode=mode)
+            at: Array = np.pad(np.arange(x.shape[axis]), ends, mode=mode)
             x = x.index_select(axis, torch.from_numpy(at))
     return x
 
@@ -135,17 +135,6 @@ def tile(call: Call, x: Tensor) -> Tensor:
 
 def broadcast_to(call: Call, x: Tensor) -> Tensor:
     return x.expand(call.ints(1))
-
-
-# Made of nothing but shapes and constants ---------------------------------------------------------
-
-
-def shape(call: Call, x: Tensor) -> Tensor:
-    return torch.tensor(list(x.shape))
-
-
-def rank(call: Call, x: Tensor) -> Tensor:
-    return torch.tensor(x.dim())
 
 
 def fill(call: Call, value: Tensor) -> Tensor:

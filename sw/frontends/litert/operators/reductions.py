@@ -8,6 +8,8 @@ from torch import Tensor
 
 from sw.frontends.litert.call import Call, nhwc
 
+Function = Callable[..., Any]
+
 
 def mean(call: Call, x: Tensor) -> Tensor:
     """Over height and width it is a pool, which the importer knows by [N, C, H, W].
@@ -28,48 +30,34 @@ def total(call: Call, x: Tensor) -> Tensor:
     return x.sum(axes, keepdim=_keeps(call), dtype=x.dtype) if axes else x
 
 
-def reduce_max(call: Call, x: Tensor) -> Tensor:
-    axes = call.axes(1, x.dim())
-    return torch.amax(x, axes, keepdim=_keeps(call)) if axes else x
+def extreme(function: Function) -> Function:
+    """`amax` or `amin` of several dimensions."""
+
+    def run(call: Call, x: Tensor) -> Any:
+        axes = call.axes(1, x.dim())
+        return function(x, axes, keepdim=_keeps(call)) if axes else x
+
+    return run
 
 
-def reduce_min(call: Call, x: Tensor) -> Tensor:
-    axes = call.axes(1, x.dim())
-    return torch.amin(x, axes, keepdim=_keeps(call)) if axes else x
+def one_by_one(function: Function) -> Function:
+    """A reduction that PyTorch has for one dimension at a time."""
 
+    def run(call: Call, x: Tensor) -> Tensor:
+        for axis in sorted(set(call.axes(1, x.dim())), reverse=True):
+            x = function(x, axis, keepdim=_keeps(call))
+        return x
 
-def reduce_prod(call: Call, x: Tensor) -> Tensor:
-    return _one_by_one(call, x, lambda v, axis: torch.prod(v, axis, keepdim=True, dtype=v.dtype))
-
-
-def reduce_any(call: Call, x: Tensor) -> Tensor:
-    return _one_by_one(call, x, lambda v, axis: torch.any(v, axis, keepdim=True))
-
-
-def reduce_all(call: Call, x: Tensor) -> Tensor:
-    return _one_by_one(call, x, lambda v, axis: torch.all(v, axis, keepdim=True))
+    return run
 
 
 def _keeps(call: Call) -> bool:
     return bool(call.options.KeepDims())
 
 
-def _one_by_one(call: Call, x: Tensor, reduced: Callable[[Tensor, int], Tensor]) -> Tensor:
-    axes = sorted(set(call.axes(1, x.dim())))
-    for axis in axes:
-        x = reduced(x, axis)
-    if not _keeps(call):
-        for axis in reversed(axes):
-            x = x.squeeze(axis)
-    return x
-
-
-def arg_max(call: Call, x: Tensor) -> Tensor:
-    return torch.argmax(x, call.axes(1, x.dim())[0])
-
-
-def arg_min(call: Call, x: Tensor) -> Tensor:
-    return torch.argmin(x, call.axes(1, x.dim())[0])
+def place(function: Function) -> Function:
+    """`argmax` or `argmin`."""
+    return lambda call, x: function(x, call.axes(1, x.dim())[0])
 
 
 def top_k(call: Call, x: Tensor) -> tuple[Tensor, ...]:
@@ -81,6 +69,6 @@ def top_k(call: Call, x: Tensor) -> tuple[Tensor, ...]:
 def cumsum(call: Call, x: Tensor) -> Tensor:
     axis, o = call.axes(1, x.dim())[0], call.options
     x = x.flip(axis) if o.Reverse() else x
-    out: Any = torch.cumsum(x, axis, dtype=x.dtype)
+    out: Tensor = torch.cumsum(x, axis, dtype=x.dtype)
     out = out - x if o.Exclusive() else out
     return out.flip(axis) if o.Reverse() else out
