@@ -23,6 +23,7 @@ ALLOWED = {
     "golden_model": {"spec", "golden_model"},
     "hw_gen": {"spec", "hw_gen"},
     "sw.compiler": {"spec", "sw.compiler"},
+    "sw.frontends": {"spec", "sw.compiler", "sw.frontends"},
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
     "sw.models": {"spec", "sw.compiler", "sw.runtime", "sw.models"},

@@ -48,9 +48,20 @@ def resize_bilinear(call: Call, x: Tensor) -> Tensor:
     if o.AlignCorners() or o.HalfPixelCenters():
         corners = bool(o.AlignCorners())
         return F.interpolate(image, size, mode="bilinear", align_corners=corners)
+    if all(out % old == 0 for out, old in zip(size, image.shape[2:], strict=True)):
+        return _multiplied(image, size)
     for axis, out in ((2, size[0]), (3, size[1])):
         image = _interpolated(image, axis, out)
     return image
+
+
+def _multiplied(image: Tensor, size: list[int]) -> Tensor:
+    """Pixels at their corners and whole factors: as with aligned corners, one pixel further."""
+    image = torch.cat([image, image[:, :, -1:]], 2)
+    image = torch.cat([image, image[:, :, :, -1:]], 3)
+    further = [v + 1 for v in size]
+    out = F.interpolate(image, further, mode="bilinear", align_corners=True)
+    return out[:, :, : size[0], : size[1]]
 
 
 def _interpolated(x: Tensor, axis: int, out: int) -> Tensor:
