@@ -1,12 +1,11 @@
 """The flatbuffer of a LiteRT file as records; what cannot be taken is refused here."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sw.frontends.litert import schema
-from sw.frontends.litert.constants import as_int8, decoded
+from sw.frontends.litert.constants import WORKING, as_int8, decoded
 from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.identify import IDENTIFIER
 from sw.frontends.litert.records import Array, Contents, Operator, Quantization, Tensor
@@ -23,18 +22,16 @@ def read(data: bytes, file: str) -> Contents:
     if data[4:8] != IDENTIFIER:
         raise LiteRtError(
             f"no LiteRT model: bytes 4 to 8 are {data[4:8]!r}, not {IDENTIFIER!r}",
-            file=file,
-            hint="give a .tflite file",
-        )
+            file=file, hint="give a .tflite file",
+        )  # fmt: skip
     schema.tflite(file)
     try:
         return _Reader(data, file).contents()
     except (LiteRtError, MemoryError):
         raise
     except Exception as error:  # whatever wrong offsets lead to
-        raise LiteRtError(
-            f"damaged: {type(error).__name__}: {error}", file=file, hint=_AGAIN
-        ) from error
+        what = f"damaged: {type(error).__name__}: {error}"
+        raise LiteRtError(what, file=file, hint=_AGAIN) from error
 
 
 class _Reader:
@@ -43,38 +40,37 @@ class _Reader:
         self.model: Any = schema.tflite(file).Model.GetRootAs(data, 0)
         self.kinds: list[str] = []
 
-    def error(self, message: str, hint: str = "", **where: str) -> LiteRtError:
-        return LiteRtError(message, file=self.file, hint=hint, **where)
+    def error(self, message: str, hint: str, tensor: str = "", operator: str = "") -> LiteRtError:
+        return LiteRtError(message, file=self.file, hint=hint, tensor=tensor, operator=operator)
 
     def contents(self) -> Contents:
-        version = self.model.Version()
+        version, count = self.model.Version(), self.model.SubgraphsLength()
         if version != schema.VERSION:
             raise self.error(
                 f"schema version {version}; version {schema.VERSION} is read",
                 "convert the model with a released version of LiteRT",
             )
-        count = self.model.SubgraphsLength()
         if not count:
             raise self.error("no subgraph", _AGAIN)
         graph = self.model.Subgraphs(0)
         self.kinds = [self._kind(i) for i in range(self._room(self.model.OperatorCodesLength()))]
-        operators = tuple(
-            self._operator(graph.Operators(i), i)
-            for i in range(self._room(graph.OperatorsLength()))
-        )
+        numbers = range(self._room(graph.OperatorsLength()))
+        operators = tuple(self._operator(graph.Operators(i), i) for i in numbers)
         if count > 1:
             raise self.error(
                 f"{count} subgraphs; models of one are taken",
                 "save each signature as a model of its own",
             )
-        tensors = tuple(
-            self._tensor(graph.Tensors(i), i) for i in range(self._room(graph.TensorsLength()))
-        )
+        tensors = range(self._room(graph.TensorsLength()))
         found = Contents(
-            file=self.file, tensors=tensors, operators=operators,
-            inputs=_integers(graph, "Inputs"), outputs=_integers(graph, "Outputs"),
+            file=self.file, tensors=tuple(self._tensor(graph.Tensors(i), i) for i in tensors),
+            operators=operators, inputs=_integers(graph, "Inputs"),
+            outputs=_integers(graph, "Outputs"),
         )  # fmt: skip
-        self._check_indices(found)
+        named = [i for o in operators for i in (*o.outputs, *o.inputs) if i != -1]
+        for i in (*found.inputs, *found.outputs, *named):
+            if not 0 <= i < len(found.tensors):
+                raise ValueError(f"tensor {i} of {len(found.tensors)}")
         return found
 
     def _room(self, length: int) -> int:
@@ -101,106 +97,68 @@ class _Reader:
             number=number, kind=self.kinds[index], inputs=_integers(raw, "Inputs"),
             outputs=_integers(raw, "Outputs"), options=_options(raw),
         )  # fmt: skip
-        self._check_kind(operator)
+        why = _refused(operator.kind)
+        if why:
+            raise self.error(*why, operator=str(operator))
         return operator
-
-    def _check_kind(self, operator: Operator) -> None:
-        kind, where = operator.kind, {"operator": str(operator)}
-        if kind.startswith("CUSTOM"):
-            raise self.error(
-                "custom operators are not taken: their meaning is not in the file",
-                _CONVERT.format("custom operators"), **where,
-            )  # fmt: skip
-        if kind.startswith("builtin"):
-            raise self.error(
-                "the file's schema is newer: it has operators that package tflite does not know",
-                "pip install --upgrade 'systola[tflite]', or convert with an older LiteRT", **where,
-            )  # fmt: skip
-        if kind in CONTROL:
-            raise self.error(
-                "control flow is not taken: a program of the NPU has one order of layers",
-                _CONVERT.format("loops and branches, unrolled"), **where,
-            )  # fmt: skip
-
-    def _check_indices(self, found: Contents) -> None:
-        count = len(found.tensors)
-        lists = [found.inputs, found.outputs]
-        for operator in found.operators:
-            lists += [tuple(i for i in operator.inputs if i != -1), operator.outputs]
-        wrong = [i for each in lists for i in each if not 0 <= i < count]
-        if wrong:
-            raise ValueError(f"tensor {wrong[0]} of {count}")
 
     # Tensors --------------------------------------------------------------------------------------
 
     def _tensor(self, raw: Any, index: int) -> Tensor:
         name = (raw.Name() or b"").decode(errors="replace") or f"tensor {index}"
-        shape = _integers(raw, "Shape")
-        stored = self._type(raw, name)
+        stored, shape = self._type(raw, name), _integers(raw, "Shape")
         if raw.Sparsity() is not None:
-            raise self.error(
-                "sparse tensors are not taken", "convert the model without sparsity", tensor=name
-            )
+            what = "sparse tensors are not taken"
+            raise self.error(what, "convert the model without sparsity", name)
         if min(shape, default=0) < 0:
-            raise self.error(
-                f"shape {list(shape)}: dynamic shapes are not taken",
-                "convert the model with fixed shapes", tensor=name,
-            )  # fmt: skip
-        quantization = self._quantization(raw, name, shape)
-        data = self._data(raw)
-        array = None if data is None else self._decoded(data, stored, shape, name)
-        dtype = {"int4": "int8", "float16": "float32", "float64": "float32"}.get(stored, stored)
-        shifted = stored == "uint8" and quantization is not None
-        if shifted and quantization is not None:
-            dtype, quantization = "int8", _shifted(quantization)
+            what = f"shape {list(shape)}: dynamic shapes are not taken"
+            raise self.error(what, "convert the model with fixed shapes", name)
+        q, data = self._quantization(raw, name, shape), self._data(raw)
+        try:
+            array = None if data is None else decoded(data, stored, shape)
+        except ValueError as error:
+            raise self.error(f"damaged: {error}", _AGAIN, name) from None
+        dtype, shifted = WORKING.get(stored, stored), stored == "uint8" and q is not None
+        if shifted and q is not None:
+            zeros = tuple(z - 128 for z in q.zero_point)
+            dtype, q = "int8", Quantization(scale=q.scale, zero_point=zeros, axis=q.axis)
             array = None if array is None else as_int8(array)
-        self._check_quantized(dtype, stored, quantization, array, name)
+        if q is not None and array is None and dtype != "float32":
+            self._check_activation(dtype, stored, q, name)
         return Tensor(
-            index=index, name=name, shape=shape, dtype=dtype, quantization=quantization,
-            shifted=shifted, data=array, is_fixed=min(_integers(raw, "ShapeSignature"), default=0) >= 0,
+            index=index, name=name, shape=shape, dtype=dtype, quantization=q, shifted=shifted,
+            data=array, is_fixed=min(_integers(raw, "ShapeSignature"), default=0) >= 0,
         )  # fmt: skip
 
     def _type(self, raw: Any, name: str) -> str:
         given = schema.tensor_types().get(raw.Type(), f"type {raw.Type()}")
         if given not in schema.TYPES:
-            raise self.error(
-                f"{given} is not taken; types are {', '.join(schema.TYPES)}",
-                _CONVERT.format("other types"), tensor=name,
-            )  # fmt: skip
+            what = f"{given} is not taken; types are {', '.join(schema.TYPES)}"
+            raise self.error(what, _CONVERT.format("other types"), name)
         return schema.TYPES[given]
 
     def _data(self, raw: Any) -> Array | None:
         """The bytes of a constant; files above 2 GB have them behind the flatbuffer."""
-        buffer = self.model.Buffers(raw.Buffer())
         if raw.Buffer() >= self.model.BuffersLength():
             raise ValueError(f"buffer {raw.Buffer()} of {self.model.BuffersLength()}")
+        buffer = self.model.Buffers(raw.Buffer())
         offset, size = buffer.Offset(), buffer.Size()
         if offset > 1:
-            if offset + size > len(self.data):
-                raise ValueError(f"a buffer ends at {offset + size} of {len(self.data)} bytes")
             return np.frombuffer(self.data, np.uint8, size, offset)
-        length = buffer.DataLength()
-        return np.asarray(buffer.DataAsNumpy()) if length else None
-
-    def _decoded(self, data: Array, dtype: str, shape: tuple[int, ...], name: str) -> Array:
-        try:
-            return decoded(data, dtype, shape)
-        except ValueError as error:
-            raise self.error(f"damaged: {error}", _AGAIN, tensor=name) from None
+        return np.asarray(buffer.DataAsNumpy()) if buffer.DataLength() else None
 
     def _quantization(self, raw: Any, name: str, shape: tuple[int, ...]) -> Quantization | None:
         given = raw.Quantization()
-        if given is None or not self._room(given.ScaleLength()):
+        count = 0 if given is None else self._room(given.ScaleLength())
+        if not count:
             return None
         if given.DetailsType():
             raise self.error(
                 "custom or blockwise quantization is not taken",
-                "convert the model with one scale a tensor or a channel", tensor=name,
+                "convert the model with one scale a tensor or a channel", name,
             )  # fmt: skip
-        count = given.ScaleLength()
         scales = tuple(float(v) for v in given.ScaleAsNumpy())
-        zeros = tuple(int(given.ZeroPoint(i)) for i in range(self._room(given.ZeroPointLength())))
-        zeros = zeros or (0,) * count
+        zeros = _integers(given, "ZeroPoint") or (0,) * count
         axis = given.QuantizedDimension() if count > 1 else -1
         good = len(zeros) == count and all(0 < s < np.inf for s in scales)
         fits = axis == -1 or (0 <= axis < len(shape) and shape[axis] == count)
@@ -208,38 +166,43 @@ class _Reader:
             raise self.error(
                 f"{count} scales {list(scales[:4])} and {len(zeros)} zero points "
                 f"{list(zeros[:4])} along dimension {axis} of shape {list(shape)} fit no tensor",
-                _AGAIN, tensor=name,
+                _AGAIN, name,
             )  # fmt: skip
         return Quantization(scale=scales, zero_point=zeros, axis=axis)
 
-    def _check_quantized(
-        self, dtype: str, stored: str, q: Quantization | None, data: Array | None, name: str
-    ) -> None:
-        if q is None or dtype == "float32":
-            return
-        if data is None and (dtype != "int8" or stored == "int4"):
-            raise self.error(
-                f"activations of {stored} with a scale are not taken, int8 and uint8 are",
-                "quantize the model to int8", tensor=name,
-            )  # fmt: skip
-        if data is None and (q.axis != -1 or not -128 <= q.zero_point[0] <= 127):
-            raise self.error(
-                f"an activation with {len(q.scale)} scales and zero point {q.zero_point[0]}",
-                "quantize activations with one scale a tensor", tensor=name,
-            )  # fmt: skip
+    def _check_activation(self, dtype: str, stored: str, q: Quantization, name: str) -> None:
+        if dtype != "int8" or stored == "int4":
+            what = f"activations of {stored} with a scale are not taken, int8 and uint8 are"
+            raise self.error(what, "quantize the model to int8", name)
+        if q.axis != -1 or not -128 <= q.zero_point[0] <= 127:
+            what = f"an activation with {len(q.scale)} scales and zero point {q.zero_point[0]}"
+            raise self.error(what, "quantize activations with one scale a tensor", name)
 
 
-def _shifted(q: Quantization) -> Quantization:
-    zeros = tuple(z - 128 for z in q.zero_point)
-    return Quantization(scale=q.scale, zero_point=zeros, axis=q.axis)
+def _refused(kind: str) -> tuple[str, str] | None:
+    """(why, what to do) for what is no operator of the schema, or runs other subgraphs."""
+    if kind.startswith("CUSTOM"):
+        return (
+            "custom operators are not taken: their meaning is not in the file",
+            _CONVERT.format("custom operators"),
+        )
+    if kind.startswith("builtin"):
+        return (
+            "the file's schema is newer: it has operators that package tflite does not know",
+            "pip install --upgrade 'systola[tflite]', or convert with an older LiteRT",
+        )
+    if kind in CONTROL:
+        return (
+            "control flow is not taken: a program of the NPU has one order of layers",
+            _CONVERT.format("loops and branches, unrolled"),
+        )
+    return None
 
 
 def _integers(raw: Any, field: str) -> tuple[int, ...]:
     """A vector of integers of a flatbuffer's table; () where it has none."""
-    length: Callable[[], int] = getattr(raw, f"{field}Length")
-    if not length():
-        return ()
-    return tuple(int(v) for v in getattr(raw, f"{field}AsNumpy")())
+    length, values = getattr(raw, f"{field}Length"), getattr(raw, f"{field}AsNumpy")
+    return tuple(map(int, values())) if length() else ()
 
 
 def _options(raw: Any) -> Any:
