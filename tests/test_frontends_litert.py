@@ -101,7 +101,7 @@ def test_what_no_input_reaches_is_computed_when_the_file_is_read():
         f.operator("ADD", [before, operand], [total], options("Add"))
     f.output(total)
     data = f.data()
-    kinds = [step.call.operator.kind for step in load_litert(data).module.steps]
+    kinds = [step.call.operator.kind for step in load_litert(data).module.children()]
     assert kinds == ["RESHAPE", *["ADD"] * 4]
     values = np.random.default_rng(0).uniform(-1, 1, (2, 3, 4)).astype(np.float32)
     ((mine, theirs),) = both(data, [values])

@@ -101,3 +101,14 @@ def test_a_float_model_is_calibrated():
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.999
     assert program.imported.policy == "pt2e"
     assert program.imported.reason == "every operator has an int8 form in PT2E"
+
+
+def test_errors_of_the_importer_name_the_operator():
+    f = LiteRtFile()
+    x, y, z = f.input((2, 4)), f.input((2, 4)), f.tensor((2, 4))
+    f.operator("ADD", [x, y], [z], options("Add"))
+    f.operator("FLOOR_DIV", [z, y], [f.tensor((2, 4))], options("FloorDiv"))
+    f.output(3)
+    model = load_litert(f.data())
+    with pytest.raises(systola.CompileError, match=r"at module floor_div_1\n"):
+        systola.compile(model.module, model.example)

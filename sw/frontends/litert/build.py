@@ -17,7 +17,7 @@ from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.grids import by_channel, is_quantized, restored, steps_of
 from sw.frontends.litert.module import LiteRtModule, Step
 from sw.frontends.litert.records import Contents, Operator, Tensor
-from sw.frontends.litert.table import ROWS
+from sw.frontends.litert.table import ROWS, Row
 
 MOST_ELEMENTS = 1 << 28
 """Of one tensor: what a damaged file asks for is not allocated."""
@@ -88,7 +88,7 @@ class _Builder:
                 "LiteRT has no int8 form of this operator, and the file's result is quantized",
                 "convert the model with this operator in float", quantized,
             )  # fmt: skip
-        step = self._with_floats(Step(call=call, row=row))
+        step = Step(self._with_floats(call, row), row)
         with self.mode:
             results = self._run(step, [self._fake(step, t) for t in step.reads])
         for result, tensor in zip(results, call.outputs, strict=True):
@@ -99,18 +99,17 @@ class _Builder:
         else:
             self.steps.append(step)
 
-    def _with_floats(self, step: Step) -> Step:
+    def _with_floats(self, call: Call, row: Row) -> Call:
         """Quantized constants of an operator of floats (weights of "hybrid" models) as floats."""
-        call = step.call
         if any(is_quantized(t) for t in call.outputs) or call.operator.kind == "DEQUANTIZE":
-            return step
-        if not any(t and t.data is None and t.dtype == "float32" for t in step.reads):
-            return step
-        inputs = list(call.inputs)
-        for i, tensor in enumerate(inputs):
-            if tensor is not None and tensor.data is not None and is_quantized(tensor):
-                inputs[i] = self._float(tensor)
-        return replace(step, call=replace(call, inputs=tuple(inputs)))
+            return call
+        if not any(t and t.data is None and t.dtype == "float32" for t in call.inputs):
+            return call
+        inputs = [
+            self._float(t) if t and t.data is not None and is_quantized(t) else t
+            for t in call.inputs
+        ]
+        return replace(call, inputs=tuple(inputs))
 
     def _float(self, tensor: Tensor) -> Tensor:
         made = replace(
