@@ -17,7 +17,7 @@ from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.grids import by_channel, is_quantized, restored, steps_of
 from sw.frontends.litert.module import LiteRtModule, Step
 from sw.frontends.litert.records import Contents, Operator, Tensor
-from sw.frontends.litert.table import ROWS, Row
+from sw.frontends.litert.table import ROWS
 
 MOST_ELEMENTS = 1 << 28
 """Of one tensor: what a damaged file asks for is not allocated."""
@@ -88,7 +88,7 @@ class _Builder:
                 "LiteRT has no int8 form of this operator, and the file's result is quantized",
                 "convert the model with this operator in float", quantized,
             )  # fmt: skip
-        step = Step(self._with_floats(call, row), row)
+        step = Step(self._with_floats(call), row)
         with self.mode:
             results = self._run(step, [self._fake(step, t) for t in step.reads])
         for result, tensor in zip(results, call.outputs, strict=True):
@@ -99,7 +99,7 @@ class _Builder:
         else:
             self.steps.append(step)
 
-    def _with_floats(self, call: Call, row: Row) -> Call:
+    def _with_floats(self, call: Call) -> Call:
         """Quantized constants of an operator of floats (weights of "hybrid" models) as floats."""
         if any(is_quantized(t) for t in call.outputs) or call.operator.kind == "DEQUANTIZE":
             return call

@@ -7,14 +7,14 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
-from sw.frontends.litert.schema import builtins, tflite
+from sw.frontends.litert.schema import names, tflite
 from sw.frontends.litert.table import FAMILIES, ROWS
 
 
 def refused() -> list[str]:
     """The operators of the schema that are not taken, in its order."""
     tflite("operators")  # says what to install where the schema is missing
-    return [name for name in builtins().values() if name not in ROWS]
+    return [name for name in names("BuiltinOperator").values() if name not in ROWS]
 
 
 def lines() -> Iterator[str]:

@@ -84,7 +84,7 @@ class _Reader:
     def _kind(self, index: int) -> str:
         code = self.model.OperatorCodes(index)
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
-        kind = schema.builtins().get(number, f"builtin {number}")
+        kind = schema.names("BuiltinOperator").get(number, f"builtin {number}")
         if kind == "CUSTOM":
             return f"CUSTOM {(code.CustomCode() or b'').decode(errors='replace')}"
         return kind
@@ -131,11 +131,11 @@ class _Reader:
         )  # fmt: skip
 
     def _type(self, raw: Any, name: str) -> str:
-        given = schema.tensor_types().get(raw.Type(), f"type {raw.Type()}")
+        given = schema.names("TensorType").get(raw.Type(), f"type {raw.Type()}")
         if given not in schema.TYPES:
             what = f"{given} is not taken; types are {', '.join(schema.TYPES)}"
             raise self.error(what, _CONVERT.format("other types"), name)
-        return schema.TYPES[given]
+        return given.lower()
 
     def _data(self, raw: Any) -> Array | None:
         """The bytes of a constant; files above 2 GB have them behind the flatbuffer."""
@@ -207,13 +207,12 @@ def _integers(raw: Any, field: str) -> tuple[int, ...]:
 
 def _options(raw: Any) -> Any:
     """The table of an operator's options by its own class; None where there is none."""
-    for second, code, table in (
-        (False, raw.BuiltinOptionsType(), raw.BuiltinOptions()),
-        (True, raw.BuiltinOptions2Type(), raw.BuiltinOptions2()),
+    for union, code, table in (
+        ("BuiltinOptions", raw.BuiltinOptionsType(), raw.BuiltinOptions()),
+        ("BuiltinOptions2", raw.BuiltinOptions2Type(), raw.BuiltinOptions2()),
     ):
-        name = schema.options_name(code, second)
-        if table is not None and name != "NONE":
-            options = schema.no_options(name)
+        if code and table is not None:
+            options = schema.no_options(schema.names(union)[code])
             options.Init(table.Bytes, table.Pos)
             return options
     return None

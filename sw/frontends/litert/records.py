@@ -29,7 +29,7 @@ class Tensor:
 
     dtype: NumPy's name; int8 for int4 and uint8 that are quantized. shifted: whether the file has
     uint8 where `dtype` and `data` are int8. data: of a constant. is_fixed: whether the file says
-    that every dimension of its shape is known. real: the type of the file's floats.
+    that every dimension of its shape is known.
     """
 
     index: int

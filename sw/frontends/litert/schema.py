@@ -8,19 +8,11 @@ from sw.frontends.litert.errors import LiteRtError
 VERSION = 3
 """Of the schema: the only one since files have the identifier TFL3."""
 
-TYPES = {
-    "FLOAT32": "float32",
-    "FLOAT16": "float16",
-    "FLOAT64": "float64",
-    "INT4": "int4",
-    "INT8": "int8",
-    "UINT8": "uint8",
-    "INT16": "int16",
-    "INT32": "int32",
-    "INT64": "int64",
-    "BOOL": "bool",
-}
-"""Types of tensors that are taken, and their names in NumPy."""
+TYPES = (
+    *("FLOAT32", "FLOAT16", "FLOAT64", "INT4", "INT8"),
+    *("UINT8", "INT16", "INT32", "INT64", "BOOL"),
+)
+"""Types of tensors that are taken; in lower case they are NumPy's names."""
 
 
 @cache
@@ -43,24 +35,10 @@ def tflite(file: str) -> Any:
 
 
 @cache
-def _names(kind: str) -> dict[int, str]:
+def names(kind: str) -> dict[int, str]:
+    """Names of the members of an enumeration of the schema, by their codes."""
     members = vars(getattr(_package(), kind)).items()
     return {value: name for name, value in members if isinstance(value, int)}
-
-
-def builtins() -> dict[int, str]:
-    """Names of the operators of the schema, by their codes."""
-    return _names("BuiltinOperator")
-
-
-def tensor_types() -> dict[int, str]:
-    """Names of the types of tensors, by their codes."""
-    return _names("TensorType")
-
-
-def options_name(code: int, second: bool) -> str:
-    """The class of an operator's options; `second`: of the schema's second union of them."""
-    return _names("BuiltinOptions2" if second else "BuiltinOptions").get(code, "NONE")
 
 
 def no_options(name: str) -> Any:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sw.frontends.litert.call import Call
+from sw.frontends.litert.grids import is_quantized
 
 Function = Callable[..., Tensor]
 
@@ -58,7 +59,10 @@ def l2_normalization(call: Call, x: Tensor) -> Tensor:
 
 
 def cast(call: Call, x: Tensor) -> Tensor:
-    """To the type of the result."""
+    """To the type of the result. LiteRT would cast the integers of a quantized tensor."""
+    source = call.inputs[0]
+    if source is not None and is_quantized(source):
+        call.fail("a cast of quantized values", "dequantize them before the cast", source)
     return x.to(getattr(torch, call.outputs[0].dtype))
 
 

@@ -64,15 +64,19 @@ def _multiplied(image: Tensor, size: list[int]) -> Tensor:
     return out[:, :, : size[0], : size[1]]
 
 
-def _interpolated(x: Tensor, axis: int, out: int) -> Tensor:
+def _interpolated(image: Tensor, axis: int, out: int) -> Tensor:
     """Linear between neighbours, with pixels at their corners."""
-    last = x.shape[axis] - 1
-    at = np.arange(out, dtype=np.float32) * np.float32(x.shape[axis] / out)
-    low = np.minimum(np.floor(at).astype(np.int64), last)
-    weight = torch.tensor(at - low, dtype=x.dtype).reshape(-1, *[1] * (x.dim() - 1 - axis))
-    near = x.index_select(axis, torch.from_numpy(low))
-    far = x.index_select(axis, torch.from_numpy(np.minimum(low + 1, last)))
+    last = image.shape[axis] - 1
+    at = _counted(out) * float(np.float32(image.shape[axis] / out))
+    low = torch.clamp_max(torch.floor(at), last)
+    weight = (at - low).reshape(-1, *[1] * (3 - axis))
+    near = image.index_select(axis, low.long())
+    far = image.index_select(axis, torch.clamp_max(low.long() + 1, last))
     return near + (far - near) * weight
+
+
+def _counted(count: int) -> Tensor:
+    return torch.arange(count, dtype=torch.float32)
 
 
 def resize_nearest_neighbor(call: Call, x: Tensor) -> Tensor:
@@ -83,11 +87,10 @@ def resize_nearest_neighbor(call: Call, x: Tensor) -> Tensor:
         return F.interpolate(image, size, mode=mode)
     for axis, out in ((2, size[0]), (3, size[1])):
         last = image.shape[axis] - 1
-        step = np.float32(last / (out - 1)) if out > 1 else np.float32(1)
-        shift = np.float32(0.5 if o.HalfPixelCenters() else 0)
-        at = np.floor((np.arange(out, dtype=np.float32) + shift) * step + np.float32(0.5))
-        at = np.minimum(at.astype(np.int64), last)
-        image = image.index_select(axis, torch.from_numpy(at))
+        step = float(np.float32(last / (out - 1))) if out > 1 else 1.0
+        shift = 0.5 if o.HalfPixelCenters() else 0.0
+        at = torch.floor((_counted(out) + shift) * step + 0.5)
+        image = image.index_select(axis, torch.clamp_max(at, last).long())
     return image
 
 

@@ -123,6 +123,8 @@ def mirror_pad(call: Call, x: Tensor) -> Tensor:
     pads = call.ints(1)
     for axis in range(x.dim()):
         ends = (pads[2 * axis], pads[2 * axis + 1])
+        if max(ends) > x.shape[axis]:
+            call.fail(f"{max(ends)} elements mirrored of {x.shape[axis]}")
         if any(ends):
             at: Array = np.pad(np.arange(x.shape[axis]), ends, mode=mode)
             x = x.index_select(axis, torch.from_numpy(at))
