@@ -22,6 +22,9 @@ from sw.frontends.litert.table import ROWS
 MOST_ELEMENTS = 1 << 28
 """Of one tensor: what a damaged file asks for is not allocated."""
 
+MOST_MADE = 1 << 25
+"""Of an input, which gets example values, or of a constant that is computed."""
+
 _SHAPES = ("SHAPE", "RANK")
 """Operators whose results follow from shapes, which are fixed."""
 
@@ -47,7 +50,7 @@ class _Builder:
     def module(self) -> LiteRtModule:
         contents = self.contents
         for index in contents.inputs:
-            self._require_size(self.tensors[index], "an input")
+            self._require_size(self.tensors[index], "an input", MOST_MADE)
             with self.mode:
                 self.made[index] = _example(self.tensors[index])
         for operator in contents.operators:
@@ -62,10 +65,10 @@ class _Builder:
                            (contents.inputs, contents.outputs))  # fmt: skip
         return LiteRtModule(self.steps, inputs, outputs)
 
-    def _require_size(self, tensor: Tensor, what: str) -> None:
-        if tensor.elements > MOST_ELEMENTS:
+    def _require_size(self, tensor: Tensor, what: str, most: int) -> None:
+        if tensor.elements > most:
             raise LiteRtError(
-                f"{what} of shape {list(tensor.shape)}: more than {MOST_ELEMENTS:,} elements",
+                f"{what} of shape {list(tensor.shape)}: more than {most:,} elements",
                 file=self.contents.file, tensor=tensor.name, hint="make the model smaller",
             )  # fmt: skip
 
@@ -91,10 +94,14 @@ class _Builder:
         step = Step(self._with_floats(call), row)
         with self.mode:
             results = self._run(step, [self._fake(step, t) for t in step.reads])
+        fixed = operator.kind in _SHAPES or all(t is None or t.data is not None for t in step.reads)
         for result, tensor in zip(results, call.outputs, strict=True):
-            self._check_shape(call, tuple(result.shape), tensor)
+            shape = tuple(result.shape)
+            most = MOST_MADE if fixed else MOST_ELEMENTS
+            self._require_size(replace(tensor, shape=shape), "a result", most)
+            _check_shape(call, shape, tensor)
             self.made[tensor.index] = result
-        if operator.kind in _SHAPES or all(t is None or t.data is not None for t in step.reads):
+        if fixed:
             self._fold(step)
         else:
             self.steps.append(step)
@@ -143,14 +150,6 @@ class _Builder:
                 "check that LiteRT runs the file",
             )
 
-    def _check_shape(self, call: Call, made: tuple[int, ...], tensor: Tensor) -> None:
-        self._require_size(replace(tensor, shape=made), "a result")
-        if tensor.shape and tensor.is_fixed and made != tensor.shape:
-            call.fail(
-                f"the file says shape {list(tensor.shape)}, its operands give {list(made)}",
-                "convert the model again with fixed shapes", tensor,
-            )  # fmt: skip
-
     def _fold(self, step: Step) -> None:
         """Compute a result that no input reaches; it is a constant from here on."""
         if step.call.operator.kind in _SHAPES:
@@ -165,6 +164,15 @@ class _Builder:
             array = np.ascontiguousarray(data.detach().numpy()).reshape(tuple(result.shape))
             self.tensors[tensor.index] = replace(tensor, shape=tuple(result.shape), data=array)
             del self.made[tensor.index]
+
+
+def _check_shape(call: Call, made: tuple[int, ...], tensor: Tensor) -> None:
+    """That a result is what the file says, unless it says that it does not know."""
+    if tensor.shape and tensor.is_fixed and made != tensor.shape:
+        call.fail(
+            f"the file says shape {list(tensor.shape)}, its operands give {list(made)}",
+            "convert the model again with fixed shapes", tensor,
+        )  # fmt: skip
 
 
 def _real(tensor: Tensor) -> torch.Tensor:

@@ -71,7 +71,7 @@ def _port(tensor: Tensor) -> Port:
 def _example(tensor: Tensor, generator: torch.Generator) -> torch.Tensor:
     q = tensor.quantization
     if q is not None and is_quantized(tensor):
-        steps = torch.randint(-128, 128, tensor.shape, generator=generator)
+        steps = torch.randint(-128, 128, tensor.shape, generator=generator, dtype=torch.int16)
         return ((steps - q.zero_point[0]) * np.float32(q.scale[0])).float()
     if tensor.dtype == "float32":
         return torch.rand(tensor.shape, generator=generator) * 2 - 1
