@@ -1,4 +1,6 @@
 """Doors for models of other frameworks: each makes a PyTorch module, which the importer compiles.
 
-onnx/   ONNX files
+doors.py   which door a file goes through, by its content
+onnx/      ONNX files
+litert/    LiteRT files (.tflite)
 """

@@ -7,18 +7,23 @@ from torch.fx import Node
 _ROOTS = ("self", "fn", "")
 """Names by which Dynamo calls the model itself."""
 
+_NOT_THE_USERS = ("/torch/", "/sw/frontends/")
+"""Parts of paths of code that no model is written in: of a file's model the module says more."""
+
 
 def source_line(node: Node) -> str:
     """`file:line: code` in the user's model that `node` comes from, '' if unknown.
 
-    The innermost frame outside the torch package.
+    The innermost frame outside the torch package and outside what reads files of models.
     """
     lines = (node.meta.get("stack_trace") or "").splitlines()
     best = ""
     for i, line in enumerate(lines):
         text = line.strip()
-        if text.startswith('File "') and "/torch/" not in text.replace("\\", "/"):
-            path, _, rest = text[6:].partition('", line ')
+        path, _, rest = text[6:].partition('", line ')
+        if text.startswith('File "') and not any(
+            part in path.replace("\\", "/") for part in _NOT_THE_USERS
+        ):
             code = lines[i + 1].strip() if i + 1 < len(lines) else ""
             best = f"{path}:{rest.split(',')[0]}: {code}"
     return best
