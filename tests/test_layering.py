@@ -26,7 +26,7 @@ ALLOWED = {
     "sw.frontends": {"spec", "sw.compiler", "sw.frontends"},
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
-    "sw.models": {"spec", "sw.compiler", "sw.runtime", "sw.models"},
+    "sw.models": {"spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.models"},
     "sw.results": {"spec", "sw.results"},
     "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
     "sw.measure": {

@@ -1,9 +1,11 @@
-"""A user's own model: a Python function that makes a module, or a saved `torch.export` program.
+"""A user's own model: a Python function that makes a module, a saved `torch.export` program, or a
+file of another framework.
 
 `path.py:function` names a function without arguments that returns a model, (model, its example
 inputs), or (model, example inputs, example keyword arguments). A model is an `nn.Module` or an
 `ExportedProgram`; example inputs are a tensor, a sequence of arguments, or a dictionary of keyword
-arguments. `file.pt2` is what `torch.export.save` wrote. Inputs and calibration data are `.npy`
+arguments. `file.pt2` is what `torch.export.save` wrote. ONNX and LiteRT files are known by their
+content (`sw/frontends/doors.py`). Inputs and calibration data are `.npy`
 files, one per input, in the model's order. The file's code is run: only name files that you trust.
 """
 
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from spec.errors import SystolaError
 from spec.names import did_you_mean
+from sw.frontends.doors import door_of
 from sw.models import saved_programs
 from sw.models.samples import Array, Run, read_examples, read_runs
 from sw.models.supplied import NOTHING, Supplied
@@ -52,7 +55,8 @@ class Loaded:
 
 def is_module(name: str) -> bool:
     """Whether `name` has the form of a user's own model."""
-    return name.endswith(".pt2") or _FUNCTION.fullmatch(name) is not None
+    is_python = name.endswith(".pt2") or _FUNCTION.fullmatch(name) is not None
+    return is_python or door_of(name) is not None
 
 
 def build_user_model(name: str, supplied: Supplied = NOTHING) -> "Built":
@@ -116,7 +120,7 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     from sw.compiler.frontend.threads import one_thread
 
     inputs, calibration = supplied.inputs, supplied.calibration
-    loaded = load_pt2(Path(name), supplied.trust) if name.endswith(".pt2") else load_function(name)
+    loaded = load(name, supplied.trust)
     if not loaded.has_example:
         if not inputs:
             raise UserModelError(
@@ -133,6 +137,17 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     tests = read_runs(inputs, "--input", examples) if inputs else [tuple(examples)]
     data = read_runs(calibration, "--calib", examples) if calibration else tests
     return UserModel(loaded=loaded, captured=captured, tests=tests, calibration=data)
+
+
+def load(name: str, trust: bool = False) -> Loaded:
+    """The model called `name`, whatever kind of file it is in."""
+    if _FUNCTION.fullmatch(name) is not None:
+        return load_function(name)
+    door = door_of(name)
+    if door is None:
+        return load_pt2(Path(name), trust)
+    model = door.load(Path(name))
+    return Loaded(name=Path(name).stem, model=model.module, args=model.example)
 
 
 def load_function(name: str) -> Loaded:

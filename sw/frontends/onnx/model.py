@@ -1,4 +1,4 @@
-"""`load_onnx`: an ONNX model to a PyTorch module with example inputs."""
+"""`load`: an ONNX model to a PyTorch module with example inputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,18 +31,13 @@ class OnnxModel:
     outputs: tuple[str, ...]
 
 
-def load_onnx(
+def load(
     source: Any,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> OnnxModel:
-    """The module of an ONNX file, or of a ModelProto.
-
-    shapes: of inputs, by name; sizes that the model leaves open are 1 without it. constants: values
-    of inputs (arrays, numbers) that the module then has no longer. `OnnxError` says what cannot be
-    read or computed, and where.
-    """
+    """See `sw.frontends.onnx.load_onnx`."""
     proto, file, folder = read(source)
     given = dict(constants or {})
     try:
