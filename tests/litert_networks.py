@@ -162,3 +162,16 @@ def excited():
     net = Network((1, 16, 16, 3), seed=2).conv(8).pad().conv(16, stride=2, padding=1)
     first = net.at
     return net.conv(16, 1).concatenate(first).excite().flatten().dense(10).data()
+
+
+def with_float_ends():
+    """int8 between a QUANTIZE and a DEQUANTIZE, as Keras models are mostly converted."""
+    net = Network((1, 16, 16, 3), seed=3).conv(8).conv(8, 1).mean().dense(10)
+    file, last = net.file, net.at
+    image, result = file.tensor((1, 16, 16, 3)), file.tensor((1, 10))
+    file.operator("QUANTIZE", [image], file.graph.inputs, options("Quantize"))
+    file.graph.operators.insert(0, file.graph.operators.pop())
+    file.operator("DEQUANTIZE", [last], [result], options("Dequantize"))
+    file.graph.inputs = [image]
+    file.output(result)
+    return file.data()
