@@ -50,7 +50,7 @@ class Network:
                        fusedActivationFunction=activation)  # fmt: skip
         parts = self.weights((channels, kernel, kernel, c), kernel * kernel * c, 0)
         reads = [self.at, *parts]
-        less = (kernel - 1) * padding
+        less = (kernel - 1) * padding  # 1: VALID
         shape = (n, -(-(h - less) // stride), -(-(width - less) // stride), channels)
         self.file.operator("CONV_2D", reads, [self.activation(shape, activation)], made)
         return self
@@ -83,6 +83,35 @@ class Network:
         (n, _, _, c), reads = self.shapes[self.at], [self.at, self.file.ints(1, 2)]
         result = self.result((n, c), 0.008, -100)
         self.file.operator("MEAN", reads, [result], options("Reducer", keepDims=False))
+        return self
+
+    def pad(self):
+        """One row and column behind, as Keras puts it in front of strides."""
+        (n, h, width, c), grid = self.shapes[self.at], self.grids[self.at]
+        pads = np.array([[0, 0], [0, 1], [0, 1], [0, 0]], np.int32)
+        reads = [self.at, self.file.constant(pads)]
+        result = self.result((n, h + 1, width + 1, c), *grid)
+        self.file.operator("PAD", reads, [result], options("Pad"))
+        return self
+
+    def concatenate(self, other):
+        n, h, width, c = self.shapes[self.at]
+        reads, both = [other, self.at], c + self.shapes[other][3]
+        result = self.result((n, h, width, both), *self.grids[self.at])
+        self.file.operator("CONCATENATION", reads, [result], options("Concatenation", axis=3))
+        return self
+
+    def excite(self):
+        """Channels times a logistic function of their means."""
+        (n, h, width, c), image, grid = self.shapes[self.at], self.at, self.grids[self.at]
+        reads = [image, self.file.ints(1, 2)]
+        result = self.result((n, 1, 1, c), *grid)
+        self.file.operator("MEAN", reads, [result], options("Reducer", keepDims=True))
+        reads = [self.conv(c, 1, activation=0).at]
+        weights = self.result((n, 1, 1, c), 1 / 256, -128)
+        self.file.operator("LOGISTIC", reads, [weights])
+        result = self.result((n, h, width, c), 3 / 255, -128)
+        self.file.operator("MUL", [image, weights], [result], options("Mul"))
         return self
 
     def flatten(self):
@@ -126,3 +155,23 @@ def residual(dtype="int8"):
         start = net.at
         net.conv(48, 1).depthwise().conv(16, 1, activation=0).add(start)
     return net.conv(32, 1).depthwise(stride=2).mean().dense(12).softmax().data()
+
+
+def excited():
+    """Padding apart from its convolution, a concatenation, channels that are weighted."""
+    net = Network((1, 16, 16, 3), seed=2).conv(8).pad().conv(16, stride=2, padding=1)
+    first = net.at
+    return net.conv(16, 1).concatenate(first).excite().flatten().dense(10).data()
+
+
+def with_float_ends():
+    """int8 between a QUANTIZE and a DEQUANTIZE, as Keras models are mostly converted."""
+    net = Network((1, 16, 16, 3), seed=3).conv(8).conv(8, 1).mean().dense(10)
+    file, last = net.file, net.at
+    image, result = file.tensor((1, 16, 16, 3)), file.tensor((1, 10))
+    file.operator("QUANTIZE", [image], file.graph.inputs, options("Quantize"))
+    file.graph.operators.insert(0, file.graph.operators.pop())
+    file.operator("DEQUANTIZE", [last], [result], options("Dequantize"))
+    file.graph.inputs = [image]
+    file.output(result)
+    return file.data()

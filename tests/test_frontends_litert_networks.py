@@ -10,7 +10,7 @@ pytest.importorskip("ai_edge_litert")
 import torch
 from litert_cases import CASES, int8_model
 from litert_files import LiteRtFile, options, run_litert
-from litert_networks import cnn, residual
+from litert_networks import cnn, excited, residual, with_float_ends
 
 import systola
 from sw.frontends.litert import load_litert
@@ -60,6 +60,17 @@ def test_permutations_become_layouts():
     assert source.layout.memory_shape == (1, 16, 16, 3)
 
 
+def test_padding_parts_and_weighted_channels():
+    """Measured: 5 of 80 values differ by one step on the NPU, 3 in PyTorch."""
+    program, npu, eager = compared(excited())
+    assert npu.max() <= 1 and eager.max() <= 1
+    product = ("RESCALE", "RESCALE", "CAST", "CAST", "MUL", "RESCALE")
+    assert kinds(program) == [
+        *("CONV2D", "RESCALE", "CONV2D", "RESCALE", "CONV2D", "RESCALE", "CONCAT"),
+        *("AVG_POOL2D", "CONV2D", "RESCALE", "TABLE", *product, "RESHAPE", "CONV2D", "RESCALE"),
+    ]
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_inverted_residuals(dtype):
     """Measured over 20 runs: 1 of 240 values differs by one step on the NPU, 25 in PyTorch, which
@@ -82,6 +93,18 @@ def test_the_program_takes_the_file_s_own_integers():
     x = np.random.default_rng(0).integers(-128, 128, given.shape).astype(np.int8)
     packed = program.inputs(torch.from_numpy(given.to_real(x)))
     assert (packed[port.name].reshape(given.shape) == x).all()
+
+
+def test_quantize_and_dequantize_at_the_ends_become_ports():
+    data = with_float_ends()
+    model = load_litert(data)
+    program = systola.compile(model.module, model.example)
+    (source,), (result,) = program.imported.inputs, program.imported.outputs
+    assert (source.dtype, result.dtype) == ("int8", "int8")
+    assert [(p.dtype, p.scale) for p in (*model.inputs, *model.outputs)] == [("float32", 0.0)] * 2
+    run = systola.run(program.image, program.inputs(*model.example), device="golden")
+    (theirs,) = run_litert(data, [model.example[0].numpy()])
+    assert np.abs(program.outputs(run)[0] - theirs).max() <= 1.01 * result.scale
 
 
 def test_a_float_model_is_calibrated():
