@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx", reason="the extra systola[onnx] is not instal
 from onnx import TensorProto, helper  # noqa: E402
 from onnx_models import array, model, subgraph, value  # noqa: E402
 
-from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests  # noqa: E402
+from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests, reading  # noqa: E402
 from sw.frontends.onnx.operators.table import FAMILIES, OPERATORS  # noqa: E402
 from sw.frontends.onnx.reading import NEWEST  # noqa: E402
 
@@ -123,6 +123,15 @@ def test_opsets_before_13_are_converted():
     nodes = [("Squeeze", ["x"], ["y"], {"axes": [0]})]
     loaded = load_onnx(model(nodes, opset=11))
     assert loaded.module(*loaded.example).shape == (3, 8, 8)
+
+
+def test_large_models_are_read_without_a_check(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_BYTES", 8)
+    proto = model(
+        [("Add", ["h", "w"], ["y"]), ("Neg", ["x"], ["h"])], arrays=[array("w", np.ones(8))]
+    )
+    loaded = load_onnx(proto)
+    assert loaded.outputs == ("y",)
 
 
 def test_files_are_known_by_their_content(tmp_path):

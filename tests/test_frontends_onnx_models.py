@@ -13,6 +13,8 @@ onnx = pytest.importorskip("onnx", reason="the extra systola[onnx] is not instal
 ort = pytest.importorskip("onnxruntime", reason="the reference is not installed")
 pytest.importorskip("onnxscript", reason="torch.onnx.export needs it")
 
+from onnx_models import array, model, value  # noqa: E402
+
 import systola  # noqa: E402
 from sw.compiler.errors import CompileError  # noqa: E402
 from sw.frontends.onnx import load_onnx  # noqa: E402
@@ -228,3 +230,32 @@ def test_layers_have_the_names_of_onnx(residual):
     wide = [name for name, layer in program.imported.layers.items() if layer.wide]
     assert wide == ["conv2d"]
     assert nodes[0] in program.imported.graph.modules.values()
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_uneven_padding_of_convolutions_and_pools(kind, auto_pad):
+    weights = np.random.default_rng(0).standard_normal((8, 3, 3, 3)) * 0.3
+    same = {"auto_pad": auto_pad, "strides": [2, 2]}
+    nodes = [
+        ("Conv", ["x", "w"], ["c"], same),
+        (kind, ["c"], ["y"], {"kernel_shape": [3, 3], **same}),
+    ]
+    inputs, outputs = [value("x", (1, 3, 16, 16))], [value("y", (1, 8, 4, 4))]
+    proto = model(nodes, inputs, outputs, [array("w", weights)])
+    loaded = load_onnx(proto)
+    (x,) = loaded.example
+    wanted = reference(ort.InferenceSession(proto.SerializeToString()), x.numpy())
+    assert np.abs(loaded.module(x).numpy() - wanted).max() < 1e-5
+    program = systola.compile(loaded.module, (x,))
+    (result,) = program.outputs(systola.run(program.image, program.inputs(x)))
+    assert np.abs(result - wanted).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_half_precision_becomes_float32():
+    weights = array("w", np.random.default_rng(0).standard_normal((4, 3, 1, 1)), "float16")
+    half = onnx.TensorProto.FLOAT16
+    inputs, outputs = [value("x", (1, 3, 8, 8), half)], [value("y", None, half)]
+    loaded = load_onnx(model([("Conv", ["x", "w"], ["y"])], inputs, outputs, [weights]))
+    program = systola.compile(loaded.module, loaded.example)
+    assert program.captured.notes == ("converted from float16 to float32",)

@@ -19,12 +19,13 @@ def _batch(node: Node, x: T, scale: T, bias: T, mean: T, variance: T) -> T:
 def _layer(node: Node, x: T, scale: T, bias: T | None = None) -> Any:
     node.ignore("stash_type")
     axis, epsilon = node.get("axis", -1) % x.dim(), node.get("epsilon", 1e-5)
-    shape = x.shape[axis:]
-    if scale.shape == shape and (bias is None or bias.shape == shape):
-        y = F.layer_norm(x, shape, scale, bias, epsilon)
-    else:
-        y = F.layer_norm(x, shape, None, None, epsilon) * scale
-        y = y if bias is None else y + bias
+    flat = x.flatten(axis) if axis < x.dim() - 1 else x  # one dimension, as the NPU's norm has
+    whole = all(t is None or t.shape == x.shape[axis:] for t in (scale, bias))
+    factor = scale.flatten() if whole else None
+    shift = bias.flatten() if whole and bias is not None else None
+    y = F.layer_norm(flat, flat.shape[-1:], factor, shift, epsilon).reshape(x.shape)
+    if not whole:
+        y = y * scale if bias is None else y * scale + bias
     if not (node.wants(1) or node.wants(2)):
         return y
     axes = list(range(axis, x.dim()))

@@ -23,24 +23,20 @@ def _window(node: Node, x: T) -> tuple[Window, bool]:
     return window_of(node, x.shape[2:], ()), bool(node.only("ceil_mode", 0, 1))
 
 
-def _within_half(window: Window) -> bool:
-    return all(2 * b <= k for b, k in zip(window.begin, window.kernel, strict=True))
-
-
 def _max_pool(node: Node, x: T) -> Any:
     window, ceil = _window(node, x)
     order = node.only("storage_order", 0, 1)
     real = x if x.is_floating_point() else x.float()
     padding: Any = window.begin
-    moved = not (window.is_even and _within_half(window))
-    if moved:
+    rounding = window.rounding(x.shape[2:], ceil)
+    if rounding is None:
         real = window.padded(real, -math.inf, window.beyond(x.shape[2:], ceil))
-        padding, ceil = 0, False
+        padding = 0
     function = _MAX[x.dim() - 2]
-    shape = (window.kernel, window.stride, padding, window.dilation, ceil)
+    shape = (window.kernel, window.stride, padding, window.dilation, bool(rounding))
     if not node.wants(1):
         return function(real, *shape).to(x.dtype)
-    if moved or order:
+    if rounding is None or order:
         raise refused("indices of a MaxPool with uneven padding, or column by column")
     y, at = function(real, *shape, return_indices=True)
     planes = torch.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * (x.dim() - 2))
@@ -50,9 +46,12 @@ def _max_pool(node: Node, x: T) -> Any:
 def _average_pool(node: Node, x: T) -> T:
     window, ceil = _window(node, x)
     included = bool(node.only("count_include_pad", 0, 1))
-    plain = window.is_even and _within_half(window) and set(window.dilation) == {1}
-    if plain:
-        return _AVERAGE[x.dim() - 2](x, window.kernel, window.stride, window.begin, ceil, included)
+    function, dense = _AVERAGE[x.dim() - 2], set(window.dilation) == {1}
+    rounding = window.rounding(x.shape[2:], ceil)
+    if dense and rounding is not None and (window.is_even or not included):
+        return function(x, window.kernel, window.stride, window.begin, rounding, included)
+    if dense and included and not ceil:
+        return function(window.padded(x, 0.0), window.kernel, window.stride)
     return _sums(window, x, ceil) / _counts(window, x, ceil, included)
 
 

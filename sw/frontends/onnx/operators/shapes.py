@@ -54,10 +54,12 @@ def _concat(node: Node, *xs: T) -> T:
 
 def _split(node: Node, x: T, sizes: Any = None) -> tuple[T, ...]:
     axis, count = node.get("axis", 0), node.get("num_outputs", len(node.outputs))
-    if sizes is not None:
-        return torch.split(x, sizes.tolist(), axis)
-    each = -(-x.shape[axis] // count)
-    return torch.split(x, each, axis)
+    if sizes is None:
+        return torch.split(x, -(-x.shape[axis] // count), axis)
+    parts = sizes.tolist()
+    if all(parts):
+        return torch.split(x, parts, axis)
+    return tuple(x.narrow(axis, sum(parts[:i]), size) for i, size in enumerate(parts))
 
 
 def _slice(node: Node, x: T, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> T:

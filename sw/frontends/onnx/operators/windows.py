@@ -29,16 +29,33 @@ class Window:
         """Elements from the first of a window to its last."""
         return (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
+    def last(self, axis: int, size: int, ceil: bool, end: int | None = None) -> int:
+        """The position of the last window; sizes are rounded up with ceil. end: other padding."""
+        room = size + self.begin[axis] + (self.end[axis] if end is None else end)
+        room -= self.extent(axis)
+        last = -(-room // self.stride[axis]) if ceil else room // self.stride[axis]
+        # A window that begins in the padding after is left out.
+        return last - 1 if ceil and last * self.stride[axis] >= size + self.begin[axis] else last
+
     def beyond(self, sizes: Sequence[int], ceil: bool) -> tuple[int, ...]:
         """Elements after all padding that the last windows need where sizes are rounded up."""
-        found = []
-        for axis, size in enumerate(sizes):
-            room = size + self.begin[axis] + self.end[axis] - self.extent(axis)
-            last = -(-room // self.stride[axis]) if ceil else room // self.stride[axis]
-            if last * self.stride[axis] >= size + self.begin[axis]:
-                last -= 1  # a window that begins in the padding after is left out
-            found.append(max(0, last * self.stride[axis] - room))
-        return tuple(found)
+        return tuple(
+            max(0, self.last(i, n, ceil) * self.stride[i] + self.extent(i) - n - b - e)
+            for i, (n, b, e) in enumerate(zip(sizes, self.begin, self.end, strict=True))
+        )
+
+    def rounding(self, sizes: Sequence[int], ceil: bool) -> bool | None:
+        """The ceil_mode with which PyTorch has these windows, None if it has none.
+
+        PyTorch pads as much after as before, which changes nothing but how many windows there are.
+        """
+        if any(2 * b > k for b, k in zip(self.begin, self.kernel, strict=True)):
+            return None
+        wanted = [self.last(i, n, ceil) for i, n in enumerate(sizes)]
+        for up in (ceil, not ceil):
+            if wanted == [self.last(i, n, up, self.begin[i]) for i, n in enumerate(sizes)]:
+                return up
+        return None
 
     def padded(self, x: torch.Tensor, value: float, beyond: Sequence[int] = ()) -> torch.Tensor:
         """x (…, spatial) with its padding."""
