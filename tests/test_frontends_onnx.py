@@ -39,12 +39,14 @@ def test_operators_compute_what_onnx_says(verdicts):
 def test_what_is_refused_has_one_of_few_reasons(verdicts):
     refused = {re.sub(r"'[^']*'", "…", v.reason) for v in verdicts if v.outcome == "refused"}
     known = ("elements of type", "scales for blocks", "peepholes", "indices of a MaxPool")
+    known += ("the outputs that this release of onnx has stored are wrong",)
     assert [r for r in refused if not any(k in r for k in known)] == []
 
 
 def test_a_wrong_result_is_a_failure():
     case = next(c for c in node_tests.cases() if c.name == "test_relu")
-    (inputs, outputs) = case.data_sets[0]
+    case.model, (given, *_) = node_tests._stored(case)
+    inputs, outputs = ([node_tests._tensor(value).numpy() for value in each] for each in given)
     case.data_sets = [(inputs, [outputs[0] + 1])]
     assert node_tests.run(case).outcome == node_tests.FAILED
     assert next(node_tests.report([node_tests.run(case)])) == "0 passed, 0 refused, 1 failed"

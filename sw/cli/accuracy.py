@@ -13,7 +13,7 @@ def accuracy(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]…",
-            help="networks, path.py:function, programs .pt2 (every transformer)",
+            help="networks, path.py:function, .pt2, .onnx, .tflite (every transformer)",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="samples")] = None,

@@ -112,7 +112,7 @@ def _validated(row: Mapping[str, Any]) -> str:
 
 
 def diff(
-    model: Annotated[str, typer.Argument(help="a model, path.py:function, or a program .pt2")],
+    model: Annotated[str, typer.Argument(help="a model, path.py:function, .pt2, .onnx, .tflite")],
     fed: Annotated[
         bool, typer.Option("--fed", help="each layer on PyTorch's integers, not on the NPU's")
     ] = False,

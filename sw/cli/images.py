@@ -72,7 +72,7 @@ def disasm(
 
 
 def quantize(
-    model: Annotated[str, typer.Argument(help="a network, path.py:function, program.pt2")],
+    model: Annotated[str, typer.Argument(help="a network, path.py:function, .pt2, .onnx, .tflite")],
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write (.safetensors)")],
     data: ModelData = NO_DATA,
 ) -> None:

@@ -49,7 +49,7 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            help="a network, FILE of quantize, path.py:function, program.pt2, graph.tosa"
+            help="a network, FILE of quantize, path.py:function, .pt2, .onnx, .tflite, .tosa"
         ),
     ],
     hardware: Configuration = CONFIGURATION,

@@ -10,7 +10,7 @@ from sw.cli.output import progress
 
 def sensitivity(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="network, path.py:function, program .pt2")
+        str, typer.Argument(metavar="MODEL", help="network, path.py:function, .pt2, .onnx, .tflite")
     ],
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="samples")] = None,
     most: Annotated[int, typer.Option("--layers", min=1, help="layers to list")] = 20,

@@ -81,7 +81,7 @@ def run_partitioned(
     """
     if not is_module(name):
         raise FallbackError(
-            f"--fallback: {name} has no PyTorch graph; it is for path.py:function and .pt2"
+            f"--fallback: {name} has no PyTorch graph; it is for models of your own"
         )
     if not supplied.precision.is_default:
         raise FallbackError("--precision: with --fallback every layer is int8; leave one of both")

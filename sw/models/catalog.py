@@ -248,7 +248,7 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
         return StoredModel(build_model(name, supplied).model)
     if supplied.calibration:
         raise ModelError(
-            f"--calib: model {name} is quantized already; it is for path.py:function and .pt2"
+            f"--calib: model {name} is quantized already; it is for models of your own"
         )
     if name in WIDE:
         from sw.models.wide.building import load_wide
@@ -271,7 +271,8 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
         raise ModelError(
             f"model {name!r}: no such model{near}; "
             f"models are {', '.join(known)}, a file that "
-            "`systola quantize` wrote, path.py:function, or a saved program .pt2"
+            "`systola quantize` wrote, path.py:function, a saved program .pt2, or an ONNX or "
+            "LiteRT file"
         )
     return StoredModel(_with_inputs(stored, inputs) if inputs else stored)
 
@@ -311,7 +312,7 @@ def build_model(name: str, supplied: Supplied = NOTHING) -> "Built":
         return user.build_user_model(name, supplied)
     raise ModelError(
         f"{name}: a quantized file has no PyTorch graph; name the network, path.py:function or "
-        ".pt2 that it was made of"
+        "file that it was made of"
     )
 
 

@@ -21,6 +21,10 @@ from sw.frontends.onnx.types import tensor_of
 
 PASSED, REFUSED, FAILED = "passed", "refused", "failed"
 
+_WRONG = re.compile(r"test_(qlinearmatmul_[23]D_int8_float(16|32)|l2normalization_axis_0)")
+"""Up to onnx 1.20 the stored outputs of these wrap around where QLinearMatMul saturates, and are
+0/0. ONNX Runtime computes what the modules do."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -42,6 +46,9 @@ def cases() -> list[Any]:
 
 def run(case: Any) -> Verdict:
     """One test: its model as a module, against the stored outputs."""
+    if case.model is None and _WRONG.fullmatch(case.name):
+        reason = "the outputs that this release of onnx has stored are wrong"
+        return Verdict(test=case.name, outcome=REFUSED, reason=reason)
     try:
         model, pairs = _stored(case)
         for inputs, outputs in pairs:

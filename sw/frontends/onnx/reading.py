@@ -75,6 +75,12 @@ def _load_external(model: Any, path: Path) -> None:
             )
         try:
             external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+            size, wanted = len(tensor.raw_data), int(entries.get("length", len(tensor.raw_data)))
+            if size != wanted:
+                raise ValueError(f"{size} bytes of {wanted}")
+            # Releases of onnx differ in whether they say so.
+            tensor.data_location = TensorProto.DEFAULT
+            del tensor.external_data[:]
         except Exception as error:
             raise OnnxError(
                 f"tensor {tensor.name}: cannot read its data from {file!r}: {_first_line(error)}",
