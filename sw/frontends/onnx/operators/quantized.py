@@ -38,7 +38,7 @@ def _grid(zero: Any, dtype: torch.dtype) -> tuple[np.ndarray[Any, Any], torch.dt
 
 
 def _many(scale: Any, zero: Any) -> bool:
-    """Whether there is a scale for each channel that is not the same everywhere."""
+    """Whether there is a scale or a zero point for each channel."""
     return scale.size > 1 or zero.size > 1
 
 
