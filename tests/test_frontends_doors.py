@@ -58,7 +58,7 @@ def test_the_content_says_which_door(tmp_path: Path) -> None:
 def test_a_suffix_without_the_content_is_said_by_its_door(
     tmp_path: Path, name: str, error: type[Exception]
 ) -> None:
-    with pytest.raises(error, match="No such file|no such file"):
+    with pytest.raises(error, match=r"[Nn]o such file"):
         load(str(tmp_path / name))
     (tmp_path / name).write_text("no model")
     with pytest.raises(error, match=name):
