@@ -27,7 +27,7 @@ class Cluster:
             *("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", 0),
             *("--dashboard-address", "127.0.0.1:0", "--scheduler-file", file),
         )
-        self.address = wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
+        self.address = wait_for(lambda: _address(file))
 
     def start(self, name: str, *arguments: object, root: Path = ROOT) -> Guarded:
         """Python with these arguments; `root`: where its sources are. Ends with the cluster."""
@@ -65,6 +65,15 @@ class Cluster:
     def close(self) -> None:
         for program in reversed(self._started):
             program.kill()
+
+
+def _address(file: Path) -> str:
+    """The scheduler's; empty as long as its file is not there, or not written to its end."""
+    text = file.read_text() if file.exists() else ""
+    try:
+        return str(json.loads(text)["address"])
+    except json.JSONDecodeError:
+        return ""
 
 
 @contextmanager
