@@ -3,13 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("tflite")
-pytest.importorskip("ai_edge_litert")
-
 import onnx
+import pytest
 from litert_files import run_litert
 from litert_networks import cnn
 from onnx_models import array, model

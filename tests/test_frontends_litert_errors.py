@@ -4,11 +4,6 @@ import builtins
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("tflite")
-pytest.importorskip("ai_edge_litert")
-
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

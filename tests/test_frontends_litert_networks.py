@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-pytest.importorskip("tflite")
-pytest.importorskip("ai_edge_litert")
-
 import torch
 from litert_cases import CASES, int8_model
 from litert_files import LiteRtFile, options, run_litert

@@ -4,17 +4,15 @@ import builtins
 import re
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper
+from onnx_models import array, model, subgraph, value
 
-onnx = pytest.importorskip("onnx", reason="the extra systola[onnx] is not installed")
-
-from onnx import TensorProto, helper  # noqa: E402
-from onnx_models import array, model, subgraph, value  # noqa: E402
-
-from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests, reading  # noqa: E402
-from sw.frontends.onnx.operators.table import FAMILIES, OPERATORS  # noqa: E402
-from sw.frontends.onnx.reading import NEWEST  # noqa: E402
+from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests, reading
+from sw.frontends.onnx.operators.table import FAMILIES, OPERATORS
+from sw.frontends.onnx.reading import NEWEST
 
 SAMPLE = re.compile(
     r"test_(conv_with_\w+|convtranspose\w*|averagepool_2d_\w+|maxpool_2d_\w+|gemm_\w+|resize_\w+"

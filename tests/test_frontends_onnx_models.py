@@ -4,20 +4,17 @@ import logging
 import warnings
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 import torch
 import torch.nn.functional as F
+from onnx_models import array, model, value
 from torch import nn
 
-onnx = pytest.importorskip("onnx", reason="the extra systola[onnx] is not installed")
-ort = pytest.importorskip("onnxruntime", reason="the reference is not installed")
-pytest.importorskip("onnxscript", reason="torch.onnx.export needs it")
-
-from onnx_models import array, model, value  # noqa: E402
-
-import systola  # noqa: E402
-from sw.compiler.errors import CompileError  # noqa: E402
-from sw.frontends.onnx import load_onnx  # noqa: E402
+import systola
+from sw.compiler.errors import CompileError
+from sw.frontends.onnx import load_onnx
 
 
 class Cnn(nn.Module):

@@ -134,7 +134,10 @@ def _type(annotation: Any) -> str:
 
 def _methods(found: type) -> str:
     rows = []
-    for name, member in vars(found).items():
+    ours = [c for c in found.__mro__ if c.__module__.startswith(("spec", "sw."))]
+    members = {name: member for each in reversed(ours) for name, member in vars(each).items()}
+    for name in {**vars(found), **members}:  # its own, then what it inherits
+        member = members[name]
         text = inspect.getdoc(member)
         public = callable(member) or isinstance(member, property)
         if name.startswith("_") or not text or not public:

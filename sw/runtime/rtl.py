@@ -29,6 +29,7 @@ from sw.runtime.simulator.registers import (
     read_result,
     read_words,
 )
+from sw.runtime.simulator.simulated import Simulated
 from sw.runtime.timing import predicted_cycles, predicted_memory
 
 MAX_CYCLES = 1_000_000_000
@@ -47,7 +48,7 @@ class DeviceFault(SystolaError):
         self.offset = state.offset
 
 
-class RtlDevice:
+class RtlDevice(Simulated):
     """Runs program images on the RTL of `config`, built on first use and cached.
 
     latency: memory latency in cycles. stall: probability that a memory channel holds back in a
@@ -227,31 +228,6 @@ class RtlDevice:
         }
         named = ((OFFSETS[name], value) for name, value in setup.items())
         return [*self._loaded().registers(), *named]
-
-    def memory_report(self) -> MemoryReport:
-        """What the memory saw in the last run."""
-        return self._memory.report()
-
-    def close(self) -> None:
-        """End the simulation; `SimulationError` if its cocotb test failed."""
-        if hasattr(self, "_process"):
-            self._process.close()
-        self._build.release()
-
-    def kill(self) -> None:
-        """End the simulation at once, without its checks."""
-        if hasattr(self, "_process"):
-            self._process.kill()
-        self._build.release()
-
-    def __enter__(self) -> "RtlDevice":
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.kill()
 
     def _loaded(self) -> MemoryLayout:
         if self._layout is None:

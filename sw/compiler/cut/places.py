@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sw.compiler.tosa.graph import Graph, Op
+from sw.compiler.tosa.graph import Graph
 
 PASSED = ("int8", "uint8", "int16", "uint16", "bool", "int32")
 """Types that a program can have as input and output, in the order of preference."""
@@ -51,7 +51,7 @@ def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], name: str)
         if tensor in producers:
             kept.add(id(producers[tensor]))
             wanted += producers[tensor].inputs
-    ops = [_copy(op) for op in graph.ops if id(op) in kept]
+    ops = [op.copy() for op in graph.ops if id(op) in kept]
     found = Graph(
         name=name,
         inputs=list(inputs),
@@ -62,15 +62,3 @@ def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], name: str)
     )
     found.verify()
     return found
-
-
-def _copy(op: Op) -> Op:
-    return Op(
-        kind=op.kind,
-        name=op.name,
-        inputs=list(op.inputs),
-        outputs=list(op.outputs),
-        attributes=dict(op.attributes),
-        source=op.source,
-        work=op.work,
-    )

@@ -140,18 +140,7 @@ class Graph:
 
     def copy(self) -> "Graph":
         """A copy whose operators may be changed; tensors are shared, they are never changed."""
-        ops = [
-            Op(
-                kind=op.kind,
-                name=op.name,
-                inputs=list(op.inputs),
-                outputs=list(op.outputs),
-                attributes=dict(op.attributes),
-                source=op.source,
-                work=op.work,
-            )
-            for op in self.ops
-        ]
+        ops = [op.copy() for op in self.ops]
         return Graph(
             name=self.name,
             inputs=list(self.inputs),

@@ -1,7 +1,7 @@
 """What a graph is made of: tensors with their element types, and operators."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,3 +68,12 @@ class Op:
     attributes: dict[str, Any] = field(default_factory=dict)
     source: str = ""
     work: Work | None = None
+
+    def copy(self) -> "Op":
+        """An operator of its own: what either is connected to may change."""
+        return replace(
+            self,
+            inputs=list(self.inputs),
+            outputs=list(self.outputs),
+            attributes=dict(self.attributes),
+        )

@@ -22,11 +22,12 @@ from sw.runtime.simulator.layout import memory_base
 from sw.runtime.simulator.process import SimulatorProcess
 from sw.runtime.simulator.recipe import Say
 from sw.runtime.simulator.registers import describe_instruction, read_fault, read_words
+from sw.runtime.simulator.simulated import Simulated
 
 Outputs = list[dict[str, NDArray[Any]]]
 
 
-class NpusDevice:
+class NpusDevice(Simulated):
     """The generated RTL of `system`, built on first use and cached.
 
     latency, stall, seed, memory, clock_mhz: of the memory, as `RtlDevice`. debug: the build with
@@ -111,31 +112,6 @@ class NpusDevice:
     def read_register(self, address: int) -> int:
         """Read one."""
         return self._process.read([address])[0]
-
-    def memory_report(self) -> MemoryReport:
-        """What the memory saw in the last run."""
-        return self._memory.report()
-
-    def close(self) -> None:
-        """End the simulation; `SimulationError` if its cocotb test failed."""
-        if hasattr(self, "_process"):
-            self._process.close()
-        self._build.release()
-
-    def kill(self) -> None:
-        """End the simulation at once, without its checks."""
-        if hasattr(self, "_process"):
-            self._process.kill()
-        self._build.release()
-
-    def __enter__(self) -> "NpusDevice":
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.kill()
 
     def _check_space(self, plan: Plan) -> None:
         space = (1 << self.system.config.axi_addr_bits) - self._base
