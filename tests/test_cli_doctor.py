@@ -25,12 +25,28 @@ def test_everything_is_checked_and_fine_here():
 
 def test_wrong_and_missing_packages_are_named_with_both_versions(monkeypatch):
     monkeypatch.setattr(doctor, "required_pins", lambda: {"numpy": "0.9", "no-such-package": "1"})
+    monkeypatch.setattr(doctor, "optional_pins", dict)
     check = doctor.check_packages()
     assert not check.ok
     assert check.found == (
         f"numpy {np.__version__} (pinned: 0.9), no-such-package not installed (pinned: 1)"
     )
     assert "make venv" in check.mend
+
+
+def test_optional_packages_may_be_missing_but_not_of_another_version(monkeypatch):
+    monkeypatch.setattr(doctor, "required_pins", lambda: {"numpy": np.__version__})
+    monkeypatch.setattr(doctor, "optional_pins", lambda: {"no-such-package": "1"})
+    check = doctor.check_packages()
+    assert check.ok
+    assert check.found == (
+        "1 pinned packages as pinned; 1 of the tests are missing, which make dev installs"
+    )
+    monkeypatch.setattr(doctor, "optional_pins", lambda: {"pytest": "0.9"})
+    check = doctor.check_packages()
+    assert not check.ok
+    assert check.found == f"pytest {pytest.__version__} (pinned: 0.9)"
+    assert "make dev" in check.mend
 
 
 def test_no_pins_at_all_is_a_failure(monkeypatch):

@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,23 @@ def test_python_without_venv_is_named(tmp_path):
     )
     done = run(shutil.which("python3"), "-c", code, cwd=tree)
     assert "this Python has no working venv; Debian, Ubuntu: apt install python3." in done.stdout
+
+
+def test_what_runs_something_does_not_install_what_only_tests_need():
+    prepared = dict(re.findall(r"^([a-z-]+): (venv|dev)\b", (ROOT / "Makefile").read_text(), re.M))
+    assert {prepared[name] for name in ("sim", "run", "verify", "rtl", "bench")} == {"venv"}
+    assert {prepared[name] for name in ("test", "lint", "site", "synth", "fusesoc")} == {"dev"}
+
+
+def test_the_larger_set_of_packages_holds_the_smaller_one(tmp_path):
+    code = (
+        "import sys; sys.path.insert(0, 'tools'); import setup; setup.VENV.mkdir(); "
+        "setup.PYTHON.parent.mkdir(); setup.PYTHON.touch(); "
+        "setup.stamp('run'); print(setup.up_to_date('run'), setup.up_to_date('dev')); "
+        "setup.stamp('dev'); print(setup.up_to_date('run'), setup.up_to_date('dev'))"
+    )
+    done = run(sys.executable, "-c", code, cwd=clone(tmp_path))
+    assert done.stdout == "True False\nTrue True\n", done.stderr
 
 
 def test_pins_are_complete_and_agree():

@@ -1,5 +1,7 @@
 """Creates `.venv` with the pinned packages, or returns at once when it is up to date.
 
+There are two sets of packages: what Systola needs to run (`run.txt`), and with `--dev` also what
+tests, synthesis, lint and the doors of other frameworks need (`dev.txt`), which is as much again.
 Standard library only: this is what runs before anything is installed. Downloads and
 installation are separate steps, so that their times can be told apart and an interrupted
 download goes on where it stopped.
@@ -21,27 +23,47 @@ PYTHON = VENV / "bin" / "python"
 WHEELS = VENV / "wheels"
 STAMP = VENV / "systola-stamp.json"
 COLD_START = VENV / "systola-cold-start.json"
-REQUIREMENTS = [ROOT / "requirements" / name for name in ("run.txt", "dev.txt")]
-CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
+FOLDER = ROOT / "requirements"
+SETS = {"run": ("run.txt",), "dev": ("run.txt", "dev.txt")}
+MEGABYTES = {"run": 200, "dev": 600}
+CONSTRAINTS = FOLDER / "constraints.txt"
 
 
 class SetupError(Exception):
     """What went wrong and how to mend it."""
 
 
-def digest() -> str:
-    """Of everything that decides what the environment holds."""
+def requirements(packages: str) -> "list[Path]":
+    """The files of a set of SETS."""
+    return [FOLDER / name for name in SETS[packages]]
+
+
+def digest(packages: str) -> str:
+    """Of everything that decides what the environment holds with this set of packages."""
     state = hashlib.sha256(f"{sys.version_info[:2]} {sys.prefix} {ROOT}".encode())
-    for path in (*REQUIREMENTS, CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)):
+    for path in (*requirements(packages), CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)):
         state.update(path.read_bytes())
     return state.hexdigest()
 
 
-def up_to_date(wanted: str) -> bool:
+def stamped() -> "list[str]":
+    """Digests of the sets that `.venv` holds."""
     try:
-        return bool(json.loads(STAMP.read_text())["digest"] == wanted) and PYTHON.exists()
+        return list(json.loads(STAMP.read_text())["digests"])
     except (OSError, ValueError, KeyError):
-        return False
+        return []
+
+
+def up_to_date(packages: str) -> bool:
+    return digest(packages) in stamped() and PYTHON.exists()
+
+
+def stamp(packages: str) -> None:
+    """`.venv` holds this set now, and the smaller one that is a part of it."""
+    partial = STAMP.with_suffix(".part")
+    held = [digest(name) for name in SETS if set(SETS[name]) <= set(SETS[packages])]
+    partial.write_text(json.dumps({"digests": held}))
+    partial.replace(STAMP)
 
 
 def say(text: str) -> None:
@@ -89,23 +111,23 @@ def create_venv() -> None:
 
 
 def torch_pin() -> str:
-    lines = REQUIREMENTS[0].read_text().splitlines()
+    lines = (FOLDER / "run.txt").read_text().splitlines()
     return next(line.split()[0] for line in lines if line.startswith("torch=="))
 
 
-def download() -> None:
+def download(packages: str) -> None:
     """Every wheel into WHEELS; torch alone, then the rest held to that torch by the constraints."""
     hint = "check the network and pip's settings (pip config list), then repeat; it resumes"
     say(f"downloading {torch_pin()} (a CPU build is enough; about 200 MB)")
     pip("wheel", "-q", "--no-deps", "-w", WHEELS, "-f", WHEELS, torch_pin(), hint=hint)
-    say("downloading the other packages (about 500 MB)")
-    files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
+    say(f"downloading the other packages (about {MEGABYTES[packages]} MB)")
+    files = [argument for path in requirements(packages) for argument in ("-r", path)]
     pip("wheel", "-q", "-w", WHEELS, "-f", WHEELS, "-c", CONSTRAINTS, *files, hint=hint)
 
 
-def install(*source: "str | Path") -> None:
+def install(packages: str, *source: "str | Path") -> None:
     hint = "free some disk space or run `make distclean`, then repeat"
-    files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
+    files = [argument for path in requirements(packages) for argument in ("-r", path)]
     say("installing")
     pip("install", "-q", *source, "-c", CONSTRAINTS, *files, hint=hint)
     pip("install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT, hint=hint)
@@ -119,9 +141,9 @@ def has_torch() -> bool:
     return done.returncode == 0 and f"torch=={done.stdout.strip()}" == torch_pin()
 
 
-def main() -> int:
-    wanted = digest()
-    if up_to_date(wanted):
+def main(packages: str) -> int:
+    """Install this set of SETS, if `.venv` does not hold it."""
+    if up_to_date(packages):
         return 0
     with (ROOT / ".venv.lock").open("w") as lock:
         try:
@@ -129,28 +151,26 @@ def main() -> int:
         except BlockingIOError:
             say(f"waiting for another set-up of {ROOT}")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        if up_to_date(wanted):  # another make did it while this one waited
+        if up_to_date(packages):  # another make did it while this one waited
             return 0
         began = time.time()
         create_venv()
         if has_torch() and not WHEELS.exists():
-            install()
+            install(packages)
             say(f"updated in {time.time() - began:.0f} s")
         else:
-            COLD_START.write_text(json.dumps(cold_start(began)))
-        partial = STAMP.with_suffix(".part")
-        partial.write_text(json.dumps({"digest": wanted}))
-        partial.replace(STAMP)
+            COLD_START.write_text(json.dumps(cold_start(packages, began)))
+        stamp(packages)
     return 0
 
 
-def cold_start(began: float) -> "dict[str, float]":
+def cold_start(packages: str, began: float) -> "dict[str, float]":
     """Download, then install; times in seconds, for the first result to be reported with."""
     downloading = time.time()
     WHEELS.mkdir(exist_ok=True)
-    download()
+    download(packages)
     downloaded = time.time() - downloading
-    install("--no-index", "-f", WHEELS)
+    install(packages, "--no-index", "-f", WHEELS)
     shutil.rmtree(WHEELS, ignore_errors=True)
     rest = time.time() - began - downloaded
     say(f"done: {rest:.0f} s without the downloads, which took {downloaded:.0f} s")
@@ -159,7 +179,7 @@ def cold_start(began: float) -> "dict[str, float]":
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        sys.exit(main("dev" if "--dev" in sys.argv[1:] else "run"))
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         sys.exit(2)

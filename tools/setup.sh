@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares .venv. Checks by hand what Python cannot check for itself: that there is one.
-# Usage: tools/setup.sh [python]
+# Usage: tools/setup.sh [--dev] [python]
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,11 @@ usable() {
         "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
 }
 
+packages=
+if [ "${1:-}" = --dev ]; then
+    packages=--dev
+    shift
+fi
 python=${1:-}
 if [ -n "$python" ]; then
     usable "$python" || fail "PYTHON=$python is not Python 3.11, 3.12 or 3.13" \
@@ -32,4 +37,4 @@ fi
 command -v g++ >/dev/null 2>&1 || fail "no g++ found; the simulator is compiled with it" \
     "install it (Debian, Ubuntu: apt install g++)"
 
-exec "$python" tools/setup.py
+exec "$python" tools/setup.py $packages
