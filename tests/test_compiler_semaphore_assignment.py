@@ -7,7 +7,7 @@ from spec import preset
 from spec.isa import SYNC_SLOTS, Engine, Point
 from sw.compiler.errors import LegalityError
 from sw.compiler.program.dependences import analyse, predecessors
-from sw.compiler.program.records import DmaLoop, Load, Vector, VectorLoop
+from sw.compiler.program.records import ArrayLoop, DmaLoop, Load, Matrix, Vector, VectorLoop
 from sw.compiler.program.semaphores import MAX_AMOUNT, assign_semaphores
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -76,6 +76,26 @@ def test_weights_are_waited_for_by_a_sequencer_of_their_own() -> None:
     program = assign_semaphores([load(act), load(wgt), product], CONFIG)
     assert {channel[2] for channel in program.semaphores} == {"MATRIX", "WEIGHTS"}
     assert {w.point for w in program.waits[product]} == {Point.DONE, Point.WEIGHTS}
+
+
+def test_a_slice_of_weights_proves_nothing_of_what_later_slices_wait_for() -> None:
+    """Two folds: the first reads weights of an early load, the second those of a late one."""
+    early, late = spad("early", 64), spad("late", 64, address=64)
+    before, between = spad("before", 64, address=128), spad("between", 64, address=192)
+    folds = [
+        reads(early, weights=True, level=1, iteration=0),
+        reads(late, weights=True, level=1, iteration=1),
+    ]
+    record = Matrix(loop=[ArrayLoop(count=2), ArrayLoop(count=100)], fold_loops=1)
+    product = instruction(record, folds)
+    # It waits until the first fold has its weights.
+    follower = vector([writes(early)], CONFIG)
+    known, unknown = vector([reads(before)], CONFIG), vector([reads(between)], CONFIG)
+    loads = [load(before), load(early), load(between), load(late)]
+    program = assign_semaphores([*loads, product, follower, known, unknown], CONFIG)
+    assert taken(program, follower) == 1
+    assert program.waits[known] == []
+    assert taken(program, unknown) == 1
 
 
 def test_amounts_that_a_slot_cannot_hold_take_several() -> None:

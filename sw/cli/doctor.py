@@ -70,7 +70,7 @@ def required_pins() -> dict[str, str]:
 
 
 def optional_pins() -> dict[str, str]:
-    """The pins of what tests, synthesis and other frameworks' files need; none in an installation."""
+    """Pins of what tests, synthesis and files of other frameworks need; none in an installation."""
     path = ROOT / "requirements" / "dev.txt"
     return pins(path.read_text()) if path.is_file() else {}
 

@@ -93,13 +93,13 @@ def _answer(
     """The best by `goal`, of equals by `second`, of those whose `limit` reaches the threshold."""
     known = [c for c in candidates if c.values[goal.key] is not None]
     if not known:
-        text = f"{_capital(question)}: no point has a figure of {goal.label}."
+        text = f"{_capital(question)}: no point has a figure of {goal.figure.label}."
         return Answer(question=question, point="", text=text)
     condition = ""
     rivals = known
     if threshold is not None:
         sign = "at least" if limit.larger_is_better else "at most"
-        condition = f" with {sign} {show(threshold)} {limit.unit}"
+        condition = f" with {sign} {show(threshold)} {limit.figure.unit}"
         rivals = [c for c in known if _reaches(c, limit, threshold)]
     if not rivals:
         nearest = _best([c for c in known if c.values[limit.key] is not None], limit, goal)
@@ -143,7 +143,7 @@ def _ahead(one: _Candidate, other: _Candidate, goal: Objective, second: Objectiv
 def _figure(candidate: _Candidate, objective: Objective) -> str:
     """`≈1,234 inferences/s`: the mark says that the cycles behind it are predicted."""
     mark = "≈" if candidate.approximate and objective.of_workload is not None else ""
-    return f"{mark}{show(candidate.values[objective.key])} {objective.unit}"
+    return f"{mark}{show(candidate.values[objective.key])} {objective.figure.unit}"
 
 
 def _value(row: Mapping[str, Any], key: str, position: int) -> float | None:

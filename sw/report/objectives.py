@@ -1,4 +1,4 @@
-"""The figures that points compete in: their units, which way is better, and their values."""
+"""The figures that points of a page compete in, and their values of stored rows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sw.report.data import Measurement, Point
+from sw.results.figures import FIGURES, Figure, inferences_per_joule, inferences_per_second
 
 Value = float | None
 
@@ -14,15 +15,20 @@ Value = float | None
 class Objective:
     """A figure of a point. of_point: its value; of_workload: its value for one workload.
 
-    Exactly one of the two is there.
+    Exactly one of the two is there. key: its name in `FIGURES`.
     """
 
     key: str
-    label: str
-    unit: str
-    larger_is_better: bool
     of_point: Callable[[Point], Value] | None = None
     of_workload: Callable[[Point, Measurement], Value] | None = None
+
+    @property
+    def figure(self) -> Figure:
+        return FIGURES[self.key]
+
+    @property
+    def larger_is_better(self) -> bool:
+        return self.figure.larger_is_better
 
     def better(self, one: float, other: float) -> bool:
         return one > other if self.larger_is_better else one < other
@@ -33,21 +39,15 @@ class Objective:
     def to_json(self) -> dict[str, Any]:
         return {
             "key": self.key,
-            "label": self.label,
-            "unit": self.unit,
+            "label": self.figure.label,
+            "unit": self.figure.unit,
             "up": self.larger_is_better,
             "each": self.of_workload is not None,
         }
 
 
 def _rate(point: Point, measured: Measurement) -> Value:
-    if not measured.cycles or not point.fmax_mhz:
-        return None
-    return point.fmax_mhz * 1e6 / measured.cycles
-
-
-def _per_joule(_: Point, measured: Measurement) -> Value:
-    return 1e6 / measured.energy_uj if measured.energy_uj else None
+    return inferences_per_second(point.fmax_mhz, measured.cycles)
 
 
 def _utilization(point: Point, measured: Measurement) -> Value:
@@ -57,76 +57,16 @@ def _utilization(point: Point, measured: Measurement) -> Value:
 
 
 OBJECTIVES = (
-    Objective(
-        key="rate",
-        label="inferences/s at Fmax",
-        unit="inferences/s",
-        larger_is_better=True,
-        of_workload=_rate,
-    ),
-    Objective(
-        key="area",
-        label="area without memories",
-        unit="kGE",
-        larger_is_better=False,
-        of_point=lambda p: None if p.area_ge is None else p.area_ge / 1000,
-    ),
-    Objective(
-        key="luts",
-        label="LUTs of an FPGA",
-        unit="LUTs",
-        larger_is_better=False,
-        of_point=lambda p: p.synth.get("luts"),
-    ),
-    Objective(
-        key="efficiency",
-        label="inferences/J",
-        unit="inferences/J",
-        larger_is_better=True,
-        of_workload=_per_joule,
-    ),
-    Objective(
-        key="cycles",
-        label="cycles",
-        unit="cycles",
-        larger_is_better=False,
-        of_workload=lambda _, m: m.cycles,
-    ),
-    Objective(
-        key="dram",
-        label="DRAM bytes",
-        unit="bytes",
-        larger_is_better=False,
-        of_workload=lambda _, m: m.dram_bytes,
-    ),
-    Objective(
-        key="memory",
-        label="on-chip memory",
-        unit="KiB",
-        larger_is_better=False,
-        of_point=lambda p: p.memory_kib,
-    ),
-    Objective(
-        key="clock",
-        label="Fmax",
-        unit="MHz",
-        larger_is_better=True,
-        of_point=lambda p: p.fmax_mhz,
-    ),
-    Objective(
-        key="utilization",
-        label="utilization of the array",
-        unit="%",
-        larger_is_better=True,
-        of_workload=_utilization,
-    ),
-    Objective(
-        key="pes",
-        label="PEs",
-        unit="PEs",
-        larger_is_better=False,
-        of_point=lambda p: p.pes,
-    ),
+    Objective(key="rate", of_workload=_rate),
+    Objective(key="area", of_point=lambda p: None if p.area_ge is None else p.area_ge / 1000),
+    Objective(key="luts", of_point=lambda p: p.synth.get("luts")),
+    Objective(key="efficiency", of_workload=lambda _, m: inferences_per_joule(m.energy_uj)),
+    Objective(key="cycles", of_workload=lambda _, m: m.cycles),
+    Objective(key="dram", of_workload=lambda _, m: m.dram_bytes),
+    Objective(key="memory", of_point=lambda p: p.memory_kib),
+    Objective(key="clock", of_point=lambda p: p.fmax_mhz),
+    Objective(key="utilization", of_workload=_utilization),
+    Objective(key="pes", of_point=lambda p: p.pes),
 )
 BY_KEY = {objective.key: objective for objective in OBJECTIVES}
 

@@ -1,4 +1,4 @@
-"""What a design can be judged by: objectives with their units and directions.
+"""What a sweep can judge a design by: figures of `sw/results/figures.py`, with their values.
 
 An objective of a workload is taken of one by `NAME:WORKLOAD` (`cycles:resnet8`), else it is the
 geometric mean of all workloads.
@@ -11,6 +11,7 @@ from statistics import geometric_mean
 from spec.names import did_you_mean
 from sw.campaign.measures.synthesis import Synthesis
 from sw.campaign.sweep.result import Measured, PointResult
+from sw.results.figures import FIGURES, Figure, inferences_per_joule, inferences_per_second
 from sw.results.task import CampaignError
 
 Of = Callable[[PointResult], float | None]
@@ -32,19 +33,13 @@ class Measure:
     Either `of` a point or `of_workload` gives the value; None where it was not measured.
     """
 
-    unit: str
-    larger_is_better: bool
-    meaning: str
     needs: str = ""
     of: Of | None = None
     of_workload: OfWorkload | None = None
 
 
 def _rate(point: PointResult, found: Measured) -> float | None:
-    """Inferences a second: the clock over the cycles."""
-    if point.fmax_mhz is None or not found.best_cycles:
-        return None
-    return point.fmax_mhz * 1e6 / found.best_cycles
+    return inferences_per_second(point.fmax_mhz, found.best_cycles)
 
 
 def _latency(point: PointResult, found: Measured) -> float | None:
@@ -52,83 +47,19 @@ def _latency(point: PointResult, found: Measured) -> float | None:
     return None if rate is None else 1e6 / rate
 
 
-def _efficiency(point: PointResult, found: Measured) -> float | None:
-    return 1e6 / found.energy_uj if found.energy_uj else None
-
-
 MEASURES: Mapping[str, Measure] = {
-    "area": Measure(
-        unit="kGE",
-        larger_is_better=False,
-        meaning="gate equivalents without memories",
-        needs=CELLS,
-        of=lambda point: point.area_kge,
-    ),
-    "luts": Measure(
-        unit="LUTs",
-        larger_is_better=False,
-        meaning="look-up tables of an FPGA",
-        needs=ECP5,
-        of=lambda point: point.luts,
-    ),
-    "clock": Measure(
-        unit="MHz",
-        larger_is_better=True,
-        meaning="what the longest path allows",
-        needs=SYNTH,
-        of=lambda point: point.fmax_mhz,
-    ),
-    "pes": Measure(
-        unit="PEs",
-        larger_is_better=False,
-        meaning="multiply-accumulates a cycle",
-        of=lambda point: None if point.config is None else point.config.pes,
-    ),
-    "memory": Measure(
-        unit="KiB",
-        larger_is_better=False,
-        meaning="memory on chip",
-        of=lambda point: point.memory_kib,
-    ),
-    "cycles": Measure(
-        unit="cycles",
-        larger_is_better=False,
-        meaning="cycles of an inference",
-        of_workload=lambda _, found: found.best_cycles,
-    ),
-    "rate": Measure(
-        unit="1/s",
-        larger_is_better=True,
-        meaning="inferences a second",
-        needs=SYNTH,
-        of_workload=_rate,
-    ),
-    "latency": Measure(
-        unit="µs",
-        larger_is_better=False,
-        meaning="microseconds of an inference",
-        needs=SYNTH,
-        of_workload=_latency,
-    ),
-    "dram": Measure(
-        unit="bytes",
-        larger_is_better=False,
-        meaning="bytes of DRAM read and written by an inference",
-        of_workload=lambda _, found: found.dram_bytes,
-    ),
-    "energy": Measure(
-        unit="µJ",
-        larger_is_better=False,
-        meaning="energy of an inference, DRAM included",
-        needs=ENERGY,
-        of_workload=lambda _, found: found.energy_uj,
-    ),
+    "area": Measure(needs=CELLS, of=lambda point: point.area_kge),
+    "luts": Measure(needs=ECP5, of=lambda point: point.luts),
+    "clock": Measure(needs=SYNTH, of=lambda point: point.fmax_mhz),
+    "pes": Measure(of=lambda point: None if point.config is None else point.config.pes),
+    "memory": Measure(of=lambda point: point.memory_kib),
+    "cycles": Measure(of_workload=lambda _, found: found.best_cycles),
+    "rate": Measure(needs=SYNTH, of_workload=_rate),
+    "latency": Measure(needs=SYNTH, of_workload=_latency),
+    "dram": Measure(of_workload=lambda _, found: found.dram_bytes),
+    "energy": Measure(needs=ENERGY, of_workload=lambda _, found: found.energy_uj),
     "efficiency": Measure(
-        unit="1/J",
-        larger_is_better=True,
-        meaning="inferences a joule",
-        needs=ENERGY,
-        of_workload=_efficiency,
+        needs=ENERGY, of_workload=lambda _, found: inferences_per_joule(found.energy_uj)
     ),
 }
 """Every objective, by name."""
@@ -139,13 +70,14 @@ class Objective:
     """A measure, of one workload or of all of them. name: as it is asked for."""
 
     name: str
+    figure: Figure
     measure: Measure
     workload: str = ""
 
     @property
     def sign(self) -> float:
         """1 where smaller is better, -1 where larger is."""
-        return -1.0 if self.measure.larger_is_better else 1.0
+        return -1.0 if self.figure.larger_is_better else 1.0
 
     def value(self, point: PointResult) -> float | None:
         """Of a point; None unless all was measured that it needs."""
@@ -201,4 +133,4 @@ def _objective(text: str, workloads: Sequence[str]) -> Objective:
         raise CampaignError(
             f"objective {text!r}: {why}; workloads of the space are {', '.join(workloads)}"
         )
-    return Objective(name=text, measure=measure, workload=workload)
+    return Objective(name=text, figure=FIGURES[name], measure=measure, workload=workload)

@@ -13,12 +13,15 @@ from spec.isa import Engine
 from spec.program import REGION_CONST, REGION_INPUT
 from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction
 
+WEIGHTS = "WEIGHTS"
+"""The sequencer of weights, which the matrix engine has besides its main one."""
+
 _NAMES = {engine: engine.name for engine in Engine}
 
 
 def sequencer(instruction: VirtualInstruction, access: Access | None = None) -> str:
     """The sequencer that a wait for `access` holds back."""
-    return "WEIGHTS" if access is not None and access.weights else _NAMES[instruction.engine]
+    return WEIGHTS if access is not None and access.weights else _NAMES[instruction.engine]
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spec.isa import Engine, Opcode, Point
-from sw.compiler.program.accesses import AccessTracker, Order, Seen, sequencer
+from sw.compiler.program.accesses import WEIGHTS, AccessTracker, Order, Seen, sequencer
 from sw.compiler.program.virtual import Access, Place, VirtualInstruction, iterations
 
 Source = tuple[Engine, Point]
@@ -38,14 +38,39 @@ class Need:
     producer_iteration: float
 
 
+@dataclass(slots=True, eq=False)
+class Slices:
+    """What the weight sequencer knows in an instruction, wait by wait.
+
+    clocks: level and iteration of a wait, and what is known from then on; the first is before any.
+    """
+
+    clocks: list[tuple[int, int, Clock]]
+
+    def note(self, need: Need, clock: Clock) -> None:
+        self.clocks.append((need.level, need.iteration, dict(clock)))
+
+    def at(self, level: int, iteration: float) -> Clock:
+        """What is known when this iteration of this level has its weights."""
+        known = self.clocks[0][2]
+        for at_level, at_iteration, clock in self.clocks:
+            # Waits at another level may come later than this iteration.
+            is_over = at_level == 0 or (at_level == level and at_iteration <= iteration)
+            if iteration != END and not is_over:
+                break
+            known = clock
+        return known
+
+
 @dataclass(slots=True)
 class Dependences:
     """The needs of every instruction, in program order, and what each sequencer knows at each.
 
     Keys of the dictionaries are the ids of instructions. `index`: its number in its engine,
     `place`: in the program. `start`: known when the instruction's first step begins;
-    `end`, `weights`: what its DONE and READ, or its WEIGHTS, prove. `at_once`: instructions and
-    channels where the first step waits for what later slices need, as no slot can tell these apart.
+    `end`: what its DONE and READ prove; `weights`: what its WEIGHTS prove, slice by slice.
+    `at_once`: instructions and channels where the first step waits for what later slices need, as
+    no slot can tell these apart.
     """
 
     needs: list[tuple[VirtualInstruction, dict[Channel, list[Need]]]] = field(default_factory=list)
@@ -54,7 +79,7 @@ class Dependences:
     clocks: dict[str, Clock] = field(default_factory=lambda: defaultdict(dict))
     start: dict[int, Clock] = field(default_factory=dict)
     end: dict[int, Clock] = field(default_factory=dict)
-    weights: dict[int, Clock] = field(default_factory=dict)
+    weights: dict[int, Slices] = field(default_factory=dict)
     at_once: set[tuple[VirtualInstruction, Channel]] = field(default_factory=set)
 
 
@@ -136,6 +161,7 @@ def _reduce(
     flat = [(n, c) for c, by_key in needs.items() for n in by_key.values()]
     flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.place[id(p[0].producer)]))
     start_main: Clock = dict(main)
+    slices = Slices([(0, 0, dict(state.clocks[WEIGHTS]))])
     for need, channel in flat:
         engine, point, waiting = channel
         clock = state.clocks[waiting]
@@ -146,20 +172,21 @@ def _reduce(
         kept[channel].append(need)
         producer = id(need.producer)
         if point is Point.WEIGHTS:
-            of = state.weights[producer]
+            of = state.weights[producer].at(need.producer_level, need.producer_iteration)
         else:
             of = (state.end if need.producer_iteration == END else state.start)[producer]
         _learn(clock, engine, point, position, of)
+        if waiting == WEIGHTS:
+            slices.note(need, clock)
         # Waits at inner levels are over only later, so READ and DONE prove more than the start.
         if need.level == 0 and waiting == instruction.engine.name:
             start_main = dict(clock)
     state.start[id(instruction)] = start_main
     end = dict(main)
     if instruction.engine is Engine.MATRIX:
-        weights = state.clocks["WEIGHTS"]
-        state.weights[id(instruction)] = dict(weights)
+        state.weights[id(instruction)] = slices
         # Products need their weights: what those had waited for is over as well.
-        for source, value in weights.items():
+        for source, value in state.clocks[WEIGHTS].items():
             end[source] = max(end.get(source, NEVER), value)
     state.end[id(instruction)] = end
     return kept

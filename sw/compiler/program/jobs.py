@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spec.config import NpuConfig
 from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode, Point, Scale, Space, Table
 from sw.compiler.machine.costs import LOOKED_UP, RESCALED, weight_cycles
+from sw.compiler.program.accesses import WEIGHTS
 from sw.compiler.program.contention import NO_DEMAND, Demand, demand, fold_cycles, own_conflicts
 from sw.compiler.program.cycles import busy_cycles, depthwise_cycles
 from sw.compiler.program.dependences import END, Channel, Dependences, Need
@@ -158,7 +159,7 @@ def _waits(
     """What `job` waits for on a channel; at_once: with its first step."""
     engine, point, waiting = channel
     record, extra = job.instruction.record, 0.0
-    if waiting == "WEIGHTS" and isinstance(record, Matrix):
+    if waiting == WEIGHTS and isinstance(record, Matrix):
         # They are read before the first vector of their fold.
         extra = weight_cycles(config, bool(record.transposed))
     for need in wanted:

@@ -17,6 +17,7 @@ from spec.config import NpuConfig
 from spec.fields import field_of
 from spec.isa import SYNC_SLOTS, Engine, Opcode, Point, Sync
 from sw.compiler.errors import LegalityError
+from sw.compiler.program.accesses import WEIGHTS
 from sw.compiler.program.dependences import END, NEVER, Channel, Dependences, Need, analyse
 from sw.compiler.program.virtual import VirtualInstruction, iterations
 
@@ -131,7 +132,7 @@ class _Assignment:
             done = count if need.producer_iteration == END else int(need.producer_iteration) + 1
             totals[need.level, need.iteration] = base + done
         # Waits at READ and at DONE are the same: both hold back the main sequencer.
-        point = Point.WEIGHTS if channel[2] == "WEIGHTS" else Point.DONE
+        point = Point.WEIGHTS if channel[2] == WEIGHTS else Point.DONE
         amounts_by_level = _amounts(totals, self.taken[channel], instruction)
         if not any(amounts_by_level):
             self.found.at_once.add((instruction, channel))
@@ -172,7 +173,7 @@ class _Assignment:
 
     def _take_early(self, channel: Channel) -> Late | None:
         """What the waiting sequencer's last instruction could take already; None if nothing."""
-        waiting = "MATRIX" if channel[2] == "WEIGHTS" else channel[2]
+        waiting = "MATRIX" if channel[2] == WEIGHTS else channel[2]
         instruction = self.last.get(waiting)
         if instruction is None:
             return None
@@ -197,7 +198,7 @@ class _Assignment:
         waiting = channel[2]
         if waiting == instruction.engine.name:
             return self.found.index[id(instruction)] - 1
-        weights = waiting == "WEIGHTS"
+        weights = waiting == WEIGHTS
         engine = Engine.MATRIX if weights else Engine[waiting]
         source = (engine, Point.WEIGHTS if weights else Point.READ)
         index, iteration = self.found.start[id(instruction)].get(source, NEVER)
