@@ -1,0 +1,157 @@
+"""What PyTorch calls for operators on the device: memory and views here, the rest by the session.
+
+A view changes no memory, and its kernel for the CPU looks at none. It serves the device as well.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
+from sw.compiler.frontend.operators import ROWS
+from sw.torch_backend.gradients import without_gradient
+from sw.torch_device.memory import Memory, contiguous_strides, host
+
+Call = Callable[..., Any]
+
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+_VIEWS = (
+    aten.as_strided.default,
+    aten.view.default,
+    aten._reshape_alias.default,
+    aten.unfold.default,
+    aten.view_as_real.default,
+    aten.view_as_complex.default,
+    aten.set_.source_Storage_storage_offset,
+    aten.set_.source_Tensor,
+    aten.set_.source_Storage,
+)
+
+
+_FILLS = ("copy", "fill", "full_like", "zeros_like", "ones_like", "new_zeros", "new_ones", "new_full")
+"""Operators of the table that write values without computing any."""
+
+
+def npu_operators() -> list[OpOverload]:
+    """The operators of the compiler's table that compute new values."""
+    return [
+        row.target
+        for row in ROWS
+        if isinstance(row.target, OpOverload)
+        and row.target not in MOVES
+        and row.target not in SAME
+        and row.rule != "cast"
+        and row.target._schema.name.removeprefix("aten::") not in _FILLS
+        and not any(r.alias_info for r in row.target._schema.returns)
+    ]
+
+
+def view_kernels() -> dict[OpOverload, Call]:
+    """Kernels of operators that make another tensor on the same memory."""
+    return {op: _like_cpu(op) for op in _VIEWS}
+
+
+def _like_cpu(op: OpOverload) -> Call:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return op.redispatch(_CPU, *args, **kwargs)
+
+    return kernel
+
+
+def memory_kernels(memory: Memory) -> dict[OpOverload, Call]:
+    """Kernels that allocate memory of the device, and copy to it and from it."""
+
+    def empty_strided(
+        size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, layout: Any = None,
+        device: Any = None, pin_memory: Any = None,
+    ) -> torch.Tensor:  # fmt: skip
+        _check_options(layout, device, pin_memory)
+        return memory.allocate(size, stride, dtype or torch.get_default_dtype())
+
+    def empty(
+        size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
+        pin_memory: Any = None, memory_format: Any = None,
+    ) -> torch.Tensor:  # fmt: skip
+        strides = contiguous_strides(size)
+        if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
+            strides = torch.empty(size, memory_format=memory_format, device="meta").stride()
+        return empty_strided(
+            size, strides, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory
+        )
+
+    def resize(
+        tensor: torch.Tensor, size: Sequence[int], *, memory_format: Any = None
+    ) -> torch.Tensor:
+        return resize_(memory, tensor, size)
+
+    return {
+        aten.empty_strided.default: empty_strided,
+        aten.empty.memory_format: empty,
+        aten.resize_.default: resize,
+        aten._copy_from.default: _copy_from,
+        aten._copy_from_and_resize.default: _copy_from,
+    }
+
+
+def _check_options(layout: Any, device: Any, pin_memory: Any) -> None:
+    if layout not in (None, torch.strided):
+        raise RuntimeError(f"systola: layout {layout}: the device has strided tensors only")
+    if pin_memory:
+        raise RuntimeError("systola: pin_memory=True: memory of the device cannot be pinned")
+    index = None if device is None else torch.device(device).index
+    if index not in (None, 0):
+        raise RuntimeError(f"systola: device index {index}: there is one device, systola:0")
+
+
+def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
+    on_host(target).copy_(on_host(source))
+    return target
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """`host` of a tensor of the device; any other as it is."""
+    return host(tensor) if tensor.device.type == "systola" else tensor
+
+
+def resize_(memory: Memory, tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Give a tensor another size, contiguous, in its memory or in new memory with its bytes."""
+    strides = contiguous_strides(size)
+    storage, count = tensor.untyped_storage(), 1
+    for n in size:
+        count *= n
+    if (tensor.storage_offset() + count) * tensor.element_size() > storage.nbytes():
+        larger = memory.allocate((count,), (1,), tensor.dtype)
+        whole = torch.ops.aten.as_strided.default(
+            tensor, (storage.nbytes() // tensor.element_size(),), (1,), 0
+        )
+        kept = host(whole)[:count]
+        host(larger)[: len(kept)].copy_(kept)
+        storage, offset = larger.untyped_storage(), 0
+        return aten.set_.source_Storage_storage_offset.redispatch(
+            _CPU, tensor, storage, offset, size, strides
+        )
+    return tensor.as_strided_(size, strides, tensor.storage_offset())
+
+
+def no_gradient(op: OpOverload) -> Call:
+    """The kernel for autograd of an operator that has no gradient on the device."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            results = op(*args, **kwargs)
+        if not torch.is_grad_enabled():
+            return results
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+        tensors = (t for t in leaves if isinstance(t, torch.Tensor) and t.requires_grad)
+        anchor = next(tensors, None)
+        if anchor is None:
+            return results
+        source = f"aten::{op._schema.name.removeprefix('aten::')} on device systola"
+        if isinstance(results, torch.Tensor):
+            return without_gradient(anchor, (results,), source)[0]
+        return type(results)(without_gradient(anchor, tuple(results), source))
+
+    return kernel

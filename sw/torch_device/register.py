@@ -1,0 +1,125 @@
+"""The device made known to PyTorch: its name at once, its kernels at the first use."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import backend_registration
+
+from spec.errors import SystolaError
+from sw.torch_device import interface
+
+aten = torch.ops.aten
+Kernel = Callable[..., Any]
+
+NAME = "systola"
+TORCH = "2.13.0"
+"""The version whose private interfaces are used."""
+
+_PRIVATE = (
+    (backend_registration, "_setup_privateuseone_for_python_backend"),
+    (torch._C, "_acc"),
+    (torch._C, "_to_dlpack"),
+    (torch._C, "_from_dlpack"),
+    (torch._C, "_AutoDispatchBelowAutograd"),
+)
+
+
+class NotRegisteredError(SystolaError, RuntimeError):
+    """The device cannot be made known to this PyTorch; the message says why."""
+
+
+@functools.cache
+def register() -> None:
+    """Make `torch.device("systola")` and `torch.systola` known. Nothing happens the second time.
+
+    `NotRegisteredError` for another version of PyTorch, or where another package has taken the one
+    name that PyTorch keeps for devices from outside.
+    """
+    _require_torch()
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken != "privateuseone":
+        raise NotRegisteredError(
+            f"systola: PyTorch keeps one name for a device from outside, and {taken!r} has taken it"
+            " in this process; set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and load one package only"
+        )
+    backend_registration._setup_privateuseone_for_python_backend(
+        rename=NAME, backend_module=sys.modules[interface.__name__]
+    )
+    _libraries()
+
+
+def _require_torch() -> None:
+    found = torch.__version__.partition("+")[0]
+    missing = [name for owner, name in _PRIVATE if not hasattr(owner, name)]
+    if found != TORCH or missing:
+        what = f" and lacks {', '.join(missing)}" if missing else ""
+        raise NotRegisteredError(
+            f"systola: the device needs torch=={TORCH}, this is {torch.__version__}{what}"
+        )
+
+
+@functools.cache
+def _libraries() -> tuple[Any, ...]:
+    """Registrations last as long as these objects.
+
+    Every tensor of the device begins with one of two allocations, which register all the rest:
+    `import torch` must not wait for the compiler.
+    """
+    operators = torch.library.Library("aten", "IMPL")
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(_fallback, "PrivateUse1")
+    for op in (aten.empty.memory_format, aten.empty_strided.default):
+        operators.impl(op.name(), functools.partial(_allocate, op), "PrivateUse1")
+    return operators, everything
+
+
+def _allocate(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    found: torch.Tensor = _kernels()[op](*args, **kwargs)
+    return found
+
+
+@functools.cache
+def _kernels() -> dict[Any, Kernel]:
+    """All kernels, registered but for those that allocate."""
+    from sw.torch_device.kernels import memory_kernels, no_gradient, npu_operators, view_kernels
+    from sw.torch_device.session import session
+
+    library, _ = _libraries()
+    allocations = memory_kernels(session().memory)
+    kernels: dict[Any, Kernel] = {**view_kernels(), **allocations}
+    for op in npu_operators():
+        kernels[op] = functools.partial(_functional, op)
+        twin = _in_place(op)
+        if twin is not None:
+            kernels[twin] = functools.partial(_assigned, op)
+        library.impl(op.name(), no_gradient(op), "AutogradPrivateUse1")
+    for op, kernel in kernels.items():
+        if op not in (aten.empty.memory_format, aten.empty_strided.default):
+            library.impl(op.name(), kernel, "PrivateUse1")
+    return kernels
+
+
+def _in_place(op: Any) -> Any:
+    """`relu_` of `relu`, None where there is none."""
+    packet = getattr(torch.ops.aten, f"{op._schema.name.removeprefix('aten::')}_", None)
+    return getattr(packet, op._overloadname, None)
+
+
+def _functional(op: Any, *args: Any, **kwargs: Any) -> Any:
+    from sw.torch_device.session import session
+
+    return session().run(op, args, kwargs)
+
+
+def _assigned(op: Any, target: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """An operator whose result replaces its first operand's values."""
+    return target.copy_(_functional(op, target, *args, **kwargs))
+
+
+def _fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
+    from sw.torch_device.session import session
+
+    return session().cpu(op, args, kwargs, "")
