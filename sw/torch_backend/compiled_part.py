@@ -110,7 +110,7 @@ class Part(torch.nn.Module):
 
     def build(self, samples: Sequence[Sequence[torch.Tensor]]) -> None:
         """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
-        self._samples = [self._masked(s) for s in samples]
+        self._samples = [tuple(t.clone() for t in self._masked(s)) for s in samples]
         try:
             what = f"compiling {self.where}, {len(self.names)} operators"
             with announced(what, self._options.progress) as end:

@@ -7,30 +7,27 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
-from sw.torch_device.kernels import on_host, resize_
-from sw.torch_device.memory import Memory
+from sw.torch_device.memory import allocate, host
 
 
-def to_device(memory: Memory, value: Any) -> Any:
+def to_device(value: Any) -> Any:
     """A tensor of the CPU as a new one of the device; anything else as it is."""
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
         return value
     strides = torch.empty_like(value, device="meta").stride()
-    tensor = memory.allocate(value.shape, strides, value.dtype)
-    on_host(tensor).copy_(value)
+    tensor = allocate(value.shape, strides, value.dtype)
+    host(tensor).copy_(value)
     return tensor
 
 
-def on_cpu(
-    memory: Memory, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def on_cpu(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What `op` gives for tensors of the device; what it writes to is written to."""
     written = _written(op, args, kwargs)
     outs = {id(t): torch.empty(0, dtype=t.dtype) for t in _outs(op, kwargs)}
 
     def leaf(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return outs[id(value)] if id(value) in outs else on_host(value)
+            return outs[id(value)] if id(value) in outs else host(value)
         on_device = isinstance(value, torch.device) and value.type == "systola"
         return torch.device("cpu") if on_device else value
 
@@ -39,11 +36,11 @@ def on_cpu(
     for out in _outs(op, kwargs):
         found = outs[id(out)]
         if out.shape != found.shape:
-            resize_(memory, out, found.shape)
-        on_host(out).copy_(found)
+            out.resize_(found.shape)
+        host(out).copy_(found)
     if written:
-        return _returned(op, written, results, memory)
-    return tree_map(lambda value: to_device(memory, value), results)
+        return _returned(op, written, results)
+    return tree_map(lambda value: to_device(value), results)
 
 
 def _outs(op: OpOverload, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -64,9 +61,7 @@ def _written(
     return found
 
 
-def _returned(
-    op: OpOverload, written: Mapping[frozenset[str], Any], results: Any, memory: Memory
-) -> Any:
+def _returned(op: OpOverload, written: Mapping[frozenset[str], Any], results: Any) -> Any:
     """The results, those that are arguments of the call as these arguments."""
     returns = op._schema.returns
     if not returns:
@@ -75,5 +70,5 @@ def _returned(
     found = []
     for each, value in zip(returns, results if several else [results], strict=True):
         marks = None if each.alias_info is None else frozenset(each.alias_info.before_set)
-        found.append(written[marks] if marks in written else to_device(memory, value))
+        found.append(written[marks] if marks in written else to_device(value))
     return tuple(found) if several else found[0]

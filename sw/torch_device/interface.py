@@ -1,5 +1,6 @@
 """`torch.systola`: what a program asks of the device and tells it."""
 
+import contextlib
 from typing import Any
 
 import torch
@@ -34,6 +35,12 @@ def set_device(device: "int | str | torch.device") -> None:
         raise DeviceError(f"systola: device index {index}: there is one device, systola:0")
 
 
+def device(device: "int | str | torch.device") -> contextlib.AbstractContextManager[None]:
+    """`with torch.systola.device(0):` as for other devices; see `set_device`."""
+    set_device(device)
+    return contextlib.nullcontext()
+
+
 def synchronize(device: Any = None) -> None:
     """Return when the device is idle, which it always is: an operator ends before its call."""
     set_device(0 if device is None else device)
@@ -41,17 +48,17 @@ def synchronize(device: Any = None) -> None:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes of all tensors on the device."""
-    return _session().memory.used
+    return int(_allocator().systola_used())
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The largest that `memory_allocated` was since the start or the last reset."""
-    return _session().memory.peak
+    return int(_allocator().systola_peak())
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    memory = _session().memory
-    memory.peak = memory.used
+    """`max_memory_allocated` begins anew."""
+    _allocator().systola_reset_peak()
 
 
 def manual_seed_all(seed: int) -> None:
@@ -100,3 +107,9 @@ def _session() -> Any:
     from sw.torch_device.session import session
 
     return session()
+
+
+def _allocator() -> Any:
+    from sw.torch_device.allocator import allocator
+
+    return allocator()

@@ -12,11 +12,9 @@ from torch._ops import OpOverload
 from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
 from sw.compiler.frontend.operators import ROWS
 from sw.torch_backend.gradients import without_gradient
-from sw.torch_device.memory import Memory, contiguous_strides, host
+from sw.torch_device.memory import CPU, allocate, contiguous_strides, host
 
 Call = Callable[..., Any]
-
-_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 _VIEWS = (
     aten.as_strided.default,
@@ -28,6 +26,7 @@ _VIEWS = (
     aten.set_.source_Storage_storage_offset,
     aten.set_.source_Tensor,
     aten.set_.source_Storage,
+    aten.resize_.default,
 )
 
 
@@ -56,12 +55,12 @@ def view_kernels() -> dict[OpOverload, Call]:
 
 def _like_cpu(op: OpOverload) -> Call:
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        return op.redispatch(_CPU, *args, **kwargs)
+        return op.redispatch(CPU, *args, **kwargs)
 
     return kernel
 
 
-def memory_kernels(memory: Memory) -> dict[OpOverload, Call]:
+def memory_kernels() -> dict[OpOverload, Call]:
     """Kernels that allocate memory of the device, and copy to it and from it."""
 
     def empty_strided(
@@ -69,7 +68,7 @@ def memory_kernels(memory: Memory) -> dict[OpOverload, Call]:
         device: Any = None, pin_memory: Any = None,
     ) -> torch.Tensor:  # fmt: skip
         _check_options(layout, device, pin_memory)
-        return memory.allocate(size, stride, dtype or torch.get_default_dtype())
+        return allocate(size, stride, dtype or torch.get_default_dtype())
 
     def empty(
         size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None,
@@ -82,15 +81,9 @@ def memory_kernels(memory: Memory) -> dict[OpOverload, Call]:
             size, strides, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory
         )
 
-    def resize(
-        tensor: torch.Tensor, size: Sequence[int], *, memory_format: Any = None
-    ) -> torch.Tensor:
-        return resize_(memory, tensor, size)
-
     return {
         aten.empty_strided.default: empty_strided,
         aten.empty.memory_format: empty,
-        aten.resize_.default: resize,
         aten._copy_from.default: _copy_from,
         aten._copy_from_and_resize.default: _copy_from,
     }
@@ -107,33 +100,8 @@ def _check_options(layout: Any, device: Any, pin_memory: Any) -> None:
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:
-    on_host(target).copy_(on_host(source))
+    host(target).copy_(host(source))
     return target
-
-
-def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """`host` of a tensor of the device; any other as it is."""
-    return host(tensor) if tensor.device.type == "systola" else tensor
-
-
-def resize_(memory: Memory, tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """Give a tensor another size, contiguous, in its memory or in new memory with its bytes."""
-    strides = contiguous_strides(size)
-    storage, count = tensor.untyped_storage(), 1
-    for n in size:
-        count *= n
-    if (tensor.storage_offset() + count) * tensor.element_size() > storage.nbytes():
-        larger = memory.allocate((count,), (1,), tensor.dtype)
-        whole = torch.ops.aten.as_strided.default(
-            tensor, (storage.nbytes() // tensor.element_size(),), (1,), 0
-        )
-        kept = host(whole)[:count]
-        host(larger)[: len(kept)].copy_(kept)
-        storage, offset = larger.untyped_storage(), 0
-        return aten.set_.source_Storage_storage_offset.redispatch(
-            _CPU, tensor, storage, offset, size, strides
-        )
-    return tensor.as_strided_(size, strides, tensor.storage_offset())
 
 
 def no_gradient(op: OpOverload) -> Call:

@@ -1,22 +1,27 @@
-"""Storage of the device: memory of the host, which is freed with the last tensor that uses it.
+"""Memory of the device: storage that PyTorch frees, and the same bytes as a tensor of the host.
 
-PyTorch exchanges memory between devices by DLPack. A capsule names the device of its memory. A
-tensor of the host becomes one of the device by another name in its capsule, and the other way
-round; both share the bytes, and PyTorch itself keeps and frees them.
+PyTorch exchanges memory between devices by DLPack, whose capsules name the device of their memory.
+Under another name in its capsule a tensor of the device is one of the host.
 """
 
 import ctypes
-import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from spec.available import available_memory
+from sw.torch_device.allocator import allocator
 
-_HOST, _EXTENSION = 1, 12
-"""kDLCPU and kDLExtDev of DLPack; PyTorch takes the second for PrivateUse1."""
+aten = torch.ops.aten
+
+CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+"""Redispatches to a kernel of the CPU, for those that look at no memory."""
+
+_LARGE = 1 << 24
+"""Bytes above which it is worth asking the system how much memory there is."""
+
+_HOST = 1
+"""kDLCPU of DLPack."""
 
 
 class _Device(ctypes.Structure):
@@ -34,66 +39,47 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 )
 
 
-def _renamed(tensor: torch.Tensor, device: int) -> torch.Tensor:
-    """The same memory, shape and strides on another device."""
-    capsule = torch._C._to_dlpack(tensor)
-    _Tensor.from_address(_pointer(capsule, b"dltensor")).device.type = device
-    found = torch._C._from_dlpack(capsule)
-    if found.stride() != tensor.stride():  # DLPack forgets strides of dimensions of one element
-        found.as_strided_(tensor.shape, tensor.stride())
-    return found
-
-
 def host(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the CPU on the same memory as one of the device; it keeps that alive."""
+    """A tensor of the CPU on the memory of one of the device; it keeps that alive.
+
+    A tensor of the CPU is returned as it is. RuntimeError for a dtype that DLPack does not know.
+    """
+    if tensor.device.type == "cpu":
+        return tensor
     plain = tensor.detach()
     if plain.is_conj():
         return host(plain.conj()).conj()
     if plain.is_neg():
-        return host(torch._neg_view(plain))._neg_view()
-    return _renamed(plain, _HOST)
+        return torch._neg_view(host(torch._neg_view(plain)))
+    try:
+        capsule = torch._C._to_dlpack(plain)
+    except (RuntimeError, BufferError):
+        raise RuntimeError(f"systola: {plain.dtype} cannot be computed with") from None
+    _Tensor.from_address(_pointer(capsule, b"dltensor")).device.type = _HOST
+    found = torch._C._from_dlpack(capsule)
+    if found.stride() != plain.stride():  # DLPack forgets strides of dimensions of one element
+        found.as_strided_(plain.shape, plain.stride())
+    return found
 
 
-@dataclass(slots=True, kw_only=True)
-class Memory:
-    """Bytes of the device's storage: `used` now, `peak` since the start or the last reset."""
+def allocate(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of the device, not initialised.
 
-    used: int = 0
-    peak: int = 0
-
-    def allocate(
-        self, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
-        """A tensor of the device, not initialised.
-
-        `torch.OutOfMemoryError` where the process cannot have that much memory; RuntimeError for a
-        dtype that DLPack does not know.
-        """
-        size = _bytes(shape, strides, dtype)
-        free = available_memory() if size > _LARGE else None
-        if free is not None and size > free:
-            raise torch.OutOfMemoryError(
-                f"systola: out of memory: {size:,} bytes are wanted, this process can have {free:,}"
-            )
-        buffer = np.empty(max(size, dtype.itemsize), np.uint8)
-        try:
-            flat = torch.from_numpy(buffer).view(dtype)
-            tensor = _renamed(flat.as_strided(tuple(shape), tuple(strides)), _EXTENSION)
-        except (RuntimeError, BufferError):
-            tensor = None
-        if tensor is None or tensor.dtype is not dtype:
-            raise RuntimeError(f"systola: tensors of {dtype} cannot be on the device")
-        self.used += size
-        self.peak = max(self.peak, self.used)
-        weakref.finalize(buffer, self._free, size).atexit = False
-        return tensor
-
-    def _free(self, size: int) -> None:
-        self.used -= size
-
-
-_LARGE = 1 << 24
-"""Bytes above which it is worth asking the system how much memory there is."""
+    `torch.OutOfMemoryError` where the process cannot have that much memory.
+    """
+    allocator()
+    size = _bytes(shape, strides, dtype)
+    free = available_memory() if size > _LARGE else None
+    if free is not None and size > free:
+        raise torch.OutOfMemoryError(
+            f"systola: out of memory: {size:,} bytes are wanted, this process can have {free:,}"
+        )
+    storage = torch.UntypedStorage(size, device="systola")
+    tensor = torch._C._acc.create_empty_tensor((0,), dtype)
+    found: torch.Tensor = aten.set_.source_Storage_storage_offset.redispatch(
+        CPU, tensor, storage, 0, tuple(shape), tuple(strides)
+    )
+    return found
 
 
 def _bytes(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> int:

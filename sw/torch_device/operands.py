@@ -1,9 +1,11 @@
 """The arguments of a call on the device: which are inputs of a program, which are its constants.
 
-A program is compiled for its constants. Constants are parameters and views of them, operands that
-the compiler's table wants to be constant, and numbers. All other tensors are inputs.
+A program is compiled for its constants. Constants are parameters and views of them, arguments that
+are parameters by their names or that the compiler's table wants to be constant, and numbers. All
+other tensors are inputs.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +17,15 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from sw.compiler.frontend.operators import row_of
 from sw.torch_backend.bind import version
-from sw.torch_device.kernels import on_host
+from sw.torch_device.memory import host
 
 Key = tuple[Any, ...]
 
 _LEAST = 16
 """A call whose largest tensor has fewer values is left to the CPU."""
+
+_PARAMETERS = ("weight", "bias", "running_mean", "running_var")
+"""Names of arguments in PyTorch's schemas that take what a layer has learnt."""
 
 _INDICES = ("index", "index_put", "index_put_", "_index_put_impl_")
 """Operators whose indices may be on the CPU."""
@@ -47,11 +52,13 @@ class Operands:
     def of(cls, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> "Operands":
         """RuntimeError for tensors of several devices."""
         leaves: list[Any] = []
-        for position, argument in enumerate((*args, *kwargs.values())):
+        fixed = _fixed(op)
+        names = [a.name for a in op._schema.arguments][: len(args)] + list(kwargs)
+        for name, argument in zip(names, (*args, *kwargs.values()), strict=True):
             for leaf in tree_flatten(argument)[0]:
                 if isinstance(leaf, torch.Tensor):
                     _require_device(op, leaf)
-                    leaves.append(_operand(op, position, leaf))
+                    leaves.append(_operand(leaf, name in fixed))
                 else:
                     leaves.append(leaf)
         structure = tree_flatten((tuple(args), dict(kwargs)))[1]
@@ -68,8 +75,9 @@ class Operands:
 
     @property
     def constants(self) -> list[torch.Tensor]:
-        """The caller's tensors that a program is compiled for."""
-        return [x.tensor for x in self.tensors if x.kind == "constant"]
+        """The caller's tensors that a program is compiled for, without numbers."""
+        held = (x.tensor for x in self.tensors if x.kind == "constant")
+        return [_owner(t) for t in held if not _is_number(t)]
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -97,37 +105,53 @@ class Operands:
             return "an empty tensor"
         return ""
 
-    def key(self, numbers: bool = True) -> Key:
+    def key(self, values: bool = True) -> Key:
         """What a program depends on, but for versions of constants.
 
         Shapes, strides, types; of a float input the power of two above its largest magnitude, so
-        that a program's ranges are never more than twice too wide. numbers: floats count.
+        that a program's ranges are never more than twice too wide. values: numbers and constants
+        that are no parameters count.
         """
-        return (self.structure, *(_leaf_key(x, numbers) for x in self.leaves))
+        return (self.structure, *(_leaf_key(x, values) for x in self.leaves))
 
 
-def _operand(op: OpOverload, position: int, tensor: torch.Tensor) -> Operand:
+@functools.cache
+def _fixed(op: OpOverload) -> frozenset[str]:
+    """Names of the arguments that have to be constants."""
     row = row_of(op)
-    fixed = row is not None and position in row.constants
-    scalar = tensor.dim() == 0 and tensor.device.type == "cpu"
-    parameter = isinstance(tensor, torch.nn.Parameter) or isinstance(
-        tensor._base, torch.nn.Parameter
-    )
-    kind = "constant" if fixed or scalar or parameter else "input"
-    return Operand(kind=kind, tensor=tensor, host=on_host(tensor.detach()))
+    positions = () if row is None else row.constants
+    names = [a.name for a in op._schema.arguments]
+    return frozenset((*_PARAMETERS, *(names[at] for at in positions if at < len(names))))
 
 
-def _leaf_key(leaf: Any, numbers: bool) -> Key:
+def _owner(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that `tensor` is a view of, or itself."""
+    base: torch.Tensor | None = tensor._base
+    return tensor if base is None else base
+
+
+def _operand(tensor: torch.Tensor, fixed: bool) -> Operand:
+    parameter = isinstance(_owner(tensor), torch.nn.Parameter)
+    kind = "constant" if fixed or parameter or _is_number(tensor) else "input"
+    return Operand(kind=kind, tensor=tensor, host=host(tensor))
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    return tensor.dim() == 0 and tensor.device.type == "cpu"
+
+
+def _leaf_key(leaf: Any, values: bool) -> Key:
     if not isinstance(leaf, Operand):
-        return (type(leaf), None if isinstance(leaf, float) and not numbers else repr(leaf))
-    tensor = leaf.host
+        return (type(leaf), None if isinstance(leaf, float) and not values else repr(leaf))
+    tensor, owner = leaf.host, _owner(leaf.tensor)
     form = (tuple(tensor.shape), tensor.stride(), tensor.dtype)
     if leaf.kind == "input":
         return (*form, _magnitude(tensor))
-    if tensor.dim() == 0 and leaf.tensor.device.type == "cpu":
-        return (*form, repr(tensor.item()) if numbers else None)
-    return (*form, id(leaf.tensor._base if leaf.tensor._is_view() else leaf.tensor),
-            tensor.data_ptr())  # fmt: skip
+    if not values and not isinstance(owner, torch.nn.Parameter):
+        return form
+    if _is_number(leaf.tensor):
+        return (*form, repr(tensor.item()))
+    return (*form, id(owner), tensor.data_ptr())
 
 
 def _magnitude(tensor: torch.Tensor) -> int | None:

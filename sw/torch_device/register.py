@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import _tensor_str
 from torch.utils import backend_registration
 
 from spec.errors import SystolaError
@@ -24,6 +25,7 @@ _PRIVATE = (
     (torch._C, "_to_dlpack"),
     (torch._C, "_from_dlpack"),
     (torch._C, "_AutoDispatchBelowAutograd"),
+    (_tensor_str, "_tensor_str"),
 )
 
 
@@ -48,7 +50,13 @@ def register() -> None:
     backend_registration._setup_privateuseone_for_python_backend(
         rename=NAME, backend_module=sys.modules[interface.__name__]
     )
+    _tensor_str._tensor_str = functools.partial(_text, _tensor_str._tensor_str)
     _libraries()
+
+
+def _text(original: Callable[[torch.Tensor, int], str], tensor: torch.Tensor, indent: int) -> str:
+    """The values of a tensor for people: PyTorch computes a dozen operators to print one."""
+    return original(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
 
 
 def _require_torch() -> None:
@@ -73,7 +81,12 @@ def _libraries() -> tuple[Any, ...]:
     everything.fallback(_fallback, "PrivateUse1")
     for op in (aten.empty.memory_format, aten.empty_strided.default):
         operators.impl(op.name(), functools.partial(_allocate, op), "PrivateUse1")
+    operators.impl("empty.memory_format", _quantized, "QuantizedPrivateUse1")
     return operators, everything
+
+
+def _quantized(*_: Any, dtype: Any = None, **__: Any) -> torch.Tensor:
+    raise RuntimeError(f"systola: tensors of {dtype} cannot be on the device")
 
 
 def _allocate(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -85,10 +98,9 @@ def _allocate(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _kernels() -> dict[Any, Kernel]:
     """All kernels, registered but for those that allocate."""
     from sw.torch_device.kernels import memory_kernels, no_gradient, npu_operators, view_kernels
-    from sw.torch_device.session import session
 
     library, _ = _libraries()
-    allocations = memory_kernels(session().memory)
+    allocations = memory_kernels()
     kernels: dict[Any, Kernel] = {**view_kernels(), **allocations}
     for op in npu_operators():
         kernels[op] = functools.partial(_functional, op)
@@ -120,6 +132,6 @@ def _assigned(op: Any, target: torch.Tensor, *args: Any, **kwargs: Any) -> torch
 
 
 def _fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
-    from sw.torch_device.session import session
+    from sw.torch_device.session import NO_ROW, session
 
-    return session().cpu(op, args, kwargs, "")
+    return session().cpu(op, args, kwargs, NO_ROW)

@@ -33,18 +33,17 @@ class Row:
         self.compiled += 1
         self.compile_s += seconds
 
-    def note_run(self, before: Work, after: Work, seconds: float) -> None:
+    def note_run(self, work: Work, seconds: float) -> None:
         """A call of a program; on the CPU if no part of it has run."""
         self.run_s += seconds
-        self.predicted_cycles += after.predicted_cycles - before.predicted_cycles
-        if after.cycles is not None:
-            self.cycles = (self.cycles or 0) + after.cycles - (before.cycles or 0)
-        if after.npu > before.npu:
+        self.predicted_cycles += work.predicted_cycles
+        if work.cycles is not None:
+            self.cycles = (self.cycles or 0) + work.cycles
+        if work.npu:
             self.npu += 1
             return
-        for reason, count in after.cpu.items():
-            if count > before.cpu.get(reason, 0):
-                self.note_cpu(reason)
+        for reason in work.cpu:
+            self.note_cpu(reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from spec.errors import SystolaError
 from sw.torch_backend.options import Options, parse_options
 from sw.torch_backend.variant import NotCompiledError
 from sw.torch_device.cpu import on_cpu, to_device
-from sw.torch_device.memory import Memory
 from sw.torch_device.operands import Key, Operands
 from sw.torch_device.program import Program
 from sw.torch_device.report import DeviceReport, Row
@@ -22,24 +21,27 @@ from sw.torch_device.report import DeviceReport, Row
 DEFAULTS: Mapping[str, Any] = {
     "policy": "wide",
     "variants": 256,
+    "cache": False,
     "progress": False,
     "watch_results": True,
 }
 """Where the device differs from `torch.compile`.
 
 wide: an operator alone has no neighbour whose int8 scale it could share. variants: programs of one
-operator.
+operator. cache: entries are named by the values that calibrate, which seldom come again.
 """
 
 _CHANGES = 8
 """Times that parameters or numbers of a call may change before it is left to the CPU."""
 
+NO_ROW = "it writes, fills or moves values, or the compiler has no row for it"
+"""Why an operator that is not in the compiler's table of computations is on the CPU."""
+
 
 class Session:
-    """The state of the device: its memory, its options, its programs and their figures."""
+    """The state of the device: its options, its programs and their figures."""
 
     def __init__(self) -> None:
-        self.memory = Memory()
         self.options = parse_options(DEFAULTS)
         self._lock = threading.RLock()
         self._programs: dict[OpOverload, OrderedDict[Key, Program | str]] = {}
@@ -67,9 +69,11 @@ class Session:
         operands = Operands.of(op, args, kwargs)
         row = self._row(op)
         with self._lock:
-            program = self._program(operands, row)
+            program, results = self._program(operands, row)
             if isinstance(program, Program):
-                return self._run(program, operands, row)
+                results = results or self._run(program, operands, row)
+                found = [to_device(r) for r in results]
+                return found[0] if len(op._schema.returns) == 1 else tuple(found)
         return self.cpu(op, args, kwargs, program)
 
     def cpu(
@@ -77,14 +81,13 @@ class Session:
     ) -> Any:
         """An operator on the CPU, on the device's memory."""
         self._row(op).note_cpu(reason)
-        return on_cpu(self.memory, op, args, kwargs)
+        return on_cpu(op, args, kwargs)
 
-    def _run(self, program: Program, operands: Operands, row: Row) -> Any:
-        before, start = program.work, time.perf_counter()
+    def _run(self, program: Program, operands: Operands, row: Row) -> list[torch.Tensor]:
+        start = time.perf_counter()
         results = program.run(operands.inputs)
-        row.note_run(before, program.work, time.perf_counter() - start)
-        found = [to_device(self.memory, r) for r in results]
-        return found[0] if len(operands.op._schema.returns) == 1 else tuple(found)
+        row.note_run(program.news(), time.perf_counter() - start)
+        return results
 
     def _row(self, op: OpOverload) -> Row:
         name = op.name().removeprefix("aten::")
@@ -92,26 +95,30 @@ class Session:
 
     # Programs -------------------------------------------------------------------------------------
 
-    def _program(self, operands: Operands, row: Row) -> Program | str:
-        """The program of a call, or why there is none."""
+    def _program(
+        self, operands: Operands, row: Row
+    ) -> tuple[Program | str, Sequence[torch.Tensor]]:
+        """(The program of a call, or why there is none; its results, if it is new)."""
         if reason := operands.unfit():
-            return reason
+            return reason, ()
         kept = self._programs.setdefault(operands.op, OrderedDict())
-        key = operands.key()
+        key, results = operands.key(), list[torch.Tensor]()
         found = kept.get(key)
         if isinstance(found, Program) and found.versions != operands.versions:
             found = None
         if found is None:
             found = self._changed(operands) or self._compile(operands, key, row)
+            if isinstance(found, Program):
+                results, found.first = found.first, []
             kept[key] = found
             if len(kept) > self.options.variants:
                 kept.popitem(last=False)
         kept.move_to_end(key)
-        return found
+        return found, results
 
     def _changed(self, operands: Operands) -> str:
         """Why a call whose parameters or numbers keep changing is not compiled again."""
-        family = operands.op, operands.key(numbers=False)
+        family = operands.op, operands.key(values=False)
         count = self._changes[family] = self._changes.get(family, -1) + 1
         if count < _CHANGES:
             return ""
@@ -128,8 +135,11 @@ class Session:
         except Exception as error:  # whatever it is, the CPU can run the operator
             first = (str(error).splitlines() or [""])[0]
             return self._refused(operands.op, f"{type(error).__name__}: {first}")
+        if program.reason:
+            return self._refused(operands.op, program.reason)
         row.note_compiled(time.perf_counter() - start)
-        return program.reason or program
+        row.note_run(program.news(), 0.0)
+        return program
 
     def _refused(self, op: OpOverload, reason: str) -> str:
         if not self.options.fallback:
