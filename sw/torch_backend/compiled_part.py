@@ -25,16 +25,12 @@ from sw.runtime.progress import announced
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
-from sw.torch_backend.gradients import without_gradient
+from sw.torch_backend.gradients import SOURCE, without_gradient
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import short_place
 from sw.torch_backend.saturation import Saturation
 from sw.torch_backend.stored import Compiled, obtain, part_key
-
-
-_SOURCE = "torch.compile(…, backend='systola')"
-"""What results come from, in the message to who wants their gradient."""
 
 
 class PartError(SystolaError):
@@ -204,7 +200,7 @@ class Part(torch.nn.Module):
         if self._options.watch_results and self._at_ends(outputs):
             outputs = self._again(given, outputs)
         if self.anchor is not None and torch.is_grad_enabled():
-            return without_gradient(self.anchor, outputs, _SOURCE)
+            return without_gradient(self.anchor, outputs, SOURCE)
         return outputs
 
     def _at_ends(self, outputs: Sequence[torch.Tensor]) -> bool:

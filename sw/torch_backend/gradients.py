@@ -7,6 +7,9 @@ import torch
 
 from spec.errors import SystolaError
 
+SOURCE = "torch.compile(…, backend='systola')"
+"""What results come from, in the message to who wants their gradient."""
+
 
 def without_gradient(
     anchor: torch.Tensor, outputs: Sequence[torch.Tensor], source: str

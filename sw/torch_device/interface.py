@@ -5,12 +5,6 @@ from typing import Any
 
 import torch
 
-from spec.errors import SystolaError
-
-
-class DeviceError(SystolaError, RuntimeError):
-    """A device that there is not, as PyTorch's users expect it: a RuntimeError."""
-
 
 def is_available() -> bool:
     return True
@@ -32,6 +26,8 @@ def set_device(device: "int | str | torch.device") -> None:
     """Choose device 0; `DeviceError` for any other: there is one."""
     index = device if isinstance(device, int) else torch.device(device).index
     if index not in (None, 0):
+        from sw.torch_device.errors import DeviceError
+
         raise DeviceError(f"systola: device index {index}: there is one device, systola:0")
 
 

@@ -12,6 +12,8 @@ from torch._ops import OpOverload
 from sw.compiler.frontend.operator_sets import MOVES, SAME, aten
 from sw.compiler.frontend.operators import ROWS
 from sw.torch_backend.gradients import without_gradient
+from sw.torch_device.errors import DeviceError
+from sw.torch_device.interface import set_device
 from sw.torch_device.memory import CPU, allocate, contiguous_strides, host
 
 Call = Callable[..., Any]
@@ -91,12 +93,11 @@ def memory_kernels() -> dict[OpOverload, Call]:
 
 def _check_options(layout: Any, device: Any, pin_memory: Any) -> None:
     if layout not in (None, torch.strided):
-        raise RuntimeError(f"systola: layout {layout}: the device has strided tensors only")
+        raise DeviceError(f"systola: layout {layout}: the device has strided tensors only")
     if pin_memory:
-        raise RuntimeError("systola: pin_memory=True: memory of the device cannot be pinned")
-    index = None if device is None else torch.device(device).index
-    if index not in (None, 0):
-        raise RuntimeError(f"systola: device index {index}: there is one device, systola:0")
+        raise DeviceError("systola: pin_memory=True: memory of the device cannot be pinned")
+    if device is not None:
+        set_device(device)
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from spec.available import available_memory
 from sw.torch_device.allocator import allocator
+from sw.torch_device.errors import DeviceError
 
 aten = torch.ops.aten
 
@@ -54,7 +55,7 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     try:
         capsule = torch._C._to_dlpack(plain)
     except (RuntimeError, BufferError):
-        raise RuntimeError(f"systola: {plain.dtype} cannot be computed with") from None
+        raise DeviceError(f"systola: {plain.dtype} cannot be computed with") from None
     _Tensor.from_address(_pointer(capsule, b"dltensor")).device.type = _HOST
     found = torch._C._from_dlpack(capsule)
     if found.stride() != plain.stride():  # DLPack forgets strides of dimensions of one element

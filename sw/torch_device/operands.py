@@ -82,11 +82,7 @@ class Operands:
     @property
     def versions(self) -> tuple[int, ...]:
         """Change when a constant is written to."""
-        return tuple(
-            version(x.host) if x.tensor.is_inference() else x.tensor._version
-            for x in self.tensors
-            if x.kind == "constant"
-        )
+        return tuple(version(x.tensor) for x in self.tensors if x.kind == "constant")
 
     def call(self, values: Iterator[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """(args, kwargs) with the next of `values` in place of each tensor."""
@@ -108,11 +104,12 @@ class Operands:
     def key(self, values: bool = True) -> Key:
         """What a program depends on, but for versions of constants.
 
-        Shapes, strides, types; of a float input the power of two above its largest magnitude, so
-        that a program's ranges are never more than twice too wide. values: numbers and constants
+        Shapes, strides, types; of a float input its signs and the power of two above its largest
+        magnitude, so that a program's ranges are never more than twice too wide. values: numbers and constants
         that are no parameters count.
         """
-        return (self.structure, *(_leaf_key(x, values) for x in self.leaves))
+        curved = _is_curved(self.op)
+        return (self.structure, *(_leaf_key(x, values, curved) for x in self.leaves))
 
 
 @functools.cache
@@ -140,13 +137,13 @@ def _is_number(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 0 and tensor.device.type == "cpu"
 
 
-def _leaf_key(leaf: Any, values: bool) -> Key:
+def _leaf_key(leaf: Any, values: bool, curved: bool) -> Key:
     if not isinstance(leaf, Operand):
         return (type(leaf), None if isinstance(leaf, float) and not values else repr(leaf))
     tensor, owner = leaf.host, _owner(leaf.tensor)
     form = (tuple(tensor.shape), tensor.stride(), tensor.dtype)
     if leaf.kind == "input":
-        return (*form, _magnitude(tensor))
+        return (*form, *_range_key(tensor, curved))
     if not values and not isinstance(owner, torch.nn.Parameter):
         return form
     if _is_number(leaf.tensor):
@@ -154,12 +151,28 @@ def _leaf_key(leaf: Any, values: bool) -> Key:
     return (*form, id(owner), tensor.data_ptr())
 
 
-def _magnitude(tensor: torch.Tensor) -> int | None:
-    """The power of two above a float tensor's largest magnitude; None if it has none."""
+def _is_curved(op: OpOverload) -> bool:
+    """Whether results near zero may be large, or steep: a quotient, a logarithm, a rewritten one."""
+    row = row_of(op)
+    return row is not None and row.rule in ("univariate", "divide", "")
+
+
+def _range_key(tensor: torch.Tensor, curved: bool) -> Key:
+    """Signs of a float tensor, powers of two above its largest and, if curved, least magnitude."""
     if tensor.dtype is not torch.float32:
-        return None
-    largest = float(tensor.abs().max())
-    return math.frexp(largest)[1] if largest and math.isfinite(largest) else None
+        return ()
+    low, high = (float(end) for end in tensor.aminmax())
+    largest = max(-low, high)
+    if not largest or not math.isfinite(largest):
+        return (largest != 0,)
+    top = math.frexp(largest)[1]
+    least = max(low, -high, 0.0)
+    near = max(math.frexp(least)[1], top - _OCTAVES) if curved and least else None
+    return low < 0, high > 0, top, near
+
+
+_OCTAVES = 12
+"""Least magnitudes that are smaller than the largest by this power of two are all the same."""
 
 
 def _require_device(op: OpOverload, tensor: torch.Tensor) -> None:

@@ -9,7 +9,6 @@ import torch
 from torch import _tensor_str
 from torch.utils import backend_registration
 
-from spec.errors import SystolaError
 from sw.torch_device import interface
 
 aten = torch.ops.aten
@@ -29,24 +28,39 @@ _PRIVATE = (
 )
 
 
-class NotRegisteredError(SystolaError, RuntimeError):
-    """The device cannot be made known to this PyTorch; the message says why."""
-
-
-@functools.cache
 def register() -> None:
     """Make `torch.device("systola")` and `torch.systola` known. Nothing happens the second time.
 
-    `NotRegisteredError` for another version of PyTorch, or where another package has taken the one
-    name that PyTorch keeps for devices from outside.
+    `DeviceError` for another version of PyTorch, or where another package has taken the one name
+    that PyTorch keeps for devices from outside.
     """
-    _require_torch()
+    reason = obstacle()
+    if reason:
+        from sw.torch_device.errors import DeviceError
+
+        raise DeviceError(f"systola: {reason}")
+    install()
+
+
+def obstacle() -> str:
+    """Why the device cannot be made known, '' if it can."""
+    found = torch.__version__.partition("+")[0]
+    missing = [name for owner, name in _PRIVATE if not hasattr(owner, name)]
+    if found != TORCH or missing:
+        what = f" and lacks {', '.join(missing)}" if missing else ""
+        return f"the device needs torch=={TORCH}, this is {torch.__version__}{what}"
     taken = torch._C._get_privateuse1_backend_name()
-    if taken != "privateuseone":
-        raise NotRegisteredError(
-            f"systola: PyTorch keeps one name for a device from outside, and {taken!r} has taken it"
-            " in this process; set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and load one package only"
+    if taken not in ("privateuseone", NAME):
+        return (
+            f"PyTorch keeps one name for a device from outside, and {taken!r} has taken it in this "
+            "process; set TORCH_DEVICE_BACKEND_AUTOLOAD=0 and load one package only"
         )
+    return ""
+
+
+@functools.cache
+def install() -> None:
+    """`register` without its checks."""
     backend_registration._setup_privateuseone_for_python_backend(
         rename=NAME, backend_module=sys.modules[interface.__name__]
     )
@@ -57,16 +71,6 @@ def register() -> None:
 def _text(original: Callable[[torch.Tensor, int], str], tensor: torch.Tensor, indent: int) -> str:
     """The values of a tensor for people: PyTorch computes a dozen operators to print one."""
     return original(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
-
-
-def _require_torch() -> None:
-    found = torch.__version__.partition("+")[0]
-    missing = [name for owner, name in _PRIVATE if not hasattr(owner, name)]
-    if found != TORCH or missing:
-        what = f" and lacks {', '.join(missing)}" if missing else ""
-        raise NotRegisteredError(
-            f"systola: the device needs torch=={TORCH}, this is {torch.__version__}{what}"
-        )
 
 
 @functools.cache
@@ -86,7 +90,9 @@ def _libraries() -> tuple[Any, ...]:
 
 
 def _quantized(*_: Any, dtype: Any = None, **__: Any) -> torch.Tensor:
-    raise RuntimeError(f"systola: tensors of {dtype} cannot be on the device")
+    from sw.torch_device.errors import DeviceError
+
+    raise DeviceError(f"systola: tensors of {dtype} cannot be on the device")
 
 
 def _allocate(op: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
