@@ -61,5 +61,3 @@ def _host_name(value: Any) -> Any:
     if isinstance(value, torch.device):
         return torch.device("cpu") if value.type == NAME else value
     return "cpu" if isinstance(value, str) and value.partition(":")[0] == NAME else value
-
-

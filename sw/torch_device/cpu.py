@@ -14,8 +14,7 @@ def to_device(value: Any) -> Any:
     """A tensor of the CPU as a new one of the device; anything else as it is."""
     if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
         return value
-    strides = torch.empty_like(value, device="meta").stride()
-    tensor = allocate(value.shape, strides, value.dtype)
+    tensor = allocate(value.shape, torch.empty_like(value).stride(), value.dtype)
     host(tensor).copy_(value)
     return tensor
 
@@ -69,6 +68,7 @@ def _returned(op: OpOverload, written: Mapping[frozenset[str], Any], results: An
     several = len(returns) > 1
     found = []
     for each, value in zip(returns, results if several else [results], strict=True):
-        marks = None if each.alias_info is None else frozenset(each.alias_info.before_set)
+        alias = each.alias_info
+        marks = frozenset(alias.before_set) if alias is not None else frozenset[str]()
         found.append(written[marks] if marks in written else to_device(value))
     return tuple(found) if several else found[0]

@@ -32,7 +32,16 @@ _VIEWS = (
 )
 
 
-_FILLS = ("copy", "fill", "full_like", "zeros_like", "ones_like", "new_zeros", "new_ones", "new_full")
+_FILLS = (
+    "copy",
+    "fill",
+    "full_like",
+    "zeros_like",
+    "ones_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+)
 """Operators of the table that write values without computing any."""
 
 

@@ -105,8 +105,8 @@ class Operands:
         """What a program depends on, but for versions of constants.
 
         Shapes, strides, types; of a float input its signs and the power of two above its largest
-        magnitude, so that a program's ranges are never more than twice too wide. values: numbers and constants
-        that are no parameters count.
+        magnitude, so that a program's ranges are never more than twice too wide. values:
+        numbers and constants that are no parameters count.
         """
         curved = _is_curved(self.op)
         return (self.structure, *(_leaf_key(x, values, curved) for x in self.leaves))
@@ -152,7 +152,7 @@ def _leaf_key(leaf: Any, values: bool, curved: bool) -> Key:
 
 
 def _is_curved(op: OpOverload) -> bool:
-    """Whether results near zero may be large, or steep: a quotient, a logarithm, a rewritten one."""
+    """Whether results may be steep near zero: a quotient, a logarithm, what is rewritten."""
     row = row_of(op)
     return row is not None and row.rule in ("univariate", "divide", "")
 

@@ -5,10 +5,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import getitem
-from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 
 from sw.compiler.errors import CompileError
@@ -48,7 +46,7 @@ class Program:
         self.versions = operands.versions
         self._owners = [weakref.ref(t, lambda _: forget()) for t in operands.constants]
         exact = _exact(operands)
-        self._like = [torch.empty_like(t, device="meta") for t in exact]
+        self._forms = [(t.shape, torch.empty_like(t).stride()) for t in exact]
         self._variant = Variant(_graph(operands, exact), [operands.inputs], options)
         self._noted = Work(cpu={})
         self.first = self.run(operands.inputs) if self._variant.parts else []
@@ -62,14 +60,16 @@ class Program:
             largest = float(theirs.abs().max())
             error = float((ours - theirs).abs().max())
             if math.isfinite(largest) and not error <= _TOLERANCE * largest:
-                return f"too coarse in integers: an error of {error:.3g}, results reach {largest:.3g}"
+                return (
+                    f"too coarse in integers: an error of {error:.3g}, results reach {largest:.3g}"
+                )
         return ""
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The operator's results for tensors of the host, with the strides that PyTorch gives."""
         results = self._variant.run(*inputs)
-        pairs = zip(self._like, results, strict=True)
-        return [torch.empty_like(like, device="cpu").copy_(r) for like, r in pairs]
+        pairs = zip(self._forms, results, strict=True)
+        return [torch.empty_strided(*form).copy_(r) for form, r in pairs]
 
     def news(self) -> Work:
         """What its parts have done since the last question."""
@@ -79,11 +79,14 @@ class Program:
         for each in figures:
             for reason, count in each.on_cpu.items():
                 cpu[reason] = cpu.get(reason, 0) + count
-        before, self._noted = self._noted, Work(
-            npu=sum(f.runs for f in figures),
-            cpu=cpu,
-            cycles=sum(cycles) if cycles else None,
-            predicted_cycles=sum(f.predicted_cycles for f in figures),
+        before, self._noted = (
+            self._noted,
+            Work(
+                npu=sum(f.runs for f in figures),
+                cpu=cpu,
+                cycles=sum(cycles) if cycles else None,
+                predicted_cycles=sum(f.predicted_cycles for f in figures),
+            ),
         )
         return self._noted.since(before)
 
@@ -112,7 +115,7 @@ def _exact(operands: Operands) -> list[torch.Tensor]:
 
 def _graph(operands: Operands, exact: Sequence[torch.Tensor]) -> GraphModule:
     """A graph of that call alone, as `torch.export` writes it. exact: its results."""
-    root, graph, fakes = torch.nn.Module(), Graph(), FakeTensorMode()
+    root, graph = torch.nn.Module(), Graph()
     nodes = []
     for i, each in enumerate(operands.tensors):
         if each.kind == "input":
@@ -120,12 +123,17 @@ def _graph(operands: Operands, exact: Sequence[torch.Tensor]) -> GraphModule:
         else:  # a copy: the program must not keep the device's memory
             root.register_buffer(f"constant_{i}", each.host.clone())
             node = graph.get_attr(f"constant_{i}")
-        node.meta["val"] = fakes.from_tensor(each.host)
+        node.meta["val"] = _meta(each.host)
         nodes.append(node)
     args, kwargs = operands.call(iter(nodes))
     node = graph.call_function(operands.op, args, kwargs)
-    graph.output(tuple(_results(graph, node, [fakes.from_tensor(t) for t in exact])))
+    graph.output(tuple(_results(graph, node, [_meta(t) for t in exact])))
     return GraphModule(root, graph)
+
+
+def _meta(tensor: torch.Tensor) -> torch.Tensor:
+    """Shape, strides and type. A fake tensor would do, and import Dynamo for seconds."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 def _results(graph: Graph, node: Node, values: Sequence[torch.Tensor]) -> list[Node]:

@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from spec.errors import SystolaError
-from sw.torch_backend.options import Options, parse_options
+from sw.torch_backend.options import parse_options
 from sw.torch_backend.variant import NotCompiledError
 from sw.torch_device.cpu import on_cpu, to_device
 from sw.torch_device.operands import Key, Operands
@@ -150,7 +150,8 @@ class Session:
         programs = self._programs
 
         def forget() -> None:
-            programs.get(op, {}).pop(key, None)
+            if op in programs:
+                programs[op].pop(key, None)
 
         return forget
 
