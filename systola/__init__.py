@@ -51,6 +51,7 @@ __all__ = [
     "load_image",
     "partition",
     "preset",
+    "register_torch_device",
     "run",
     "run_several",
 ]
@@ -119,6 +120,17 @@ def compile_report(compiled: Any = None) -> "CompileReport":
     from sw.torch_backend.entry import compile_report
 
     return compile_report(compiled)
+
+
+def register_torch_device() -> None:
+    """Make `torch.device("systola")` and `torch.systola` known to PyTorch.
+
+    Where the package is installed, `import torch` has done so. `SystolaError` where it cannot be:
+    for another version of PyTorch, or where another package has taken its place.
+    """
+    from sw.torch_device.register import register
+
+    register()
 
 
 def run(

@@ -29,6 +29,9 @@ ALLOWED = {
     "sw.models": {"spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.models"},
     "sw.results": {"spec", "sw.results"},
     "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
+    "sw.torch_device": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.torch_device"),
+    },
     "sw.measure": {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
@@ -47,7 +50,9 @@ ALLOWED = {
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
         *("sw.report", "sw.cli"),
     },
-    "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
+    "systola": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.torch_device", "sw.cli"),
+    },
 }
 EXTERNAL = {
     "spec": {"numpy"},

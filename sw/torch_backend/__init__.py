@@ -10,6 +10,8 @@ variant.py    a graph for one set of shapes and parameters: asks for reasons, sp
 compiled_part.py  one part: quantized, compiled, on a device; devices.py: the devices
 stored.py     compiled parts on disk, for the next process
 kept.py       which variants are kept: those used last
+device_tensors.py  graphs whose tensors are on torch.device("systola")
+gradients.py  results that have no gradient
 masks.py      inputs that are only added to scores
 saturation.py inputs outside the calibrated range
 fallback.py   a model in parts without Dynamo: `systola.partition`, `systola run --fallback`

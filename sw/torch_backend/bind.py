@@ -68,7 +68,8 @@ def identity(tensor: torch.Tensor) -> Key:
 def version(tensor: torch.Tensor) -> int:
     """Changes with every write to `tensor`; tensors of inference mode are not counted, but read."""
     if tensor.is_inference():
-        return zlib.crc32(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes())
+        plain = tensor.detach().contiguous().cpu()
+        return zlib.crc32(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
     return int(tensor._version)
 
 

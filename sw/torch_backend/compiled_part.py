@@ -25,6 +25,7 @@ from sw.runtime.progress import announced
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
+from sw.torch_backend.gradients import SOURCE, without_gradient
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import short_place
@@ -83,6 +84,7 @@ class Part(torch.nn.Module):
         self.timing: Timing | None = None
         self._imported: Imported | None = None
         self._resident: Resident | None = None
+        self._full: tuple[ModelPort, ...] = ()
 
     @property
     def where(self) -> str:
@@ -104,7 +106,7 @@ class Part(torch.nn.Module):
 
     def build(self, samples: Sequence[Sequence[torch.Tensor]]) -> None:
         """Quantize with `samples` and compile; `PartError` names the nodes that prevent it."""
-        self._samples = [self._masked(s) for s in samples]
+        self._samples = [tuple(t.clone() for t in self._masked(s)) for s in samples]
         try:
             what = f"compiling {self.where}, {len(self.names)} operators"
             with announced(what, self._options.progress) as end:
@@ -195,9 +197,37 @@ class Part(torch.nn.Module):
             self.figures.on_cpu[reason] = self.figures.on_cpu.get(reason, 0) + 1
             return tuple(self._float(*tensors))
         outputs = self._run(arrays)
+        if self._options.watch_results and self._at_ends(outputs):
+            outputs = self._again(given, outputs)
         if self.anchor is not None and torch.is_grad_enabled():
-            return tuple(_Inference.apply(self.anchor, *outputs))
+            return without_gradient(self.anchor, outputs, SOURCE)
         return outputs
+
+    def _at_ends(self, outputs: Sequence[torch.Tensor]) -> bool:
+        """Whether a result reaches the end of a range that calibration left room in."""
+        assert self._imported is not None
+        pairs = zip(self._imported.outputs, outputs, strict=True)
+        return any(
+            port.dtype == "int16" and port.scale and float(t.abs().max()) >= port.ends[1]
+            for port, t in pairs
+        )
+
+    def _again(
+        self, given: Sequence[torch.Tensor], outputs: tuple[torch.Tensor, ...]
+    ) -> tuple[torch.Tensor, ...]:
+        """The results of a range that has grown; as they are where it does not grow."""
+        assert self._imported is not None
+        before = self._imported.outputs
+        if before == self._full or self.figures.calibrations > self._options.recalibrate:
+            return outputs
+        try:
+            self.build([given, *self._samples])
+        except PartError:
+            return outputs
+        if self._imported.outputs == before:
+            self._full = before  # the format's own end, of a sigmoid for example
+            return outputs
+        return self._run(self._pack(given))
 
     def _unfit(self, tensors: Sequence[torch.Tensor]) -> str:
         """Why these inputs cannot run on the NPU, '' if they can; calibrates again if need be.
@@ -275,21 +305,6 @@ class Part(torch.nn.Module):
             sums = figures.counters.setdefault(engine, {})
             for cause, cycles in causes.items():
                 sums[cause] = sums.get(cause, 0) + cycles
-
-
-class _Inference(torch.autograd.Function):
-    """Results that say, when somebody wants their gradient, that they have none."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, *outputs: torch.Tensor) -> Any:
-        return outputs
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        raise SystolaError(
-            "the NPU computes no gradients: this value comes from torch.compile(…, "
-            "backend='systola'), which is for inference. To train, call the model itself"
-        )
 
 
 def _tensor(port: ModelPort, array: np.ndarray[Any, Any], like: torch.Tensor) -> torch.Tensor:

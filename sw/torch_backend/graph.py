@@ -21,6 +21,8 @@ from sw.torch_backend.bind import (
     signature,
     version,
 )
+from sw.torch_backend.device_tensors import NAME, any_on_device, host_graph, to_device, to_host
+from sw.torch_backend.gradients import SOURCE
 from sw.torch_backend.kept import Kept
 from sw.torch_backend.options import Options
 from sw.torch_backend.variant import NotCompiledError, Variant
@@ -40,6 +42,8 @@ class CompiledGraph:
         self.frame = None if compiling is None else compiling.frame_id
         self.born = time.time()
         self._signature = signature(module, examples)
+        self._on_device = any_on_device(examples)
+        self._host_module = host_graph(module) if self._on_device else module
         self._variable: set[int] = set()
         self._variants: OrderedDict[Key, Variant | str] = OrderedDict()
         self._versions: dict[Key, tuple[int, ...]] = {}
@@ -86,10 +90,11 @@ class CompiledGraph:
             self.after()
 
     def _call(self, args: Sequence[Any]) -> Any:
-        inputs = self._signature.pick(args, "input", self._variable)
-        reason = self._never(inputs)
+        reason = self._never(self._signature.pick(args, "input", self._variable))
+        host = [to_host(a) for a in args] if self._on_device else args
+        inputs = self._signature.pick(host, "input", self._variable)
         if not reason:
-            found = self._variant(args, inputs)
+            found = self._variant(args, host)
             if isinstance(found, str):
                 reason = found
             elif found.training and torch.is_grad_enabled():
@@ -103,11 +108,13 @@ class CompiledGraph:
         assert isinstance(found, Variant)
         result = found.run(*inputs)
         self._demote(args)
-        return result
+        return to_device(result, self._parameters(args), SOURCE) if self._on_device else result
 
     def _never(self, inputs: Sequence[Any]) -> str:
         """Why these arguments run in eager mode, whatever the graph is; '' if they need not."""
-        if any(not isinstance(t, torch.Tensor) or t.device.type != "cpu" for t in inputs):
+        if any(not isinstance(t, torch.Tensor) for t in inputs):
+            return "inputs that are no tensors"
+        if any(t.device.type not in ("cpu", NAME) for t in inputs):
             return "inputs that are no tensors of the CPU"
         if any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in inputs):
             return "inputs of a subclass of Tensor"
@@ -125,8 +132,10 @@ class CompiledGraph:
         own = [*self.module.parameters(), *self.module.buffers()]
         return [*self._signature.pick(args, "parameter", self._variable), *own]
 
-    def _variant(self, args: Sequence[Any], inputs: Sequence[torch.Tensor]) -> Variant | str:
+    def _variant(self, args: Sequence[Any], host: Sequence[Any]) -> Variant | str:
+        """host: `args` as tensors of the CPU; parameters are known by those that the user has."""
         parameters = self._parameters(args)
+        inputs = self._signature.pick(host, "input", self._variable)
         shapes = shape_key(inputs, self._signature.pick(args, "number"))
         key = (shapes, tuple(identity(p) for p in parameters))
         versions = tuple(version(p) for p in parameters)
@@ -135,7 +144,7 @@ class CompiledGraph:
             self.notes.append("parameters were changed in place: quantized again")
             self.drop(key)
         if key not in self._variants:
-            self._variants[key] = self._compile(args, inputs)
+            self._variants[key] = self._compile(host, inputs)
             self._versions[key] = versions
             self._owners += [weakref.ref(p) for p in parameters]
         self._kept.use(self, key, self.options.variants)
@@ -143,7 +152,7 @@ class CompiledGraph:
         return self._variants[key]
 
     def _compile(self, args: Sequence[Any], inputs: Sequence[torch.Tensor]) -> Variant | str:
-        bound = bind(self.module, self._signature, args, self._variable)
+        bound = bind(self._host_module, self._signature, args, self._variable)
         try:
             made = Variant(bound, self._samples(inputs), self.options)
         except NotCompiledError:

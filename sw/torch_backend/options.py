@@ -25,7 +25,8 @@ class Options:
     calls (a tensor, or a tuple of the arguments) that calibrate a graph with such inputs,
     instead of its first call. policy: how values become integers (`policy.py`). rows: see
     `smoothing.Rows`. recalibrate: how often a part is calibrated again because its inputs
-    outgrew the range. variants: how many sets of shapes and parameters are kept of one function
+    outgrew the range. watch_results: results that reach the end of an int16 range do the
+    same. variants: how many sets of shapes and parameters are kept of one function
     of the model. report: file that gets the report as JSON. fallback: run what the NPU cannot
     on the CPU; else that is an error. verify: compare each run's integers with the reference
     interpreter. check: golden looks for hazards in each run. cache: keep compiled parts on disk
@@ -44,6 +45,7 @@ class Options:
     policy: Policy = "auto"
     rows: Rows = "auto"
     recalibrate: int = 4
+    watch_results: bool = False
     variants: int = 32
     report: Path | None = None
     fallback: bool = True
@@ -73,6 +75,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "policy": (str,),
     "rows": (str,),
     "recalibrate": (int,),
+    "watch_results": (bool,),
     "variants": (int,),
     "report": (str, Path),
     "fallback": (bool,),

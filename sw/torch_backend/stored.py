@@ -38,7 +38,7 @@ _PACKAGES = ("torch", "torchao", "numpy")
 
 _NO_INTEGERS = (
     *("device", "latency", "stall", "seed", "clock_mhz", "memory"),
-    *("calibration", "recalibrate", "variants"),
+    *("calibration", "recalibrate", "watch_results", "variants"),
     *("report", "fallback", "verify", "check", "cache", "progress"),
     *("config", "policy"),
 )

@@ -32,8 +32,15 @@ def integer_division(node: Node) -> str:
 
 def one_variable(node: Node) -> str:
     """Powers are tables: of one value."""
-    variable = [a for a in node.args[:2] if len(shape(a))]
+    variable = [a for a in node.args[:2] if len(shape(a)) or _reads_inputs(a)]
     return "" if len(variable) < 2 else "power of two tensors: only one of them may vary"
+
+
+def _reads_inputs(value: Any) -> bool:
+    """Whether a value changes from call to call."""
+    if not isinstance(value, Node):
+        return False
+    return value.op == "placeholder" or any(map(_reads_inputs, value.all_input_nodes))
 
 
 def addmm(node: Node) -> str:

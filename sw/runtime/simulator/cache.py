@@ -1,7 +1,7 @@
 """A folder of what takes long to make: one entry per digest, locked, limited in size.
 
-Generated RTL, simulators, netlists, quantized networks, compiled parts of torch.compile and
-official tests share it.
+Generated RTL, simulators, netlists, quantized networks, compiled parts of torch.compile,
+the allocator of torch.device and official tests share it.
 
 `entries/KEY` is complete or absent: a build happens in `building/KEY` and is renamed. What is cut
 off or changed later no longer matches its manifest and is built again. Whoever
@@ -34,6 +34,7 @@ _SIMULATORS = "simulators"
 _KINDS = {
     "network": "quantized networks",
     "torch": "parts of torch.compile",
+    "allocator": "allocators of torch.device",
     "rtl": "generated RTL",
     "netlist": "netlists",
     "official": "official tests",
