@@ -11,11 +11,11 @@ from sw.compiler.frontend.normalize import MASKED
 from sw.compiler.frontend.ports import dequantize_output, quantize_input
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.payload import Argument, Payload
-from sw.frontends.executorch.run_options import RunOptions
 from sw.runtime.session import Arrays, golden_outputs
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.figures import Figures
+from sw.torch_backend.options import Options
 
 Array = NDArray[Any]
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 class Delegate:
     """`run` computes what the program does; `figures` tell how it went."""
 
-    def __init__(self, payload: Payload, options: RunOptions) -> None:
+    def __init__(self, payload: Payload, options: Options) -> None:
         self.payload, self.options = payload, options
         self.figures = Figures()
         image = payload.image
@@ -74,7 +74,7 @@ class Delegate:
         if self._resident is None:
             self._resident = place(image, options.device_options(), options.check)
         done = self._resident.run(arrays)
-        if options.verify and options.device == "rtl":
+        if options.verify:
             self._verify(arrays, done.outputs)
         sizes = (sum(a.nbytes for a in each.values()) for each in (arrays, done.outputs))
         self.figures.count(done.result, self.timing, self._instructions, *sizes)

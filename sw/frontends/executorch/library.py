@@ -53,11 +53,11 @@ def _package() -> Path:
 
 def _build(folder: Path, package: Path, compiler: str) -> None:
     include, libraries = package / "include", package / "lib"
-    command = [
-        *(compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-DC10_USING_CUSTOM_GENERATED_MACROS"),
-        *("-isystem", str(include), "-isystem", str(include / _PORTABLE), str(_SOURCE)),
-        *("-o", str(folder / _LIBRARY), f"-L{libraries}", "-lexecutorch", f"-Wl,-rpath,{libraries}"),
-    ]
+    flags = ["-std=c++17", "-O2", "-shared", "-fPIC", "-DC10_USING_CUSTOM_GENERATED_MACROS"]
+    headers = ["-isystem", str(include), "-isystem", str(include / _PORTABLE)]
+    linked = [f"-L{libraries}", "-lexecutorch", f"-Wl,-rpath,{libraries}"]
+    output = ["-o", str(folder / _LIBRARY)]
+    command = [compiler, *flags, *headers, str(_SOURCE), *output, *linked]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines()

@@ -31,7 +31,9 @@ def lower(program: ExportedProgram, options: Options) -> tuple[ExportedProgram, 
             "programs have fixed ones; export it without dynamic_shapes"
         )
     if program.example_inputs is None:
-        raise ExecuTorchError("the program has no example inputs; export it again with torch.export")
+        raise ExecuTorchError(
+            "the program has no example inputs; export it again with torch.export"
+        )
     args, keywords = program.example_inputs
     captured = capture(program, args, keywords)
     partitioned = partition_captured(captured, options, _calibration(captured, options))

@@ -12,10 +12,9 @@ from torch.fx import Node
 from sw.frontends.executorch.errors import MISSING, ExecuTorchError
 from sw.frontends.executorch.lowering import lower
 from sw.frontends.executorch.operator import is_program
+from sw.frontends.executorch.options import ahead_options
 from sw.frontends.executorch.payload import read_payload
-from sw.runtime.session import OptionError
 from sw.torch_backend.fallback import PartitionedModule
-from sw.torch_backend.options import Options, parse_options
 
 try:
     from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -23,9 +22,6 @@ try:
     from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 except ImportError as error:
     raise ExecuTorchError(f"{MISSING} ({error})") from None
-
-_AHEAD = ("config", "policy", "rows", "calibration", "fallback", "cache", "progress")
-"""Options of `torch.compile` that are decided before a program runs; the others are `load`'s."""
 
 
 class SystolaPartitioner(Partitioner):
@@ -40,13 +36,7 @@ class SystolaPartitioner(Partitioner):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        for name in options:
-            if name not in _AHEAD and name in Options.__dataclass_fields__:
-                raise OptionError(
-                    f"options: {name}={options[name]!r}: is decided where the program runs; give "
-                    "it to systola.executorch.load"
-                )
-        self.options = parse_options(options)
+        self.options = ahead_options(options)
         self.reports: list[PartitionedModule] = []
 
     def __str__(self) -> str:

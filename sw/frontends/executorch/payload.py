@@ -56,7 +56,9 @@ class Payload:
     outputs: tuple[Argument, ...]
     arguments: int
 
-    def placed(self, inputs: tuple[int, ...], outputs: tuple[int, ...], arguments: int) -> "Payload":
+    def placed(
+        self, inputs: tuple[int, ...], outputs: tuple[int, ...], arguments: int
+    ) -> "Payload":
         """The same with other positions, in the order of `inputs` and of `outputs`."""
         pairs = [(self.inputs, inputs), (self.outputs, outputs)]
         moved = [

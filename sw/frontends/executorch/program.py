@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spec.notebook import summary
 from sw.frontends.executorch.delegate import Delegate
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.identify import is_executorch
-from sw.frontends.executorch.run_options import RunOptions, run_options
-from sw.frontends.executorch.session import session
+from sw.frontends.executorch.options import run_options
+from sw.frontends.executorch.session import DTYPES, session
+from sw.torch_backend.options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,7 @@ class DelegateReport:
 class Program:
     """A method of a `.pte` file that is loaded: call it with the method's tensors."""
 
-    def __init__(self, path: Path, method: str, options: RunOptions) -> None:
+    def __init__(self, path: Path, method: str, options: Options) -> None:
         from executorch.runtime import Runtime
 
         host = session()
@@ -83,7 +87,9 @@ class Program:
             self._program = host.checked(str(path), lambda: runtime.load_program(path))
             names = sorted(self._program.method_names)
             if method not in names:
-                raise ExecuTorchError(f"{path}: has no method {method!r}; it has {', '.join(names)}")
+                raise ExecuTorchError(
+                    f"{path}: has no method {method!r}; it has {', '.join(names)}"
+                )
             self._method = host.checked(str(path), lambda: self._program.load_method(method))
             self._delegates: list[Delegate] = list(opened)
 
@@ -95,11 +101,18 @@ class Program:
         found = session().checked(str(self.path), lambda: self._method.execute(list(tensors)))
         return list(found)
 
-    @property
-    def inputs(self) -> list[Any]:
-        """What ExecuTorch knows of the method's inputs: `sizes()`, `dtype()`."""
+    def random_inputs(self, seed: int = 0) -> list[NDArray[Any]]:
+        """Arrays as the method takes them: floats are normal, integers and bools are 0."""
         facts = self._method.metadata
-        return [facts.input_tensor_meta(i) for i in range(facts.num_inputs())]
+        rng = np.random.default_rng(seed)
+        arrays = []
+        for i in range(facts.num_inputs()):
+            tensor = facts.input_tensor_meta(i)
+            dtype = np.dtype(DTYPES.get(int(tensor.dtype()), "float32"))
+            shape = tuple(tensor.sizes())
+            values = rng.standard_normal(shape) if dtype.kind == "f" else np.zeros(shape)
+            arrays.append(values.astype(dtype))
+        return arrays
 
     @property
     def delegates(self) -> Sequence[Delegate]:
@@ -139,8 +152,9 @@ def _row(delegate: Delegate) -> Mapping[str, Any]:
 def load(path: str | Path, method: str = "forward", **options: Any) -> Program:
     """A method of a `.pte` file, ready to run in ExecuTorch's runtime.
 
-    options: see `RunOptions`: device ("golden", "rtl"), latency, stall, seed, clock_mhz, memory,
-    verify, check. `ExecuTorchError` for a file that is damaged or made for another release.
+    options: those of `torch.compile(backend="systola")` that are decided here: device ("golden",
+    "rtl"), latency, stall, seed, clock_mhz, memory, check; verify compares the RTL of each run with
+    the golden model. `ExecuTorchError` for a file that is damaged or made for another release.
     """
     chosen = run_options(options)
     path = Path(path)

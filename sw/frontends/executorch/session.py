@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from sw.frontends.executorch.delegate import Delegate
 from sw.frontends.executorch.errors import MISSING, ExecuTorchError
 from sw.frontends.executorch.library import load_library
+from sw.frontends.executorch.options import run_options
 from sw.frontends.executorch.payload import read_payload
-from sw.frontends.executorch.run_options import RunOptions
+from sw.torch_backend.options import Options
 
 BACKEND = b"SystolaBackend"
 """The name of `SystolaBackend`, by which a file asks for the delegate."""
 
-_DTYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 6: "float32", 11: "bool"}
+DTYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 6: "float32", 11: "bool"}
 """ExecuTorch's scalar types that delegates have."""
 
 
@@ -50,7 +51,7 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self.options = RunOptions()
+        self.options = run_options({})
         self.error: BaseException | None = None
         self._delegates: dict[int, Delegate] = {}
         self._opened: list[Delegate] = []
@@ -61,7 +62,7 @@ class Session:
             raise ExecuTorchError(f"ExecuTorch refused {BACKEND.decode()}: its error {code:#x}")
 
     @contextmanager
-    def opening(self, options: RunOptions) -> Iterator[list[Delegate]]:
+    def opening(self, options: Options) -> Iterator[list[Delegate]]:
         """Within it, delegates are opened with `options`; they are in the list."""
         before = self.options
         self.options, self._opened = options, []
@@ -109,9 +110,9 @@ class Session:
 
 def _view(tensor: _Tensor) -> NDArray[Any]:
     """The tensor's memory as an array of its shape and type."""
-    if tensor.dtype not in _DTYPES:
+    if tensor.dtype not in DTYPES:
         raise ExecuTorchError(f"a tensor of ExecuTorch's type {tensor.dtype}: delegates have none")
-    dtype = np.dtype(_DTYPES[tensor.dtype])
+    dtype = np.dtype(DTYPES[tensor.dtype])
     shape = tuple(tensor.sizes[: tensor.rank])
     if not tensor.bytes:
         return np.empty(shape, dtype)
