@@ -12,6 +12,7 @@
 The package is an extra: `pip install 'systola[executorch]'`.
 """
 
+from sw.compiler.frontend.quantization.quantizer import SystolaQuantizer
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.partitioner import SystolaBackend, SystolaPartitioner
 from sw.frontends.executorch.program import DelegateReport, Program, load, register
@@ -22,6 +23,7 @@ __all__ = [
     "Program",
     "SystolaBackend",
     "SystolaPartitioner",
+    "SystolaQuantizer",
     "load",
     "register",
 ]

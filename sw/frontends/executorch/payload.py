@@ -29,6 +29,9 @@ DTYPES = ("float32", "bool", "uint8", "int8", "int16", "int32", "int64")
 """Types of the tensors that a delegate takes and gives."""
 
 
+Positions = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
     """A tensor of the delegate's call. position: in the call; dtype: of the tensor.
@@ -56,16 +59,14 @@ class Payload:
     outputs: tuple[Argument, ...]
     arguments: int
 
-    def placed(
-        self, inputs: tuple[int, ...], outputs: tuple[int, ...], arguments: int
-    ) -> "Payload":
+    def placed(self, inputs: Positions, outputs: Positions, arguments: int) -> "Payload":
         """The same with other positions, in the order of `inputs` and of `outputs`."""
-        pairs = [(self.inputs, inputs), (self.outputs, outputs)]
-        moved = [
-            tuple(replace(a, position=at) for a, at in zip(old, new, strict=True))
-            for old, new in pairs
-        ]
-        return replace(self, inputs=moved[0], outputs=moved[1], arguments=arguments)
+        return replace(
+            self,
+            inputs=_moved(self.inputs, inputs),
+            outputs=_moved(self.outputs, outputs),
+            arguments=arguments,
+        )
 
     def to_bytes(self) -> bytes:
         header = {
@@ -78,6 +79,11 @@ class Payload:
         text = json.dumps(header).encode()
         body = struct.pack("<I", len(text)) + text + self.image.to_bytes()
         return MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _moved(arguments: tuple[Argument, ...], positions: Positions) -> tuple[Argument, ...]:
+    pairs = zip(arguments, positions, strict=True)
+    return tuple(replace(argument, position=at) for argument, at in pairs)
 
 
 def read_payload(data: bytes, where: str) -> Payload:
