@@ -118,7 +118,13 @@ def _view(tensor: _Tensor) -> NDArray[Any]:
         return np.empty(shape, dtype)
     memory = (ctypes.c_uint8 * tensor.bytes).from_address(tensor.data)
     flat: NDArray[Any] = np.frombuffer(memory, dtype)
-    strides = [dtype.itemsize * step for step in tensor.strides[: tensor.rank]]
+    steps = tuple(tensor.strides[: tensor.rank])
+    last = sum(step * (size - 1) for step, size in zip(steps, shape, strict=True))
+    if min((0, *steps)) < 0 or last >= flat.size:
+        raise ExecuTorchError(
+            f"a tensor {list(shape)} with strides {list(steps)}: larger than it is"
+        )
+    strides = [dtype.itemsize * step for step in steps]
     return np.lib.stride_tricks.as_strided(flat, shape, strides)
 
 
