@@ -35,7 +35,7 @@ ALLOWED = {
     "sw.measure": {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
-        *("sw.results", "sw.frontends.executorch"),
+        "sw.results",
     },
     "sw.energy": {
         *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.synth", "sw.measure", "sw.energy"),

@@ -122,7 +122,7 @@ def _run_executorch(
     json_file: Path | None,
 ) -> None:
     """A `.pte` file in ExecuTorch's runtime; the file has decided how it is quantized."""
-    from sw.measure.executorch_run import run_executorch
+    from sw.cli.executorch_run import run_executorch
     from sw.runtime.report import write_json
 
     refused |= {"calib": data.calibration, "precision": data.precision}
