@@ -39,9 +39,8 @@ def cut(text: object) -> str:
     return out if len(out) <= 200 else f"{out[:197]}..."
 
 
-def write_file(
-    path: Path, tensors: Mapping[str, NDArray[np.uint8]], meta: Mapping[str, str]
-) -> None:
+def file_bytes(tensors: Mapping[str, NDArray[np.uint8]], meta: Mapping[str, str]) -> bytes:
+    """The content of such a file."""
     header: dict[str, Any] = {"__metadata__": dict(meta)}
     at = 0
     for name, data in tensors.items():
@@ -49,26 +48,36 @@ def write_file(
         at += data.size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
+    body = (np.ascontiguousarray(data, np.uint8).tobytes() for data in tensors.values())
+    return b"".join((struct.pack("<Q", len(text)), text, *body))
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write atomically: a reader sees the old file or the new one."""
     temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for data in tensors.values():
-            out.write(np.ascontiguousarray(data, np.uint8).tobytes())
+    temporary.write_bytes(data)
     temporary.replace(path)
 
 
-def read_file(path: Path) -> tuple[dict[str, NDArray[np.uint8]], dict[str, str]]:
+def read_file(path: Path) -> bytes:
+    """What the file holds; `ImageError` where it cannot be read."""
     try:
         size = path.stat().st_size
         if not path.is_file() and size == 0:
             raise ImageError(f"{path}: cannot read: it is no file")
         require_memory(2 * size, f"{path}: reading it")
-        data = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         if isinstance(error, ImageError):
             raise
         text = getattr(error, "strerror", None) or error
         raise ImageError(f"{path}: cannot read: {text}") from None
+
+
+def parse_file(
+    data: bytes, path: str | Path
+) -> tuple[dict[str, NDArray[np.uint8]], dict[str, str]]:
+    """(tensors, metadata) of a file's content. path: its name, for messages."""
     if len(data) < 8:
         raise ImageError(f"{path}: {len(data)} bytes: too short for a program image (cut off?)")
     (size,) = struct.unpack_from("<Q", data)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.image_file import ImageError as ImageError
-from spec.image_file import cut, is_whole, read_file, shown, write_file
+from spec.image_file import cut, file_bytes, is_whole, parse_file, read_file, shown, write_file
 from spec.isa import (
     GRANULE_BYTES,
     ISA_DIGEST,
@@ -207,7 +207,8 @@ class Image:
                 f"{config.options}"
             )
 
-    def save(self, path: str | Path) -> None:
+    def to_bytes(self) -> bytes:
+        """The content of an image file."""
         meta = {
             "format": FORMAT,
             "isa_version": ".".join(map(str, ISA_VERSION)),
@@ -219,7 +220,10 @@ class Image:
             "temp_bytes": str(self.temp_bytes),
             "info": json.dumps(dict(self.info)),
         }
-        write_file(Path(path), {"program": self.program, "constants": self.constants}, meta)
+        return file_bytes({"program": self.program, "constants": self.constants}, meta)
+
+    def save(self, path: str | Path) -> None:
+        write_file(Path(path), self.to_bytes())
 
 
 def _described(port: Port) -> str:
@@ -237,7 +241,12 @@ def _is_file_name(text: str) -> bool:
 def load_image(path: str | Path) -> Image:
     """Read an image; `ImageError` if it is cut off, malformed or of another ISA."""
     path = Path(path)
-    tensors, meta = read_file(path)
+    return parse_image(read_file(path), path)
+
+
+def parse_image(data: bytes, path: str | Path) -> Image:
+    """`load_image` of a file's content. path: where it comes from, for messages."""
+    tensors, meta = parse_file(data, path)
     if meta.get("format") != FORMAT:
         raise ImageError(
             f"{path}: format {shown(meta.get('format'))} is not {FORMAT!r}: no program image"
@@ -266,7 +275,7 @@ def load_image(path: str | Path) -> Image:
     return image
 
 
-def _check_isa(path: Path, meta: Mapping[str, str]) -> None:
+def _check_isa(path: str | Path, meta: Mapping[str, str]) -> None:
     ours = ".".join(map(str, ISA_VERSION))
     theirs = meta.get("isa_version", "?")
     digest = meta.get("isa_digest")

@@ -4,11 +4,14 @@ import operator
 
 import pytest
 import torch
+from executorch_models import quantized
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch.fx import Graph, GraphModule
 from torch_backend_helpers import compiled, pcc, report
 
+import systola
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.importing import import_model
 from sw.torch_backend.extract import assemble, extract
@@ -180,3 +183,33 @@ def test_results_of_one_operator_are_tensors_of_their_own_but_parts_of_a_split_a
     own = graph(torch.ops.aten.native_layer_norm.default)
     assert whole(own, set(), {}) is not None
     assert whole(graph(torch.ops.aten.split.Tensor, 1), set(), {}) is None  # a view of the input
+
+
+class Between(nn.Module):
+    """Two layers with a function between them that the NPU lacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)
+
+    def forward(self, x):
+        y = self.first(x).relu()
+        return self.second(torch.special.bessel_j0(y))
+
+
+def test_integers_of_a_quantized_model_stay_on_one_side():
+    """Quantize nodes are no reason for the CPU; a part takes and gives floats on their grids."""
+    torch.manual_seed(0)
+    images = torch.randn(2, 3, 8, 8)
+    program = quantized(Between().eval(), images)
+    module = systola.partition(program, (images[:1],), systola.preset("tiny"))
+    where = {row["name"]: row["where"] for row in module.data["nodes"]}
+    assert {where[n] for n in where if n.startswith("conv2d")} == {"npu 0", "npu 1"}
+    assert where["quantize_per_tensor"] == where["dequantize_per_tensor"] == "npu 0"
+    assert "cpu" in where.values()
+    inside = [n.meta["val"] for part in module.variant.parts for n in part.nodes]
+    crossing = [t for part in module.variant.parts for t in (*part.examples, *part.results)]
+    assert all(t.is_floating_point() for t in crossing)
+    assert any(t.dtype is torch.int8 for t in inside)
+    (found,), exact = module.run((images[1:],)), program.module()(images[1:])
+    assert torch.allclose(found, exact, atol=0.02 * float(exact.abs().max()))

@@ -49,7 +49,7 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            help="a network, FILE of quantize, path.py:function, .pt2, .onnx, .tflite, .tosa"
+            help="a network, FILE of quantize, path.py:function, .pt2, .onnx, .tflite, .pte, .tosa"
         ),
     ],
     hardware: Configuration = CONFIGURATION,
@@ -69,6 +69,7 @@ def run(
     json_file: JsonOption = None,
 ) -> None:
     """Run a network on its samples or yours; the RTL is compared with the golden model."""
+    from sw.frontends.executorch.identify import is_executorch
     from sw.measure.model_runs import chosen_count, float_outputs, run_model, verify_model
     from sw.measure.tosa_runs import is_tosa, refuse_options, run_tosa
     from sw.models.catalog import get_model
@@ -76,6 +77,11 @@ def run(
 
     npu = hardware.npu()
     options = machine.options()
+    if is_executorch(model):
+        given = None if hardware == CONFIGURATION else npu
+        refused: dict[str, object] = {"limit": limit, "fallback": fallback, "verify": verify}
+        _run_executorch(model, data, given, options, refused, out, json_file)
+        return
     if is_tosa(model):
         refuse_options(model, limit=limit, calib=data.calibration)
         finish(run_tosa(Path(model), data.inputs or (), npu, options, verify, out), json_file)
@@ -104,6 +110,30 @@ def run(
             say(f"{model}: TOSA reference model…")
             report.reference = verify_model(network, npu, limit=count).reference
     finish(report, json_file)
+
+
+def _run_executorch(
+    model: str,
+    data: ModelData,
+    npu: "NpuConfig | None",
+    options: "DeviceOptions",
+    refused: dict[str, object],
+    out: Path | None,
+    json_file: Path | None,
+) -> None:
+    """A `.pte` file in ExecuTorch's runtime; the file has decided how it is quantized."""
+    from sw.cli.executorch_run import run_executorch
+    from sw.runtime.report import write_json
+
+    refused |= {"calib": data.calibration, "precision": data.precision}
+    refused |= {"policy": data.policy if data.policy != "auto" else ""}
+    refused |= {"precision-budget": data.budget}
+    found = run_executorch(Path(model), data.inputs or (), npu, options, refused)
+    if out is not None:
+        found.save_outputs(out)
+    found.print(console())
+    if json_file is not None:
+        write_json(found.to_json(), json_file)
 
 
 def _run_partitioned(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sw.frontends.executorch.identify import is_executorch, refuse_model
 from sw.frontends.litert import is_litert, load_litert
 from sw.frontends.onnx import is_onnx, load_onnx
 
@@ -21,6 +22,7 @@ class Door:
 
 DOORS = (
     Door(name="ONNX", suffixes=(".onnx",), is_mine=is_onnx, load=load_onnx),
+    Door(name="ExecuTorch", suffixes=(".pte",), is_mine=is_executorch, load=refuse_model),
     Door(name="LiteRT", suffixes=(".tflite", ".lite"), is_mine=is_litert, load=load_litert),
 )
 

@@ -1,7 +1,6 @@
 """A part of a graph on the NPU: quantized at its first call, compiled once, run many times."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,11 @@ from sw.runtime.progress import announced
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
+from sw.torch_backend.figures import Figures
 from sw.torch_backend.gradients import SOURCE, without_gradient
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import short_place
-from sw.torch_backend.saturation import Saturation
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
 
@@ -39,29 +38,6 @@ class PartError(SystolaError):
     def __init__(self, message: str, nodes: Sequence[Node]) -> None:
         super().__init__(message)
         self.nodes = list(nodes)
-
-
-@dataclass(slots=True, kw_only=True)
-class Figures:
-    """Sums over all runs of a part. instructions, counters: by engine; bytes: of the ports.
-
-    cached: whether the program in use comes from the cache on disk.
-    """
-
-    runs: int = 0
-    on_cpu: dict[str, int] = field(default_factory=dict)
-    bytes_in: int = 0
-    bytes_out: int = 0
-    cycles: int | None = None
-    predicted_cycles: int = 0
-    layer_bound: float = 0.0
-    instructions: dict[str, int] = field(default_factory=dict)
-    counters: dict[str, dict[str, int]] = field(default_factory=dict)
-    wall_s: float = 0.0
-    calibrations: int = 0
-    cached: bool = False
-    saturation: Saturation = field(default_factory=Saturation)
-    verified: int = 0
 
 
 class Part(torch.nn.Module):
@@ -91,6 +67,32 @@ class Part(torch.nn.Module):
         """The part's title and where in the model it begins."""
         place = next(filter(None, map(line_or_module, self.nodes)), "")
         return f"{self.title} ({short_place(place)})" if place else self.title
+
+    @property
+    def compiled(self) -> Compiled:
+        """The integers that it was compiled to; there are none before `build`, after `release`."""
+        assert self._imported is not None
+        return Compiled(imported=self._imported, image=self._image)
+
+    @property
+    def masks(self) -> list[bool]:
+        """Which inputs are only added to scores: −∞ is allowed in them."""
+        return self._masks
+
+    @property
+    def policy(self) -> Resolved:
+        """How its values became integers."""
+        return self._policy
+
+    @property
+    def examples(self) -> list[torch.Tensor]:
+        """What it takes, as shapes and types."""
+        return [node.meta["val"] for node in _placeholders(self._float)]
+
+    @property
+    def results(self) -> list[torch.Tensor]:
+        """What it returns, as shapes and types."""
+        return [node.meta["val"] for node in self._made.outputs]
 
     @property
     def nodes(self) -> list[Node]:
@@ -284,27 +286,11 @@ class Part(torch.nn.Module):
                         f"reference interpreter computes"
                     )
             figures.verified += 1
-        figures.runs += 1
-        figures.bytes_in += sum(a.nbytes for a in arrays.values())
-        figures.bytes_out += sum(a.nbytes for a in done.outputs.values())
-        self._count(done.result)
+        assert self.timing is not None
+        sizes = (sum(a.nbytes for a in each.values()) for each in (arrays, done.outputs))
+        figures.count(done.result, self.timing, self._instructions, *sizes)
         pairs = zip(imported.outputs, self._made.outputs, strict=True)
         return tuple(_tensor(port, done.outputs[port.name], n.meta["val"]) for port, n in pairs)
-
-    def _count(self, result: Any) -> None:
-        figures = self.figures
-        figures.wall_s += result.wall_s
-        if self.timing is not None:
-            figures.predicted_cycles += self.timing.predicted_cycles or 0
-            figures.layer_bound += self.timing.layer_bound or 0.0
-        if result.cycles is not None:
-            figures.cycles = (figures.cycles or 0) + result.cycles
-        for engine, count in self._instructions.items():
-            figures.instructions[engine] = figures.instructions.get(engine, 0) + count
-        for engine, causes in result.counters.items():
-            sums = figures.counters.setdefault(engine, {})
-            for cause, cycles in causes.items():
-                sums[cause] = sums.get(cause, 0) + cycles
 
 
 def _tensor(port: ModelPort, array: np.ndarray[Any, Any], like: torch.Tensor) -> torch.Tensor:

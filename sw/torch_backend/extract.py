@@ -90,8 +90,8 @@ def assemble(
     graph.output(torch.fx.map_arg(output.args[0], values.__getitem__))
     module = GraphModule(root, graph)
     graph.eliminate_dead_code()
+    module = GraphModule(module, graph)  # without the attributes that nothing reads any longer
     graph.lint()
-    module.recompile()
     return module
 
 

@@ -82,6 +82,15 @@ def partition_model(
         policy=policy,
         verify=verify,
     )
+    return partition_captured(captured, options, calibration)
+
+
+def partition_captured(
+    captured: Captured,
+    options: Options,
+    calibration: Iterable[Sequence[torch.Tensor]] | None = None,
+) -> PartitionedModule:
+    """`partition_model` with all options of `torch.compile`, whose `calibration` is not read."""
     calls = [captured.example] if calibration is None else calibration
     with one_thread():
         variant = Variant(captured.graph, split_calls(calls, captured.example), options)

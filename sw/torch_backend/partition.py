@@ -16,6 +16,7 @@ import torch
 from torch.fx import Node
 
 from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS, aten
+from sw.compiler.frontend.quantization.quantize_nodes import is_dequantize, is_quantize
 
 EDGE = "moves or counts what comes from the CPU"
 _GROW = (aten.expand.default, aten.repeat.default)
@@ -42,10 +43,11 @@ def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node,
     why = {n: reasons.get(n, "") for n in operators}
     _keep_tuples_whole(operators, why)
     while True:
+        _keep_grids_whole(operators, why)
         _trim(operators, why)
         stages = _stages(nodes, fixed, why)
         parts = _parts(operators, stages, why)
-        idle = [p for p in parts if not any(computes(n) for n in p)]
+        idle = [p for p in parts if not any(computes(n) and not _rounds(n) for n in p)]
         for node in (n for p in idle for n in p):
             why[node] = "a part that only moves values"
         if not idle:
@@ -109,6 +111,27 @@ def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
             outside = [u for u in node.users if u.target is not operator.getitem]
             if outside:
                 why[node] = "its results are read as one"
+
+
+def _keep_grids_whole(operators: list[Node], why: dict[Node, str]) -> None:
+    """Integers of PT2E never cross: a quantize node is where all that read it are.
+
+    It is on the CPU where nothing on the NPU makes or reads its values.
+    """
+    for node in operators:
+        if not is_quantize(node):
+            continue
+        unit = [node, *node.users]
+        reasons = (why.get(n, "its integers are read as they are") for n in unit)
+        reason = next(filter(None, reasons), "")
+        around = [*node.all_input_nodes, *(u for n in node.users for u in n.users)]
+        if not reason and all(why.get(n, "input or output") for n in around):
+            reason = "rounds what the CPU makes and reads"
+        why.update({n: why.get(n) or reason for n in unit if n in why})
+
+
+def _rounds(node: Node) -> bool:
+    return is_quantize(node) or is_dequantize(node)
 
 
 def _trim(operators: list[Node], why: dict[Node, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from spec.notebook import summary
 from sw.runtime.timing import Timing
-from sw.torch_backend.compiled_part import Figures, Part
+from sw.torch_backend.compiled_part import Part
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
@@ -139,7 +139,7 @@ def _part(part: Part) -> dict[str, Any]:
         **_bytes(part.timing),
         "tosa_digest": part.tosa_digest,
         "digest": part.digest,
-        **_figures(part.figures),
+        **part.figures.to_json(),
     }
 
 
@@ -161,19 +161,6 @@ def parts_timing(parts: Sequence[dict[str, Any]], calls: int, options: Options |
         samples=max(calls, 1),
         clock_mhz=options.clock_mhz if options else None,
     )
-
-
-def _figures(figures: Figures) -> dict[str, Any]:
-    """Figures as columns; `saturated` counts inputs, `saturated_share` is one of their values."""
-    saturation = figures.saturation
-    flat = asdict(figures)
-    del flat["saturation"]
-    return {
-        **flat,
-        "saturated": saturation.inputs,
-        "saturated_values": saturation.values,
-        "saturated_share": saturation.share,
-    }
 
 
 def _cycles(parts: Sequence[dict[str, Any]]) -> int | None:

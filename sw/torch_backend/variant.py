@@ -79,6 +79,11 @@ class Variant:
         """What the graph returns for these inputs."""
         return self._run(*(inputs[i] for i in self._used))
 
+    @property
+    def assembled(self) -> GraphModule:
+        """The graph with its parts as submodules: a function of the inputs that are read."""
+        return self._run
+
     def _compile(self, samples: Sequence[Inputs]) -> None:
         whole, fixed = self._whole, self._fixed
         why = reasons(whole, constant_values(whole, fixed))

@@ -82,6 +82,13 @@ def flat_tensors(
     args: Sequence[Any], keywords: Mapping[str, Any], order: Sequence[str]
 ) -> tuple[torch.Tensor, ...]:
     """Every tensor of a call: positional arguments, then keywords in `order`; as float32."""
+    return tuple(_single(leaf.detach()) for leaf in tensors_of(args, keywords, order))
+
+
+def tensors_of(
+    args: Sequence[Any], keywords: Mapping[str, Any], order: Sequence[str]
+) -> list[torch.Tensor]:
+    """`flat_tensors` as they were given."""
     if set(keywords) != set(order):
         raise CompileError(
             f"keyword arguments {', '.join(keywords) or 'none'}: the model was captured with "
@@ -89,7 +96,7 @@ def flat_tensors(
             hint="give the same keyword arguments as the example call",
         )
     leaves = torch.utils._pytree.tree_leaves((tuple(args), [keywords[k] for k in order]))
-    return tuple(_single(leaf.detach()) for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _single(tensor: torch.Tensor) -> torch.Tensor:

@@ -56,8 +56,8 @@ class QuantizedModel:
             "format": FORMAT,
             "version": str(VERSION),
             "graph": json.dumps(_graph_json(graph)),
-            "inputs": json.dumps([_port_json(p) for p in self.imported.inputs]),
-            "outputs": json.dumps([_port_json(p) for p in self.imported.outputs]),
+            "inputs": json.dumps([port_json(p) for p in self.imported.inputs]),
+            "outputs": json.dumps([port_json(p) for p in self.imported.outputs]),
             "seen": json.dumps(dict(self.imported.seen)),
             "info": json.dumps(dict(self.info)),
         }
@@ -133,7 +133,7 @@ def _parse(meta: Mapping[str, str], arrays: dict[str, NDArray[Any]]) -> Quantize
     graph.inputs, graph.outputs = list(stored["inputs"]), list(stored["outputs"])
     graph.modules = {str(op): str(path) for op, path in stored.get("modules", {}).items()}
     graph.verify()
-    ports = [tuple(_port(p) for p in json.loads(meta[k])) for k in ("inputs", "outputs")]
+    ports = [tuple(port_of(p) for p in json.loads(meta[k])) for k in ("inputs", "outputs")]
     for names, row in zip((graph.inputs, graph.outputs), ports, strict=True):
         if names != [p.name for p in row]:
             raise ValueError(f"ports {[p.name for p in row]} are not the graph's, {names}")
@@ -194,7 +194,7 @@ def _graph_json(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _port_json(port: ModelPort) -> dict[str, Any]:
+def port_json(port: ModelPort) -> dict[str, Any]:
     layout = port.layout
     return {
         "name": port.name,
@@ -205,7 +205,7 @@ def _port_json(port: ModelPort) -> dict[str, Any]:
     }
 
 
-def _port(stored: Mapping[str, Any]) -> ModelPort:
+def port_of(stored: Mapping[str, Any]) -> ModelPort:
     sizes, groups, order = (tuple(int(v) for v in row) for row in stored["layout"])
     if sum(groups) != len(sizes) or sorted(order) != list(range(len(sizes))):
         raise ValueError(f"layout of port {stored['name']} is no permutation of its factors")

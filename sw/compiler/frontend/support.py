@@ -16,6 +16,7 @@ from sw.compiler.frontend.operator_sets import FIRST, REFUSED
 from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
 from sw.compiler.tosa.operators.checker import MAX_RANK
 
 
@@ -49,6 +50,8 @@ def _reason(node: Node, fixed: Collection[Node]) -> str:
     row = row_of(node.target)
     if wrong := shapes(node):
         return wrong
+    if is_quantize(node) or is_dequantize(node):
+        return _grid(node)
     if row is None or not row.rule:
         refused = node.meta.get(REFUSED)
         return f"operator {node.target} has no rule" + (f": {refused}" if refused else "")
@@ -57,6 +60,18 @@ def _reason(node: Node, fixed: Collection[Node]) -> str:
     if node.target is operator.getitem:
         return _result(node, fixed)
     return beyond(node, row, fixed)
+
+
+def _grid(node: Node) -> str:
+    """Whether a quantize node, or the one that a dequantize node reads, has a grid of int8."""
+    source = node if is_quantize(node) else node_argument(node, 0)
+    if not is_quantize(source):
+        return f"{source.name} gives integers that no quantize node made"
+    try:
+        grid_of(source)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def beyond(node: Node, row: Operator, fixed: Collection[Node]) -> str:

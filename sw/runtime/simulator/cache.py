@@ -38,6 +38,7 @@ _KINDS = {
     "rtl": "generated RTL",
     "netlist": "netlists",
     "official": "official tests",
+    "executorch": "libraries for ExecuTorch",
 }
 """What entries are, by the beginning of their names; all others are simulators."""
 
