@@ -1,0 +1,16 @@
+"""Pieces of a dimension, for loops over tiles."""
+
+from collections.abc import Iterator
+
+from sw.language.errors import KernelError
+from sw.language.source import caller
+
+
+def tiles(size: int, step: int) -> Iterator[slice]:
+    """Slices of `step` elements that cover 0…size; the last one may be shorter."""
+    if step < 1 or size < 1:
+        raise KernelError(
+            f"tiles({size}, {step}): size and step must be 1 or more", source=str(caller())
+        )
+    for start in range(0, size, step):
+        yield slice(start, min(start + step, size))

@@ -1,0 +1,34 @@
+"""What kernels are written with: `from systola.language import Tensor, dot, load, store, tiles`."""
+
+from sw.language.errors import KernelError, RaceError
+from sw.language.kernel import Kernel, kernel
+from sw.language.manual import semaphore
+from sw.language.products import depthwise, dot
+from sw.language.program import CompiledKernel, KernelRun
+from sw.language.tensor import Tensor, load, store
+from sw.language.tiles import tiles
+from sw.language.types import Spec, int8, int16, int32
+from sw.language.values import Expression, Tile, keep
+
+__all__ = [
+    "CompiledKernel",
+    "Expression",
+    "Kernel",
+    "KernelError",
+    "KernelRun",
+    "RaceError",
+    "Spec",
+    "Tensor",
+    "Tile",
+    "depthwise",
+    "dot",
+    "int8",
+    "int16",
+    "int32",
+    "keep",
+    "kernel",
+    "load",
+    "semaphore",
+    "store",
+    "tiles",
+]
