@@ -1,12 +1,18 @@
+"""out[m, n] = requantize(a[m, k] · b[k, n]): tiles of rows keep their operand, columns pass by."""
+
 from systola.language import Tensor, dot, int8, kernel, load, store, tiles
 
 
 @kernel(result=lambda a, b: int8[a.shape[0], b.shape[1]])
-def matmul(a: Tensor, b: Tensor, out: Tensor, scale: float = 2.0**-7, tile: int = 64) -> None:
-    (m, k), n = a.shape, b.shape[1]
-    for j in tiles(n, tile):
-        for i in tiles(m, tile):
+def matmul(a: Tensor, b: Tensor, out: Tensor, scale: float = 2.0**-7, tile: tuple = (64, 64, 32)):
+    for i in tiles(a.shape[0], tile[0]):
+        x = {}
+        for j in tiles(b.shape[1], tile[2]):
             sums = None
-            for p in tiles(k, tile):
-                sums = dot(load(a[i, p]), load(b[p, j]), sums)
-            store(out[i, j], sums.requantize(scale))
+            for k in tiles(a.shape[1], tile[1]):
+                w = load(b[k, j])
+                if j.start == 0:
+                    x[k.start] = load(a[i, k])
+                sums = dot(x[k.start], w, sums)
+            for n in tiles(sums.shape[1], 16):
+                store(out[i, j][:, n], sums[:, n].requantize(scale))

@@ -1,5 +1,7 @@
 """Virtual instructions of a traced kernel, statement by statement, with the bytes of each."""
 
+import itertools
+import math
 from dataclasses import replace
 
 from spec.isa import LOOPS, DType, Reduce, Space, Table
@@ -7,7 +9,7 @@ from spec.program import REGION_CONST
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, kernel_passes
-from sw.compiler.kernels.dma import copies
+from sw.compiler.kernels.dma import Box, Copy, copies, load_box
 from sw.compiler.kernels.emitter import LayerEmitter
 from sw.compiler.kernels.fused.sizes import MAX_EXTENT
 from sw.compiler.kernels.nests import Row, Stride, follow, in_lanes, nest
@@ -33,6 +35,9 @@ from sw.language.vector import Pending
 MAX_SLICES = 32
 """Most blocks of columns that others wait for one by one: semaphores count no further than 255."""
 
+PARTS, MIN_SLICED = 4, 32
+"""A result of so many rows or more is stored in parts, each as soon as VECTOR has written it."""
+
 Origins = dict[VirtualInstruction, Step]
 """The statement that each instruction is part of."""
 
@@ -52,6 +57,8 @@ class KernelEmitter(LayerEmitter):
             self._rings[Place.SPAD].append(ring)
         self._by_hand = self._arranged(placement.by_hand[Place.SPAD])
         self._params: dict[bytes, Buffer] = {}
+        self._stored = _stored_at_once(trace)
+        self._parts = 1
 
     def _arranged(self, size: int) -> Buffer | None:
         if not size:
@@ -61,6 +68,7 @@ class KernelEmitter(LayerEmitter):
     def run(self) -> None:
         """Emit everything, in the order of the source."""
         for step in self.trace.steps:
+            self._parts = self._parts_of(step)
             before = len(self.context.virtual.instructions)
             match step:
                 case CopyStep():
@@ -73,6 +81,15 @@ class KernelEmitter(LayerEmitter):
                     self._vector(step)
             made = self.context.virtual.instructions[before:]
             self.origins.update(dict.fromkeys(made, step))
+
+    def _parts_of(self, step: Step) -> int:
+        """Parts in which a statement passes its rows to the next one, or takes them."""
+        if step not in self._stored:
+            return 1
+        piece = step.pieces[-1]
+        rows = piece.shape[0]
+        whole = piece.shape[-1] <= self.config.cols and rows * math.prod(piece.shape[1:-1])
+        return PARTS if whole >= MIN_SLICED and rows % PARTS == 0 else 1
 
     # Places ---------------------------------------------------------------------------------------
 
@@ -90,27 +107,29 @@ class KernelEmitter(LayerEmitter):
         return self._rings[Place.SPAD][site][slot], 0
 
     def _access(self, piece: Piece, *, write: bool, weights: bool = False) -> Access:
-        """All of a piece, at once."""
+        """All of a piece in the scratchpad, at once."""
         buffer, base = self._place(piece.memory)
         start, stop = piece.span(self.config.cols)
         return Access(
             buffer=buffer, start=base + start, stop=base + stop, write=write, weights=weights
         )
 
-    def _sums(self, piece: Piece, *, write: bool) -> list[Access]:
-        """A piece of the accumulator, block of columns after block, which is loop 0."""
+    def _sums(self, piece: Piece, *, write: bool, by_block: bool = True) -> list[Access]:
+        """A piece of the accumulator, block of columns after block.
+
+        `by_block`: loop 0 goes through the blocks, and others wait for one after another.
+        """
         count, pitch = piece.blocks(self.config.cols)
+        by_block = by_block and 1 < count <= MAX_SLICES
         whole = self._access(piece, write=write)
-        if not 1 < count <= MAX_SLICES:
-            return [whole]
         size = whole.stop - whole.start - (count - 1) * pitch
         return [
             replace(
                 whole,
                 start=whole.start + i * pitch,
                 stop=whole.start + i * pitch + size,
-                level=1,
-                iteration=i,
+                level=int(by_block),
+                iteration=i if by_block else 0,
             )
             for i in range(count)
         ]
@@ -127,11 +146,26 @@ class KernelEmitter(LayerEmitter):
         base += step.chip.layout.offset
         outside, inside = step.outside.whole_strides, step.chip.layout.whole_strides
         box = list(zip(step.outside.shape, outside, inside, strict=True))
-        for copy in copies(box, item):
+        if self._parts > 1:
+            found = [_in_parts(box, item, self._parts)]
+        else:
+            found = list(copies(box, item))
+        for copy in found:
             mem = [step.outside.offset + at for at in copy.memory_span()]
-            spad = [base + at for at in copy.chip_span()]
+            start, stop = (base + at for at in copy.chip_span())
+            size = (stop - start) // self._parts
             far = Access(buffer=tensor, start=mem[0], stop=mem[1], write=step.stores)
-            near = Access(buffer=chip, start=spad[0], stop=spad[1], write=not step.stores)
+            near = [
+                Access(
+                    buffer=chip,
+                    start=start + i * size,
+                    stop=start + (i + 1) * size,
+                    write=not step.stores,
+                    level=int(self._parts > 1),
+                    iteration=i,
+                )
+                for i in range(self._parts)
+            ]
             kind = Store if step.stores else Load
             record = kind(
                 mem_base=step.outside.offset + copy.mem,
@@ -140,7 +174,7 @@ class KernelEmitter(LayerEmitter):
                 loop=copy.loops,
             )
             bases = {"mem_base": tensor, "chip_base": chip}
-            self.append(record, bases, [far, near], str(step))
+            self.append(record, bases, [far, *near], str(step))
 
     # Products -------------------------------------------------------------------------------------
 
@@ -280,10 +314,7 @@ class KernelEmitter(LayerEmitter):
         )
         bases = {"a_base": self._place(a.memory)[0], "o_base": self._place(out.memory)[0]}
         by_block = lanes.size > self.config.cols and not lanes.reduced
-        accesses = [
-            *self._touched(a, by_block, write=False),
-            *self._touched(out, by_block, write=True),
-        ]
+        accesses = [*self._touched(a, by_block, write=False), *self._results(out, by_block)]
         if b is not None:
             fields |= VectorFields(
                 b_type=DTYPE[b.dtype], b_base=self._base(b), b_one=int(lanes.b == 0)
@@ -302,9 +333,26 @@ class KernelEmitter(LayerEmitter):
         self.append(record, bases, accesses, str(step))
 
     def _touched(self, piece: Piece, by_block: bool, *, write: bool) -> list[Access]:
-        if piece.in_acc and by_block:
-            return self._sums(piece, write=write)
+        if piece.in_acc:
+            return self._sums(piece, write=write, by_block=by_block)
         return [self._access(piece, write=write)]
+
+    def _results(self, out: Piece, by_block: bool) -> list[Access]:
+        """What a VECTOR writes; in parts loop 1 goes through them, as loop 0 has one block."""
+        if self._parts == 1:
+            return self._touched(out, by_block, write=True)
+        whole = self._access(out, write=True)
+        size = (whole.stop - whole.start) // self._parts
+        return [
+            replace(
+                whole,
+                start=whole.start + i * size,
+                stop=whole.start + (i + 1) * size,
+                level=2,
+                iteration=i,
+            )
+            for i in range(self._parts)
+        ]
 
     def _item(self, piece: Piece) -> Stride:
         """Between neighbouring elements of the last dimension."""
@@ -324,10 +372,12 @@ class KernelEmitter(LayerEmitter):
             reduced = pending.reduce is not Reduce.NONE and d == pending.axis
             a, b, out = (stream[d] if stream else 0 for stream in streams)
             row = Row(size, a, b, 0 if reduced else out, reduced)
-            joins = rows and not (apart and d == last)
+            joins = rows and not ((apart or self._parts > 1) and d == last)
             if joins and rows[-1].size * size <= MAX_EXTENT and follow(rows[-1], row):
                 row = row._replace(size=size * rows.pop().size)
             rows.append(row)
+        if self._parts > 1:
+            return [*_cut(rows[0], self._parts), *rows[1:]]
         return rows
 
     def _load_params(self, step: VectorStep) -> Buffer | None:
@@ -365,6 +415,33 @@ def _strides(piece: Piece | None) -> list[Stride] | None:
         return None
     pairs = zip(piece.shape, piece.layout.strides, strict=True)
     return [0 if size == 1 else stride for size, stride in pairs]
+
+
+def _stored_at_once(trace: Trace) -> frozenset[Step]:
+    """The statements that write a result, and those that store it next."""
+    found = set[Step]()
+    for step, after in itertools.pairwise(trace.steps):
+        stores = isinstance(after, CopyStep) and after.stores
+        if isinstance(step, VectorStep) and stores and step.out is after.pieces[-1]:
+            # Results of a reduction come when it ends, and not row by row.
+            found |= {step, after} if step.pending.reduce is Reduce.NONE else set()
+    return frozenset(found)
+
+
+def _cut(row: Row, parts: int) -> list[Row]:
+    """A dimension as two, of which the outer one goes through equal parts."""
+    inner = row.size // parts
+    outer = row._replace(size=parts, a=row.a * inner, b=row.b * inner, out=row.out * inner)
+    return [outer, row._replace(size=inner)]
+
+
+def _in_parts(box: Box, item: int, parts: int) -> Copy:
+    """The copy of a box of which loop 0 goes through equal parts of the first dimension."""
+    (count, mem, chip), *inner = box
+    size = count // parts
+    dims = [(parts, size * mem, size * chip), (size, mem, chip), *inner]
+    run, loops = load_box(dims, item, keep_outer=True)
+    return Copy(mem=0, chip=0, run=run, loops=loops)
 
 
 def _merged(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

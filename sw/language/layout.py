@@ -32,12 +32,11 @@ class Layout:
         return Layout(tuple(shape), row_major(tuple(shape), item))
 
     @staticmethod
-    def vectors(shape: Sequence[int], cols: int) -> "Layout":
-        """In the accumulator: rows one after another, block of columns after block of columns."""
+    def vectors(shape: Sequence[int], cols: int, pitch: int) -> "Layout":
+        """In the accumulator: rows one after another, blocks of columns `pitch` vectors apart."""
         *outer, last = shape
-        rows = math.prod(outer)
-        pitch = rows if last > cols else 1
-        return Layout(tuple(shape), (*row_major(tuple(outer), 1), Fraction(pitch, cols)))
+        step = pitch if last > cols else 1
+        return Layout(tuple(shape), (*row_major(tuple(outer), 1), Fraction(step, cols)))
 
     @property
     def whole_strides(self) -> tuple[int, ...]:

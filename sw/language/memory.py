@@ -15,8 +15,9 @@ class Memory:
 
     `line` makes it, `label` says what it holds. `buffers`: how many memories of its line there may
     be at once (None: as many as help). `at`: where in the part of its memory that the kernel
-    arranges itself (None: where the compiler wants). `first`, `last`: numbers of the first and the
-    last statement that touches it.
+    arranges itself (None: where the compiler wants). `banks`: over how many banks of the
+    accumulator it spreads, with `size` vectors in each. `first`, `last`: numbers of the first and
+    the last statement that touches it.
     """
 
     place: Place
@@ -25,6 +26,7 @@ class Memory:
     label: str
     buffers: int | None = None
     at: int | None = None
+    banks: int = 1
     first: int = -1
     last: int = -1
 

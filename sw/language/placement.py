@@ -6,7 +6,7 @@ the others are still read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
 from sw.compiler.program.allocate import align
@@ -16,6 +16,11 @@ from sw.language.memory import Memory
 from sw.language.source import Line
 from sw.language.steps import Step
 from sw.language.trace import Trace
+
+
+MORE = {Place.SPAD: 2, Place.ACC: 3}
+"""Buffers of a line beyond those that live at once, if there is room: so far the engines run ahead.
+In the accumulator one tile with three more lies in each of its four banks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,11 @@ class Site:
     def size(self) -> int:
         """Of a buffer."""
         return max(memory.size for memory in self.memories)
+
+    @property
+    def banks(self) -> int:
+        """Banks of the accumulator that a buffer spreads over."""
+        return max(memory.banks for memory in self.memories)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +99,21 @@ def _alive(memories: Sequence[Memory]) -> int:
 
 
 def _fitted(sites: list[Site], kind: Place, taken: int, trace: Trace) -> list[Site]:
-    """One buffer more for lines that make more memories than they need at once, small ones first;
-    never more than fit.
+    """More buffers for lines that make more memories than they need at once, small ones first, in
+    turns of one; never more than fit.
     """
     config = trace.config
-    whole = config.spad_bytes if kind is Place.SPAD else config.acc_vectors
     if not _fits(sites, kind, taken, config):
+        whole = config.spad_bytes if kind is Place.SPAD else config.acc_vectors
         raise _too_large(sites, kind, taken, whole, trace)
     order = sorted(range(len(sites)), key=lambda i: sites[i].size)
-    for i in order:
-        site = sites[i]
-        if site.memories[0].buffers is None and site.slots < len(site.memories):
-            more = Site(line=site.line, memories=site.memories, slots=site.slots + 1)
-            tried = [*sites[:i], more, *sites[i + 1 :]]
-            if _fits(tried, kind, taken, config):
-                sites = tried
+    for _ in range(MORE[kind]):
+        for i in order:
+            site = sites[i]
+            if site.memories[0].buffers is None and site.slots < len(site.memories):
+                tried = [*sites[:i], replace(site, slots=site.slots + 1), *sites[i + 1 :]]
+                if _fits(tried, kind, taken, config):
+                    sites = tried
     return sites
 
 
@@ -131,32 +141,32 @@ def _vectors(
     the next.
     """
     bank, banks = config.acc_bank, config.acc_vectors // config.acc_bank
-    free = [[max(0, taken - i * bank), bank] for i in range(banks)]
+    taken_in = [min(bank, max(0, taken - i * bank)) for i in range(banks)]
     out: list[tuple[int, ...]] = [()] * len(sites)
     turn = 0
-    for number in sorted(range(len(sites)), key=lambda i: -sites[i].size):
+    for number in sorted(range(len(sites)), key=lambda i: -sites[i].size * sites[i].banks):
         site, places = sites[number], []
         for _ in range(site.slots):
-            start, turn = _bank_for(site.size, free, turn, bank)
+            start, turn = _take_banks(site, taken_in, turn, bank)
             places.append(start)
         out[number] = tuple(places)
     return tuple(out)
 
 
-def _bank_for(size: int, free: list[list[int]], turn: int, bank: int) -> tuple[int, int]:
-    """(first vector, bank to try next). `free`: of each bank, the vectors taken and its size."""
-    banks, whole = len(free), -(-size // bank)
-    for i in range(banks):
-        at = (turn + i) % banks
-        if whole == 1 and free[at][0] + size <= bank:
-            start = at * bank + free[at][0]
-            free[at][0] += size
-            return start, at + 1
-        # What is larger than a bank begins with one, and takes the next ones from their start.
-        if whole > 1 and at + whole <= banks and not any(f[0] for f in free[at : at + whole]):
-            for j in range(whole):
-                free[at + j][0] = min(bank, size - j * bank)
-            return at * bank, at + whole
+def _take_banks(site: Site, taken: list[int], turn: int, bank: int) -> tuple[int, int]:
+    """(first vector, bank to try next). `taken`: vectors of each bank, from its start."""
+    need = max(site.banks, -(-site.size // bank))
+    for i in range(len(taken)):
+        first = (turn + i) % len(taken)
+        among = range(first, first + need)
+        if among.stop > len(taken):
+            continue
+        # At the same vector in each of its banks.
+        start = max(taken[at] for at in among)
+        if start + min(site.size, bank) <= bank:
+            for at in among:
+                taken[at] = start + min(site.size, bank)
+            return first * bank + start, first + need
     raise _NoRoom
 
 
@@ -212,13 +222,13 @@ def _too_large(
 ) -> KernelError:
     unit = "bytes of the scratchpad" if kind is Place.SPAD else "vectors of the accumulator"
     rows = [
-        f"{site.line.short} {site.memories[0].label}: {site.slots} x {site.size:,}"
+        f"{site.line.short} {site.memories[0].label}: {site.slots} x {site.size * site.banks:,}"
         for site in sites
     ]
     if taken:
         rows.append(f"placed by hand: {taken:,}")
-    largest = max(sites, key=lambda site: site.slots * site.size)
-    total = sum(site.slots * site.size for site in sites) + taken
+    largest = max(sites, key=lambda site: site.slots * site.size * site.banks)
+    total = sum(site.slots * site.size * site.banks for site in sites) + taken
     return trace.error(
         f"tiles need {total:,} {unit}, configuration {trace.config.name} has {whole:,}: "
         + "; ".join(rows),

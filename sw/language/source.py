@@ -10,10 +10,11 @@ _HERE = str(Path(__file__).parent)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Line:
-    """A line of a file."""
+    """A line of a file; `place`: which of its calls."""
 
     path: str
     number: int
+    place: int = 0
 
     @property
     def short(self) -> str:
@@ -33,4 +34,4 @@ def caller() -> Line:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+    return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti)

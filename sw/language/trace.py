@@ -1,5 +1,6 @@
 """What a kernel did when it was traced: tensors, statements, memories."""
 
+import math
 from dataclasses import dataclass, field
 
 from spec.config import NpuConfig
@@ -64,12 +65,14 @@ class Trace:
         at: int | None = None,
     ) -> Piece:
         """A new tile of int32 in the accumulator."""
-        layout = Layout.vectors(shape, self.config.cols)
-        piece = Piece(
-            Memory(place=Place.ACC, size=0, line=line, label=label), "int32", layout
-        )
-        size = piece.span(self.config.cols)[1]
-        return self._new(Place.ACC, size, "int32", layout, label, line, buffers, at)
+        *outer, last = shape
+        cols, bank = self.config.cols, self.config.acc_bank
+        rows, blocks = math.prod(outer), -(-last // self.config.cols)
+        # Blocks of columns in banks of their own: VECTOR empties one while the array fills another.
+        spread = at is None and 1 < blocks <= self.config.acc_vectors // bank and rows <= bank
+        layout = Layout.vectors(shape, cols, bank if spread else rows)
+        size, banks = (rows, blocks) if spread else (rows * blocks, 1)
+        return self._new(Place.ACC, size, "int32", layout, label, line, buffers, at, banks)
 
     def _new(
         self,
@@ -81,6 +84,7 @@ class Trace:
         line: Line,
         buffers: int | None,
         at: int | None,
+        banks: int = 1,
     ) -> Piece:
         whole, unit = self._capacity(place)
         if size > whole:
@@ -99,7 +103,13 @@ class Trace:
                 line,
             )
         memory = Memory(
-            place=place, size=size, line=line, label=label, buffers=buffers, at=at
+            place=place,
+            size=size,
+            line=line,
+            label=label,
+            buffers=buffers,
+            at=at,
+            banks=banks,
         )
         return Piece(memory, dtype, layout)
 
