@@ -4,7 +4,7 @@ from systola.language import Tensor, dot, int8, kernel, load, store, tiles
 
 
 @kernel(result=lambda a, b: int8[a.shape[0], b.shape[1]])
-def matmul(a: Tensor, b: Tensor, out: Tensor, scale: float = 2.0**-7, tile: tuple = (64, 64, 32)):
+def matmul(a: Tensor, b: Tensor, out: Tensor, scale: float = 2.0**-7, tile: tuple = (64, 16, 32)):
     for i in tiles(a.shape[0], tile[0]):
         x = {}
         for j in tiles(b.shape[1], tile[2]):
@@ -14,5 +14,5 @@ def matmul(a: Tensor, b: Tensor, out: Tensor, scale: float = 2.0**-7, tile: tupl
                 if j.start == 0:
                     x[k.start] = load(a[i, k])
                 sums = dot(x[k.start], w, sums)
-            for n in tiles(sums.shape[1], 16):
+            for n in tiles(sums.shape[1], a.config.cols):
                 store(out[i, j][:, n], sums[:, n].requantize(scale))

@@ -7,6 +7,10 @@ class KernelError(CompileError):
     """A kernel that cannot be traced or compiled."""
 
 
+class AccumulatorFullError(KernelError):
+    """Tiles that live at once do not fit in the accumulator."""
+
+
 class RaceError(KernelError):
     """Two accesses whose order nothing decides, or a tile that is read after others took its place.
 

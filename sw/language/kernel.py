@@ -7,8 +7,8 @@ from typing import Any, overload
 
 from spec.config import NpuConfig, preset
 from spec.names import did_you_mean
-from sw.language.errors import KernelError
-from sw.language.layer import compile_layer, traced_layer
+from sw.language.errors import AccumulatorFullError, KernelError
+from sw.language.layer import TracedLayer, compile_layer, traced_layer
 from sw.language.layout import Layout
 from sw.language.program import CompiledKernel
 from sw.language.races import check_order
@@ -55,12 +55,18 @@ class Kernel:
         """
         npu = preset(config or "default") if not isinstance(config, NpuConfig) else config
         arguments = self.arguments(*specs, **values)
-        trace = self._trace(arguments, npu)
-        layer = traced_layer(trace)
-        done = compile_layer(layer)
+        layer = self._layer(arguments, npu)
+        trace, done = layer.trace, compile_layer(layer)
         if trace.manual:
             check_order(done.image, trace, done.program.instructions, layer.origins)
         return CompiledKernel(compilation=done, layer=layer)
+
+    def _layer(self, arguments: Mapping[str, Any], config: NpuConfig) -> TracedLayer:
+        try:
+            return traced_layer(self._trace(arguments, config, spread=True))
+        except AccumulatorFullError:
+            # Blocks of columns in banks of their own leave gaps.
+            return traced_layer(self._trace(arguments, config, spread=False))
 
     def arguments(self, *specs: Any, **values: Any) -> dict[str, Any]:
         """Every argument by name: a `Spec` for a tensor."""
@@ -92,8 +98,14 @@ class Kernel:
         except KeyError as error:
             raise self._error(f"result=: the kernel has no parameter {error}") from None
 
-    def _trace(self, arguments: Mapping[str, Any], config: NpuConfig) -> Trace:
-        trace = Trace(name=self.name, config=config, manual=self.sync == "manual", line=self.line)
+    def _trace(self, arguments: Mapping[str, Any], config: NpuConfig, *, spread: bool) -> Trace:
+        trace = Trace(
+            name=self.name,
+            config=config,
+            manual=self.sync == "manual",
+            spread=spread,
+            line=self.line,
+        )
         values = dict(arguments)
         for name in self.tensors:
             spec = trace.tensors[name] = values[name]

@@ -8,10 +8,13 @@ the others are still read.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from spec.config import NpuConfig
 from sw.compiler.program.allocate import align
 from sw.compiler.program.virtual import Place
-from sw.language.errors import KernelError, RaceError
+from sw.language.errors import AccumulatorFullError, KernelError, RaceError
 from sw.language.memory import Memory
 from sw.language.source import Line
 from sw.language.steps import Step
@@ -140,34 +143,39 @@ def _vectors(
     Neighbouring buffers lie in different banks, so that VECTOR empties one while the array fills
     the next.
     """
-    bank, banks = config.acc_bank, config.acc_vectors // config.acc_bank
-    taken_in = [min(bank, max(0, taken - i * bank)) for i in range(banks)]
+    free = np.ones(config.acc_vectors, np.bool_)
+    free[:taken] = False
     out: list[tuple[int, ...]] = [()] * len(sites)
     turn = 0
     for number in sorted(range(len(sites)), key=lambda i: -sites[i].size * sites[i].banks):
         site, places = sites[number], []
         for _ in range(site.slots):
-            start, turn = _take_banks(site, taken_in, turn, bank)
+            start = _take(site, free, turn, config.acc_bank)
             places.append(start)
+            turn = (start + site.size - 1) // config.acc_bank + site.banks
         out[number] = tuple(places)
     return tuple(out)
 
 
-def _take_banks(site: Site, taken: list[int], turn: int, bank: int) -> tuple[int, int]:
-    """(first vector, bank to try next). `taken`: vectors of each bank, from its start."""
-    need = max(site.banks, -(-site.size // bank))
-    for i in range(len(taken)):
-        first = (turn + i) % len(taken)
-        among = range(first, first + need)
-        if among.stop > len(taken):
-            continue
-        # At the same vector in each of its banks.
-        start = max(taken[at] for at in among)
-        if start + min(site.size, bank) <= bank:
-            for at in among:
-                taken[at] = start + min(site.size, bank)
-            return first * bank + start, first + need
-    raise _NoRoom
+def _take(site: Site, free: NDArray[np.bool_], turn: int, bank: int) -> int:
+    """The first vector of a buffer, in bank `turn` or behind it; it is free no more."""
+    size, reach = site.size, (site.banks - 1) * bank + site.size
+    # As often as the buffer lies in banks of its own, all of them must be free at one place.
+    whole = np.lib.stride_tricks.sliding_window_view(free, size).all(axis=1)
+    open_at = np.ones(max(0, free.size - reach + 1), np.bool_)
+    for i in range(site.banks):
+        open_at &= whole[i * bank : i * bank + open_at.size]
+    starts = np.flatnonzero(open_at)
+    if size <= bank:
+        # Neither here nor there: a buffer across two banks is in the way of both.
+        starts = starts[starts % bank + size <= bank]
+    if not starts.size:
+        raise _NoRoom
+    banks = free.size // bank
+    start = int(min(starts, key=lambda at: ((at // bank - turn) % banks, at)))
+    for i in range(site.banks):
+        free[start + i * bank : start + i * bank + size] = False
+    return start
 
 
 def _rotated(site: Site, trace: Trace) -> Iterator[tuple[Memory, int]]:
@@ -229,11 +237,11 @@ def _too_large(
         rows.append(f"placed by hand: {taken:,}")
     largest = max(sites, key=lambda site: site.slots * site.size * site.banks)
     total = sum(site.slots * site.size * site.banks for site in sites) + taken
-    return trace.error(
+    kind_of_error = AccumulatorFullError if kind is Place.ACC else KernelError
+    return kind_of_error(
         f"tiles need {total:,} {unit}, configuration {trace.config.name} has {whole:,}: "
         + "; ".join(rows),
-        largest.line,
+        node=trace.name,
+        source=str(largest.line),
         hint="cut smaller tiles, or keep fewer of them at once",
     )
-
-

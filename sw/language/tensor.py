@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from spec.config import NpuConfig
 from sw.language.layout import Index, Layout
 from sw.language.memory import Piece
 from sw.language.source import caller
@@ -26,6 +27,11 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.layout.shape
+
+    @property
+    def config(self) -> NpuConfig:
+        """The configuration that the kernel is traced for."""
+        return self.trace.config
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> "Tensor":
         layout = self.layout.at(index, self.text)

@@ -15,11 +15,15 @@ from sw.language.types import Spec, item_bytes
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Trace:
-    """A kernel being traced for `config`. `tensors`: those in memory, by the parameter's name."""
+    """A kernel being traced for `config`. `tensors`: those in memory, by the parameter's name.
+
+    `spread`: blocks of columns in the accumulator lie in banks of their own, where they are few.
+    """
 
     name: str
     config: NpuConfig
     manual: bool
+    spread: bool
     line: Line
     tensors: dict[str, Spec] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -69,7 +73,8 @@ class Trace:
         cols, bank = self.config.cols, self.config.acc_bank
         rows, blocks = math.prod(outer), -(-last // self.config.cols)
         # Blocks of columns in banks of their own: VECTOR empties one while the array fills another.
-        spread = at is None and 1 < blocks <= self.config.acc_vectors // bank and rows <= bank
+        few = 1 < blocks <= self.config.acc_vectors // bank and rows <= bank
+        spread = self.spread and at is None and few
         layout = Layout.vectors(shape, cols, bank if spread else rows)
         size, banks = (rows, blocks) if spread else (rows * blocks, 1)
         return self._new(Place.ACC, size, "int32", layout, label, line, buffers, at, banks)
