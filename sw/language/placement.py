@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from spec.isa import Reduce
 from sw.compiler.program.allocate import align
 from sw.compiler.program.virtual import Place
 from sw.language.errors import AccumulatorFullError, KernelError, RaceError
 from sw.language.memory import Memory
 from sw.language.source import Line
-from sw.language.steps import Step
+from sw.language.steps import VectorStep
 from sw.language.trace import Trace
 
 
@@ -64,6 +65,8 @@ class Placement:
 def place(trace: Trace) -> Placement:
     """Places for everything; `KernelError` if it does not fit, `RaceError` for tiles that clash."""
     memories = list(dict.fromkeys(m for step in trace.steps for m in step.memories))
+    lives = _in_place(trace)
+    memories = [m for m in memories if m not in lives]
     by_hand = [m for m in memories if m.at is not None]
     _check_by_hand(by_hand, trace)
     sites: dict[Place, tuple[Site, ...]] = {}
@@ -76,8 +79,29 @@ def place(trace: Trace) -> Placement:
         sites[kind] = tuple(_fitted(found, kind, hand[kind], trace))
         for number, site in enumerate(sites[kind]):
             slots |= {m: (number, slot) for m, slot in _rotated(site, trace)}
+    slots |= {memory: slots[root] for memory, root in lives.items()}
     vectors = _vectors(sites[Place.ACC], hand[Place.ACC], trace.config)
     return Placement(sites=sites, slots=slots, by_hand=hand, vectors=vectors)
+
+
+def _in_place(trace: Trace) -> dict[Memory, Memory]:
+    """Results in the accumulator that lie where the operand lay that is used here last.
+
+    A VECTOR reads a vector of it before it writes the same one.
+    """
+    roots: dict[Memory, Memory] = {}
+    for number, step in enumerate(trace.steps):
+        if not isinstance(step, VectorStep) or step.pending.reduce is not Reduce.NONE:
+            continue
+        a, out = step.pending.a, step.out
+        root = roots.get(a.memory, a.memory)
+        alike = a.in_acc and out.in_acc and a.layout == out.layout and a.memory is not out.memory
+        sizes = (a.memory.size, a.memory.banks) == (out.memory.size, out.memory.banks)
+        free = root.at is None and out.memory.at is None and out.memory.buffers is None
+        if alike and sizes and free and root.last == number == out.memory.first:
+            roots[out.memory] = root
+            root.last = out.memory.last
+    return roots
 
 
 def _sites(memories: Sequence[Memory]) -> list[Site]:

@@ -8,7 +8,7 @@ from sw.language.layout import Index, Layout
 from sw.language.memory import Piece
 from sw.language.source import caller
 from sw.language.steps import CopyStep, Semaphore, Sync
-from sw.language.types import item_bytes
+from sw.language.types import Spec, item_bytes
 from sw.language.values import Tile, Values, write
 
 if TYPE_CHECKING:
@@ -82,6 +82,16 @@ def load(
     piece = trace.scratchpad(source.dtype, source.shape, source.text, line, buffers, at)
     _copy(source, piece, f"load {source.text}", False, Sync(wait=tuple(wait), post=tuple(post)))
     return Tile(trace, piece)
+
+
+def empty(like: Tensor | Tile, spec: Spec, *, buffers: int | None = None) -> Tile:
+    """A tile in the scratchpad that nothing is in yet: `keep(…, into=tile[…])` fills it.
+
+    `like`: a tensor or tile of the kernel. `buffers`: see `load`.
+    """
+    label = f"{spec.dtype} tile"
+    piece = like.trace.scratchpad(spec.dtype, spec.shape, label, caller(), buffers)
+    return Tile(like.trace, piece)
 
 
 def store(

@@ -1,6 +1,7 @@
-"""Pieces of a dimension, for loops over tiles."""
+"""The order of tiles: pieces of a dimension, and statements that take turns."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from sw.language.errors import KernelError
 from sw.language.source import caller
@@ -14,3 +15,12 @@ def tiles(size: int, step: int) -> Iterator[slice]:
         )
     for start in range(0, size, step):
         yield slice(start, min(start + step, size))
+
+
+def interleave(*parts: Iterator[None]) -> None:
+    """Run generators in turns, from `yield` to `yield`, to the end of all.
+
+    Engines take statements in the order of the source: what takes turns is computed side by side.
+    """
+    for _ in zip_longest(*parts):
+        pass

@@ -333,14 +333,17 @@ def write(
     values: Values,
     space: str,
     *,
+    into: Tile | None = None,
     buffers: int | None = None,
     at: int | None = None,
     sync: Sync | None = None,
 ) -> Tile:
     """The values as a tile in the scratchpad or the accumulator, by a VECTOR."""
     trace, pending, line = values.trace, values._pending, caller()
-    label = f"value {pending.dtype}"
-    if space == "scratchpad":
+    label = f"{pending.dtype} values"
+    if into is not None:
+        piece = into.piece
+    elif space == "scratchpad":
         piece = trace.scratchpad(pending.dtype, pending.shape, label, line, buffers, at)
     elif pending.dtype != "int32":
         raise trace.error(
@@ -350,8 +353,11 @@ def write(
         piece = trace.accumulator(pending.shape, label, line, buffers, at)
     trace.add(
         VectorStep(
-            line=line, label=f"vector {list(pending.extents)}", sync=sync or Sync(),
-            pending=pending, out=piece,
+            line=line,
+            label=f"vector {list(pending.extents)}",
+            sync=sync or Sync(),
+            pending=pending,
+            out=piece,
         )
     )
     return Tile(trace, piece)
@@ -361,6 +367,7 @@ def keep(
     values: Values,
     space: str = "scratchpad",
     *,
+    into: Tile | None = None,
     buffers: int | None = None,
     at: int | None = None,
     wait: Sequence[Semaphore] = (),
@@ -369,11 +376,17 @@ def keep(
 ) -> Tile:
     """Compute an expression now, into the `scratchpad` or the `accumulator`, and return its tile.
 
-    `buffers`, `at`, `wait`, `post`, `read`: see `load`.
+    `into`: a tile, or a slice of one, that it is written to. `buffers`, `at`, `wait`, `post`: see
+    `load`. `read`: semaphores that it adds to when the operands have been read.
     """
+    trace, line = values.trace, caller()
     if space not in ("scratchpad", "accumulator"):
-        raise values.trace.error(
-            f"keep: space {space!r}: must be scratchpad or accumulator", caller()
+        raise trace.error(f"keep: space {space!r}: must be scratchpad or accumulator", line)
+    if into is not None and (into.shape, into.dtype) != (values.shape, values.dtype):
+        raise trace.error(
+            f"keep: into is {into.dtype}{list(into.shape)}, the values are "
+            f"{values.dtype}{list(values.shape)}",
+            line,
         )
     sync = Sync(wait=tuple(wait), post=tuple(post), read=tuple(read))
-    return write(values, space, buffers=buffers, at=at, sync=sync)
+    return write(values, space, into=into, buffers=buffers, at=at, sync=sync)
