@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from spec.config import NpuConfig, preset
 from spec.names import did_you_mean
@@ -16,6 +16,9 @@ from sw.language.source import Line
 from sw.language.tensor import Tensor
 from sw.language.trace import Trace
 from sw.language.types import Spec, as_spec, item_bytes
+
+if TYPE_CHECKING:
+    import torch
 
 SYNC = ("auto", "manual")
 
@@ -60,6 +63,20 @@ class Kernel:
         if trace.manual:
             check_order(done.image, trace, done.program.instructions, layer.origins)
         return CompiledKernel(compilation=done, layer=layer)
+
+    def as_torch_op(
+        self, name: str, config: NpuConfig | str | None = None
+    ) -> "Callable[..., torch.Tensor]":
+        """Register the kernel as `torch.ops.library.operator` for name "library::operator".
+
+        The operator takes the kernel's tensors but the result, which it returns, and its other
+        parameters. It computes by the golden model of `config`, bit for bit what the NPU does; in
+        `torch.compile(…, backend="systola")` it runs on the backend's device.
+        """
+        from sw.language.torch_op import as_torch_op
+
+        npu = preset(config or "default") if not isinstance(config, NpuConfig) else config
+        return as_torch_op(self, name, npu)
 
     def _layer(self, arguments: Mapping[str, Any], config: NpuConfig) -> TracedLayer:
         try:

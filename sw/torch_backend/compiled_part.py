@@ -1,7 +1,6 @@
 """A part of a graph on the NPU: quantized at its first call, compiled once, run many times."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,10 @@ from sw.runtime.progress import announced
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
 from sw.torch_backend.extract import Extract
+from sw.torch_backend.figures import Figures
 from sw.torch_backend.masks import only_masks
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import short_place
-from sw.torch_backend.saturation import Saturation
 from sw.torch_backend.stored import Compiled, obtain, part_key
 
 
@@ -38,29 +37,6 @@ class PartError(SystolaError):
     def __init__(self, message: str, nodes: Sequence[Node]) -> None:
         super().__init__(message)
         self.nodes = list(nodes)
-
-
-@dataclass(slots=True, kw_only=True)
-class Figures:
-    """Sums over all runs of a part. instructions, counters: by engine; bytes: of the ports.
-
-    cached: whether the program in use comes from the cache on disk.
-    """
-
-    runs: int = 0
-    on_cpu: dict[str, int] = field(default_factory=dict)
-    bytes_in: int = 0
-    bytes_out: int = 0
-    cycles: int | None = None
-    predicted_cycles: int = 0
-    layer_bound: float = 0.0
-    instructions: dict[str, int] = field(default_factory=dict)
-    counters: dict[str, dict[str, int]] = field(default_factory=dict)
-    wall_s: float = 0.0
-    calibrations: int = 0
-    cached: bool = False
-    saturation: Saturation = field(default_factory=Saturation)
-    verified: int = 0
 
 
 class Part(torch.nn.Module):
@@ -254,27 +230,9 @@ class Part(torch.nn.Module):
                         f"reference interpreter computes"
                     )
             figures.verified += 1
-        figures.runs += 1
-        figures.bytes_in += sum(a.nbytes for a in arrays.values())
-        figures.bytes_out += sum(a.nbytes for a in done.outputs.values())
-        self._count(done.result)
+        figures.add(arrays, done, self._instructions, self.timing)
         pairs = zip(imported.outputs, self._made.outputs, strict=True)
         return tuple(_tensor(port, done.outputs[port.name], n.meta["val"]) for port, n in pairs)
-
-    def _count(self, result: Any) -> None:
-        figures = self.figures
-        figures.wall_s += result.wall_s
-        if self.timing is not None:
-            figures.predicted_cycles += self.timing.predicted_cycles or 0
-            figures.layer_bound += self.timing.layer_bound or 0.0
-        if result.cycles is not None:
-            figures.cycles = (figures.cycles or 0) + result.cycles
-        for engine, count in self._instructions.items():
-            figures.instructions[engine] = figures.instructions.get(engine, 0) + count
-        for engine, causes in result.counters.items():
-            sums = figures.counters.setdefault(engine, {})
-            for cause, cycles in causes.items():
-                sums[cause] = sums.get(cause, 0) + cycles
 
 
 class _Inference(torch.autograd.Function):

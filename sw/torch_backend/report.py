@@ -8,7 +8,9 @@ from typing import Any
 
 from spec.notebook import summary
 from sw.runtime.timing import Timing
-from sw.torch_backend.compiled_part import Figures, Part
+from sw.torch_backend.compiled_part import Part
+from sw.torch_backend.figures import Figures
+from sw.torch_backend.kernel_part import KernelPart
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
@@ -132,7 +134,7 @@ def variant_data(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part | KernelPart) -> dict[str, Any]:
     return {
         "part": part.title,
         "nodes": len(part.names),
