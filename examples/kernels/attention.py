@@ -7,8 +7,22 @@ array multiplies those of the block before by the values.
 from collections.abc import Iterator
 
 from spec.sequences.rows import shift_for
-from systola.language import Tensor, Tile, dot, empty, exponentials, int8, int32, interleave
-from systola.language import keep, kernel, load, reciprocal, store, tiles
+from systola.language import (
+    Tensor,
+    Tile,
+    dot,
+    empty,
+    exponentials,
+    int8,
+    int32,
+    interleave,
+    keep,
+    kernel,
+    load,
+    reciprocal,
+    store,
+    tiles,
+)
 
 
 def weigh(q: Tensor, keys: Tile, step: float, tile: int, weights: list, sums: Tile) -> Iterator:
@@ -36,7 +50,7 @@ def attention(
     q: Tensor, k: Tensor, v: Tensor, out: Tensor, step: float, out_scale: float,
     block: int = 64, tile: int = 32,
 ) -> None:  # fmt: skip
-    """`step`: of a score, which is the scales of q and k over √size; `out_scale`: v's over out's."""
+    """`step`: of a score, the scales of q and k over √size; `out_scale`: v's over out's."""
     before = iter(())
     for head in range(q.shape[0]):
         keys, values = load(k[head]), load(v[head])

@@ -4,13 +4,13 @@ import itertools
 import math
 from dataclasses import replace
 
-from spec.isa import LOOPS, DType, Reduce, Space, Table
-from spec.program import REGION_CONST
+from spec.isa import LOOPS, Reduce, Space
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.depthwise.geometry import Pass, kernel_passes
 from sw.compiler.kernels.dma import Box, Copy, copies, load_box
 from sw.compiler.kernels.emitter import LayerEmitter
+from sw.compiler.kernels.functions import lacked
 from sw.compiler.kernels.fused.sizes import MAX_EXTENT
 from sw.compiler.kernels.nests import Row, Stride, follow, in_lanes, nest
 from sw.compiler.kernels.params import pack_params
@@ -20,6 +20,7 @@ from sw.compiler.program.records import (
     Depthwise,
     Load,
     Matrix,
+    Record,
     Store,
     Vector,
     VectorFields,
@@ -30,7 +31,6 @@ from sw.language.placement import Placement
 from sw.language.steps import CopyStep, DepthwiseStep, DotStep, Step, VectorStep
 from sw.language.trace import Trace
 from sw.language.types import item_bytes
-from sw.language.vector import Pending
 
 MAX_SLICES = 32
 """Most blocks of columns that others wait for one by one: semaphores count no further than 255."""
@@ -52,7 +52,9 @@ class KernelEmitter(LayerEmitter):
         self.trace, self.placement, self.origins = trace, placement, origins
         self._rings: dict[Place, list[list[Buffer]]] = {Place.SPAD: []}
         for site in placement.sites[Place.SPAD]:
-            what = f"{site.line.short} {site.memories[0].label} "
+            # The name of what one line makes in turns: of a tensor, without the piece.
+            label = site.memories[0].label.partition("[")[0]
+            what = f"{label} of {site.line.short}, buffer "
             ring = self.slots(what, Place.SPAD, site.slots, site.size).buffers
             self._rings[Place.SPAD].append(ring)
         self._by_hand = self._arranged(placement.by_hand[Place.SPAD])
@@ -63,7 +65,7 @@ class KernelEmitter(LayerEmitter):
     def _arranged(self, size: int) -> Buffer | None:
         if not size:
             return None
-        return self.slots("placed by hand ", Place.SPAD, 1, size).buffers[0]
+        return self.slots("what is placed by hand, ", Place.SPAD, 1, size).buffers[0]
 
     def run(self) -> None:
         """Emit everything, in the order of the source."""
@@ -80,7 +82,19 @@ class KernelEmitter(LayerEmitter):
                 case VectorStep():
                     self._vector(step)
             made = self.context.virtual.instructions[before:]
+            for instruction in made:
+                self._check(instruction.record, step)
             self.origins.update(dict.fromkeys(made, step))
+
+    def _check(self, record: Record, step: Step) -> None:
+        function = lacked(record, self.config)
+        if function is not None:
+            raise self.trace.error(
+                f"{step.label}: needs {function.what}; configuration {self.config.name} has "
+                f"{function.flag}=False",
+                step.line,
+                hint=f"choose a configuration that has it (--set {function.flag}=true)",
+            )
 
     def _parts_of(self, step: Step) -> int:
         """Parts in which a statement passes its rows to the next one, or takes them."""
@@ -326,9 +340,7 @@ class KernelEmitter(LayerEmitter):
             accesses.append(Access(buffer=params, start=0, stop=params.size, write=False))
         if pending.table is not None:
             table = self.context.table
-            accesses.append(
-                Access(buffer=table, start=0, stop=pending.table.nbytes, write=False)
-            )
+            accesses.append(Access(buffer=table, start=0, stop=pending.table.nbytes, write=False))
         record = Vector(**(made.fields | fields | pending.values), loop=made.loops)
         self.append(record, bases, accesses, str(step))
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from spec.config import NpuConfig, preset
 from spec.names import did_you_mean
 from sw.language.errors import AccumulatorFullError, KernelError
@@ -141,8 +143,6 @@ class Kernel:
 
 def _check_stored(trace: Trace, name: str, pieces: list[Layout]) -> None:
     """`KernelError` unless every element of a result is stored."""
-    import numpy as np
-
     spec = trace.tensors[name]
     item = item_bytes(spec.dtype)
     done = np.zeros(spec.shape, np.bool_)
@@ -186,7 +186,9 @@ def kernel(
     both to the kernel, and refuses races.
     """
     if sync not in SYNC:
-        raise KernelError(f"sync={sync!r}: must be one of {', '.join(SYNC)}{did_you_mean(sync, SYNC)}")
+        raise KernelError(
+            f"sync={sync!r}: must be one of {', '.join(SYNC)}{did_you_mean(sync, SYNC)}"
+        )
 
     def make(function: Callable[..., None]) -> Kernel:
         return Kernel(function, _tensors(function), result, sync)

@@ -131,13 +131,9 @@ def _graph(trace: Trace) -> Graph:
 
 def _program(layer: TracedLayer) -> LayerProgram:
     trace = layer.trace
-    region = dict.fromkeys(trace.inputs, REGION_INPUT) | dict.fromkeys(
-        trace.outputs, REGION_OUTPUT
-    )
+    region = dict.fromkeys(trace.inputs, REGION_INPUT) | dict.fromkeys(trace.outputs, REGION_OUTPUT)
     sizes = {n: math.prod(layer.views[n].shape) * layer.views[n].item for n in trace.tensors}
-    storage = MemoryMap(
-        nbytes=sizes, region=region, outputs={name: name for name in trace.outputs}
-    )
+    storage = MemoryMap(nbytes=sizes, region=region, outputs={name: name for name in trace.outputs})
     return LayerProgram(layers=(layer,), storage=storage)
 
 

@@ -90,7 +90,7 @@ class Layout:
     def permuted(self, order: Sequence[int]) -> "Layout":
         """The same elements with dimension order[i] as dimension i."""
         shape, strides = (tuple(x[i] for i in order) for x in (self.shape, self.strides))
-        return Layout(cast(tuple[int, ...], shape), cast(tuple[Stride, ...], strides), self.offset)
+        return Layout(cast(tuple[int, ...], shape), strides, self.offset)
 
 
 def _complete(parts: tuple[Index, ...], rank: int, what: str) -> list[int | slice]:
@@ -102,7 +102,7 @@ def _complete(parts: tuple[Index, ...], rank: int, what: str) -> list[int | slic
         )
     at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
     filled = [*given[:at], *[slice(None)] * (rank - len(given)), *given[at:]]
-    return cast(list[int | slice], filled)
+    return filled
 
 
 def _range(part: int | slice, size: int, what: str) -> tuple[int, int, int]:

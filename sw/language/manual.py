@@ -46,7 +46,9 @@ def manual_program(
                 sem = numbers.waited(each, own[0].engine, point, step)
                 waits[own[0]].append(Slot(sem=sem, point=point))
         for point, given in ((Point.DONE, step.sync.post), (Point.READ, step.sync.read)):
-            posts[own[-1]] += [Slot(sem=numbers.number(s, step), point=point) for s in given]
+            posts[own[-1]] += [
+                Slot(sem=numbers.posted(s, own[-1].engine, point, step), point=point) for s in given
+            ]
         if max(len(waits[own[0]]), len(posts[own[-1]])) > SYNC_SLOTS:
             raise trace.error(
                 f"{step.label}: an instruction waits for, and posts to, {SYNC_SLOTS} semaphores",
@@ -68,6 +70,7 @@ class _Numbers:
         self.trace, self.config = trace, config
         self._known: dict[object, int] = {}
         self._waiting: dict[Semaphore, tuple[Engine, Point, Step]] = {}
+        self._posting: dict[Semaphore, tuple[Engine, Point, Step]] = {}
 
     def number(self, key: object, step: Step | None = None) -> int:
         if key not in self._known and len(self._known) == self.config.semaphores:
@@ -84,14 +87,29 @@ class _Numbers:
 
     def waited(self, key: Semaphore, engine: Engine, point: Point, step: Step) -> int:
         """The number of a semaphore that `step` waits for; one engine may do so."""
-        mine = engine, point
-        other = self._waiting.setdefault(key, (*mine, step))
-        if other[:2] != mine:
-            raise self.trace.error(
-                f"semaphore {key.name!r}: {step} waits for it on the {engine.name} engine, and "
-                f"{other[2]} on the {other[0].name} engine"
-                + (" for weights" if Point.WEIGHTS in (point, other[1]) else ""),
-                step.line,
-                hint="use a semaphore for each engine that waits",
-            )
+        self._alone(self._waiting, "waits for", key, engine, point, step)
         return self.number(key, step)
+
+    def posted(self, key: Semaphore, engine: Engine, point: Point, step: Step) -> int:
+        """The number of a semaphore that `step` posts to; one engine may, at one point."""
+        # Of two engines' posts the first would end a wait for the other.
+        self._alone(self._posting, "posts to", key, engine, point, step)
+        return self.number(key, step)
+
+    def _alone(
+        self,
+        known: dict[Semaphore, tuple[Engine, Point, Step]],
+        verb: str,
+        key: Semaphore,
+        engine: Engine,
+        point: Point,
+        step: Step,
+    ) -> None:
+        other = known.setdefault(key, (engine, point, step))
+        if other[:2] != (engine, point):
+            raise self.trace.error(
+                f"semaphore {key.name!r}: {step} {verb} it ({engine.name}, {point.name}), and so "
+                f"does {other[2]} ({other[0].name}, {other[1].name})",
+                step.line,
+                hint="use a semaphore for each engine and point",
+            )

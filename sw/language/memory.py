@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sw.compiler.program.virtual import Place
 from sw.language.layout import Layout
 from sw.language.source import Line
@@ -17,7 +20,8 @@ class Memory:
     be at once (None: as many as help). `at`: where in the part of its memory that the kernel
     arranges itself (None: where the compiler wants). `banks`: over how many banks of the
     accumulator it spreads, with `size` vectors in each. `first`, `last`: numbers of the first and
-    the last statement that touches it.
+    the last statement that touches it. `filled`: bytes that are written, of what is filled piece by
+    piece.
     """
 
     place: Place
@@ -27,6 +31,7 @@ class Memory:
     buffers: int | None = None
     at: int | None = None
     banks: int = 1
+    filled: NDArray[np.bool_] | None = None
     first: int = -1
     last: int = -1
 
@@ -70,6 +75,11 @@ class Piece:
             return layout.offset, last + (count - 1) * pitch + 1
         row = (layout.shape[-1] - 1) * int(layout.strides[-1])
         return layout.offset, last + row + item_bytes(self.dtype)
+
+    def elements(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The first byte of each of its elements in a mask of its memory's bytes."""
+        view = mask[self.layout.offset :]
+        return np.lib.stride_tricks.as_strided(view, self.shape, self.layout.whole_strides)
 
     def __str__(self) -> str:
         return f"{self.memory.label} {self.dtype}{list(self.shape)}"

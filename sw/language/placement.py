@@ -21,7 +21,6 @@ from sw.language.source import Line
 from sw.language.steps import VectorStep
 from sw.language.trace import Trace
 
-
 MORE = {Place.SPAD: 2, Place.ACC: 3}
 """Buffers of a line beyond those that live at once, if there is room: so far the engines run ahead.
 In the accumulator one tile with three more lies in each of its four banks."""
@@ -73,8 +72,9 @@ def place(trace: Trace) -> Placement:
     slots: dict[Memory, tuple[int, int]] = {}
     hand: dict[Place, int] = {}
     for kind in (Place.SPAD, Place.ACC):
-        hand[kind] = max((m.at + m.size for m in by_hand if m.place is kind and m.at is not None),
-                         default=0)
+        hand[kind] = max(
+            (m.at + m.size for m in by_hand if m.place is kind and m.at is not None), default=0
+        )
         found = _sites([m for m in memories if m.place is kind and m.at is None])
         sites[kind] = tuple(_fitted(found, kind, hand[kind], trace))
         for number, site in enumerate(sites[kind]):
@@ -159,9 +159,7 @@ class _NoRoom(Exception):
     """The accumulator is too small."""
 
 
-def _vectors(
-    sites: Sequence[Site], taken: int, config: NpuConfig
-) -> tuple[tuple[int, ...], ...]:
+def _vectors(sites: Sequence[Site], taken: int, config: NpuConfig) -> tuple[tuple[int, ...], ...]:
     """The first vector of every buffer of every site in the accumulator.
 
     Neighbouring buffers lie in different banks, so that VECTOR empties one while the array fills

@@ -34,7 +34,7 @@ def dot(
     trace, line = w.trace, caller()
     source = _source(x, trace, line, "x")
     weights = _source(w, trace, line, "w")
-    k, n = _depth(source, weights, trace, line)
+    n = _columns(source, weights, trace, line)
     _check_zero("x_zero", x_zero, trace, line)
     _check_zero("w_zero", w_zero, trace, line)
     shape = (*source.shape[:-1], n)
@@ -50,9 +50,7 @@ def dot(
                 line,
                 hint="pass what another dot of this shape returned",
             )
-    sync = Sync(
-        wait=tuple(wait), weights=tuple(wait_weights), post=tuple(post), read=tuple(read)
-    )
+    sync = Sync(wait=tuple(wait), weights=tuple(wait_weights), post=tuple(post), read=tuple(read))
     trace.add(
         DotStep(
             line=line,
@@ -145,8 +143,8 @@ def _source(values: Values, trace: Trace, line: Line, name: str) -> Piece:
     return write(values, "scratchpad").piece
 
 
-def _depth(x: Piece, w: Piece, trace: Trace, line: Line) -> tuple[int, int]:
-    """(terms of a sum, columns)."""
+def _columns(x: Piece, w: Piece, trace: Trace, line: Line) -> int:
+    """Columns of a product whose operands fit together."""
     if len(w.shape) != 2 or len(x.shape) < 1 or x.shape[-1] != w.shape[0]:
         raise trace.error(
             f"dot: x {list(x.shape)} and w {list(w.shape)}: must be [..., k] and [k, n] with the "
@@ -155,15 +153,18 @@ def _depth(x: Piece, w: Piece, trace: Trace, line: Line) -> tuple[int, int]:
             hint="w.T exchanges the dimensions of a tile",
         )
     if x.layout.strides[-1] != 1 or 1 not in w.layout.strides:
-        raise trace.error("dot: elements along k of x, and of w in rows or columns, must be "
-                          "neighbours", line, hint="load what is not transposed")
+        raise trace.error(
+            "dot: elements along k of x, and of w in rows or columns, must be neighbours",
+            line,
+            hint="load what is not transposed",
+        )
     if w.layout.strides[-1] != 1 and not trace.config.transposed_weights:
         raise trace.error(
             f"dot: w is transposed; configuration {trace.config.name} has transposed_weights=False",
             line,
             hint="load w as [k, n], or choose a configuration that has it",
         )
-    return w.shape[0], w.shape[1]
+    return w.shape[1]
 
 
 def _check_zero(name: str, value: int, trace: Trace, line: Line) -> None:

@@ -106,7 +106,9 @@ class CompiledKernel:
     def __str__(self) -> str:
         ports = ", ".join(f"{p.name} {p.dtype}{list(p.shape)}" for p in self.image.inputs)
         kinds = self.image.info["instructions"]
-        counts = ", ".join(f"{n} {k.upper()}" for k, n in kinds.items() if k not in ("begin", "end"))
+        counts = ", ".join(
+            f"{n} {k.upper()}" for k, n in kinds.items() if k not in ("begin", "end")
+        )
         return (
             f"{self.layer.name}({ports}) on {self.config.name}: {self.predicted_cycles:,} cycles "
             f"predicted, {counts}"

@@ -70,5 +70,7 @@ def _described(instruction: VirtualInstruction, step: Step, error: HazardError) 
         start, stop = buffer.address + access.start, buffer.address + access.stop
         if buffer.place is place and start <= error.address < stop:
             verb = "writes" if access.write else "reads"
-            return f"{step} {verb} {unit}s {start}…{stop - 1} of the {name}, {buffer.name.strip()}"
+            what = buffer.name.partition(".")[2]
+            where = f"{unit}s {start}…{stop - 1} of the {name}"
+            return f"{step} {verb} {where}" + (f" ({what})" if what else "")
     return f"{step} touches {unit} {error.address} of the {name}"

@@ -37,9 +37,19 @@ class Step:
     sync: Sync = field(default_factory=Sync)
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        """Everything on chip that it touches."""
+    def reads(self) -> tuple[Piece, ...]:
+        """What it reads on chip."""
         raise NotImplementedError
+
+    @property
+    def writes(self) -> tuple[Piece, ...]:
+        """What it writes on chip."""
+        raise NotImplementedError
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Everything on chip that it touches, what it writes last."""
+        return (*self.reads, *self.writes)
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -59,8 +69,12 @@ class CopyStep(Step):
     stores: bool
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (self.chip,)
+    def reads(self) -> tuple[Piece, ...]:
+        return (self.chip,) if self.stores else ()
+
+    @property
+    def writes(self) -> tuple[Piece, ...]:
+        return () if self.stores else (self.chip,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,8 +89,12 @@ class DotStep(Step):
     w_zero: int
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (self.x, self.w, self.acc)
+    def reads(self) -> tuple[Piece, ...]:
+        return (self.x, self.w)
+
+    @property
+    def writes(self) -> tuple[Piece, ...]:
+        return (self.acc,)
 
     @property
     def macs(self) -> int:
@@ -100,8 +118,12 @@ class DepthwiseStep(Step):
     w_zero: int
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (self.x, self.w, self.acc)
+    def reads(self) -> tuple[Piece, ...]:
+        return (self.x, self.w)
+
+    @property
+    def writes(self) -> tuple[Piece, ...]:
+        return (self.acc,)
 
     @property
     def macs(self) -> int:
@@ -118,6 +140,10 @@ class VectorStep(Step):
     out: Piece
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def reads(self) -> tuple[Piece, ...]:
         b = self.pending.b
-        return (self.pending.a, *(() if b is None else (b,)), self.out)
+        return (self.pending.a, *(() if b is None else (b,)))
+
+    @property
+    def writes(self) -> tuple[Piece, ...]:
+        return (self.out,)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from spec.config import NpuConfig
 from sw.language.layout import Index, Layout
 from sw.language.memory import Piece
@@ -91,6 +93,7 @@ def empty(like: Tensor | Tile, spec: Spec, *, buffers: int | None = None) -> Til
     """
     label = f"{spec.dtype} tile"
     piece = like.trace.scratchpad(spec.dtype, spec.shape, label, caller(), buffers)
+    piece.memory.filled = np.zeros(piece.memory.size, np.bool_)
     return Tile(like.trace, piece)
 
 

@@ -1,7 +1,7 @@
 """A kernel as an operator of PyTorch: `torch.ops.mylib.matmul(a, b)`.
 
-On the CPU it computes by the golden model. `torch.compile(…, backend="systola")` finds the kernel by
-the operator (`kernel_of`) and runs its program on its device.
+On the CPU it computes by the golden model. `torch.compile(…, backend="systola")` finds the kernel
+by the operator (`kernel_of`) and runs its program on its device.
 """
 
 import inspect
@@ -92,9 +92,7 @@ def as_torch_op(kernel: "Kernel", name: str, config: NpuConfig) -> Callable[...,
         )
     library, colons, operator = name.partition("::")
     if not (colons and library.isidentifier() and operator.isidentifier()):
-        raise KernelError(
-            f"name {name!r}: must be of the form library::operator", node=kernel.name
-        )
+        raise KernelError(f"name {name!r}: must be of the form library::operator", node=kernel.name)
     made = KernelOperator(kernel)
 
     def compute(*args: Any, **keywords: Any) -> torch.Tensor:

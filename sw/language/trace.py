@@ -42,6 +42,18 @@ class Trace:
 
     def add(self, step: Step) -> None:
         """Append a statement."""
+        for piece in step.reads:
+            filled = piece.memory.filled
+            if filled is not None and not piece.elements(filled).all():
+                raise self.error(
+                    f"{step.label}: reads {piece}, of which nothing has written "
+                    f"{int((~piece.elements(filled)).sum())} elements",
+                    step.line,
+                    hint="keep(…, into=tile[…]) writes a piece",
+                )
+        for piece in step.writes:
+            if piece.memory.filled is not None:
+                piece.elements(piece.memory.filled)[...] = True
         for memory in step.memories:
             memory.touch(len(self.steps))
         self.steps.append(step)

@@ -39,9 +39,9 @@ int8, int16, int32 = (Kind(name) for name in DTYPES)
 def check_dtype(name: str, what: str, source: str = "") -> str:
     """`name`, if it is an element type of the NPU."""
     if name not in DTYPES:
+        near = did_you_mean(name, DTYPES)
         raise KernelError(
-            f"{what}: dtype {name!r}: must be one of {', '.join(DTYPES)}{did_you_mean(name, DTYPES)}",
-            source=source,
+            f"{what}: dtype {name!r}: must be one of {', '.join(DTYPES)}{near}", source=source
         )
     return name
 

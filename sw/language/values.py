@@ -258,9 +258,7 @@ class Values:
 
     def _check_shapes(self, other: "Values", line: Line) -> None:
         pairs = list(zip(self.shape, other.shape, strict=False))
-        if len(self.shape) != len(other.shape) or any(
-            n != m and 1 not in (n, m) for n, m in pairs
-        ):
+        if len(self.shape) != len(other.shape) or any(n != m and 1 not in (n, m) for n, m in pairs):
             raise self.trace.error(
                 f"shapes {list(self.shape)} and {list(other.shape)} do not match",
                 line,
@@ -309,7 +307,7 @@ class Tile(Values):
         return Pending(a=self.piece)
 
     @property
-    def T(self) -> "Tile":  # noqa: N802  # as NumPy and PyTorch call it
+    def T(self) -> "Tile":  # as NumPy and PyTorch call it
         """With the last two dimensions exchanged."""
         rank = len(self.shape)
         if rank < 2 or self.piece.in_acc:

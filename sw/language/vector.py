@@ -148,9 +148,7 @@ class Pending:
         """The product with B, shifted right with rounding."""
         if self.b is not None:
             return None
-        return self.then(
-            Stage.A_SCALE, ArithmeticFields(a_scale=Scale.OPERAND, a_shift=shift), b=b
-        )
+        return self.then(Stage.A_SCALE, ArithmeticFields(a_scale=Scale.OPERAND, a_shift=shift), b=b)
 
     def reduced(self, how: Reduce, axis: int) -> "Pending | None":
         """The elements along an axis as one."""
@@ -161,9 +159,7 @@ class Pending:
         field_range = field_of(Opcode.VECTOR, "a_min"), field_of(Opcode.VECTOR, "a_max")
         fits = field_range[0].minimum <= low and high <= field_range[1].maximum
         if fits and self.stage < Stage.A_CLAMP:
-            return self.then(
-                Stage.A_CLAMP, ArithmeticFields(a_clamp=1, a_min=low, a_max=high)
-            )
+            return self.then(Stage.A_CLAMP, ArithmeticFields(a_clamp=1, a_min=low, a_max=high))
         return self.bounded(low, high)
 
     def bounded(self, low: int, high: int, dtype: str = "") -> "Pending | None":

@@ -30,9 +30,7 @@ class KernelPart(torch.nn.Module):
         self.figures = Figures()
         self.anchor: torch.Tensor | None = None
         self.tosa_digest, self.digest = "", ""
-        self.timing = Timing.of(
-            program.image, clock_mhz=options.clock_mhz, memory=options.memory
-        )
+        self.timing = Timing.of(program.image, clock_mhz=options.clock_mhz, memory=options.memory)
         self._instructions = instructions(program.image)
         self._resident: Resident | None = None
 
@@ -46,9 +44,7 @@ class KernelPart(torch.nn.Module):
         arrays = {name: given[name].detach().numpy() for name in self._operator.inputs}
         options = self._options
         if self._resident is None:
-            self._resident = place(
-                self._program.image, options.device_options(), options.check
-            )
+            self._resident = place(self._program.image, options.device_options(), options.check)
         done = self._resident.run(arrays)
         self.figures.add(arrays, done, self._instructions, self.timing)
         (array,) = done.outputs.values()

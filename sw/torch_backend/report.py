@@ -9,11 +9,11 @@ from typing import Any
 from spec.notebook import summary
 from sw.runtime.timing import Timing
 from sw.torch_backend.compiled_part import Part
-from sw.torch_backend.figures import Figures
-from sw.torch_backend.kernel_part import KernelPart
 from sw.torch_backend.dynamo import Untraced, switched_off
+from sw.torch_backend.figures import Figures
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
+from sw.torch_backend.kernel_part import KernelPart
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant

@@ -26,6 +26,7 @@ from sw.compiler.program.virtual import Access, Buffer, Place
 
 INT32 = RANGES[DType.I32]
 
+
 class TileEmitter(LayerEmitter):
     """Emits a layer whose tiles hold what they reduce whole."""
 
