@@ -11,6 +11,10 @@ class AccumulatorFullError(KernelError):
     """Tiles that live at once do not fit in the accumulator."""
 
 
+class TooManyLoopsError(Exception):
+    """Dimensions that do not merge into the loops of an instruction; the emitter says where."""
+
+
 class RaceError(KernelError):
     """Two accesses whose order nothing decides, or a tile that is read after others took its place.
 

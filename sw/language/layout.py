@@ -101,8 +101,7 @@ def _complete(parts: tuple[Index, ...], rank: int, what: str) -> list[int | slic
             f"{what}: {len(given)} indices for {rank} dimensions", source=str(caller())
         )
     at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
-    filled = [*given[:at], *[slice(None)] * (rank - len(given)), *given[at:]]
-    return filled
+    return [*given[:at], *[slice(None)] * (rank - len(given)), *given[at:]]
 
 
 def _range(part: int | slice, size: int, what: str) -> tuple[int, int, int]:
