@@ -13,7 +13,7 @@ from sw.compiler.program.records import Load, Record, Store
 from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction
 from sw.language.emit_products import depthwise_issues, dot_issue
 from sw.language.emit_vectors import vector_issue
-from sw.language.errors import TooManyLoopsError
+from sw.language.errors import ApartError
 from sw.language.issue import Issue, Places
 from sw.language.layout import Layout
 from sw.language.placement import Placement, Site
@@ -60,11 +60,11 @@ class KernelEmitter(LayerEmitter):
             before = len(self.context.virtual.instructions)
             try:
                 self._emit(step)
-            except TooManyLoopsError as error:
+            except ApartError as error:
                 raise self.trace.error(
-                    f"{step.label}: its dimensions do not lie regularly enough for {error} loops",
+                    f"{step.label}: {error} do not lie one after another",
                     step.line,
-                    hint="use tiles of fewer dimensions",
+                    hint="keep() makes a tile whose elements are neighbours",
                 ) from None
             made = self.context.virtual.instructions[before:]
             for instruction in made:
@@ -143,7 +143,8 @@ class KernelEmitter(LayerEmitter):
         channels = step.pending.channels
         if channels is None:
             return None
-        data = pack_params([channels], 0, step.pending.a.shape[-1], self.config)
+        columns = step.pending.a.shape[-1] if step.pending.by_column else self.config.cols
+        data = pack_params([channels], 0, columns, self.config)
         if data not in self._params:
             entries = len(data) // self.config.param_entry_bytes
             taken = sum(buffer.size for buffer in self._params.values())

@@ -6,7 +6,7 @@ from spec.isa import LOOPS
 from sw.compiler.kernels.depthwise.geometry import Pass, kernel_passes
 from sw.compiler.kernels.fused.sizes import MAX_EXTENT
 from sw.compiler.program.records import ArrayLoop, Depthwise, Matrix
-from sw.language.errors import TooManyLoopsError
+from sw.language.errors import ApartError
 from sw.language.issue import Issue, Places
 from sw.language.steps import DepthwiseStep, DotStep
 
@@ -27,7 +27,7 @@ def dot_issue(step: DotStep, places: Places) -> Issue:
         ]
     )
     if len(rows) > LOOPS - 2:
-        raise TooManyLoopsError(LOOPS - 2)
+        raise ApartError(f"the rows of {LOOPS - 2} loops")
     record = Matrix(
         act_base=places.base(x),
         wgt_base=places.base(w),

@@ -6,7 +6,7 @@ from sw.compiler.kernels.nests import Row, Stride, follow, in_lanes, nest
 from sw.compiler.kernels.views import DTYPE
 from sw.compiler.program.records import Vector, VectorFields
 from sw.compiler.program.virtual import Access, Buffer
-from sw.language.errors import TooManyLoopsError
+from sw.language.errors import ApartError
 from sw.language.issue import Issue, Places
 from sw.language.memory import Piece
 from sw.language.steps import VectorStep
@@ -18,13 +18,15 @@ def vector_issue(step: VectorStep, places: Places, params: Buffer | None, parts:
     pending, out = step.pending, step.out
     a, b = pending.a, pending.b
     rows, lanes = in_lanes(
-        _rows(step, params is not None, parts),
+        _rows(step, pending.by_column, parts),
         [_item(p) for p in (a, b or a, out)],
         pending.axis < len(a.shape) - 1,
     )
     if len(rows) >= LOOPS:
-        raise TooManyLoopsError(LOOPS - 1)
-    made = nest(rows, lanes, places.config.cols, params is not None)
+        raise ApartError(f"the rows of {LOOPS - 1} loops")
+    if pending.by_column and lanes.size != a.shape[-1]:
+        raise ApartError("columns with scales of their own")
+    made = nest(rows, lanes, places.config.cols, pending.by_column)
     fields = VectorFields(
         a_space=Space.ACC if a.in_acc else Space.SPAD,
         a_type=DTYPE[a.dtype],

@@ -11,8 +11,8 @@ class AccumulatorFullError(KernelError):
     """Tiles that live at once do not fit in the accumulator."""
 
 
-class TooManyLoopsError(Exception):
-    """Dimensions that do not merge into the loops of an instruction; the emitter says where."""
+class ApartError(Exception):
+    """Elements that do not lie regularly enough for an instruction; the emitter says where."""
 
 
 class RaceError(KernelError):

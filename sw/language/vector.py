@@ -96,6 +96,12 @@ class Pending:
             shift=self.shift,
         )
 
+    @property
+    def by_column(self) -> bool:
+        """Whether columns have parameters of their own."""
+        arrays = (self.bias, self.multiplier)
+        return any(values is not None and values.size > 1 for values in arrays)
+
     def then(self, stage: Stage, values: ArithmeticFields, **more: Any) -> "Pending | None":
         """With `values` for a stage; None if the VECTOR is past it."""
         if self.stage >= stage:

@@ -53,7 +53,7 @@ def nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> Nest:
     count = -(-lanes.size // cols)
     loops = [_loop(row, row.size) for row in rows if not row.reduced]
     reduced = [_loop(row, row.size) for row in rows if row.reduced]
-    block = _loop(lanes, count, cols)
+    block = _loop(lanes, count, cols)._replace(param=int(with_params))
     used = min(lanes.size, cols)
     fields = VectorFields(lanes=used, lanes_last=lanes.size - (count - 1) * used)
     if lanes.reduced:
@@ -63,7 +63,7 @@ def nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> Nest:
             reduced = [block, *reduced]
     else:
         fields["lane_loop"] = 0
-        loops = [block._replace(param=int(with_params)), *loops]
+        loops = [block, *loops]
     assert len(loops) + len(reduced) <= LOOPS
     fields["reduce_loops"] = sum(1 << (len(loops) + i) for i in range(len(reduced)))
     return Nest([*loops, *reduced], fields, bool(reduced) or lanes.reduced)
