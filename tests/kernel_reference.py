@@ -29,8 +29,10 @@ class Reference:
         return Reference(wrapped(self.array - self._other(other)))
 
     def __lshift__(self, other):
-        by = np.broadcast_to(self._other(other) & 31, np.broadcast_shapes(
-            self.array.shape, np.shape(self._other(other))))
+        by = np.broadcast_to(
+            self._other(other) & 31,
+            np.broadcast_shapes(self.array.shape, np.shape(self._other(other))),
+        )
         return Reference(wrapped(self.array << by))
 
     def __rshift__(self, other):
@@ -52,8 +54,9 @@ class Reference:
         return Reference(wrapped(np.abs(self.array)))
 
     def apply(self, alu, other):
-        return Reference({Alu.AND: np.bitwise_and, Alu.GT: np.greater}[alu](
-            self.array, self._other(other)))
+        return Reference(
+            {Alu.AND: np.bitwise_and, Alu.GT: np.greater}[alu](self.array, self._other(other))
+        )
 
     def sum(self, axis=-1):
         return Reference(wrapped(self.array.sum(axis, keepdims=True)))

@@ -143,7 +143,7 @@ class KernelEmitter(LayerEmitter):
         channels = step.pending.channels
         if channels is None:
             return None
-        columns = step.pending.a.shape[-1] if step.pending.by_column else self.config.cols
+        columns = step.pending.extents[-1] if step.pending.by_column else self.config.cols
         data = pack_params([channels], 0, columns, self.config)
         if data not in self._params:
             entries = len(data) // self.config.param_entry_bytes

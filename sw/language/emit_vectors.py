@@ -24,7 +24,7 @@ def vector_issue(step: VectorStep, places: Places, params: Buffer | None, parts:
     )
     if len(rows) >= LOOPS:
         raise ApartError(f"the rows of {LOOPS - 1} loops")
-    if pending.by_column and lanes.size != a.shape[-1]:
+    if pending.by_column and lanes.size != pending.extents[-1]:
         raise ApartError("columns with scales of their own")
     made = nest(rows, lanes, places.config.cols, pending.by_column)
     fields = VectorFields(

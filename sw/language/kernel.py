@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
@@ -45,9 +45,21 @@ class Kernel:
         return self.function.__name__
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of all parameters, in order."""
+        return tuple(inspect.signature(self.function).parameters)
+
+    @property
     def line(self) -> Line:
         code = self.function.__code__
         return Line(code.co_filename, code.co_firstlineno)
+
+    def __call__(self, *args: Any, **keywords: Any) -> NoReturn:
+        """Refused: a kernel is compiled for shapes first."""
+        raise self._error(
+            "is a kernel, no function of arrays",
+            hint=f"{self.name}.compile(…).run(…), or as an operator of PyTorch as_torch_op(…)",
+        )
 
     def compile(
         self, *specs: Any, config: NpuConfig | str | None = None, **values: Any
@@ -93,7 +105,9 @@ class Kernel:
         try:
             bound = signature.bind_partial(*specs, **values)
         except TypeError as error:
-            raise self._error(f"{error}", hint=f"its parameters are {signature}") from None
+            raise self._error(
+                f"{error}", hint=f"its parameters are {', '.join(signature.parameters)}"
+            ) from None
         bound.apply_defaults()
         found = dict(bound.arguments)
         for name in self.tensors:
@@ -105,7 +119,8 @@ class Kernel:
             missing = []
         if missing:
             raise self._error(
-                f"argument {missing[0]} is missing", hint=f"its parameters are {signature}"
+                f"argument {missing[0]} is missing",
+                hint=f"its parameters are {', '.join(signature.parameters)}",
             )
         return {name: found[name] for name in signature.parameters}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from spec.config import NpuConfig
 from sw.compiler.program.virtual import Place
-from sw.language.errors import KernelError
+from sw.language.errors import AccumulatorFullError, KernelError
 from sw.language.layout import Layout
 from sw.language.memory import Memory, Piece
 from sw.language.source import Line
@@ -105,10 +105,12 @@ class Trace:
     ) -> Piece:
         whole, unit = self._capacity(place)
         if size > whole:
-            raise self.error(
+            kind = AccumulatorFullError if place is Place.ACC else KernelError
+            raise kind(
                 f"{label} {dtype}{list(layout.shape)} takes {size:,} {unit}, configuration "
                 f"{self.config.name} has {whole:,}",
-                line,
+                node=self.name,
+                source=str(line),
                 hint="cut it into smaller tiles",
             )
         if buffers is not None and buffers < 1:

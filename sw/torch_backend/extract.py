@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -68,7 +69,7 @@ def assemble(
     extracts: Sequence[Extract],
     runners: Mapping[str, torch.nn.Module],
     fixed: Collection[Node],
-    kernels: Mapping[Node, str],
+    kernels: Mapping[Node, str] = MappingProxyType({}),
 ) -> GraphModule:
     """The whole graph with call `npu_<i>` of `runners` in place of part i.
 
