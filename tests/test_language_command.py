@@ -53,7 +53,10 @@ def test_a_kernel_of_a_file_runs_on_random_inputs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (MATMUL.replace(":matmul", ":matmull"), "has no function 'matmull', did you mean"),
+        (
+            MATMUL.replace(":matmul", ":matmull"),
+            "has no function 'matmull' (did you mean 'matmul'?)",
+        ),
         (MATMUL.replace(":matmul", ":tiles"), "is a function; `sim` takes what @systola.kernel"),
         ("nowhere.py:matmul", "nowhere.py: no such file"),
     ],

@@ -25,10 +25,13 @@ ALLOWED = {
     "sw.compiler": {"spec", "sw.compiler"},
     "sw.frontends": {"spec", "sw.compiler", "sw.frontends"},
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
+    "sw.language": {"spec", "golden_model", "sw.compiler", "sw.runtime", "sw.language"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
     "sw.models": {"spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.models"},
     "sw.results": {"spec", "sw.results"},
-    "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
+    "sw.torch_backend": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.language", "sw.torch_backend"),
+    },
     "sw.measure": {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
@@ -45,9 +48,11 @@ ALLOWED = {
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
-        *("sw.report", "sw.cli"),
+        *("sw.language", "sw.report", "sw.cli"),
     },
-    "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
+    "systola": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.language", "sw.torch_backend", "sw.cli"),
+    },
 }
 EXTERNAL = {
     "spec": {"numpy"},

@@ -2,6 +2,6 @@
 
 `kernel.py` has the decorator. Data flows `trace → place → emit → the compiler's stages`: tracing
 the function makes statements (`steps.py`) over pieces of memories (`memory.py`); `placement.py`
-gives the memories buffers; `emit.py` writes virtual instructions; `layer.py` hands them to the
+gives the memories buffers; `emit/` writes virtual instructions; `layer.py` hands them to the
 compiler as the one layer of a program. `systola.language` has the names that kernels use.
 """

@@ -22,7 +22,7 @@ from sw.compiler.program.semaphores import Program
 from sw.compiler.program.virtual import VirtualInstruction, VirtualProgram
 from sw.compiler.stages import Pipeline, Stage
 from sw.compiler.tosa.graph import Graph, Op, Tensor, Work
-from sw.language.emit import KernelEmitter, Origins
+from sw.language.emit.kernel import KernelEmitter, Origins
 from sw.language.manual import manual_program
 from sw.language.placement import Placement, place
 from sw.language.steps import DepthwiseStep, DotStep

@@ -7,7 +7,7 @@ import numpy as np
 from golden_model.errors import DeadlockError, HazardError
 from spec.program import Image
 from sw.compiler.program.virtual import Place, VirtualInstruction
-from sw.language.emit import Origins
+from sw.language.emit.kernel import Origins
 from sw.language.errors import KernelError, RaceError
 from sw.language.steps import Step
 from sw.language.trace import Trace

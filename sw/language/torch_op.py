@@ -7,17 +7,16 @@ by the operator (`kernel_of`) and runs its program on its device.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spec.config import NpuConfig
 from sw.language.errors import KernelError
 from sw.language.program import CompiledKernel
+from sw.language.source import Line
 from sw.language.types import Spec, as_spec
 
 if TYPE_CHECKING:
     import torch
-
-    from sw.language.kernel import Kernel
 
 _ATTRIBUTE = "systola_kernel"
 """Of the operator in `torch.ops`: its `KernelOperator`."""
@@ -35,11 +34,30 @@ _TYPES = {
 """Parameters of a kernel in a schema of PyTorch."""
 
 
+class Compilable(Protocol):
+    """What a kernel offers: see `Kernel` in `sw/language/kernel.py`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def line(self) -> Line: ...
+    @property
+    def function(self) -> Callable[..., None]: ...
+    @property
+    def tensors(self) -> tuple[str, ...]: ...
+    @property
+    def result(self) -> Callable[..., Spec] | None: ...
+    def arguments(self, *specs: Any, **values: Any) -> dict[str, Any]: ...
+    def compile(
+        self, *specs: Any, config: NpuConfig | str | None = None, **values: Any
+    ) -> CompiledKernel: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelOperator:
     """A kernel that is an operator of PyTorch, and its programs by shapes and values."""
 
-    kernel: "Kernel"
+    kernel: Compilable
     programs: dict[object, CompiledKernel] = field(default_factory=dict)
 
     @property
@@ -75,7 +93,7 @@ def kernel_of(target: object) -> KernelOperator | None:
     return found if isinstance(found, KernelOperator) else None
 
 
-def as_torch_op(kernel: "Kernel", name: str, config: NpuConfig) -> Callable[..., "torch.Tensor"]:
+def as_torch_op(kernel: Compilable, name: str, config: NpuConfig) -> Callable[..., "torch.Tensor"]:
     """Register a kernel as operator `name` ("library::operator"), and return it.
 
     Tensors of the operator are the kernel's inputs, its result is returned. `config`: what the
@@ -114,7 +132,7 @@ def as_torch_op(kernel: "Kernel", name: str, config: NpuConfig) -> Callable[...,
     return defined
 
 
-def _schema(kernel: "Kernel") -> str:
+def _schema(kernel: Compilable) -> str:
     """The operator's parameters as PyTorch writes them."""
     shown = []
     for name, parameter in inspect.signature(kernel.function, eval_str=True).parameters.items():

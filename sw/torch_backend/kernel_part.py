@@ -28,7 +28,6 @@ class KernelPart(torch.nn.Module):
         self._operator, self._program, self._options = operator, program, options
         self.title, self.names = "", [node.name]
         self.figures = Figures()
-        self.anchor: torch.Tensor | None = None
         self.tosa_digest, self.digest = "", ""
         self.timing = Timing.of(program.image, clock_mhz=options.clock_mhz, memory=options.memory)
         self._instructions = instructions(program.image)

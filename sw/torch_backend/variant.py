@@ -107,6 +107,19 @@ class Variant:
                 if patience < 0:
                     guilty = next(p for p in split.parts if set(guilty) & set(p))
                 why.update({node: str(error) for node in guilty})
+        anchor = next((p for p in whole.parameters() if p.requires_grad), None)
+        for part in parts:
+            part.anchor = anchor
+        self._join(split, extracts, parts, kernels)
+
+    def _join(
+        self,
+        split: Partition,
+        extracts: Sequence[Extract],
+        parts: Sequence[Part],
+        kernels: Mapping[Node, KernelPart],
+    ) -> None:
+        """Put the parts, and kernels behind them, into the graph that calls them."""
         for number, kernel in enumerate(kernels.values(), len(parts)):
             kernel.title = f"npu_{number}"
         self.parts = [*parts, *kernels.values()]
@@ -114,10 +127,7 @@ class Variant:
         self.nodes = self._rows(split, names)
         self._require_npu()
         runners = {part.title: part for part in self.parts}
-        self._run = assemble(whole, split, extracts, runners, fixed, names)
-        anchor = next((p for p in whole.parameters() if p.requires_grad), None)
-        for part in self.parts:
-            part.anchor = anchor
+        self._run = assemble(self._whole, split, extracts, runners, self._fixed, names)
 
     def release(self) -> None:
         """Give up what it takes to run; rows and figures stay."""

@@ -6,8 +6,8 @@ from sw.compiler.kernels.nests import Row, Stride, follow, in_lanes, nest
 from sw.compiler.kernels.views import DTYPE
 from sw.compiler.program.records import Vector, VectorFields
 from sw.compiler.program.virtual import Access, Buffer
+from sw.language.emit.issue import Issue, Places
 from sw.language.errors import ApartError
-from sw.language.issue import Issue, Places
 from sw.language.memory import Piece
 from sw.language.steps import VectorStep
 from sw.language.types import item_bytes

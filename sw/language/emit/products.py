@@ -6,8 +6,8 @@ from spec.isa import LOOPS
 from sw.compiler.kernels.depthwise.geometry import Pass, kernel_passes
 from sw.compiler.kernels.fused.sizes import MAX_EXTENT
 from sw.compiler.program.records import ArrayLoop, Depthwise, Matrix
+from sw.language.emit.issue import Issue, Places
 from sw.language.errors import ApartError
-from sw.language.issue import Issue, Places
 from sw.language.steps import DepthwiseStep, DotStep
 
 

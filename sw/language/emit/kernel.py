@@ -11,10 +11,10 @@ from sw.compiler.kernels.functions import lacked
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.program.records import Load, Record, Store
 from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction
-from sw.language.emit_products import depthwise_issues, dot_issue
-from sw.language.emit_vectors import vector_issue
+from sw.language.emit.issue import Issue, Places
+from sw.language.emit.products import depthwise_issues, dot_issue
+from sw.language.emit.vectors import vector_issue
 from sw.language.errors import ApartError
-from sw.language.issue import Issue, Places
 from sw.language.layout import Layout
 from sw.language.placement import Placement, Site
 from sw.language.steps import CopyStep, DepthwiseStep, DotStep, Step, VectorStep
