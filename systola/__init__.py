@@ -8,6 +8,7 @@
     (logits,) = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
+`systola/language.py` has the names that kernels by hand are written with.
 """
 
 from pathlib import Path
