@@ -143,6 +143,16 @@ def test_a_run_names_what_it_does_not_know():
         program.run(np.zeros((8, 8), np.int8), np.zeros((8, 8), np.int8), latence=3)
 
 
+def test_what_python_refuses_is_an_error_at_the_kernels_line():
+    @kernel
+    def wrong(a: Tensor, out: Tensor) -> None:
+        store(out, load(a).median())
+
+    text, error = refused(wrong, int8[4, 4], int8[4, 4], at="median")
+    assert "wrong: AttributeError: 'Tile' object has no attribute 'median'" in text
+    assert isinstance(error.__cause__, AttributeError)
+
+
 # Functions that a configuration lacks -------------------------------------------------------------
 
 

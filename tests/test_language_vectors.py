@@ -134,3 +134,18 @@ def test_activations_are_rounded_correctly(name):
     exact = FUNCTIONS[name][0]((x.astype(np.float64) + 3) * 0.05) / 0.04
     want = np.clip(np.rint(exact) + 4, -128, 127)
     assert np.array_equal(activated.compile(x, name=name).run(x)["out"], want)
+
+
+def test_columns_keep_their_scales_where_rows_broadcast_and_are_summed():
+    scales = [0.5, 0.25, 1.5, 0.01, 3.0]
+    rng = np.random.default_rng(0)
+    a = rng.integers(-128, 128, (33, 1), dtype=np.int8)
+    b = rng.integers(-999, 999, (1, 5)).astype(np.int32)
+
+    @kernel
+    def scaled(a: Tensor, b: Tensor, out: Tensor) -> None:
+        store(out, keep(load(a) + 0).maximum(load(b)).rescale(scales).sum(0))
+
+    want = Reference(a).maximum(Reference(b)).rescale(scales).sum(0).array
+    program = scaled.compile(a=a, b=b, out=int32[1, 5])
+    assert np.array_equal(program.run(a=a, b=b)["out"], want)

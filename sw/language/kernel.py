@@ -1,6 +1,7 @@
 """`@systola.kernel`: a Python function over tiles as something that compiles."""
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -8,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 
 from spec.config import NpuConfig, preset
+from spec.errors import SystolaError
 from spec.names import did_you_mean
 from sw.language.errors import AccumulatorFullError, KernelError
 from sw.language.layer import TracedLayer, compile_layer, traced_layer
 from sw.language.layout import Layout
 from sw.language.program import CompiledKernel
 from sw.language.races import check_order
-from sw.language.source import Line
+from sw.language.source import Line, is_ours
 from sw.language.tensor import Tensor
 from sw.language.trace import Trace
 from sw.language.types import Spec, as_spec, item_bytes
@@ -145,12 +147,27 @@ class Kernel:
             spec = trace.tensors[name] = values[name]
             layout = Layout.dense(spec.shape, item_bytes(spec.dtype))
             values[name] = Tensor(trace, name, spec.dtype, layout)
-        self.function(**values)
+        self._call(values)
         if not trace.stored:
             raise self._error("stores nothing", hint="store(out[...], tile) writes a result")
         for name, pieces in trace.stored.items():
             _check_stored(trace, name, pieces)
         return trace
+
+    def _call(self, values: Mapping[str, Any]) -> None:
+        """Run the function; what Python refuses in it is an error at its line."""
+        try:
+            self.function(**values)
+        except SystolaError:
+            raise
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            at = next(f for f in reversed(frames) if not is_ours(f.filename))
+            raise KernelError(
+                f"{type(error).__name__}: {error}",
+                node=self.name,
+                source=str(Line(at.filename, at.lineno or 0)),
+            ) from error
 
     def _error(self, message: str, hint: str = "") -> KernelError:
         return KernelError(message, node=self.name, source=str(self.line), hint=hint)

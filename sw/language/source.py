@@ -29,9 +29,14 @@ class Line:
 NOWHERE = Line("", 0)
 
 
+def is_ours(path: str) -> bool:
+    """Whether a file is part of this package, and no user's."""
+    return path.startswith(_HERE)
+
+
 def caller() -> Line:
     """The innermost line that is not of this package: the statement of the kernel."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame.f_back is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return Line(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti)

@@ -160,10 +160,6 @@ def load_function(name: str) -> Loaded:
     import torch
 
     make = member(name)
-    if not callable(make):
-        raise UserModelError(
-            f"{name}: is a {type(make).__name__}; it must be a function that returns a model"
-        )
     made = _guarded(name, make)
     model, *example = made if isinstance(made, tuple) and 1 < len(made) < 4 else (made,)
     if not isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
@@ -178,21 +174,22 @@ def load_function(name: str) -> Loaded:
     return Loaded(name=function, model=model, args=args, keywords=keywords)
 
 
-def member(name: str) -> Any:
-    """What `path.py:name` names; its file is run."""
+def member(name: str) -> Callable[..., Any]:
+    """The function (or another thing that can be called) `path.py:name`; its file is run."""
     match = _FUNCTION.fullmatch(name)
     assert match is not None
     path, wanted = Path(match["path"]), match["function"]
     if not path.is_file():
         raise UserModelError(f"{path}: no such file")
     module = _guarded(name, lambda: _executed(path))
-    if not hasattr(module, wanted):
+    found = getattr(module, wanted, None)
+    if not callable(found):
         known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         raise UserModelError(
             f"{name}: {path} has no function {wanted!r}{did_you_mean(wanted, known)}; "
             f"it has {', '.join(known) or 'none'}"
         )
-    return getattr(module, wanted)
+    return found
 
 
 def load_pt2(path: Path, trust: bool = False) -> Loaded:
