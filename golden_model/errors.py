@@ -36,15 +36,19 @@ class DeadlockError(GoldenError):
 class HazardError(GoldenError):
     """The result depends on timing, or on bytes that nothing wrote.
 
-    `engine`, `index`, `space` and `address` (bytes; vectors for `acc`) name the access.
+    `engine`, `index`, `space` and `address` (bytes; vectors for `acc`) name the access; `other` is
+    the index of the instruction that it races with, -1 where nothing wrote.
     """
 
-    def __init__(self, text: str, engine: str, index: int, space: str, address: int) -> None:
+    def __init__(
+        self, text: str, engine: str, index: int, space: str, address: int, other: int = -1
+    ) -> None:
         super().__init__(text)
         self.engine = engine
         self.index = index
         self.space = space
         self.address = address
+        self.other = other
 
 
 class UndefinedError(GoldenError):

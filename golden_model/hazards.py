@@ -176,6 +176,7 @@ class Hazards:
             index,
             shadow.name,
             address,
+            other_index,
         )
 
     def in_place(
@@ -215,6 +216,7 @@ class Hazards:
                 index,
                 shadow.name,
                 address,
+                index,
             )
 
     def _who(self, timeline: Timeline, index: int) -> str:

@@ -8,6 +8,7 @@
     (logits,) = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
+`systola/language.py` has the names that kernels by hand are written with.
 """
 
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sw.compiler.errors import CompileError as CompileError
     from sw.compiler.frontend.compile_module import CompiledModule
     from sw.compiler.frontend.quantization.values import Policy
+    from sw.language.kernel import kernel as kernel
     from sw.runtime.golden import GoldenDevice as GoldenDevice
     from sw.runtime.npus.report import SystemResult
     from sw.runtime.rtl import RtlDevice as RtlDevice
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from sw.torch_backend.report import CompileReport as CompileReport
 
 _LAZY = {
+    "kernel": "sw.language.kernel",
     "CompileError": "sw.compiler.errors",
     "CompileReport": "sw.torch_backend.report",
     "GoldenDevice": "sw.runtime.golden",
@@ -48,6 +51,7 @@ __all__ = [
     "SystolaError",
     "compile",
     "compile_report",
+    "kernel",
     "load_image",
     "partition",
     "preset",

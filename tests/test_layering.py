@@ -28,10 +28,13 @@ ALLOWED = {
         *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.frontends.executorch"),
     },
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
+    "sw.language": {"spec", "golden_model", "sw.compiler", "sw.runtime", "sw.language"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
     "sw.models": {"spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.models"},
     "sw.results": {"spec", "sw.results"},
-    "sw.torch_backend": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend"},
+    "sw.torch_backend": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.language", "sw.torch_backend"),
+    },
     "sw.torch_device": {
         *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.torch_device"),
     },
@@ -51,11 +54,11 @@ ALLOWED = {
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
-        *("sw.report", "sw.cli", "sw.frontends.executorch"),
+        *("sw.language", "sw.report", "sw.cli", "sw.frontends.executorch"),
     },
     "systola": {
-        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.torch_device", "sw.cli"),
-        "sw.frontends.executorch",
+        *("spec", "sw.compiler", "sw.runtime", "sw.language", "sw.torch_backend"),
+        *("sw.torch_device", "sw.cli", "sw.frontends.executorch"),
     },
 }
 EXTERNAL = {

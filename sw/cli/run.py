@@ -23,11 +23,15 @@ from sw.cli.output import cold_start_times, console, finish, progress, waves_pat
 
 if TYPE_CHECKING:
     from spec.config import NpuConfig
+    from sw.runtime.report import Report
     from sw.runtime.session import DeviceOptions
 
 
 def sim(
-    kernel: Annotated[str, typer.Argument(help="matmul, conv2d, … (an unknown name lists them)")],
+    kernel: Annotated[
+        str,
+        typer.Argument(help="matmul, conv2d, … (an unknown name lists them), or path.py:kernel"),
+    ],
     shape: ShapeOption = None,
     hardware: Configuration = CONFIGURATION,
     machine: Machine = ON_RTL,
@@ -37,12 +41,37 @@ def sim(
 ) -> None:
     """Run one kernel on random data and compare the RTL with the golden model."""
     from sw.measure.targets import build_kernel, run_kernel
+    from sw.models.user import is_member
 
     npu = hardware.npu()
-    options = machine.options(waves_path(kernel, npu, machine.seed) if waves else None)
+    title = Path(kernel).stem if is_member(kernel) else kernel
+    options = machine.options(waves_path(title, npu, machine.seed) if waves else None)
+    if is_member(kernel):
+        finish(_run_by_hand(kernel, shape, npu, options, verify), json_file)
+        return
     work = build_kernel(kernel, shape, machine.seed)
     finish(run_kernel(work, npu, options, verify), json_file)
     cold_start_times()
+
+
+def _run_by_hand(
+    name: str, shape: str | None, npu: "NpuConfig", options: "DeviceOptions", verify: bool
+) -> "Report":
+    """A kernel of a user's file (`@systola.kernel`)."""
+    from sw.language.command import run_text
+    from sw.language.kernel import Kernel
+    from sw.models.user import UserModelError, member
+    from sw.runtime.session import OptionError
+
+    if verify:
+        raise OptionError(f"--verify: {name} is no graph of TOSA, which it would be compared with")
+    kernel = member(name)
+    if not isinstance(kernel, Kernel):
+        raise UserModelError(
+            f"{name}: is a {type(kernel).__name__}; `sim` takes what @systola.kernel makes, `run` "
+            "a function that returns a model"
+        )
+    return run_text(kernel, shape, npu, options)
 
 
 def run(

@@ -53,9 +53,14 @@ class Loaded:
         return bool(self.args or self.keywords)
 
 
+def is_member(name: str) -> bool:
+    """Whether `name` has the form `path.py:name`."""
+    return _FUNCTION.fullmatch(name) is not None
+
+
 def is_module(name: str) -> bool:
     """Whether `name` has the form of a user's own model."""
-    is_python = name.endswith(".pt2") or _FUNCTION.fullmatch(name) is not None
+    is_python = name.endswith(".pt2") or is_member(name)
     return is_python or door_of(name) is not None
 
 
@@ -141,7 +146,7 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
 
 def load(name: str, trust: bool = False) -> Loaded:
     """The model called `name`, whatever kind of file it is in."""
-    if _FUNCTION.fullmatch(name) is not None:
+    if is_member(name):
         return load_function(name)
     door = door_of(name)
     if door is None:
@@ -154,19 +159,7 @@ def load_function(name: str) -> Loaded:
     """Call `path.py:function`."""
     import torch
 
-    match = _FUNCTION.fullmatch(name)
-    assert match is not None
-    path, function = Path(match["path"]), match["function"]
-    if not path.is_file():
-        raise UserModelError(f"{path}: no such file")
-    module = _guarded(name, lambda: _executed(path))
-    make = getattr(module, function, None)
-    if not callable(make):
-        known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        raise UserModelError(
-            f"{name}: {path} has no function {function!r}{did_you_mean(function, known)}; "
-            f"it has {', '.join(known) or 'none'}"
-        )
+    make = member(name)
     made = _guarded(name, make)
     model, *example = made if isinstance(made, tuple) and 1 < len(made) < 4 else (made,)
     if not isinstance(model, torch.nn.Module | torch.export.ExportedProgram):
@@ -177,7 +170,26 @@ def load_function(name: str) -> Loaded:
     args, keywords = _example(name, *example)
     if isinstance(model, torch.export.ExportedProgram) and not example:
         args, keywords = _of_program(model)
+    function = name.rpartition(":")[2]
     return Loaded(name=function, model=model, args=args, keywords=keywords)
+
+
+def member(name: str) -> Callable[..., Any]:
+    """The function (or another thing that can be called) `path.py:name`; its file is run."""
+    match = _FUNCTION.fullmatch(name)
+    assert match is not None
+    path, wanted = Path(match["path"]), match["function"]
+    if not path.is_file():
+        raise UserModelError(f"{path}: no such file")
+    module = _guarded(name, lambda: _executed(path))
+    found = getattr(module, wanted, None)
+    if not callable(found):
+        known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise UserModelError(
+            f"{name}: {path} has no function {wanted!r}{did_you_mean(wanted, known)}; "
+            f"it has {', '.join(known) or 'none'}"
+        )
+    return found
 
 
 def load_pt2(path: Path, trust: bool = False) -> Loaded:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -68,8 +69,12 @@ def assemble(
     extracts: Sequence[Extract],
     runners: Mapping[str, torch.nn.Module],
     fixed: Collection[Node],
+    kernels: Mapping[Node, str] = MappingProxyType({}),
 ) -> GraphModule:
-    """The whole graph with call `npu_<i>` of `runners` in place of part i."""
+    """The whole graph with call `npu_<i>` of `runners` in place of part i.
+
+    `kernels`: the runner's name for nodes that are parts of their own.
+    """
     graph, values = Graph(), dict[Node, Node]()
     root: dict[str, Any] = dict(runners)
     nodes = list(whole.graph.nodes)
@@ -79,6 +84,12 @@ def assemble(
         if node.op == "placeholder" or node in fixed:
             values[node] = graph.node_copy(node, values.__getitem__)
     for slot in partition.order:
+        if isinstance(slot, Node) and slot in kernels:
+            args, keywords = (
+                torch.fx.map_arg(each, values.__getitem__) for each in (slot.args, slot.kwargs)
+            )
+            values[slot] = graph.call_module(kernels[slot], args, keywords)
+            continue
         if isinstance(slot, Node):
             values[slot] = graph.node_copy(slot, values.__getitem__)
             continue

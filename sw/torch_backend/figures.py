@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sw.runtime.device import RunResult
+from numpy.typing import NDArray
+
 from sw.runtime.timing import Timing
+from sw.torch_backend.devices import Done
 from sw.torch_backend.saturation import Saturation
 
 
@@ -31,18 +33,18 @@ class Figures:
     saturation: Saturation = field(default_factory=Saturation)
     verified: int = 0
 
-    def count(
+    def add(
         self,
-        result: RunResult,
-        timing: Timing,
+        inputs: Mapping[str, NDArray[Any]],
+        done: Done,
         instructions: Mapping[str, int],
-        bytes_in: int,
-        bytes_out: int,
+        timing: Timing,
     ) -> None:
-        """Add one run. timing, instructions: of its program."""
+        """Add one run: its inputs, what came of it; instructions, timing: of its program."""
+        result = done.result
         self.runs += 1
-        self.bytes_in += bytes_in
-        self.bytes_out += bytes_out
+        self.bytes_in += sum(a.nbytes for a in inputs.values())
+        self.bytes_out += sum(a.nbytes for a in done.outputs.values())
         self.wall_s += result.wall_s
         self.predicted_cycles += timing.predicted_cycles or 0
         self.layer_bound += timing.layer_bound or 0.0

@@ -12,6 +12,7 @@ from sw.torch_backend.compiled_part import Part
 from sw.torch_backend.dynamo import Untraced, switched_off
 from sw.torch_backend.graph import CompiledGraph
 from sw.torch_backend.kept import Families
+from sw.torch_backend.kernel_part import KernelPart
 from sw.torch_backend.options import Options
 from sw.torch_backend.report_text import report_lines
 from sw.torch_backend.variant import Variant
@@ -132,7 +133,7 @@ def variant_data(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part | KernelPart) -> dict[str, Any]:
     return {
         "part": part.title,
         "nodes": len(part.names),

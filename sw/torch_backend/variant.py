@@ -1,6 +1,6 @@
 """A graph for one set of shapes and parameters: partitioned, calibrated, compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from sw.torch_backend.extract import (
     extract,
     values_of,
 )
+from sw.torch_backend.kernel_part import KernelPart, kernel_parts
 from sw.torch_backend.options import Options
 from sw.torch_backend.partition import Partition, computes, partition
 from sw.torch_backend.partition import whole as all_of
@@ -29,6 +30,8 @@ Inputs = Sequence[torch.Tensor]
 
 _PATIENCE = 32
 """Nodes that may be found guilty one by one; then it is all of a part."""
+
+KERNEL = "a kernel: a part of its own"
 
 _TRAINING = (
     aten._native_batch_norm_legit_functional.default,
@@ -72,7 +75,7 @@ class Variant:
         self.training = any(_trains(n) for n in self._whole.graph.nodes)
         self._fixed = fixed_nodes(self._whole)
         self._built: dict[tuple[Node, ...], Part] = {}
-        self.parts: list[Part] = []
+        self.parts: list[Part | KernelPart] = []
         self._compile([[call[i] for i in self._used] for call in samples])
 
     def run(self, *inputs: torch.Tensor) -> Any:
@@ -89,6 +92,8 @@ class Variant:
         why = reasons(whole, constant_values(whole, fixed))
         why.update({n: "an empty tensor" for n in why if _is_empty(n)})
         why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
+        kernels, refused = kernel_parts(whole, self._options)
+        why.update(dict.fromkeys(kernels, KERNEL) | refused)
         patience = _PATIENCE
         nodes = list(whole.graph.nodes)
         attempt = all_of(nodes, fixed, why)
@@ -96,7 +101,7 @@ class Variant:
             split = attempt or partition(nodes, fixed, why)
             extracts = [extract(whole, nodes, fixed) for nodes in split.parts]
             try:
-                self.parts = self._build(extracts, samples)
+                parts = self._build(extracts, samples)
                 break
             except PartError as error:
                 if attempt is not None:  # not as a whole: without what only moves values
@@ -107,13 +112,27 @@ class Variant:
                 if patience < 0:
                     guilty = next(p for p in split.parts if set(guilty) & set(p))
                 why.update({node: str(error) for node in guilty})
-        self.nodes = self._rows(split)
-        self._require_npu()
-        runners = {f"npu_{i}": part for i, part in enumerate(self.parts)}
-        self._run = assemble(whole, split, extracts, runners, fixed)
         anchor = next((p for p in whole.parameters() if p.requires_grad), None)
-        for part in self.parts:
+        for part in parts:
             part.anchor = anchor
+        self._join(split, extracts, parts, kernels)
+
+    def _join(
+        self,
+        split: Partition,
+        extracts: Sequence[Extract],
+        parts: Sequence[Part],
+        kernels: Mapping[Node, KernelPart],
+    ) -> None:
+        """Put the parts, and kernels behind them, into the graph that calls them."""
+        for number, kernel in enumerate(kernels.values(), len(parts)):
+            kernel.title = f"npu_{number}"
+        self.parts = [*parts, *kernels.values()]
+        names = {node: part.title for node, part in kernels.items()}
+        self.nodes = self._rows(split, names)
+        self._require_npu()
+        runners = {part.title: part for part in self.parts}
+        self._run = assemble(self._whole, split, extracts, runners, self._fixed, names)
 
     def release(self) -> None:
         """Give up what it takes to run; rows and figures stay."""
@@ -125,7 +144,7 @@ class Variant:
         new = [made for made in extracts if tuple(made.nodes.values()) not in self._built]
         wanted = {n for made in new for n in made.inputs}
         calls = [values_of(self._whole, wanted, inputs) for inputs in samples] if wanted else []
-        parts = []
+        parts: list[Part] = []
         for i, made in enumerate(extracts):
             key = tuple(made.nodes.values())
             if key not in self._built:
@@ -136,14 +155,15 @@ class Variant:
             parts.append(self._built[key])
         return parts
 
-    def _rows(self, split: Partition) -> list[NodeRow]:
+    def _rows(self, split: Partition, kernels: Mapping[Node, str]) -> list[NodeRow]:
         where = {n: f"npu {i}" for i, part in enumerate(split.parts) for n in part}
+        where |= {n: title.replace("_", " ") for n, title in kernels.items()}
         return [
             NodeRow(
                 name=n.name,
                 target=str(n.target) if not callable(n.target) else _name(n),
                 where=where.get(n, "cpu"),
-                reason=split.why.get(n, ""),
+                reason="" if n in kernels else split.why.get(n, ""),
                 module=module_of(n),
                 source=line_of(n),
             )

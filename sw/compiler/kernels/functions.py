@@ -18,12 +18,18 @@ class _Fields:
         return int(getattr(self._record, name))
 
 
+def lacked(record: Record, config: NpuConfig) -> Function | None:
+    """A function that an instruction needs and `config` does not have."""
+    functions = lacking(config, record.opcode)
+    return next((f for f in functions if f.uses(_Fields(record))), None)
+
+
 def check_functions(virtual: VirtualProgram, layers: LayerProgram, config: NpuConfig) -> None:
     """`CompileError` for the first layer that needs a function that `config` does not have."""
     for instruction in virtual.instructions:
-        for function in lacking(config, instruction.opcode):
-            if function.uses(_Fields(instruction.record)):
-                raise _refusal(layers.layers[instruction.layer], function, config)
+        function = lacked(instruction.record, config)
+        if function is not None:
+            raise _refusal(layers.layers[instruction.layer], function, config)
 
 
 def _refusal(layer: Layer, function: Function, config: NpuConfig) -> CompileError:

@@ -76,8 +76,7 @@ class Delegate:
         done = self._resident.run(arrays)
         if options.verify:
             self._verify(arrays, done.outputs)
-        sizes = (sum(a.nbytes for a in each.values()) for each in (arrays, done.outputs))
-        self.figures.count(done.result, self.timing, self._instructions, *sizes)
+        self.figures.add(arrays, done, self._instructions, self.timing)
         return done.outputs
 
     def _verify(self, arrays: Arrays, outputs: Arrays) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.fused.blocks import RowBlocks
-from sw.compiler.kernels.fused.emit_tiles import Row, TileEmitter
+from sw.compiler.kernels.fused.emit_tiles import TileEmitter
 from sw.compiler.kernels.fused.layer import FusedStep
 from sw.compiler.kernels.fused.rotation import Held
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
+from sw.compiler.kernels.nests import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
-from spec.isa import LOOPS, DType, Reduce, Space, Table
+from spec.isa import DType, Reduce, Space, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.emitter import LayerEmitter
@@ -19,25 +18,13 @@ from sw.compiler.kernels.fused.product import ProductTiles
 from sw.compiler.kernels.fused.rotation import Held, Rotation
 from sw.compiler.kernels.fused.sizes import MAX_EXTENT
 from sw.compiler.kernels.fused.tiles import FusedPlan, Ranges, fused_tiles
+from sw.compiler.kernels.nests import Row, Stride, follow, in_lanes, nest
 from sw.compiler.kernels.params import pack_params
 from sw.compiler.kernels.slots import Slots
-from sw.compiler.program.records import Vector, VectorFields, VectorLoop
+from sw.compiler.program.records import Vector, VectorFields
 from sw.compiler.program.virtual import Access, Buffer, Place
 
 INT32 = RANGES[DType.I32]
-
-Stride = int | Fraction
-"""Bytes, or vectors of the accumulator: along the last dimension an element is part of one."""
-
-
-class Row(NamedTuple):
-    """One dimension of a step: its size, strides of A, B and result, whether it is reduced."""
-
-    size: int
-    a: Stride
-    b: Stride
-    out: Stride
-    reduced: bool
 
 
 class TileEmitter(LayerEmitter):
@@ -223,7 +210,7 @@ class TileEmitter(LayerEmitter):
             row = Row(n, a[d], b[d], 0 if reduced else out[d], reduced)
             # Parameters go with the last dimension, which then is no part of a longer one.
             alone = step.params >= 0 and d == len(tile) - 1
-            if rows and not alone and rows[-1].size * n <= MAX_EXTENT and _follow(rows[-1], row):
+            if rows and not alone and rows[-1].size * n <= MAX_EXTENT and follow(rows[-1], row):
                 row = row._replace(size=n * rows.pop().size)
             rows.append(row)
         return rows
@@ -253,18 +240,18 @@ class TileEmitter(LayerEmitter):
             for place, kind in zip((a, b, out), kinds, strict=True)
         ]
         within_axis = step.axis < len(self.layer.shape) - 1
-        rows, lanes = _in_lanes(loops, items, within_axis)
+        rows, lanes = in_lanes(loops, items, within_axis)
         first = 0
         if params is not None and lanes.size > 1:
             first, lanes = params.start, lanes._replace(size=params.stop - params.start)
-        nest = _nest(rows, lanes, self.config.cols, params is not None)
+        made = nest(rows, lanes, self.config.cols, params is not None)
         fields: VectorFields = {
-            **nest.fields,
+            **made.fields,
             "a_space": Space.ACC if a.acc else Space.SPAD,
             "a_type": kinds[0],
             "a_base": a.at + int(first * lanes.a),
             "a_one": int(lanes.a == 0),
-            "reduce": step.reduce if nest.reduces else Reduce.NONE,
+            "reduce": step.reduce if made.reduces else Reduce.NONE,
             "o_min": INT32[0],
             "o_max": INT32[1],
             "o_space": Space.ACC if out.acc else Space.SPAD,
@@ -283,7 +270,7 @@ class TileEmitter(LayerEmitter):
             bases["param_base"] = params.slot
             accesses.append(Access(buffer=params.slot, start=0, stop=params.slot.size, write=False))
         # What the step says of its operands' types goes before what their registers hold.
-        record = Vector(**(fields | step.values), loop=nest.loops)
+        record = Vector(**(fields | step.values), loop=made.loops)
         if record.table is not Table.OFF:
             table = self.context.table
             accesses.append(Access(buffer=table, start=0, stop=table.size, write=False))
@@ -307,69 +294,3 @@ class _Params:
     slot: Buffer
     start: int
     stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Nest:
-    """The loops of a VECTOR, and the fields that say which of them are lanes and reductions."""
-
-    loops: list[VectorLoop]
-    fields: VectorFields
-    reduces: bool
-
-
-def _in_lanes(
-    rows: Sequence[Row], items: Sequence[Stride], within_axis: bool
-) -> tuple[list[Row], Row]:
-    """(the outer dimensions, the one that lies in the lanes of a vector).
-
-    `items`: strides of neighbouring elements. `within_axis`: a reduction is not over lanes.
-    """
-    alone = Row(1, items[0], items[1], items[2], False)
-    if not rows:
-        return [], alone
-    *outer, last = rows
-    if (last.reduced and within_axis) or (not last.reduced and _apart(last, items)):
-        # Neighbours here do not lie in neighbouring lanes: one element a vector.
-        return list(rows), alone
-    return outer, last
-
-
-def _nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> _Nest:
-    """Loops over `rows` and over the vectors of `lanes`; those that are reduced come last."""
-    count = -(-lanes.size // cols)
-    loops = [_loop(row, row.size) for row in rows if not row.reduced]
-    reduced = [_loop(row, row.size) for row in rows if row.reduced]
-    block = _loop(lanes, count, cols)
-    used = min(lanes.size, cols)
-    fields = VectorFields(lanes=used, lanes_last=lanes.size - (count - 1) * used)
-    if lanes.reduced:
-        fields["reduce_lanes"] = 1
-        if count > 1:
-            fields["lane_loop"] = len(loops)
-            reduced = [block, *reduced]
-    else:
-        fields["lane_loop"] = 0
-        loops = [block._replace(param=int(with_params)), *loops]
-    assert len(loops) + len(reduced) <= LOOPS
-    fields["reduce_loops"] = sum(1 << (len(loops) + i) for i in range(len(reduced)))
-    return _Nest([*loops, *reduced], fields, bool(reduced) or lanes.reduced)
-
-
-def _loop(row: Row, count: int, times: int = 1) -> VectorLoop:
-    strides = [times * Fraction(s) for s in (row.a, row.b, row.out)]
-    assert all(s.denominator == 1 for s in strides)
-    a, b, out = map(int, strides)
-    return VectorLoop(count=count, a=a, b=b, o=out)
-
-
-def _apart(row: Row, items: Sequence[Stride]) -> bool:
-    """Whether a stream of this innermost dimension has vectors for elements."""
-    streams = (row.a, row.b, row.out)
-    return any(s not in (0, item) for s, item in zip(streams, items, strict=True))
-
-
-def _follow(outer: Row, inner: Row) -> bool:
-    """Whether both dimensions are one."""
-    strides = tuple(inner.size * s for s in (inner.a, inner.b, inner.out))
-    return outer.reduced == inner.reduced and (outer.a, outer.b, outer.out) == strides
