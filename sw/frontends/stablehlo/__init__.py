@@ -1,0 +1,32 @@
+"""The door for StableHLO: JAX's portable artifacts, and MLIR text of JAX and torch-mlir.
+
+identify.py   whether a file is one
+load.py       `load`: from a file to a `StableHloModel`
+parsing.py    MLIR parsed by jaxlib in another process, as records.py; reading.py: how
+flatten.py    calls inlined: one list of operations, a `Graph` (graph.py)
+fold.py       constants computed, identities left out; narrow.py: broadcasts that PyTorch does
+recognize.py  which groups of operations are one function of PyTorch: univariate.py (activations),
+              normalize.py (softmax, norms), affine.py (biases, scales), windows.py (averages),
+              indices.py (indexing)
+module.py     the PyTorch module: a submodule for each operation
+table.py      the operations, by family in operators/: one function of tensors for each
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sw.frontends.stablehlo.errors import StableHloError as StableHloError
+from sw.frontends.stablehlo.identify import is_stablehlo as is_stablehlo
+
+if TYPE_CHECKING:
+    from sw.frontends.stablehlo.load import StableHloModel
+
+
+def load_stablehlo(source: str | Path | bytes) -> "StableHloModel":
+    """The module of a StableHLO file, or of the bytes of one (text or bytecode).
+
+    `StableHloError` says what cannot be read or computed, and where.
+    """
+    from sw.frontends.stablehlo.load import load
+
+    return load(source)

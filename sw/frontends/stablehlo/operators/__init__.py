@@ -1,0 +1,1 @@
+"""A function of tensors for each operation, a file per family."""
