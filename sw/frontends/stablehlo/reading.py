@@ -235,14 +235,14 @@ def _plain(value: Any) -> Any:
 
 
 def _dense(found: Any) -> Any:
-    """The elements as an array; one with strides of 0 where all are the same."""
+    """The elements as an array; one of one element where all are the same."""
     from jaxlib.mlir import ir
 
     kind = type_of(found.type)
     if kind.elements == 0 or isinstance(found, ir.DenseResourceElementsAttr):
         return np.array(found).reshape(kind.shape)
-    if found.is_splat and kind.element != "i1":
-        return np.broadcast_to(np.array(list(_values(found, 1)))[0], kind.shape)
+    if found.is_splat:
+        return np.array(list(_values(found, 1)))
     try:
         return np.array(found).reshape(kind.shape)
     except (ValueError, TypeError, RuntimeError):  # what NumPy has no type for

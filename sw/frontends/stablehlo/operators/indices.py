@@ -14,6 +14,8 @@ def _gather(call: Call, x: T, indices: T) -> T:
     """gather: slices of x that begin at indices, which are in range."""
     n = call.get("dimension_numbers")
     sizes, starts = call.ints("slice_sizes"), n["start_index_map"]
+    if call.get("wraps"):
+        indices = indices.reshape(call.get("index_shape"))
     vector = n["index_vector_dim"]
     if vector == indices.dim():
         indices = indices.unsqueeze(-1)

@@ -19,7 +19,7 @@ def _constant(call: Call) -> T:
         array = array.astype(np.float32)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    if all(stride == 0 for stride in array.strides) and array.size:
+    if array.size == 1:
         return torch.tensor(array.reshape(-1)[0]).to(dtype_of(kind)).expand(kind.shape)
     return torch.from_numpy(np.array(array)).to(dtype_of(kind)).reshape(kind.shape)
 
