@@ -68,12 +68,19 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """How an operation is taken: its function of tensors. elementwise: broadcasts are PyTorch's,
-    and constants of one number are given as that.
+    """How an operation is taken: its function of tensors.
+
+    elementwise: broadcasts are PyTorch's, and constants of one number are given as that. numbers:
+    the position from which on constant operands are numbers (0: none are).
     """
 
     function: Function
     elementwise: bool = False
+    numbers: int = 0
+
+    def is_number(self, position: int) -> bool:
+        """Whether a constant of one number is given as that."""
+        return self.elementwise or 0 < self.numbers <= position
 
 
 def run(call: Call, row: Row, operands: list[Any]) -> tuple[T, ...]:

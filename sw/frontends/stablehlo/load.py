@@ -86,7 +86,7 @@ def build(graph: Graph) -> StableHloModule:
         numbers = {
             i: number
             for i, value in enumerate(op.operands)
-            if row.elementwise and (number := graph.number(value)) is not None
+            if row.is_number(i) and (number := graph.number(value)) is not None
         }
         step = Step(call_of(graph, op), row, numbers)
         with mode:

@@ -104,7 +104,10 @@ class _Reader:
             return Op(
                 kind=kind,
                 operands=tuple(self.numbers[value] for value in operation.operands),
-                attributes={n: _attribute(operation.attributes[n]) for n in operation.attributes},
+                attributes={
+                    name: _attribute(operation.attributes[name], name == "value")
+                    for name in operation.attributes
+                },
                 regions=tuple(self._body(region) for region in operation.regions),
                 results=tuple(self._new(value) for value in operation.results),
                 place=place,
@@ -205,13 +208,13 @@ _DIMENSIONS = {
 _WORD = re.compile(r"#stablehlo<\w+ (\w+)>|#chlo<\w+ (\w+)>")
 
 
-def _attribute(found: Any) -> Any:
+def _attribute(found: Any, is_value: bool = False) -> Any:
     """An attribute as Python has it; its text where there is nothing better."""
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
     if isinstance(found, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
-        return _dense(found)
+        return _dense(found, is_value)
     if isinstance(found, ir.FlatSymbolRefAttr | ir.StringAttr):
         return found.value
     if isinstance(found, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
@@ -234,15 +237,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int) else tuple(value)
 
 
-def _dense(found: Any) -> Any:
-    """The elements as an array; one of one element where all are the same."""
+def _dense(found: Any, is_value: bool) -> Any:
+    """The elements as an array. is_value: a constant, of one element where all are the same."""
     from jaxlib.mlir import ir
 
     kind = type_of(found.type)
     if kind.elements == 0 or isinstance(found, ir.DenseResourceElementsAttr):
         return np.array(found).reshape(kind.shape)
     if found.is_splat:
-        return np.array(list(_values(found, 1)))
+        array = np.array(list(_values(found, 1)))
+        return array if is_value else np.broadcast_to(array, kind.shape).copy()
     try:
         return np.array(found).reshape(kind.shape)
     except (ValueError, TypeError, RuntimeError):  # what NumPy has no type for

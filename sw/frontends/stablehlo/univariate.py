@@ -53,18 +53,19 @@ _KNOWN = (
 )
 _TAILS = (-1e4, -300.0, -80.0, 80.0, 300.0, 1e4)
 _TOLERANCE = 3e-6
+_FEW = 16
+"""Points that tell most functions from each other."""
 
 
 def univariates(graph: Graph) -> None:
     """Put one operation in place of those that are a known function."""
-    makers = graph.makers()
-    points = _points()
+    makers, points = graph.makers(), _points()
     done: dict[int, Op] = {}
     for op in reversed(graph.ops):  # the largest groups first
         if not _is_part(graph, op) or op.results[0] in done:
             continue
         for source, group in _sources(graph, op, makers):
-            known = _recognized(graph, op.results[0], source, group, points)
+            known = _recognized(_Function(graph, source, group), points)
             if known is not None:
                 name, options = known
                 done[op.results[0]] = operation(
@@ -115,30 +116,45 @@ def _sources(
     yield from reversed([each for each in found if len(each[1]) > 1])
 
 
-def _recognized(
-    graph: Graph, result: int, source: int, group: list[Op], points: T
-) -> tuple[str, dict[str, Any]] | None:
-    if graph.types[source].element[0] not in "fb" or graph.types[source].grid is not None:
-        return None
+class _Function:
+    """What a group computes of its source."""
 
-    def function(x: T) -> T:
-        values: dict[int, Any] = {source: x}
-        for op in group:
-            given = [values[v] if v in values else graph.number(v) for v in op.operands]
-            values[op.results[0]] = ROWS[op.kind].function(call_of(graph, op), *given)
-        made: T = values[result]
+    def __init__(self, graph: Graph, source: int, group: list[Op]) -> None:
+        self.source, self.result = graph.types[source], group[-1].results[0]
+        self._first = source
+        self._steps = [
+            (ROWS[op.kind].function, call_of(graph, op), [(v, graph.number(v)) for v in op.operands])
+            for op in group
+        ]
+
+    def __call__(self, x: T) -> T:
+        values: dict[int, Any] = {self._first: x}
+        for function, call, operands in self._steps:
+            given = [values.get(value, number) for value, number in operands]
+            values[call.op.results[0]] = function(call, *given)
+        made: T = values[self.result]
         return made
 
-    try:
-        wanted = function(points)
-    except Exception:  # an operation that wants other operands than a vector of float64
+    def at(self, x: float) -> float:
+        return float(self(torch.tensor([x]).double())[0])
+
+
+def _recognized(function: _Function, points: T) -> tuple[str, dict[str, Any]] | None:
+    """(name, options) of the known function that a group is."""
+    if function.source.element[0] not in "fb" or function.source.grid is not None:
         return None
-    inside = points.abs() < 20
-    if not isinstance(wanted, T) or not bool(wanted[inside].isfinite().all()):
-        return None
+    few = points[:_FEW]
+    wanted: list[T] = []
+    for x in (few, points):
+        try:
+            wanted.append(function(x))
+        except Exception:  # an operation that wants other operands than a vector of float64
+            return None
+        if not isinstance(wanted[-1], T) or not bool(wanted[-1][x.abs() < 20].isfinite().all()):
+            return None
     for known in _KNOWN:
-        options = known.options(lambda at: float(function(torch.tensor([at]).double())[0]))
-        if _matches(known.name, options, points, wanted):
+        options = known.options(function.at)
+        if all(_matches(known.name, options, x, y) for x, y in zip((few, points), wanted)):
             return known.name, options
     return None
 

@@ -192,8 +192,8 @@ def _mean(call: Call, x: T) -> T:
 
 
 REDUCTIONS = {
-    "reduce": Row(function=_reduce),
-    "reduce_window": Row(function=_reduce_window),
+    "reduce": Row(function=_reduce, numbers=1),
+    "reduce_window": Row(function=_reduce_window, numbers=1),
     "average_window": Row(function=_average_window),
     "mean": Row(function=_mean),
 }
