@@ -61,6 +61,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "jax":
+        import importlib
+
+        return importlib.import_module("systola.jax")
     raise AttributeError(f"module 'systola' has no attribute {name!r}")
 
 

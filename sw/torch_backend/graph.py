@@ -85,25 +85,31 @@ class CompiledGraph:
         finally:
             self.after()
 
+    def prepare(self, *args: Any) -> None:
+        """Compile for such arguments now, not at the first call with them."""
+        self._ready(args, self._signature.pick(args, "input", self._variable))
+
     def _call(self, args: Sequence[Any]) -> Any:
         inputs = self._signature.pick(args, "input", self._variable)
-        reason = self._never(inputs)
-        if not reason:
-            found = self._variant(args, inputs)
-            if isinstance(found, str):
-                reason = found
-            elif found.training and torch.is_grad_enabled():
-                reason = "operators in training mode, with gradients wanted"
-        if reason:
-            if not self.options.fallback:
-                at = f"\n  at {self.place}" if self.place else ""
-                raise NotCompiledError(f"graph {self.number}: {reason}{at}")
-            self.eager[reason] = self.eager.get(reason, 0) + 1
+        found = self._ready(args, inputs)
+        if isinstance(found, str):
+            self.eager[found] = self.eager.get(found, 0) + 1
             return self.module(*args)
-        assert isinstance(found, Variant)
         result = found.run(*inputs)
         self._demote(args)
         return result
+
+    def _ready(self, args: Sequence[Any], inputs: Sequence[Any]) -> Variant | str:
+        """What runs these arguments, or why eager mode does; `NotCompiledError` if it may not."""
+        found: Variant | str = self._never(inputs) or self._variant(args, inputs)
+        if isinstance(found, Variant):
+            if not (found.training and torch.is_grad_enabled()):
+                return found
+            found = "operators in training mode, with gradients wanted"
+        if not self.options.fallback:
+            at = f"\n  at {self.place}" if self.place else ""
+            raise NotCompiledError(f"graph {self.number}: {found}{at}")
+        return found
 
     def _never(self, inputs: Sequence[Any]) -> str:
         """Why these arguments run in eager mode, whatever the graph is; '' if they need not."""
