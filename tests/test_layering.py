@@ -47,7 +47,9 @@ ALLOWED = {
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
         *("sw.report", "sw.cli"),
     },
-    "systola": {"spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.cli"},
+    "systola": {
+        *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.torch_backend", "sw.cli"),
+    },
 }
 EXTERNAL = {
     "spec": {"numpy"},

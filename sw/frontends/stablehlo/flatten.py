@@ -31,9 +31,7 @@ class _Flattening:
         main = self.contents.functions[self.contents.main]
         inputs = tuple(self._new(value) for value in main.arguments)
         outputs = self._inline(main, inputs, 0)
-        return Graph(
-            inputs=inputs, outputs=outputs, ops=self.ops, types=self.types, constants={}
-        )
+        return Graph(inputs=inputs, outputs=outputs, ops=self.ops, types=self.types, constants={})
 
     def _new(self, value: int) -> int:
         number = next(self.count)

@@ -45,5 +45,8 @@ def child() -> None:
     except StableHloError as error:
         names = ("reason", "hint", "operation", "place")
         found = {name: getattr(error, name) for name in names}
+    except Exception as error:  # what the bindings raise for what they do not know
+        reason = f"it cannot be read: {type(error).__name__}: {error}"[:300]
+        found = {"reason": reason, "hint": "export the model again"}
     sys.stdout.buffer.write(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
     sys.stdout.flush()

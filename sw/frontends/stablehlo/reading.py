@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -213,8 +212,12 @@ def _attribute(found: Any, is_value: bool = False) -> Any:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import stablehlo
 
-    if isinstance(found, ir.DenseElementsAttr | ir.DenseResourceElementsAttr):
+    if isinstance(found, ir.DenseElementsAttr):
         return _dense(found, is_value)
+    if str(found).startswith("dense_resource<"):
+        resource = ir.DenseResourceElementsAttr(found)
+        kind = type_of(resource.type)
+        return np.array(resource).reshape(kind.shape)
     if isinstance(found, ir.FlatSymbolRefAttr | ir.StringAttr):
         return found.value
     if isinstance(found, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
@@ -239,19 +242,38 @@ def _plain(value: Any) -> Any:
 
 def _dense(found: Any, is_value: bool) -> Any:
     """The elements as an array. is_value: a constant, of one element where all are the same."""
-    from jaxlib.mlir import ir
-
     kind = type_of(found.type)
-    if kind.elements == 0 or isinstance(found, ir.DenseResourceElementsAttr):
-        return np.array(found).reshape(kind.shape)
-    if found.is_splat:
-        array = np.array(list(_values(found, 1)))
-        return array if is_value else np.broadcast_to(array, kind.shape).copy()
-    try:
-        return np.array(found).reshape(kind.shape)
-    except (ValueError, TypeError, RuntimeError):  # what NumPy has no type for
-        return np.array(list(_values(found, kind.elements))).reshape(kind.shape)
+    if kind.element not in _READABLE:
+        raise StableHloError(
+            f"a constant of {kind.element}", hint="use constants of float32, integers or bools"
+        )
+    if kind.element == "bf16":
+        array = _bfloat16(str(found))
+    elif found.is_splat and kind.elements:
+        array = np.array([found[0]])
+    else:
+        array = np.array(found)
+    if array.size != 1:
+        return array.reshape(kind.shape)
+    return array if is_value else np.broadcast_to(array, kind.shape).copy()
 
 
-def _values(found: Any, count: int) -> Iterator[Any]:
-    return (found[i] for i in range(count))
+_READABLE = (
+    "i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "bf16", "f32", "f64",
+)  # fmt: skip
+
+
+def _bfloat16(text: str) -> Any:
+    """Constants that the bindings do not give: from their text, which has numbers or bits."""
+    inside = text[text.index("<") + 1 : text.rindex("> : ")]
+    if inside.startswith('"0x'):
+        bits = np.frombuffer(bytes.fromhex(inside[3:-1]), "<u2")
+        return (bits.astype("<u4") << 16).view(np.float32)
+    words = re.findall(r"0x[0-9A-F]+|[-+.0-9E]+", inside, re.IGNORECASE)
+    values = [
+        (np.array(int(word, 16), "<u4") << 16).view(np.float32)
+        if word.startswith("0x")
+        else float(word)
+        for word in words
+    ]
+    return np.array(values, np.float32)

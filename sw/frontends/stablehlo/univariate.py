@@ -88,9 +88,7 @@ def _is_part(graph: Graph, op: Op) -> bool:
     return len(op.results) == 1 and ROWS[op.kind].elementwise and kind.element[0] in "fbi"
 
 
-def _sources(
-    graph: Graph, op: Op, makers: dict[int, Op]
-) -> Iterator[tuple[int, list[Op]]]:
+def _sources(graph: Graph, op: Op, makers: dict[int, Op]) -> Iterator[tuple[int, list[Op]]]:
     """(value, operations from it to the result) for values that everything comes from.
 
     The farthest first: it makes the largest group.
@@ -123,7 +121,11 @@ class _Function:
         self.source, self.result = graph.types[source], group[-1].results[0]
         self._first = source
         self._steps = [
-            (ROWS[op.kind].function, call_of(graph, op), [(v, graph.number(v)) for v in op.operands])
+            (
+                ROWS[op.kind].function,
+                call_of(graph, op),
+                [(v, graph.number(v)) for v in op.operands],
+            )
             for op in group
         ]
 

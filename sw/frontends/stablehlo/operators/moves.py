@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor as T
 
 from sw.frontends.stablehlo.call import Call, Row, dtype_of
-from sw.frontends.stablehlo.errors import refused
 from sw.frontends.stablehlo.operators.products import padded
 
 
@@ -19,7 +18,7 @@ def _constant(call: Call) -> T:
         array = array.astype(np.float32)
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         array = array.astype(np.int64)
-    if array.size == 1:
+    if array.size == 1:  # also one that fills the whole tensor
         return torch.tensor(array.reshape(-1)[0]).to(dtype_of(kind)).expand(kind.shape)
     return torch.from_numpy(np.array(array)).to(dtype_of(kind)).reshape(kind.shape)
 
@@ -107,9 +106,9 @@ def _constant_like(call: Call, x: T) -> T:
     return torch.full_like(x, float(call.get("value")))
 
 
-
 MOVES = {
     "constant": Row(function=_constant),
+    "arith.constant": Row(function=_constant),
     "iota": Row(function=_iota),
     "broadcast_in_dim": Row(function=_broadcast_in_dim),
     "reshape": Row(function=lambda call, x: x.reshape(call.shape)),

@@ -51,9 +51,7 @@ def dot_general(call: Call, a: T, b: T, bias: T | None = None) -> T:
         return _linear(a, free_a, over_a, b, free_b, over_b, bias)
     n = len(batch_a)
     left = _flat(_permuted(a, [*batch_a, *free_a, *over_a]), n, [_product(a.shape, free_a), terms])
-    right = _flat(
-        _permuted(b, [*batch_b, *over_b, *free_b]), n, [terms, _product(b.shape, free_b)]
-    )
+    right = _flat(_permuted(b, [*batch_b, *over_b, *free_b]), n, [terms, _product(b.shape, free_b)])
     made = torch.matmul(left, right)
     return _flat(made, n, [*(a.shape[d] for d in free_a), *(b.shape[d] for d in free_b)])
 

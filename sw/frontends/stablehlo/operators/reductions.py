@@ -57,7 +57,8 @@ def _reduce(call: Call, *operands: T) -> Any:
     number = call.constant(1, initial) if call.is_fixed(1) else None
     if number is not None and is_neutral(reducer, number, dtype_of(call.operands[0])):
         return made
-    return _PAIRS[reducer](made, initial)
+    begin = initial if isinstance(initial, T) else torch.tensor(initial)
+    return _PAIRS[reducer](made, begin)
 
 
 def _place(call: Call, x: T, dims: Sequence[int]) -> tuple[T, T]:
@@ -155,7 +156,7 @@ def _largest(window: _Window, x: T) -> T:
 
 def _is_cumulative(window: _Window) -> bool:
     return window.strides == [1] * window.rank and all(
-        k == n and pads == (n - 1, 0) or (k == 1 and pads == (0, 0))
+        (k == n and pads == (n - 1, 0)) or (k == 1 and pads == (0, 0))
         for k, n, pads in zip(window.size, window.inputs, window.pads, strict=True)
     )
 
