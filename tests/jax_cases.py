@@ -27,37 +27,16 @@ def const(*shape: int, seed: int = 5) -> Any:
 
 X, Y, POSITIVE = floats(3, 5), floats(3, 5, seed=1), floats(3, 5, positive=True)
 _UNARY = [
-    "abs",
-    "ceil",
-    "cos",
-    "exp",
-    "expm1",
-    "floor",
-    "is_finite",
-    "logistic",
-    "neg",
-    "sign",
-    "sin",
-    "tan",
-    "tanh",
-    "erf",
-    "erfc",
-    "cbrt",
-    "square",
-    "asinh",
-    "atan",
-    "sinh",
-    "cosh",
-]
+    "abs", "ceil", "cos", "exp", "expm1", "floor", "is_finite", "logistic", "neg", "sign", "sin",
+    "tan", "tanh", "erf", "erfc", "cbrt", "square", "asinh", "atan", "sinh", "cosh",
+]  # fmt: skip
+_BINARY = ["add", "sub", "mul", "div", "max", "min", "atan2", "rem"]
 
 ELEMENTWISE: dict[str, Case] = {
     **{name: (getattr(lax, name), (X,)) for name in _UNARY},
     **{name: (getattr(lax, name), (POSITIVE,)) for name in ("log", "log1p", "rsqrt", "sqrt")},
     **{name: (getattr(lax, name), (np.tanh(X),)) for name in ("asin", "acos", "atanh")},
-    **{
-        n: (getattr(lax, n), (X, Y))
-        for n in ["add", "sub", "mul", "div", "max", "min", "atan2", "rem"]
-    },
+    **{n: (getattr(lax, n), (X, Y)) for n in _BINARY},
     "acosh": (lax.acosh, (POSITIVE + 1,)),
     "round": (jnp.round, (np.float32([0.5, 1.5, -2.5, 2.2]),)),
     "round away": (lax.round, (np.float32([0.5, 1.5, -2.5, 2.2]),)),

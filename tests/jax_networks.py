@@ -116,7 +116,7 @@ class TorchBlock(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         y = self.qkv(self.norm1(x)).reshape(batch, length, 3, self.heads, -1)
         q, k, v = y.permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)

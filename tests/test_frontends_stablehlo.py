@@ -1,6 +1,5 @@
 """StableHLO files and JAX functions: what the modules compute, and what the NPU makes of them."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from jax_networks import (
     torch_resnet,
     weights_of,
 )  # fmt: skip
+from stablehlo_mutations import mutated
 from torch import nn
 
 import systola
@@ -94,19 +94,9 @@ def test_a_function_that_is_no_known_one_stays_as_it_is() -> None:
 
 
 CHLO = [
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "cosh",
-    "erf",
-    "erfc",
-    "sinh",
-    "square",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erfc", "sinh", "square",
     "tan",
-]
+]  # fmt: skip
 
 
 def test_operations_of_chlo_are_taken() -> None:
@@ -170,27 +160,6 @@ def test_tosa_text_says_what_to_do() -> None:
 
 
 # Damage -------------------------------------------------------------------------------------------
-
-
-def mutated(data: bytes, count: int, seed: int) -> list[bytes]:
-    """Copies that are cut off, or have bytes changed, moved or left out."""
-    rng, found = random.Random(seed), []
-    for _ in range(count):
-        copy = bytearray(data)
-        for _ in range(rng.choice([1, 1, 2, 8])):
-            at = rng.randrange(len(copy))
-            kind = rng.randrange(4)
-            if kind == 0:
-                copy[at] = rng.randrange(256)
-            elif kind == 1:
-                del copy[at : at + rng.randrange(1, 9)]
-            elif kind == 2:
-                copy[at:at] = copy[at : at + 8]
-            else:
-                del copy[max(at, 8) :]
-            copy = copy or bytearray(b" ")
-        found.append(bytes(copy))
-    return found
 
 
 @pytest.mark.parametrize("form", ["text", "bytecode"])

@@ -77,9 +77,8 @@ def _same(graph: Graph, op: Op) -> int | None:
         return None
     kind, first = graph.types[op.results[0]], op.operands[0]
     if op.kind in ("reshape", "broadcast_in_dim", "convert", "optimization_barrier"):
-        plain = op.kind != "broadcast_in_dim" or list(
-            op.attributes["broadcast_dimensions"]
-        ) == list(range(len(kind.shape)))
+        dims = op.attributes.get("broadcast_dimensions")
+        plain = dims is None or list(dims) == list(range(len(kind.shape)))
         return first if plain and _alike(graph, first, op) else None
     if op.kind == "select":
         chosen = graph.number(first)

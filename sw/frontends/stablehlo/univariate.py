@@ -141,6 +141,10 @@ class _Function:
         return float(self(torch.tensor([x]).double())[0])
 
 
+def _operands(graph: Graph, op: Op) -> list[tuple[int, Any]]:
+    return [(value, graph.number(value)) for value in op.operands]
+
+
 def _recognized(function: _Function, points: T) -> tuple[str, dict[str, Any]] | None:
     """(name, options) of the known function that a group is."""
     if function.source.element[0] not in "fb" or function.source.grid is not None:
@@ -156,7 +160,8 @@ def _recognized(function: _Function, points: T) -> tuple[str, dict[str, Any]] | 
             return None
     for known in _KNOWN:
         options = known.options(function.at)
-        if all(_matches(known.name, options, x, y) for x, y in zip((few, points), wanted)):
+        rows = zip((few, points), wanted, strict=True)
+        if all(_matches(known.name, options, x, y) for x, y in rows):
             return known.name, options
     return None
 
