@@ -120,7 +120,7 @@ def _exported(function: Callable[..., Any], args: Sequence[Any], keywords: dict[
         import jax
     except ImportError as error:
         raise JaxError(f"JAX is needed ({error}): pip install 'systola[jax]'") from None
-    jitted = function if hasattr(function, "lower") else jax.jit(function)
+    jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
     try:
         return jax.export.export(jitted)(*args, **keywords)
     except SystolaError:

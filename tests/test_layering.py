@@ -49,6 +49,7 @@ ALLOWED = {
     },
     "systola": {
         *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.torch_backend", "sw.cli"),
+        "systola",
     },
 }
 EXTERNAL = {

@@ -1,15 +1,17 @@
 """The door for StableHLO: JAX's portable artifacts, and MLIR text of JAX and torch-mlir.
 
-identify.py   whether a file is one
-load.py       `load`: from a file to a `StableHloModel`
-parsing.py    MLIR parsed by jaxlib in another process, as records.py; reading.py: how
-flatten.py    calls inlined: one list of operations, a `Graph` (graph.py)
-fold.py       constants computed, identities left out; narrow.py: broadcasts that PyTorch does
-recognize.py  which groups of operations are one function of PyTorch: univariate.py (activations),
-              normalize.py (softmax, norms), affine.py (biases, scales), windows.py (averages),
-              indices.py (indexing)
-module.py     the PyTorch module: a submodule for each operation
-table.py      the operations, by family in operators/: one function of tensors for each
+identify.py    whether a file is one; errors.py: what is wrong with it
+load.py        `load`: from a file to a `StableHloModel`
+parsing.py     MLIR parsed in another process; reading.py: jaxlib's objects as records.py
+flatten.py     calls inlined: one list of operations, a `Graph` (graph.py)
+reducers.py    what the regions of reductions compute
+fold.py        constants computed, identities left out; narrow.py: broadcasts that PyTorch does
+recognize.py   which groups of operations are one function of PyTorch (match.py): univariate.py
+               (activations), softmaxes.py, norms.py, averages.py, affine.py (biases, scales),
+               takes.py (indexing)
+module.py      the PyTorch module: a submodule for each operation
+call.py        what a function of an operation is told; table.py: the operations, by family in
+operators/     one function of tensors for each operation
 """
 
 from pathlib import Path

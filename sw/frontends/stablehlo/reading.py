@@ -60,6 +60,7 @@ class _Reader:
         self.numbers: dict[Any, int] = {}
         self.types: dict[int, Type] = {}
         self.count = itertools.count()
+        self.resources: dict[str, str] = {}
 
     def contents(self) -> Contents:
         functions: dict[str, Body] = {}
@@ -104,7 +105,7 @@ class _Reader:
                 kind=kind,
                 operands=tuple(self.numbers[value] for value in operation.operands),
                 attributes={
-                    name: _attribute(operation.attributes[name], name == "value")
+                    name: self._attribute(operation.attributes[name], name == "value")
                     for name in operation.attributes
                 },
                 regions=tuple(self._body(region) for region in operation.regions),
@@ -114,10 +115,39 @@ class _Reader:
         except StableHloError as error:
             raise error.at(operation=operation.name, place=place) from None
 
+    def _attribute(self, found: Any, is_value: bool) -> Any:
+        made = _attribute(found, is_value)
+        resource = _RESOURCE.match(made) if isinstance(made, str) else None
+        return made if resource is None else self._resource(resource[1], found)
+
+    def _resource(self, name: str, found: Any) -> Any:
+        """The elements of a `dense_resource`: the bindings do not give them, the text does."""
+        from jaxlib.mlir import ir
+
+        if not self.resources:
+            self.resources = dict(_BLOB.findall(self.module.operation.get_asm()))
+        kind = type_of(ir.DenseResourceElementsAttr(found).type)
+        blob = bytes.fromhex(self.resources.get(name, ""))[4:]  # behind the alignment
+        dtype = _STORED.get(kind.element)
+        if dtype is None or len(blob) != kind.elements * np.dtype(dtype).itemsize:
+            raise StableHloError(
+                f"resource {name} is no {kind}", hint="print the module without eliding constants"
+            )
+        return np.frombuffer(blob, dtype).reshape(kind.shape)
+
     def _new(self, value: Any) -> int:
         number = self.numbers[value] = next(self.count)
         self.types[number] = type_of(value.type)
         return number
+
+
+_RESOURCE = re.compile(r'dense_resource<"?([^">]+)"?>')
+_BLOB = re.compile(r'"?([\w.$-]+)"?: "0x([0-9A-Fa-f]+)"')
+_STORED = {
+    "f32": "<f4", "f16": "<f2", "f64": "<f8", "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4",
+    "i64": "<i8", "ui8": "u1", "ui16": "<u2", "ui32": "<u4",
+}  # fmt: skip
+"""Of resources, as NumPy calls them."""
 
 
 def type_of(found: Any) -> Type:
@@ -214,10 +244,6 @@ def _attribute(found: Any, is_value: bool = False) -> Any:
 
     if isinstance(found, ir.DenseElementsAttr):
         return _dense(found, is_value)
-    if str(found).startswith("dense_resource<"):
-        resource = ir.DenseResourceElementsAttr(found)
-        kind = type_of(resource.type)
-        return np.array(resource).reshape(kind.shape)
     if isinstance(found, ir.FlatSymbolRefAttr | ir.StringAttr):
         return found.value
     if isinstance(found, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
