@@ -8,6 +8,9 @@
     (logits,) = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
+
+jax.py       `systola.jax`: functions of JAX
+__main__.py  the command line
 """
 
 from pathlib import Path
