@@ -8,7 +8,11 @@
     (logits,) = program.outputs(outputs)
 
 Everything heavy (torch, the simulator) is imported at the first use of what needs it.
-`systola/language.py` has the names that kernels by hand are written with.
+
+executorch.py  `systola.executorch`: .pte files
+jax.py         `systola.jax`: functions of JAX
+language.py    the names that kernels by hand are written with
+__main__.py    the command line
 """
 
 from pathlib import Path
@@ -66,6 +70,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "jax":
+        import importlib
+
+        return importlib.import_module("systola.jax")
     raise AttributeError(f"module 'systola' has no attribute {name!r}")
 
 

@@ -57,8 +57,8 @@ ALLOWED = {
         *("sw.language", "sw.report", "sw.cli", "sw.frontends.executorch"),
     },
     "systola": {
-        *("spec", "sw.compiler", "sw.runtime", "sw.language", "sw.torch_backend"),
-        *("sw.torch_device", "sw.cli", "sw.frontends.executorch"),
+        *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.language", "sw.torch_backend"),
+        *("sw.torch_device", "sw.cli", "sw.frontends.executorch", "systola"),
     },
 }
 EXTERNAL = {

@@ -8,6 +8,7 @@ from typing import Any
 from sw.frontends.executorch.identify import is_executorch, refuse_model
 from sw.frontends.litert import is_litert, load_litert
 from sw.frontends.onnx import is_onnx, load_onnx
+from sw.frontends.stablehlo import is_stablehlo, load_stablehlo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,12 @@ DOORS = (
     Door(name="ONNX", suffixes=(".onnx",), is_mine=is_onnx, load=load_onnx),
     Door(name="ExecuTorch", suffixes=(".pte",), is_mine=is_executorch, load=refuse_model),
     Door(name="LiteRT", suffixes=(".tflite", ".lite"), is_mine=is_litert, load=load_litert),
+    Door(
+        name="StableHLO",
+        suffixes=(".mlir", ".mlirbc", ".stablehlo"),
+        is_mine=is_stablehlo,
+        load=load_stablehlo,
+    ),
 )
 
 

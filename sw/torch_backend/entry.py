@@ -39,6 +39,18 @@ def systola(
     options: see `Options`. `OptionError` for one that does not exist. Nothing is compiled before
     the first call: quantizing needs real inputs.
     """
+    graph = compiled_graph(module, examples, mode=mode, options=options)
+    return torch._dynamo.disable(graph, reason="runs on the NPU")
+
+
+def compiled_graph(
+    module: GraphModule,
+    examples: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledGraph:
+    """`systola` for those who want to ask the graph itself: to prepare it, or for its report."""
     parsed = parse_options(options, mode)
     book = ledger()
     kept = book.families.of(module, first_line(module), options)
@@ -46,7 +58,7 @@ def systola(
     book.add(graph)
     if parsed.report is not None:
         graph.after = functools.partial(_write, parsed.report, _Clock.of(parsed.report))
-    return torch._dynamo.disable(graph, reason="runs on the NPU")
+    return graph
 
 
 def compile_report(compiled: Any = None) -> CompileReport:

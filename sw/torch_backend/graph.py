@@ -89,26 +89,36 @@ class CompiledGraph:
         finally:
             self.after()
 
+    def prepare(self, *args: Any) -> None:
+        """Compile for such arguments now, not at the first call with them."""
+        self._ready(args, self._host(args))
+
     def _call(self, args: Sequence[Any]) -> Any:
-        reason = self._never(self._signature.pick(args, "input", self._variable))
-        host = [to_host(a) for a in args] if self._on_device else args
-        inputs = self._signature.pick(host, "input", self._variable)
-        if not reason:
-            found = self._variant(args, host)
-            if isinstance(found, str):
-                reason = found
-            elif found.training and torch.is_grad_enabled():
-                reason = "operators in training mode, with gradients wanted"
-        if reason:
-            if not self.options.fallback:
-                at = f"\n  at {self.place}" if self.place else ""
-                raise NotCompiledError(f"graph {self.number}: {reason}{at}")
-            self.eager[reason] = self.eager.get(reason, 0) + 1
+        host = self._host(args)
+        found = self._ready(args, host)
+        if isinstance(found, str):
+            self.eager[found] = self.eager.get(found, 0) + 1
             return self.module(*args)
-        assert isinstance(found, Variant)
-        result = found.run(*inputs)
+        result = found.run(*self._signature.pick(host, "input", self._variable))
         self._demote(args)
         return to_device(result, self._parameters(args), SOURCE) if self._on_device else result
+
+    def _host(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arguments with tensors of the CPU."""
+        return [to_host(a) for a in args] if self._on_device else args
+
+    def _ready(self, args: Sequence[Any], host: Sequence[Any]) -> Variant | str:
+        """What runs these arguments, or why eager mode does; `NotCompiledError` if it may not."""
+        inputs = self._signature.pick(args, "input", self._variable)
+        found: Variant | str = self._never(inputs) or self._variant(args, host)
+        if isinstance(found, Variant):
+            if not (found.training and torch.is_grad_enabled()):
+                return found
+            found = "operators in training mode, with gradients wanted"
+        if not self.options.fallback:
+            at = f"\n  at {self.place}" if self.place else ""
+            raise NotCompiledError(f"graph {self.number}: {found}{at}")
+        return found
 
     def _never(self, inputs: Sequence[Any]) -> str:
         """Why these arguments run in eager mode, whatever the graph is; '' if they need not."""
