@@ -11,12 +11,16 @@ from sw.frontends.onnx import is_onnx, load_onnx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A format of files. load: a file to an object with `module` and `example` (inputs)."""
+    """A format of files.
+
+    load: a file to an object with `module` and `example` (inputs); `shapes=` are those of inputs by
+    name, where the file leaves sizes open.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     is_mine: Callable[[Path], bool]
-    load: Callable[[Path], Any]
+    load: Callable[..., Any]
 
 
 DOORS = (

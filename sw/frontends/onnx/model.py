@@ -69,14 +69,20 @@ def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping
                 hint=f"give it: load_onnx(…, shapes={{{name!r}: (1, …)}})",
             )
         if shape is None:
-            shape = [d.dim_value if d.HasField("dim_value") else 1 for d in tensor.shape.dim]
+            shape = [_size(d) or 1 for d in tensor.shape.dim]
         if tensor.HasField("shape"):
             _require_fits(name, tensor.shape.dim, shape)
         tensor.shape.CopyFrom(type(tensor.shape)(dim=[{"dim_value": int(n)} for n in shape]))
 
 
+def _size(dim: Any) -> int | None:
+    """A size of an input's shape; None where the model leaves it open, with −1 too."""
+    known = dim.HasField("dim_value") and dim.dim_value >= 0
+    return int(dim.dim_value) if known else None
+
+
 def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
-    fixed = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+    fixed = [_size(d) for d in dims]
     fits = len(fixed) == len(given)
     if not fits or any(f not in (None, g) for f, g in zip(fixed, given, strict=True)):
         shown = ", ".join(d.dim_param or str(d.dim_value or "?") for d in dims)
