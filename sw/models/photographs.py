@@ -32,13 +32,12 @@ SOURCES = (
 DATA = f"random crops of {len(SOURCES)} pictures of scikit-learn and scikit-image"
 
 
-def crops(
-    count: int, size: int, seed: int, without: Sequence[str] = ()
-) -> NDArray[np.float32]:
+def crops(count: int, size: int, seed: int, without: Sequence[str] = ()) -> NDArray[np.float32]:
     """`count` different crops as float32 [count, 3, size, size] in 0…1.
 
-    without: names of pictures that are left out (`astronaut`), to be tested on. Each is a square of 40 to 100% of the picture's shorter side at a random place, half of them
-    mirrored, scaled to `size` with antialiasing.
+    without: names of pictures that are left out (`astronaut`), to be tested on. Each crop is a
+    square of 40 to 100% of the picture's shorter side at a random place, half of them mirrored,
+    scaled to `size` with antialiasing.
     """
     from PIL import Image
 
@@ -56,6 +55,11 @@ def crops(
         scaled = Image.fromarray(crop).resize((size, size), Image.Resampling.BILINEAR)
         out[i] = np.asarray(scaled, np.float32).transpose(2, 0, 1) / 255.0
     return out
+
+
+def photograph(name: str) -> NDArray[np.uint8]:
+    """The whole picture [height, width, 3] called `name` in `SOURCES`: `astronaut`, `coffee`, …"""
+    return _picture(*next(source for source in SOURCES if Path(source[1]).stem == name))
 
 
 @lru_cache(maxsize=len(SOURCES))

@@ -21,22 +21,26 @@ def densified(values: Array, shape: tuple[int, ...], sparsity: Any, file: str) -
     from sw.frontends.litert.schema import tflite
 
     order, blocked = (_ints(sparsity, field) for field in ("TraversalOrder", "BlockMap"))
-    levels = [sparsity.DimMetadata(i) for i in range(len(order))]
     if len(order) != len(shape) + len(blocked) or sorted(order) != list(range(len(order))):
         raise ValueError(f"order {order} of {len(shape)} dimensions and {len(blocked)} of blocks")
+    if any(not 0 <= dimension < len(shape) for dimension in blocked):
+        raise ValueError(f"blocks {blocked} of {len(shape)} dimensions")
     if sparsity.DimMetadataLength() != len(order):
         raise ValueError(f"{sparsity.DimMetadataLength()} sparse dimensions of {len(order)}")
+    levels = [sparsity.DimMetadata(i) for i in range(len(order))]
     places = np.zeros((len(order), 1), np.int64)
     sizes = [0] * len(order)
     for level, dimension in zip(levels, order, strict=True):
         if level.Format() == tflite(file).DimensionType.DENSE:
-            sizes[dimension] = level.DenseSize()
-            indices = np.tile(np.arange(level.DenseSize()), places.shape[1])
-            counts = np.full(places.shape[1], level.DenseSize())
+            size = sizes[dimension] = level.DenseSize()
+            if not 0 < size * places.shape[1] <= math.prod(shape):
+                raise ValueError(f"a dense dimension of {size} in shape {list(shape)}")
+            indices = np.tile(np.arange(size), places.shape[1])
+            counts = np.full(places.shape[1], size)
         else:
             indices = _vector(level, "Indices").astype(np.int64)
             counts = np.diff(_vector(level, "Segments").astype(np.int64))
-        if len(counts) != places.shape[1] or min(counts, default=0) < 0:
+        if len(counts) != places.shape[1] or (counts < 0).any():
             raise ValueError(f"{len(counts)} rows of indices, {places.shape[1]} places")
         if counts.sum() != len(indices) or len(indices) > math.prod(shape):
             raise ValueError(f"{len(indices)} indices, {counts.sum()} in rows")
@@ -68,6 +72,8 @@ def _vector(level: Any, field: str) -> Array:
         raise ValueError(f"array_{field.lower()} has no integers")
     vector = schema.no_options(kind)
     vector.Init(table.Bytes, table.Pos)
-    return np.asarray(vector.ValuesAsNumpy(), _VECTORS[kind]) if vector.ValuesLength() else (
-        np.zeros(0, _VECTORS[kind])
+    return (
+        np.asarray(vector.ValuesAsNumpy(), _VECTORS[kind])
+        if vector.ValuesLength()
+        else (np.zeros(0, _VECTORS[kind]))
     )
