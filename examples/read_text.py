@@ -21,7 +21,7 @@ from examples.pictures.text_boxes import HEIGHT, Corners, boxes, line_of, padded
 from examples.pictures.text_images import lines, normalized, pages
 from sw.frontends.onnx import load_onnx
 from sw.frontends.packaged import packaged_file
-from sw.measure.calls import MeasuredModel
+from sw.runtime.calls import MeasuredModel
 from sw.runtime.session import DeviceOptions, open_device
 
 

@@ -25,8 +25,10 @@ from spec.errors import SystolaError
 from sw.frontends.litert import load_litert
 from sw.frontends.onnx import load_onnx
 
-OPERATORS = """Conv Relu Add Reshape Transpose Concat Resize Softmax Expand MaxPool Gather Slice If
-Loop LSTM Pad Tile NoSuch""".split()
+OPERATORS = (
+    *("Conv", "Relu", "Add", "Reshape", "Transpose", "Concat", "Resize", "Softmax", "Expand"),
+    *("MaxPool", "Gather", "Slice", "If", "Loop", "LSTM", "Pad", "Tile", "NoSuch"),
+)
 PLACES = (
     *("../secret.bin", "/etc/hostname", "link.bin", "w.bin", "", "..", ".", "none.bin"),
     *("../model/w.bin", "\0", "w.bin/../../secret.bin"),

@@ -149,5 +149,5 @@ def test_shapes_go_with_files_that_leave_sizes_open(tmp_path: Path) -> None:
         load(str(open_onnx_file(tmp_path / "b.onnx")), given)
     with pytest.raises(OptionError, match="--input-shape: model digits has its own shape"):
         get_model("digits", given)
-    with pytest.raises(OptionError, match="--input-shape: a.py:f has the shapes of its example"):
+    with pytest.raises(OptionError, match=r"--input-shape: a\.py:f has the shapes of its example"):
         load("a.py:f", given)

@@ -84,5 +84,5 @@ if __name__ == "__main__":
     where = Path(sys.argv[1])
     where.mkdir(parents=True, exist_ok=True)
     mebibytes = int(sys.argv[2])
-    figures = measured(where, max(1, mebibytes // 64), 4096)
-    print("peak of loading and until compiled, times the weights: %.2f, %.2f" % figures)
+    load, compiled = measured(where, max(1, mebibytes // 64), 4096)
+    print(f"peak of loading and until compiled, times the weights: {load:.2f}, {compiled:.2f}")

@@ -364,7 +364,7 @@ def test_data_outside_of_the_folder_are_not_read(tmp_path, place):
     tensor.data_location = TensorProto.EXTERNAL
     tensor.external_data.add(key="location", value=place)
     (folder / "net.onnx").write_bytes(proto.SerializeToString())
-    with pytest.raises(OnnxError, match="tensor w: its data are in .*, which is not beside the"):
+    with pytest.raises(OnnxError, match=r"tensor w: its data are in .*, which is not beside the"):
         load_onnx(folder / "net.onnx")
 
 
@@ -380,7 +380,7 @@ def test_data_that_do_not_fit_their_shape_are_said(tmp_path, wrong):
     for key, text in {"location": "w.bin", **wrong}.items():
         tensor.external_data.add(key=key, value=text)
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
-    with pytest.raises(OnnxError, match="tensor w: cannot read its data from 'w.bin': "):
+    with pytest.raises(OnnxError, match=r"tensor w: cannot read its data from 'w.bin': "):
         load_onnx(tmp_path / "net.onnx")
 
 

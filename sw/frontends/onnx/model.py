@@ -18,9 +18,8 @@ from sw.frontends.onnx.types import dtype_of, tensor_of
 from sw.frontends.onnx.walk import Walk
 from sw.frontends.onnx.weights import take_weights
 
-
 MOST_MADE = 1 << 25
-"""Elements of an input, which gets example values: what a damaged file asks for is not allocated."""
+"""Elements of an input, which gets example values: a damaged file may ask for anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
