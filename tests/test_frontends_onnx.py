@@ -384,6 +384,18 @@ def test_data_that_do_not_fit_their_shape_are_said(tmp_path, wrong):
         load_onnx(tmp_path / "net.onnx")
 
 
+def test_bytes_that_do_not_fit_their_shape_are_said():
+    proto = model([("Reshape", ["x", "s"], ["y"])], arrays=[array("s", [1, -1], np.int64)])
+    proto.graph.initializer[0].raw_data = b"\1\0\0\0"
+    with pytest.raises(OnnxError, match=r"tensor s: 4 bytes, its shape \[2\] has 16"):
+        load_onnx(proto)
+
+
+def test_inputs_of_absurd_size_are_said():
+    with pytest.raises(OnnxError, match=r"input 'x' of shape .*: more than 33,554,432 elements"):
+        load_onnx(model([("Relu", ["x"], ["y"])], [value("x", (1 << 20, 1 << 20))]))
+
+
 def test_sizes_of_minus_one_are_open():
     proto = model([("Relu", ["x"], ["y"])], [value("x", (-1, 3, -1, 8))])
     assert load_onnx(proto, shapes={"x": (2, 3, 5, 8)}).example[0].shape == (2, 3, 5, 8)

@@ -68,8 +68,8 @@ def prepared(model: Any, file: str) -> Any:
         _require_known(node, min(version, NEWEST), file)
     _require_version(version, file)
     model = _ordered(model)
-    if version < OLDEST:
-        _check(model, file)  # the converter takes the process down with it where a model is wrong
+    # onnx's converter and inference end the process on what its checker refuses.
+    _check(model, file)
     try:
         if version < OLDEST:
             model = onnx.version_converter.convert_version(model, OLDEST)
@@ -85,8 +85,6 @@ def prepared(model: Any, file: str) -> Any:
         raise OnnxError(
             f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"
         ) from None
-    for each in model.graph.output:  # what was not inferred, which only the checker misses
-        each.type.tensor_type.shape.SetInParent()
     _check(model, file)
     return model
 
@@ -95,8 +93,11 @@ def _check(model: Any, file: str) -> None:
     """`OnnxError` for what onnx's checker finds."""
     from onnx import checker
 
+    checked = copy.deepcopy(model)  # a shape that is set empty would be one of no dimensions
+    for each in checked.graph.output:  # only the checker misses what was not inferred
+        each.type.tensor_type.shape.SetInParent()
     try:
-        checker.check_model(model)
+        checker.check_model(checked)
     except Exception as error:
         raise OnnxError(
             f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"

@@ -58,6 +58,7 @@ def take_weights(model: Any, file: str, folder: Path | None) -> dict[str, torch.
     regions: dict[str, Region] = {}
     for tensor in external_data_helper._get_all_tensors(model):
         if tensor.data_location != TensorProto.EXTERNAL:
+            _require_whole(tensor, file)
             continue
         region = _region(tensor, file, folder)
         if id(tensor) in initializers and region.length >= LARGE:
@@ -77,6 +78,21 @@ def take_weights(model: Any, file: str, folder: Path | None) -> dict[str, torch.
             tensor.ClearField("raw_data")
     _make_inputs(model.graph, found)
     return found
+
+
+def _require_whole(tensor: Any, file: str) -> None:
+    """`OnnxError` for bytes that do not fit the shape: onnx reads beyond their end."""
+    try:
+        size = dtype_of(tensor.data_type).itemsize
+    except OnnxError:
+        return  # said where the tensor is used
+    wanted = math.prod(tensor.dims) * size
+    if tensor.HasField("raw_data") and len(tensor.raw_data) != wanted:
+        raise OnnxError(
+            f"tensor {tensor.name}: {len(tensor.raw_data):,} bytes, its shape "
+            f"{list(tensor.dims)} has {wanted:,}",
+            file=file, hint="export the model again",
+        )  # fmt: skip
 
 
 def _located(tensor: Any, file: str) -> torch.Tensor:
