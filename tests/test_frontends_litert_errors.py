@@ -165,10 +165,6 @@ MESSAGES = {
         "tensor 'x': shape [-1, 4]: dynamic shapes are not taken",
         "convert the model with fixed shapes",
     ),
-    "sparse": (
-        lambda: one("ABS", sparsity=schema.SparsityParametersT()),
-        "tensor 'x': sparse tensors are not taken", "convert the model without sparsity",
-    ),
     "type": (
         lambda: one("ABS", dtype="string"),
         "tensor 'x': STRING is not taken; types are FLOAT32, FLOAT16, FLOAT64, INT4, INT8, UINT8, "

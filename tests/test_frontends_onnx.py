@@ -10,7 +10,7 @@ import torch
 from onnx import TensorProto, helper
 from onnx_models import array, model, subgraph, value
 
-from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests, reading
+from sw.frontends.onnx import OnnxError, is_onnx, load_onnx, node_tests
 from sw.frontends.onnx.operators.table import FAMILIES, OPERATORS
 from sw.frontends.onnx.reading import NEWEST
 
@@ -125,13 +125,24 @@ def test_opsets_before_13_are_converted():
     assert loaded.module(*loaded.example).shape == (3, 8, 8)
 
 
-def test_large_models_are_read_without_a_check(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_BYTES", 8)
+@pytest.mark.parametrize("outside", [False, True])
+def test_large_weights_are_checked_and_computed_with(tmp_path, outside):
+    weights = np.random.default_rng(0).normal(size=(8, 1 << 12))
     proto = model(
-        [("Add", ["h", "w"], ["y"]), ("Neg", ["x"], ["h"])], arrays=[array("w", np.ones(8))]
+        [("MatMul", ["h", "w"], ["y"]), ("Neg", ["x"], ["h"])], arrays=[array("w", weights)]
     )
-    loaded = load_onnx(proto)
-    assert loaded.outputs == ("y",)
+    onnx.save(proto, tmp_path / "net.onnx", save_as_external_data=outside, location="w.bin")
+    loaded = load_onnx(tmp_path / "net.onnx")
+    assert loaded.inputs == ("x",)
+    (x,) = loaded.example
+    assert torch.equal(loaded.module(x), -x @ torch.tensor(weights, dtype=torch.float32))
+    with pytest.raises(OnnxError, match=r"no input 'w'\n  hint: the inputs are x"):
+        load_onnx(tmp_path / "net.onnx", shapes={"w": (8, 4)})
+    wrong = model(
+        [("MatMul", ["w", "x"], ["y"])], [value("x", (3, 3))], arrays=[array("w", weights)]
+    )
+    with pytest.raises(OnnxError, match=r"MatMul.*a and b must have same reduction dim"):
+        load_onnx(wrong)
 
 
 def test_files_are_known_by_their_content(tmp_path):
@@ -337,6 +348,58 @@ def test_missing_data_are_named(tmp_path):
         f"{path}: tensor w: its data are in 'w.bin', which is not beside the model\n"
         "  hint: copy that file into the model's folder"
     )
+
+
+@pytest.mark.parametrize(
+    "place", ["../w.bin", "link.bin", "/etc/hostname", "sub/../../w.bin", "", ".", "a\0b"]
+)
+def test_data_outside_of_the_folder_are_not_read(tmp_path, place):
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "w.bin").write_bytes(bytes(32))
+    (folder / "link.bin").symlink_to(tmp_path / "w.bin")
+    proto = model([("Add", ["x", "w"], ["y"])], arrays=[array("w", np.arange(8))])
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=place)
+    (folder / "net.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(OnnxError, match=r"tensor w: its data are in .*, which is not beside the"):
+        load_onnx(folder / "net.onnx")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"offset": "8"}, {"offset": "-4"}, {"length": "8"}, {"offset": "x"}]
+)
+def test_data_that_do_not_fit_their_shape_are_said(tmp_path, wrong):
+    proto = model([("Add", ["x", "w"], ["y"])], arrays=[array("w", np.arange(8))])
+    tensor = proto.graph.initializer[0]
+    (tmp_path / "w.bin").write_bytes(bytes(32))
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, text in {"location": "w.bin", **wrong}.items():
+        tensor.external_data.add(key=key, value=text)
+    (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(OnnxError, match=r"tensor w: cannot read its data from 'w.bin': "):
+        load_onnx(tmp_path / "net.onnx")
+
+
+def test_bytes_that_do_not_fit_their_shape_are_said():
+    proto = model([("Reshape", ["x", "s"], ["y"])], arrays=[array("s", [1, -1], np.int64)])
+    proto.graph.initializer[0].raw_data = b"\1\0\0\0"
+    with pytest.raises(OnnxError, match=r"tensor s: 4 bytes, its shape \[2\] has 16"):
+        load_onnx(proto)
+
+
+def test_inputs_of_absurd_size_are_said():
+    with pytest.raises(OnnxError, match=r"input 'x' of shape .*: more than 33,554,432 elements"):
+        load_onnx(model([("Relu", ["x"], ["y"])], [value("x", (1 << 20, 1 << 20))]))
+
+
+def test_sizes_of_minus_one_are_open():
+    proto = model([("Relu", ["x"], ["y"])], [value("x", (-1, 3, -1, 8))])
+    assert load_onnx(proto, shapes={"x": (2, 3, 5, 8)}).example[0].shape == (2, 3, 5, 8)
+    assert load_onnx(proto).example[0].shape == (1, 3, 1, 8)
 
 
 def test_the_package_is_asked_for(monkeypatch):

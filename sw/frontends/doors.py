@@ -13,18 +13,35 @@ from sw.frontends.stablehlo import is_stablehlo, load_stablehlo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A format of files. load: a file to an object with `module` and `example` (inputs)."""
+    """A format of files.
+
+    load: a file to an object with `module` and `example` (inputs). open_sizes: whether files may
+    leave sizes open; `load` then takes `shapes=`, those of inputs by name.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     is_mine: Callable[[Path], bool]
-    load: Callable[[Path], Any]
+    load: Callable[..., Any]
+    open_sizes: bool = False
 
 
 DOORS = (
-    Door(name="ONNX", suffixes=(".onnx",), is_mine=is_onnx, load=load_onnx),
+    Door(
+        name="ONNX",
+        suffixes=(".onnx",),
+        is_mine=is_onnx,
+        load=load_onnx,
+        open_sizes=True,
+    ),
     Door(name="ExecuTorch", suffixes=(".pte",), is_mine=is_executorch, load=refuse_model),
-    Door(name="LiteRT", suffixes=(".tflite", ".lite"), is_mine=is_litert, load=load_litert),
+    Door(
+        name="LiteRT",
+        suffixes=(".tflite", ".lite"),
+        is_mine=is_litert,
+        load=load_litert,
+        open_sizes=True,
+    ),
     Door(
         name="StableHLO",
         suffixes=(".mlir", ".mlirbc", ".stablehlo"),

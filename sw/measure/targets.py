@@ -10,7 +10,7 @@ from spec.program import Image
 from sw.models import kernels
 from sw.models.kernels import Workload
 from sw.models.sources import is_source, refuse_source
-from sw.models.supplied import NOTHING, Supplied
+from sw.models.supplied import NOTHING, Supplied, refuse_shapes
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, OptionError, run_program
 
@@ -64,6 +64,7 @@ def refuse_supplied(kernel: str, supplied: Supplied) -> None:
     """`OptionError` for data or a policy with a kernel, which has its own."""
     if supplied.inputs or supplied.calibration:
         raise OptionError(f"--input, --calib: kernel {kernel} makes its own data from --seed")
+    refuse_shapes(f"kernel {kernel}", supplied, "has its shape from --shape")
     if not supplied.precision.is_default:
         raise OptionError(f"--precision: kernel {kernel} is integers already")
     if supplied.policy != "auto":

@@ -23,7 +23,7 @@ from sw.compiler.frontend.quantized import QuantizedModel, load_quantized
 from sw.compiler.frontend.rebatch import rebatch
 from sw.models.sources import is_source, refuse_source
 from sw.models.store import Network, load_network
-from sw.models.supplied import NOTHING, Supplied
+from sw.models.supplied import NOTHING, Supplied, refuse_shapes
 from sw.models.table import NETWORKS, NetworkSpec
 from sw.models.transformer_table import TRANSFORMERS
 from sw.models.wide.table import WIDE
@@ -246,6 +246,7 @@ def _get_model(name: str, supplied: Supplied, _folder: Path | None) -> StoredMod
         refuse_source(name)
     if is_module(name):
         return StoredModel(build_model(name, supplied).model)
+    refuse_shapes(f"model {name}", supplied, "has its own shape")
     if supplied.calibration:
         raise ModelError(
             f"--calib: model {name} is quantized already; it is for models of your own"

@@ -6,6 +6,7 @@ crops everywhere.
 """
 
 import importlib.util
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,23 +27,25 @@ SOURCES = (
     ("skimage", "data/hubble_deep_field.jpg"),
     ("skimage", "data/gravel.png"),
 )
-"""(package, file in it); crop i is of source i modulo their number."""
+"""(package, file in it); crop i is of source i modulo the number of those that are taken."""
 
 DATA = f"random crops of {len(SOURCES)} pictures of scikit-learn and scikit-image"
 
 
-def crops(count: int, size: int, seed: int) -> NDArray[np.float32]:
+def crops(count: int, size: int, seed: int, without: Sequence[str] = ()) -> NDArray[np.float32]:
     """`count` different crops as float32 [count, 3, size, size] in 0…1.
 
-    Each is a square of 40 to 100% of the picture's shorter side at a random place, half of them
-    mirrored, scaled to `size` with antialiasing.
+    without: names of pictures that are left out (`astronaut`), to be tested on. Each crop is a
+    square of 40 to 100% of the picture's shorter side at a random place, half of them mirrored,
+    scaled to `size` with antialiasing.
     """
     from PIL import Image
 
+    sources = [source for source in SOURCES if Path(source[1]).stem not in without]
     out = np.empty((count, 3, size, size), np.float32)
     for i in range(count):
         rng = np.random.default_rng([seed, i])
-        picture = _picture(*SOURCES[i % len(SOURCES)])
+        picture = _picture(*sources[i % len(sources)])
         height, width = picture.shape[:2]
         side = int(min(height, width) * rng.uniform(0.4, 1.0))
         top, left = (int(rng.integers(0, n - side + 1)) for n in (height, width))
@@ -52,6 +55,11 @@ def crops(count: int, size: int, seed: int) -> NDArray[np.float32]:
         scaled = Image.fromarray(crop).resize((size, size), Image.Resampling.BILINEAR)
         out[i] = np.asarray(scaled, np.float32).transpose(2, 0, 1) / 255.0
     return out
+
+
+def photograph(name: str) -> NDArray[np.uint8]:
+    """The whole picture [height, width, 3] called `name` in `SOURCES`: `astronaut`, `coffee`, …"""
+    return _picture(*next(source for source in SOURCES if Path(source[1]).stem == name))
 
 
 @lru_cache(maxsize=len(SOURCES))

@@ -24,7 +24,7 @@ from spec.names import did_you_mean
 from sw.frontends.doors import door_of
 from sw.models import saved_programs
 from sw.models.samples import Array, Run, read_examples, read_runs
-from sw.models.supplied import NOTHING, Supplied
+from sw.models.supplied import NOTHING, Supplied, refuse_shapes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -125,7 +125,7 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     from sw.compiler.frontend.threads import one_thread
 
     inputs, calibration = supplied.inputs, supplied.calibration
-    loaded = load(name, supplied.trust)
+    loaded = load(name, supplied)
     if not loaded.has_example:
         if not inputs:
             raise UserModelError(
@@ -144,14 +144,17 @@ def user_model(name: str, supplied: Supplied = NOTHING) -> UserModel:
     return UserModel(loaded=loaded, captured=captured, tests=tests, calibration=data)
 
 
-def load(name: str, trust: bool = False) -> Loaded:
+def load(name: str, supplied: Supplied = NOTHING) -> Loaded:
     """The model called `name`, whatever kind of file it is in."""
-    if is_member(name):
-        return load_function(name)
-    door = door_of(name)
+    door = None if is_member(name) else door_of(name)
     if door is None:
-        return load_pt2(Path(name), trust)
-    model = door.load(Path(name))
+        refuse_shapes(name, supplied, "has the shapes of its example inputs")
+        return load_function(name) if is_member(name) else load_pt2(Path(name), supplied.trust)
+    if door.open_sizes:
+        model = door.load(Path(name), shapes=dict(supplied.shapes))
+    else:
+        refuse_shapes(name, supplied, f"is a file of {door.name}, which leaves no size open")
+        model = door.load(Path(name))
     return Loaded(name=Path(name).stem, model=model.module, args=model.example)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
@@ -51,8 +52,9 @@ class Captured:
         """The tensors of a call, in the graph's order.
 
         call: a tensor, a sequence of arguments, a mapping of keyword arguments, or a pair of both.
+        Arrays of NumPy are as good as tensors.
         """
-        args, keywords = call_arguments(call)
+        args, keywords = torch.utils._pytree.tree_map(_as_tensor, call_arguments(call))
         tensors = flat_tensors(args, keywords, self.keywords)
         if len(tensors) <= max(self.used, default=-1):
             raise CompileError(
@@ -69,13 +71,17 @@ class Captured:
 
 def call_arguments(call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(positional, keyword) arguments of a call as users write it; see `Captured.flat`."""
-    if isinstance(call, torch.Tensor):
+    if isinstance(call, torch.Tensor | np.ndarray):
         return (call,), {}
     if isinstance(call, Mapping):
         return (), dict(call)
     items = tuple(call)
     pair = len(items) == 2 and isinstance(items[0], tuple | list) and isinstance(items[1], Mapping)
     return (tuple(items[0]), dict(items[1])) if pair else (items, {})
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return torch.as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def flat_tensors(

@@ -61,8 +61,9 @@ class _Builder:
                     "an output that does not depend on the inputs", file=contents.file,
                     tensor=self.tensors[index].name, hint="leave it out of the model",
                 )  # fmt: skip
-        inputs, outputs = ([self.tensors[i] for i in each] for each in
-                           (contents.inputs, contents.outputs))  # fmt: skip
+        inputs = [self.tensors[i] for i in contents.inputs]
+        made = [(self.tensors[i], self.made[i]) for i in contents.outputs]
+        outputs = [replace(tensor, shape=tuple(value.shape)) for tensor, value in made]
         return LiteRtModule(self.steps, inputs, outputs)
 
     def _require_size(self, tensor: Tensor, what: str, most: int) -> None:

@@ -10,12 +10,15 @@ WORKING = {"int4": "int8", "float16": "float32", "float64": "float32"}
 """Types that are computed with instead of the file's."""
 
 
-def decoded(data: Array, dtype: str, shape: tuple[int, ...]) -> Array:
-    """The array of `shape` whose little-endian bytes are `data`.
+def decoded(data: Array, dtype: str, shape: tuple[int, ...], sparse: bool = False) -> Array:
+    """The array of `shape` whose little-endian bytes are `data`; of a sparse one its values, flat.
 
     int4: two in a byte, the first one in the low half. `ValueError` where the bytes do not fit.
     """
-    count, four = math.prod(shape), dtype == "int4"
+    four = dtype == "int4"
+    if sparse:
+        shape = (len(data) * 2 if four else len(data) // np.dtype(dtype).itemsize,)
+    count = math.prod(shape)
     need = (count + 1) // 2 if four else count * np.dtype(dtype).itemsize
     if len(data) != need:
         raise ValueError(f"{len(data)} bytes, {dtype}{list(shape)} has {need}")

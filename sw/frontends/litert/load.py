@@ -1,6 +1,7 @@
 """`load`: from a LiteRT file to a PyTorch module, its example inputs and its ports."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.grids import is_quantized
 from sw.frontends.litert.module import LiteRtModule
 from sw.frontends.litert.reading import read
-from sw.frontends.litert.records import Port, Tensor
+from sw.frontends.litert.records import Contents, Port, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +30,16 @@ class LiteRtModel:
     outputs: tuple[Port, ...]
 
 
-def load(source: str | Path | bytes) -> LiteRtModel:
-    """The model of a file, or of the bytes of one. `LiteRtError` says what is wrong."""
+def load(
+    source: str | Path | bytes, *, shapes: Mapping[str, Sequence[int]] | None = None
+) -> LiteRtModel:
+    """See `sw.frontends.litert.load_litert`."""
     if isinstance(source, bytes):
         data, name = source, "LiteRT model"
     else:
         data, name = _bytes(Path(source)), str(source)
-    contents = read(data, name)
-    module = build(contents)
-    inputs, outputs = ([contents.tensors[i] for i in each] for each in
-                       (contents.inputs, contents.outputs))  # fmt: skip
+    module = build(_reshaped(read(data, name), shapes or {}))
+    inputs, outputs = module.inputs, module.outputs
     generator = torch.Generator().manual_seed(0)
     return LiteRtModel(
         module=module,
@@ -46,6 +47,27 @@ def load(source: str | Path | bytes) -> LiteRtModel:
         inputs=tuple(map(_port, inputs)),
         outputs=tuple(map(_port, outputs)),
     )
+
+
+def _reshaped(contents: Contents, shapes: Mapping[str, Sequence[int]]) -> Contents:
+    """The contents with the sizes of inputs that the file leaves open."""
+    tensors = list(contents.tensors)
+    inputs = {tensors[i].name: tensors[i] for i in contents.inputs}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            raise LiteRtError(
+                f"no input {name!r}", file=contents.file, hint=f"the inputs are {', '.join(inputs)}"
+            )
+        tensor = inputs[name]
+        signature = tensor.signature or tensor.shape
+        pairs = zip(signature, shape, strict=False)
+        if len(shape) != len(signature) or any(s not in (-1, n) for s, n in pairs):
+            raise LiteRtError(
+                f"shape {list(shape)} of an input of {list(signature)}", file=contents.file,
+                tensor=name, hint="only sizes that the file has as -1 can be given",
+            )  # fmt: skip
+        tensors[tensor.index] = replace(tensor, shape=tuple(shape))
+    return replace(contents, tensors=tuple(tensors))
 
 
 def _bytes(path: Path) -> bytes:

@@ -9,6 +9,7 @@ from sw.frontends.litert.constants import WORKING, as_int8, decoded
 from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.identify import IDENTIFIER
 from sw.frontends.litert.records import Array, Contents, Operator, Quantization, Tensor
+from sw.frontends.litert.sparse import densified
 
 CONTROL = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE")
 """Operators that run other subgraphs."""
@@ -107,15 +108,15 @@ class _Reader:
     def _tensor(self, raw: Any, index: int) -> Tensor:
         name = (raw.Name() or b"").decode(errors="replace") or f"tensor {index}"
         stored, shape = self._type(raw, name), _integers(raw, "Shape")
-        if raw.Sparsity() is not None:
-            what = "sparse tensors are not taken"
-            raise self.error(what, "convert the model without sparsity", name)
         if min(shape, default=0) < 0:
             what = f"shape {list(shape)}: dynamic shapes are not taken"
             raise self.error(what, "convert the model with fixed shapes", name)
         q, data = self._quantization(raw, name, shape), self._data(raw)
         try:
-            array = None if data is None else decoded(data, stored, shape)
+            sparsity = raw.Sparsity()
+            array = None if data is None else decoded(data, stored, shape, sparsity is not None)
+            if sparsity is not None and array is not None:
+                array = densified(array, shape, sparsity, self.file)
         except ValueError as error:
             raise self.error(f"damaged: {error}", _AGAIN, name) from None
         dtype, shifted = WORKING.get(stored, stored), stored == "uint8" and q is not None
@@ -127,7 +128,7 @@ class _Reader:
             self._check_activation(dtype, stored, q, name)
         return Tensor(
             index=index, name=name, shape=shape, dtype=dtype, quantization=q, shifted=shifted,
-            data=array, is_fixed=min(_integers(raw, "ShapeSignature"), default=0) >= 0,
+            data=array, signature=_integers(raw, "ShapeSignature"),
         )  # fmt: skip
 
     def _type(self, raw: Any, name: str) -> str:

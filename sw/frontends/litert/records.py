@@ -28,8 +28,8 @@ class Tensor:
     """A tensor of the file.
 
     dtype: NumPy's name; int8 for int4 and uint8 that are quantized. shifted: whether the file has
-    uint8 where `dtype` and `data` are int8. data: of a constant. is_fixed: whether the file says
-    that every dimension of its shape is known.
+    uint8 where `dtype` and `data` are int8. data: of a constant. signature: the shape with −1 for
+    the sizes that the file leaves open; () where it says nothing.
     """
 
     index: int
@@ -39,7 +39,12 @@ class Tensor:
     quantization: Quantization | None = None
     shifted: bool = False
     data: Array | None = None
-    is_fixed: bool = True
+    signature: tuple[int, ...] = ()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the file says that every size is known."""
+        return min(self.signature, default=0) >= 0
 
     @property
     def elements(self) -> int:

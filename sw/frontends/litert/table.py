@@ -155,7 +155,7 @@ FAMILIES: dict[str, Rows] = {
         **_plain(
             True, EQUAL=torch.eq, NOT_EQUAL=torch.ne, GREATER=torch.gt, GREATER_EQUAL=torch.ge,
             LESS=torch.lt, LESS_EQUAL=torch.le, SELECT=elementwise.select, SELECT_V2=torch.where,
-            QUANTIZE=lambda x: x, DEQUANTIZE=lambda x: x,
+            QUANTIZE=lambda x: x, DEQUANTIZE=lambda x: x, DENSIFY=lambda x: x,
         ),
         **_plain(
             False, LOGICAL_AND=torch.logical_and, LOGICAL_OR=torch.logical_or,

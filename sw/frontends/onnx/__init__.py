@@ -3,6 +3,7 @@
 identify.py   whether a file is one
 model.py      `load_onnx`; module.py: the module that it makes
 reading.py    files, opsets, what is refused before anything else
+weights.py    large tensors: out of the message, mapped from files beside the model
 walk.py       a graph to steps: constants folded, operands bound; node.py: a node and its attributes
 biases.py     products and what is added to them as one layer
 functions.py  operators that ONNX itself defines by others

@@ -1,8 +1,9 @@
 """`load`: an ONNX model to a PyTorch module with example inputs."""
 
-from collections.abc import Mapping, Sequence
+import logging
+import math
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from sw.frontends.onnx.reading import DOMAINS, prepared, read
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of, tensor_of
 from sw.frontends.onnx.walk import Walk
+from sw.frontends.onnx.weights import take_weights
+
+MOST_MADE = 1 << 25
+"""Elements of an input, which gets example values: a damaged file may ask for anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +45,27 @@ def load(
     """See `sw.frontends.onnx.load_onnx`."""
     proto, file, folder = read(source)
     given = dict(constants or {})
+    weights = take_weights(proto, file, folder)
+    # A message keeps the memory of what was taken out of it; a copy does not.
+    proto = type(proto).FromString(proto.SerializeToString())
     try:
-        _set_shapes(proto.graph, dict(shapes or {}), given)
-        return _loaded(prepared(proto, file), folder, given)
+        _set_shapes(_open_inputs(proto.graph, weights), dict(shapes or {}), given)
+        return _loaded(prepared(proto, file), weights, given)
     except OnnxError as error:
         raise error.at(file=file) from error.__cause__
 
 
-def _open_inputs(graph: Any) -> dict[str, Any]:
-    """The inputs that no initializer gives a value, by name."""
+def _open_inputs(graph: Any, weights: Container[str]) -> dict[str, Any]:
+    """The inputs that neither an initializer nor a weight gives a value, by name."""
     known = {each.name for each in graph.initializer}
+    known |= {each.name for each in graph.input if each.name in weights}
     return {each.name: each for each in graph.input if each.name not in known}
 
 
-def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
-    """Write the shapes of inputs that are given into the graph; `OnnxError` if they do not fit."""
-    inputs = _open_inputs(graph)
+def _set_shapes(
+    inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]
+) -> None:
+    """Write the shapes that are given into the inputs; `OnnxError` if they do not fit."""
     for name in [*shapes, *constants]:
         if name not in inputs:
             raise OnnxError(f"no input {name!r}", hint=f"the inputs are {', '.join(inputs)}")
@@ -69,14 +79,20 @@ def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping
                 hint=f"give it: load_onnx(…, shapes={{{name!r}: (1, …)}})",
             )
         if shape is None:
-            shape = [d.dim_value if d.HasField("dim_value") else 1 for d in tensor.shape.dim]
+            shape = [_size(d) or 1 for d in tensor.shape.dim]
         if tensor.HasField("shape"):
             _require_fits(name, tensor.shape.dim, shape)
         tensor.shape.CopyFrom(type(tensor.shape)(dim=[{"dim_value": int(n)} for n in shape]))
 
 
+def _size(dim: Any) -> int | None:
+    """A size of an input's shape; None where the model leaves it open, with −1 too."""
+    known = dim.HasField("dim_value") and dim.dim_value >= 0
+    return int(dim.dim_value) if known else None
+
+
 def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
-    fixed = [d.dim_value if d.HasField("dim_value") else None for d in dims]
+    fixed = [_size(d) for d in dims]
     fits = len(fixed) == len(given)
     if not fits or any(f not in (None, g) for f, g in zip(fixed, given, strict=True)):
         shown = ", ".join(d.dim_param or str(d.dim_value or "?") for d in dims)
@@ -86,13 +102,16 @@ def _require_fits(name: str, dims: Any, given: Sequence[int]) -> None:
         )
 
 
-def _loaded(proto: Any, folder: Path | None, constants: Mapping[str, Any]) -> OnnxModel:
+def _loaded(
+    proto: Any, weights: Mapping[str, torch.Tensor], constants: Mapping[str, Any]
+) -> OnnxModel:
     graph = proto.graph
     if len(graph.sparse_initializer):
         name = graph.sparse_initializer[0].values.name
         raise OnnxError(f"initializer {name} is sparse", hint="store it as a dense tensor")
-    known = {each.name: _initializer(each, folder) for each in graph.initializer}
-    inputs = _open_inputs(graph)
+    known = {each.name: _initializer(each) for each in graph.initializer}
+    known |= weights
+    inputs = _open_inputs(graph, weights)
     for name, value in constants.items():
         known[name] = torch.as_tensor(value, dtype=_element(inputs[name]))
     open_inputs = [info for name, info in inputs.items() if name not in constants]
@@ -114,17 +133,22 @@ def _module(
     outputs = [each.name for each in graph.output]
     walk = Walk(known, example, shifted_values(graph.node, outputs, types))
     version = next(int(each.version) for each in proto.opset_import if each.domain in DOMAINS)
-    for node in graph.node:
-        walk.visit(node, version)
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # PyTorch logs the traces of what becomes an OnnxError
+    try:
+        for node in graph.node:
+            walk.visit(node, version)
+    finally:
+        logging.disable(level)
     steps = join_biases(walk.steps, walk.known, outputs)
     read = {name for step in steps for name in step.reads} | set(outputs)
     used = {name: tensor for name, tensor in walk.known.items() if name in read}
     return module_class(list(example))(steps, used, list(example), outputs)
 
 
-def _initializer(proto: Any, folder: Path | None) -> torch.Tensor:
+def _initializer(proto: Any) -> torch.Tensor:
     try:
-        return tensor_of(proto, folder)
+        return tensor_of(proto)
     except OnnxError as error:
         raise OnnxError(f"initializer {proto.name}: {error.reason}", hint=error.hint) from None
 
@@ -143,6 +167,11 @@ def _element(info: Any) -> torch.dtype:
 def _example(info: Any, seed: int) -> torch.Tensor:
     dtype = _element(info)
     sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+    if math.prod(sizes) > MOST_MADE:
+        raise OnnxError(
+            f"input {info.name!r} of shape {sizes}: more than {MOST_MADE:,} elements",
+            hint="make the model smaller",
+        )
     if not dtype.is_floating_point:
         return torch.zeros(sizes, dtype=dtype)
     generator = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""ONNX files: opsets, external data, and what is refused before anything else."""
+"""ONNX files: opsets, and what is refused before anything else."""
 
 import copy
 from pathlib import Path
@@ -12,9 +12,6 @@ from sw.frontends.onnx.operators.table import OPERATORS
 
 OLDEST, NEWEST = 13, 28
 """Versions of the default operator set: what the functions of operators are written for."""
-
-MOST_BYTES = 2_000_000_000
-"""Larger models are not checked: `onnx` passes them as one message, which ends at 2 GiB."""
 
 CONTROL = ("Loop", "Scan")
 DOMAINS = ("", "ai.onnx")
@@ -55,44 +52,13 @@ def read(source: Any) -> tuple[Any, str, Path | None]:
         raise OnnxError(
             f"no ONNX model: {_first_line(error)}", file=str(path), hint="copy the file again"
         ) from None
-    _load_external(model, path)
     return model, str(path), path.parent
-
-
-def _load_external(model: Any, path: Path) -> None:
-    from onnx import TensorProto, external_data_helper
-
-    for tensor in external_data_helper._get_all_tensors(model):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        file = entries.get("location", "")
-        if not file or not (path.parent / file).is_file():
-            raise OnnxError(
-                f"tensor {tensor.name}: its data are in {file!r}, which is not beside the model",
-                file=str(path),
-                hint="copy that file into the model's folder",
-            )
-        try:
-            external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-            size, wanted = len(tensor.raw_data), int(entries.get("length", len(tensor.raw_data)))
-            if size != wanted:
-                raise ValueError(f"{size} bytes of {wanted}")
-            # Releases of onnx differ in whether they say so.
-            tensor.data_location = TensorProto.DEFAULT
-            del tensor.external_data[:]
-        except Exception as error:
-            raise OnnxError(
-                f"tensor {tensor.name}: cannot read its data from {file!r}: {_first_line(error)}",
-                file=str(path),
-                hint="copy the model and its data again",
-            ) from None
 
 
 def prepared(model: Any, file: str) -> Any:
     """The model with functions of its own taken apart, in order, checked, with inferred types."""
     import onnx
-    from onnx import checker, inliner, shape_inference
+    from onnx import inliner, shape_inference
 
     if len(model.functions):
         model = inliner.inline_local_functions(model)
@@ -101,6 +67,9 @@ def prepared(model: Any, file: str) -> Any:
     for node in model.graph.node:
         _require_known(node, min(version, NEWEST), file)
     _require_version(version, file)
+    model = _ordered(model)
+    # onnx's converter and inference end the process on what its checker refuses.
+    _check(model, file)
     try:
         if version < OLDEST:
             model = onnx.version_converter.convert_version(model, OLDEST)
@@ -110,16 +79,25 @@ def prepared(model: Any, file: str) -> Any:
             file=file,
             hint=f"export the model with opset {OLDEST} or newer",
         ) from None
-    stored = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     try:
-        model = _ordered(model)
-        if stored > MOST_BYTES:
-            return model
         model = shape_inference.infer_shapes(model)
-        for each in model.graph.output:  # what was not inferred, which only the checker misses
-            each.type.tensor_type.shape.SetInParent()
-        checker.check_model(model)
-        return model
+    except Exception as error:
+        raise OnnxError(
+            f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"
+        ) from None
+    _check(model, file)
+    return model
+
+
+def _check(model: Any, file: str) -> None:
+    """`OnnxError` for what onnx's checker finds."""
+    from onnx import checker
+
+    checked = copy.deepcopy(model)  # a shape that is set empty would be one of no dimensions
+    for each in checked.graph.output:  # only the checker misses what was not inferred
+        each.type.tensor_type.shape.SetInParent()
+    try:
+        checker.check_model(checked)
     except Exception as error:
         raise OnnxError(
             f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"

@@ -1,6 +1,5 @@
 """Element types and tensors of ONNX as those of PyTorch."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -48,12 +47,18 @@ def number_of(dtype: torch.dtype) -> int:
     return int(TensorProto.DataType.Value({v: k for k, v in _NAMES.items()}[dtype]))
 
 
-def tensor_of(proto: Any, folder: Path | None = None) -> torch.Tensor:
-    """A stored tensor. folder: where files of external data lie."""
+def tensor_of(proto: Any) -> torch.Tensor:
+    """A stored tensor. `OnnxError` where its data are missing or do not fit its shape."""
     from onnx import numpy_helper
 
     dtype = dtype_of(proto.data_type)
-    array = numpy_helper.to_array(proto, base_dir=str(folder or ""))
+    if proto.data_location == proto.EXTERNAL:
+        raise refused("its data are in another file", "give the model's path, or put them inside")
+    try:
+        array = numpy_helper.to_array(proto)
+    except Exception as error:  # whatever damaged data lead to
+        first = (str(error).strip().splitlines() or [repr(error)])[0]
+        raise refused(f"damaged: {first[:200]}", "export the model again") from None
     if dtype is torch.bfloat16:
         array = array.astype("float32")
     return torch.from_numpy(array.copy()).to(dtype)
