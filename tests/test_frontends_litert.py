@@ -10,8 +10,8 @@ from sw.frontends.litert import is_litert, load_litert
 from sw.frontends.litert.operators_table import lines, refused
 from sw.frontends.litert.table import ROWS
 
-ELSEWHERE = {"QUANTIZE", "DEQUANTIZE", "SHAPE", "RANK", "FILL", "RANGE"}
-"""Operators that have tests of their own below."""
+ELSEWHERE = {"QUANTIZE", "DEQUANTIZE", "SHAPE", "RANK", "FILL", "RANGE", "DENSIFY"}
+"""Operators that have tests of their own: below, and in test_frontends_litert_sparse.py."""
 
 
 def ours(model, arrays):

@@ -153,6 +153,13 @@ def test_dynamic_shapes_are_refused() -> None:
         load_stablehlo(source)
 
 
+def test_quantized_types_are_refused() -> None:
+    kind = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n  return %x : {kind}\n}}\n"
+    with pytest.raises(StableHloError, match="quantized types are not read; give the float model"):
+        load_stablehlo(text.encode())
+
+
 def test_tosa_text_says_what_to_do() -> None:
     source = text("  %y = tosa.abs %x : (tensor<4xf32>) -> tensor<4xf32>")
     with pytest.raises(StableHloError, match=r"tosa|TOSA"):

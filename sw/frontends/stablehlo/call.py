@@ -21,9 +21,7 @@ _DTYPES = {
 
 
 def dtype_of(kind: Type) -> torch.dtype:
-    """PyTorch's type: float32 for all floats and for quantized values."""
-    if kind.grid is not None:
-        return torch.float32
+    """PyTorch's type: float32 for all floats."""
     if kind.element not in _DTYPES:
         raise refused(f"elements of type {kind.element}", f"use one of {', '.join(_DTYPES)}")
     return _DTYPES[kind.element]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sw.frontends.stablehlo.errors import StableHloError
 from sw.frontends.stablehlo.identify import BYTECODE
-from sw.frontends.stablehlo.records import Body, Contents, Grid, Op, Type
+from sw.frontends.stablehlo.records import Body, Contents, Op, Type
 
 INSTALL = "pip install 'systola[jax]'"
 
@@ -45,9 +45,10 @@ def _module(data: bytes, context: Any) -> Any:
     except Exception as error:  # MLIRError, and what nanobind makes of others
         lines = [line.strip() for line in str(error).splitlines() if "error:" in line]
         reason = " ".join(lines[:2]) or str(error).splitlines()[0]
+        newer = "write it again by jax.export; newer versions of StableHLO need a newer jaxlib"
         raise StableHloError(
             f"MLIR cannot parse it: {reason[:400]}",
-            hint="write it again by jax.export; newer versions of StableHLO need a newer jaxlib",
+            hint=_QUANTIZED if '"quant"' in reason else newer,
         ) from None
     return module
 
@@ -150,6 +151,9 @@ _STORED = {
 """Of resources, as NumPy calls them."""
 
 
+_QUANTIZED = "quantized types are not read; give the float model, which compiling quantizes"
+
+
 def type_of(found: Any) -> Type:
     """The record of an MLIR type; `StableHloError` for what is no tensor of a fixed shape."""
     from jaxlib.mlir import ir
@@ -163,33 +167,8 @@ def type_of(found: Any) -> Type:
         )
     shape, element = tuple(found.shape), str(found.element_type)
     if element.startswith("!quant"):
-        grid, storage = _grid(element)
-        return Type(shape=shape, element=storage, grid=grid)
+        raise StableHloError(f"elements of type {element}", hint=_QUANTIZED)
     return Type(shape=shape, element=element)
-
-
-_QUANT = re.compile(
-    r"!quant\.uniform<(?P<storage>[iu]\d+)(?:<(?P<least>-?\d+):(?P<most>-?\d+)>)?:f32"
-    r"(?::(?P<axis>\d+))?, (?P<steps>.+)>"
-)
-
-
-def _grid(text: str) -> tuple[Grid, str]:
-    match = _QUANT.fullmatch(text)
-    if match is None:
-        raise StableHloError(f"elements of type {text}", hint="use scales by tensor or channel")
-    signed, bits = match["storage"][0] == "i", int(match["storage"][1:])
-    least = -(1 << (bits - 1)) if signed else 0
-    most = (1 << (bits - signed)) - 1
-    steps = [step.partition(":") for step in match["steps"].strip("{}").split(",")]
-    grid = Grid(
-        scales=tuple(float(scale) for scale, _, _ in steps),
-        zeros=tuple(int(zero or 0) for _, _, zero in steps),
-        least=int(match["least"] or least),
-        most=int(match["most"] or most),
-        axis=int(match["axis"]) if match["axis"] else -1,
-    )
-    return grid, match["storage"].replace("u", "ui")
 
 
 def _names(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,23 +7,11 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Scales and zero points of a quantized element type. axis: of channels, −1 without."""
-
-    scales: tuple[float, ...]
-    zeros: tuple[int, ...]
-    least: int
-    most: int
-    axis: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Type:
-    """Of a value. element: MLIR's name (`f32`, `i1`, `ui8`); of a quantized one, its storage."""
+    """Of a value. element: MLIR's name (`f32`, `i1`, `ui8`)."""
 
     shape: tuple[int, ...]
     element: str
-    grid: Grid | None = None
 
     @property
     def elements(self) -> int:

@@ -147,7 +147,7 @@ def _operands(graph: Graph, op: Op) -> list[tuple[int, Any]]:
 
 def _recognized(function: _Function, points: T) -> tuple[str, dict[str, Any]] | None:
     """(name, options) of the known function that a group is."""
-    if function.source.element[0] not in "fb" or function.source.grid is not None:
+    if function.source.element[0] not in "fb":
         return None
     few = points[:_FEW]
     wanted: list[T] = []

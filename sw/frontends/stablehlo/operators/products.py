@@ -12,11 +12,11 @@ from sw.frontends.stablehlo.errors import refused
 
 
 def _require_float(call: Call, what: str) -> None:
-    if call.operands[0].grid is None and call.operands[0].element[0] not in "fb":
+    if call.operands[0].element[0] not in "fb":
         raise refused(
             f"{what} of {call.operands[0].element}: products of the NPU take int8 operands with "
             "scales, which these do not have",
-            "give floats, which compiling quantizes, or uniform_quantize the operands",
+            "give floats, which compiling quantizes",
         )
 
 
