@@ -3,6 +3,7 @@
 import torch
 from torch.fx import GraphModule, Node
 
+from sw.compiler.frontend.late_permutes import move_permutes
 from sw.compiler.frontend.nodes import arguments, aten, kind
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
@@ -29,6 +30,7 @@ def normalize(module: GraphModule) -> None:
             mask = arguments(node)["attn_mask"]
             if mask not in fixed and kind(mask) == "bool":
                 node.replace_input_with(mask, _added(module, mask, masks))
+    move_permutes(module)
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()
