@@ -10,7 +10,7 @@ import torch
 from executorch_models import cnn, lowered
 
 from spec.errors import SystolaError
-from sw.frontends.executorch.payload import MAGIC, read_payload
+from sw.frontends.delegates.payload import MAGIC, read_payload
 from systola.executorch import ExecuTorchError, load
 
 HEAD = len(MAGIC) + 32

@@ -9,8 +9,9 @@ Why a node cannot run on the NPU comes from `sw/compiler/frontend/support.py`.
 """
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch.fx import Node
@@ -19,6 +20,7 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS, aten
 from sw.compiler.frontend.quantization.quantize_nodes import is_dequantize, is_quantize
 
 EDGE = "moves or counts what comes from the CPU"
+T = TypeVar("T")
 _GROW = (aten.expand.default, aten.repeat.default)
 
 
@@ -177,14 +179,23 @@ def _is_integers(node: Node) -> bool:
 
 
 def _stages(nodes: list[Node], fixed: Collection[Node], why: Mapping[Node, str]) -> dict[Node, int]:
-    stages: dict[Node, int] = {}
+    free = [n for n in nodes if n not in fixed and n.op != "output"]
+    npu = {n for n in free if n.op != "placeholder" and not why[n]}
+    return stages(free, lambda n: n.all_input_nodes, npu)
+
+
+def stages(
+    nodes: Iterable[T], operands: Callable[[T], Iterable[T]], npu: Collection[T]
+) -> dict[T, int]:
+    """The stage of each node: odd for those of `npu`, none before that of an operand.
+
+    nodes: in an order of execution. Operands that are not among them count for nothing.
+    """
+    found: dict[T, int] = {}
     for node in nodes:
-        if node in fixed or node.op == "output":
-            continue
-        latest = max((stages[n] for n in node.all_input_nodes if n in stages), default=0)
-        odd = node.op != "placeholder" and not why[node]
-        stages[node] = latest + (latest % 2 != odd)
-    return stages
+        latest = max((found[n] for n in operands(node) if n in found), default=0)
+        found[node] = latest + (latest % 2 != (node in npu))
+    return found
 
 
 def _parts(

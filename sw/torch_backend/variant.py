@@ -1,6 +1,6 @@
 """A graph for one set of shapes and parameters: partitioned, calibrated, compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,9 +86,7 @@ class Variant:
 
     def _compile(self, samples: Sequence[Inputs]) -> None:
         whole, fixed = self._whole, self._fixed
-        why = reasons(whole, constant_values(whole, fixed))
-        why.update({n: "an empty tensor" for n in why if _is_empty(n)})
-        why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
+        why = all_reasons(whole, fixed)
         patience = _PATIENCE
         nodes = list(whole.graph.nodes)
         attempt = all_of(nodes, fixed, why)
@@ -165,6 +163,14 @@ class Variant:
                     + (f"\n  at {place}" if place else "")
                     + "\n  hint: fallback=True runs it on the CPU"
                 )
+
+
+def all_reasons(whole: GraphModule, fixed: Collection[Node]) -> dict[Node, str]:
+    """Why each operator of a captured graph cannot run on the NPU, '' where it can."""
+    why = reasons(whole, constant_values(whole, fixed))
+    why.update({n: "an empty tensor" for n in why if _is_empty(n)})
+    why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
+    return why
 
 
 def _name(node: Node) -> str:

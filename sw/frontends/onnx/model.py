@@ -11,7 +11,7 @@ import torch
 from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.module import GraphModule, module_class
-from sw.frontends.onnx.reading import DOMAINS, prepared, read
+from sw.frontends.onnx.reading import prepared, read, version_of
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of, tensor_of
 from sw.frontends.onnx.walk import Walk
@@ -41,21 +41,21 @@ def load(
     proto, file, folder = read(source)
     given = dict(constants or {})
     try:
-        _set_shapes(proto.graph, dict(shapes or {}), given)
+        set_shapes(proto.graph, dict(shapes or {}), given)
         return _loaded(prepared(proto, file), folder, given)
     except OnnxError as error:
         raise error.at(file=file) from error.__cause__
 
 
-def _open_inputs(graph: Any) -> dict[str, Any]:
+def open_inputs(graph: Any) -> dict[str, Any]:
     """The inputs that no initializer gives a value, by name."""
     known = {each.name for each in graph.initializer}
     return {each.name: each for each in graph.input if each.name not in known}
 
 
-def _set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
+def set_shapes(graph: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Any]) -> None:
     """Write the shapes of inputs that are given into the graph; `OnnxError` if they do not fit."""
-    inputs = _open_inputs(graph)
+    inputs = open_inputs(graph)
     for name in [*shapes, *constants]:
         if name not in inputs:
             raise OnnxError(f"no input {name!r}", hint=f"the inputs are {', '.join(inputs)}")
@@ -91,12 +91,12 @@ def _loaded(proto: Any, folder: Path | None, constants: Mapping[str, Any]) -> On
     if len(graph.sparse_initializer):
         name = graph.sparse_initializer[0].values.name
         raise OnnxError(f"initializer {name} is sparse", hint="store it as a dense tensor")
-    known = {each.name: _initializer(each, folder) for each in graph.initializer}
-    inputs = _open_inputs(graph)
+    known = {each.name: initializer_of(each, folder) for each in graph.initializer}
+    inputs = open_inputs(graph)
     for name, value in constants.items():
         known[name] = torch.as_tensor(value, dtype=_element(inputs[name]))
-    open_inputs = [info for name, info in inputs.items() if name not in constants]
-    example = {each.name: _example(each, seed) for seed, each in enumerate(open_inputs)}
+    free = [info for name, info in inputs.items() if name not in constants]
+    example = {each.name: example_of(each, seed) for seed, each in enumerate(free)}
     return OnnxModel(
         module=_module(proto, known, example),
         example=tuple(example.values()),
@@ -113,8 +113,8 @@ def _module(
     types = {each.name: each.type.tensor_type.elem_type for each in infos}
     outputs = [each.name for each in graph.output]
     walk = Walk(known, example, shifted_values(graph.node, outputs, types))
-    version = next(int(each.version) for each in proto.opset_import if each.domain in DOMAINS)
-    for node in graph.node:
+    version = version_of(proto)
+    for walk.position, node in enumerate(graph.node):
         walk.visit(node, version)
     steps = join_biases(walk.steps, walk.known, outputs)
     read = {name for step in steps for name in step.reads} | set(outputs)
@@ -122,7 +122,8 @@ def _module(
     return module_class(list(example))(steps, used, list(example), outputs)
 
 
-def _initializer(proto: Any, folder: Path | None) -> torch.Tensor:
+def initializer_of(proto: Any, folder: Path | None) -> torch.Tensor:
+    """The value of an initializer; `OnnxError` names it."""
     try:
         return tensor_of(proto, folder)
     except OnnxError as error:
@@ -140,7 +141,8 @@ def _element(info: Any) -> torch.dtype:
         raise OnnxError(f"input {info.name!r}: {error.reason}", hint=error.hint) from None
 
 
-def _example(info: Any, seed: int) -> torch.Tensor:
+def example_of(info: Any, seed: int) -> torch.Tensor:
+    """A value for an input whose shape is fixed: random floats, or integers 0."""
     dtype = _element(info)
     sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
     if not dtype.is_floating_point:

@@ -89,17 +89,20 @@ def _load_external(model: Any, path: Path) -> None:
             ) from None
 
 
-def prepared(model: Any, file: str) -> Any:
-    """The model with functions of its own taken apart, in order, checked, with inferred types."""
+def prepared(model: Any, file: str, *, whole: bool = True) -> Any:
+    """The model with functions of its own taken apart, in order, checked, with inferred types.
+
+    whole: `OnnxError` for a node that has no function of PyTorch.
+    """
     import onnx
     from onnx import checker, inliner, shape_inference
 
     if len(model.functions):
         model = inliner.inline_local_functions(model)
-    versions = {each.domain: int(each.version) for each in model.opset_import}
-    version = next((versions[d] for d in DOMAINS if d in versions), 0)
-    for node in model.graph.node:
-        _require_known(node, min(version, NEWEST), file)
+    version = version_of(model)
+    if whole:
+        for node in model.graph.node:
+            _require_known(node, min(version, NEWEST), file)
     _require_version(version, file)
     try:
         if version < OLDEST:
@@ -112,7 +115,7 @@ def prepared(model: Any, file: str) -> Any:
         ) from None
     stored = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     try:
-        model = _ordered(model)
+        model = ordered(model)
         if stored > MOST_BYTES:
             return model
         model = shape_inference.infer_shapes(model)
@@ -124,6 +127,12 @@ def prepared(model: Any, file: str) -> Any:
         raise OnnxError(
             f"not a valid model: {_first_line(error)}", file=file, hint="export the model again"
         ) from None
+
+
+def version_of(model: Any) -> int:
+    """The version of the default operator set; 0 where there is none."""
+    versions = {each.domain: int(each.version) for each in model.opset_import}
+    return next((versions[d] for d in DOMAINS if d in versions), 0)
 
 
 def _first_line(error: Exception) -> str:
@@ -168,11 +177,11 @@ def _require_known(node: Any, version: int, file: str) -> None:
     )  # fmt: skip
 
 
-def _ordered(model: Any) -> Any:
+def ordered(model: Any) -> Any:
     """The model with every node behind what it reads; the checker names what is in a circle."""
     nodes = [*model.graph.node]
     missing = {name for node in nodes for name in node.output if name}
-    reads = [_reads(node) for node in nodes]
+    reads = [reads_of(node) for node in nodes]
     order, waiting = list[int](), [*range(len(nodes))]
     while waiting:
         later = []
@@ -192,7 +201,7 @@ def _ordered(model: Any) -> Any:
     return model
 
 
-def _reads(node: Any) -> set[str]:
+def reads_of(node: Any) -> set[str]:
     """What a node reads, in its branches too."""
     inner = (each for attribute in node.attribute for each in attribute.g.node)
-    return set(node.input).union(*map(_reads, inner)) - {""}
+    return set(node.input).union(*map(reads_of, inner)) - {""}
