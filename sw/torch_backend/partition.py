@@ -20,6 +20,7 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS, aten
 from sw.compiler.frontend.quantization.quantize_nodes import is_dequantize, is_quantize
 
 EDGE = "moves or counts what comes from the CPU"
+IDLE = "a part that only moves values"
 T = TypeVar("T")
 _GROW = (aten.expand.default, aten.repeat.default)
 
@@ -49,9 +50,9 @@ def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node,
         _trim(operators, why)
         stages = _stages(nodes, fixed, why)
         parts = _parts(operators, stages, why)
-        idle = [p for p in parts if not any(computes(n) and not _rounds(n) for n in p)]
+        idle = [p for p in parts if not any(map(works, p))]
         for node in (n for p in idle for n in p):
-            why[node] = "a part that only moves values"
+            why[node] = IDLE
         if not idle:
             return Partition(parts=parts, why=why, order=_order(nodes, stages, why, parts))
 
@@ -99,6 +100,11 @@ def computes(node: Node) -> bool:
     return node.target not in MOVES and node.target not in SAME
 
 
+def works(node: Node) -> bool:
+    """Whether `node` does more than move values, or round them to a grid."""
+    return computes(node) and not (is_quantize(node) or is_dequantize(node))
+
+
 def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
     """Results of several tensors never cross: getitem is where its operator is."""
     for node in operators:
@@ -130,10 +136,6 @@ def _keep_grids_whole(operators: list[Node], why: dict[Node, str]) -> None:
         if not reason and all(why.get(n, "input or output") for n in around):
             reason = "rounds what the CPU makes and reads"
         why.update({n: why.get(n) or reason for n in unit if n in why})
-
-
-def _rounds(node: Node) -> bool:
-    return is_quantize(node) or is_dequantize(node)
 
 
 def _trim(operators: list[Node], why: dict[Node, str]) -> None:

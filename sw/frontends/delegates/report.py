@@ -64,7 +64,7 @@ class DelegateReport:
         ]
         for row in self.data["delegates"]:
             cycles = "" if row["cycles"] is None else f"{row['cycles']:,} cycles, "
-            exact = f", {row['verified']} compared with golden" if row["verified"] else ""
+            exact = f", {row['verified']} verified" if row["verified"] else ""
             lines.append(
                 f"  {row['delegate']}  {row['config']}  {row['runs']} runs: {cycles}predicted "
                 f"{row['predicted_cycles']:,}{exact}"

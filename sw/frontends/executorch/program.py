@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sw.frontends.delegates.delegate import Delegate
-from sw.frontends.executorch.errors import ExecuTorchError
-from sw.frontends.executorch.identify import is_executorch
 from sw.frontends.delegates.options import run_options
 from sw.frontends.delegates.report import DelegateReport, make_report
+from sw.frontends.executorch.errors import ExecuTorchError
+from sw.frontends.executorch.identify import is_executorch
 from sw.frontends.executorch.session import DTYPES, session
 from sw.torch_backend.options import Options
 

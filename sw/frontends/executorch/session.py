@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from sw.frontends.delegates.delegate import Delegate
 from sw.frontends.delegates.errors import DelegateError
-from sw.frontends.executorch.errors import MISSING, ExecuTorchError
-from sw.frontends.executorch.library import load_library
 from sw.frontends.delegates.options import run_options
 from sw.frontends.delegates.payload import read_payload
+from sw.frontends.executorch.errors import MISSING, ExecuTorchError
+from sw.frontends.executorch.library import load_library
 from sw.torch_backend.options import Options
 
 BACKEND = b"SystolaBackend"

@@ -18,6 +18,8 @@ MOST_BYTES = 2_000_000_000
 
 CONTROL = ("Loop", "Scan")
 DOMAINS = ("", "ai.onnx")
+PROGRAMS = "systola."
+"""What domains of operators that are programs begin with (`sw/frontends/onnxruntime/`)."""
 
 
 def require_package() -> None:
@@ -167,6 +169,12 @@ def _require_known(node: Any, version: int, file: str) -> None:
         )  # fmt: skip
     if operator in OPERATORS or operator == "If" or is_function(node, version):
         return
+    if node.domain.startswith(PROGRAMS):
+        raise OnnxError(
+            "a compiled program of the NPU, not an operator that could be compiled",
+            hint="systola.onnx.load opens the file; other commands take the model it was made of",
+            file=file, node=name, operator=operator,
+        )  # fmt: skip
     quantized = node.domain == "com.microsoft"
     raise OnnxError(
         f"operator {operator} is not supported{did_you_mean(operator, OPERATORS)}",
@@ -205,3 +213,10 @@ def reads_of(node: Any) -> set[str]:
     """What a node reads, in its branches too."""
     inner = (each for attribute in node.attribute for each in attribute.g.node)
     return set(node.input).union(*map(reads_of, inner)) - {""}
+
+
+def inner_names(node: Any) -> set[str]:
+    """What the branches of a node make for themselves, their inputs too."""
+    graphs = [each.g for each in node.attribute if each.HasField("g")]
+    made = {name for g in graphs for n in g.node for name in {*n.output, *inner_names(n)}}
+    return made | {each.name for g in graphs for each in (*g.initializer, *g.input)}

@@ -26,8 +26,8 @@ class Walk:
     """What is known of a graph's values so far, by name.
 
     known: constants. real: what is kept as steps although it is constant. values: all of them,
-    those that inputs reach without data. sources: the inputs that a value is computed from. position:
-    of the graph's node that is visited.
+    those that inputs reach without data. sources: the inputs that a value is computed from.
+    position: of the graph's node that is visited.
     """
 
     def __init__(

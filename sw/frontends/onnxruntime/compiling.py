@@ -20,6 +20,7 @@ from sw.frontends.onnxruntime.regions import Region
 from sw.torch_backend.compiled_part import Part
 from sw.torch_backend.fallback import PartitionedModule, partition_captured
 from sw.torch_backend.options import Options
+from sw.torch_backend.partition import IDLE, works
 from sw.torch_backend.variant import all_reasons
 
 Calls = Iterable[Sequence[torch.Tensor]]
@@ -40,9 +41,15 @@ class Compiled:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    def named(self, name: str) -> "Compiled":
+        """The same by another name."""
+        return replace(self, payload=replace(self.payload, name=name))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
+class Attempt:
+    """A region as a module and as a graph of ATen, before it is compiled."""
+
     region: Region
     loaded: OnnxModel
     captured: Captured
@@ -53,7 +60,7 @@ class _Attempt:
         return tuple(self.loaded.inputs[i] for i in self.captured.used)
 
 
-def loaded_region(region: Region, model: Any) -> _Attempt | Refused:
+def loaded_region(region: Region, model: Any) -> Attempt | Refused:
     """The region's graph, if every operator of it has a rule. model: the region as a ModelProto."""
     try:
         loaded = load_onnx(model)
@@ -62,17 +69,17 @@ def loaded_region(region: Region, model: Any) -> _Attempt | Refused:
         reason = error.reason if isinstance(error, OnnxError) else _first_line(error)
         named = [i for i in region.own if _name(model, region, i) == getattr(error, "node", "")]
         return dict.fromkeys(named or region.own, reason)
-    attempt = _Attempt(region=region, loaded=loaded, captured=captured)
+    attempt = Attempt(region=region, loaded=loaded, captured=captured)
     fixed = fixed_nodes(captured.graph)
     why = all_reasons(captured.graph, fixed)
+    if not any(works(n) for n in why if n not in fixed):
+        return dict.fromkeys(region.own, IDLE)
     return _refused(attempt, {module_of(n): r for n, r in why.items() if r and n not in fixed}) or (
         attempt
     )
 
 
-def compiled_region(
-    attempt: _Attempt, options: Options, calls: Calls, name: str
-) -> Compiled | Refused:
+def compiled_region(attempt: Attempt, options: Options, calls: Calls) -> Compiled | Refused:
     """The region's program. calls: values of `attempt.inputs`, which calibrate it."""
     partitioned = partition_captured(attempt.captured, replace(options, fallback=True), calls)
     rows = [row for row in partitioned.variant.nodes if row.where == "cpu"]
@@ -84,14 +91,14 @@ def compiled_region(
     part, inputs, outputs = found
     return Compiled(
         region=attempt.region,
-        payload=replace(payload_of(part), name=name),
+        payload=payload_of(part),
         graph=part.compiled.imported.graph,
         inputs=inputs,
         outputs=outputs,
     )
 
 
-def _refused(attempt: _Attempt, modules: dict[str, str]) -> Refused:
+def _refused(attempt: Attempt, modules: dict[str, str]) -> Refused:
     """By position in the whole graph: reasons that are given by the path of a submodule."""
     found: Refused = {}
     for path, reason in modules.items():
@@ -105,7 +112,7 @@ def _refused(attempt: _Attempt, modules: dict[str, str]) -> Refused:
 
 
 def _single(
-    attempt: _Attempt, partitioned: PartitionedModule
+    attempt: Attempt, partitioned: PartitionedModule
 ) -> tuple[Part, tuple[str, ...], tuple[str, ...]] | None:
     """(the only part, ONNX's names of what it takes, and of what it gives)."""
     graph: GraphModule = partitioned.variant.assembled

@@ -44,10 +44,19 @@ class Offloaded:
         keywords: those of `InferenceSession`; providers is the CPU's without it, sess_options
         are those that `session_options()` gave.
         """
-        _, session = session_classes()
+        options, session = session_classes()
         keywords = {"providers": ["CPUExecutionProvider"], **keywords}
         keywords.setdefault("sess_options", self.session_options())
-        return session(self.model.SerializeToString(), **keywords)
+        if not isinstance(keywords["sess_options"], options):
+            raise OnnxRuntimeError(
+                f"{self.name}: sess_options must be what session_options() gave: the operators of "
+                "the NPU are registered in it"
+            )
+        try:
+            return session(self.model.SerializeToString(), **keywords)
+        except Exception as error:
+            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise OnnxRuntimeError(f"{self.name}: ONNX Runtime: {text}") from None
 
     def save(self, path: str | Path) -> None:
         """Write the model with its programs, for `load` in this or another process."""

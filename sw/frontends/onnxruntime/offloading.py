@@ -99,34 +99,31 @@ class _Search:
     def __init__(self, proto: Any, found: Survey, options: Options, values: Values) -> None:
         self._proto, self._survey, self._options, self._values = proto, found, options, values
         self.why = dict(found.why)
-        self._done: dict[tuple[int, ...], Compiled] = {}
+        self._done: dict[Region, Compiled] = {}
 
     def run(self) -> list[Compiled]:
         """The programs, in an order of execution."""
         while True:
             before = len(self.why)
             regions = split(self._survey, self.why)
-            for i, region in enumerate(regions):
-                if region not in self._known:
-                    self._compile(region, f"npu_{i}")
+            for region in regions:
+                if region not in self._done:
+                    self._compile(region)
             if len(self.why) == before:
-                return [self._known[region] for region in regions]
+                found = [self._done[region] for region in regions]
+                return [each.named(f"npu_{i}") for i, each in enumerate(found)]
 
-    @property
-    def _known(self) -> dict[Region, Compiled]:
-        return {each.region: each for each in self._done.values()}
-
-    def _compile(self, region: Region, name: str) -> None:
+    def _compile(self, region: Region) -> None:
         attempt = loaded_region(region, cut(self._proto, region, self._survey))
         if isinstance(attempt, dict):
             self.why.update(attempt)
             return
         calls = [[torch.from_numpy(a) for a in call] for call in self._values.of(attempt.inputs)]
-        made = compiled_region(attempt, self._options, calls, name)
+        made = compiled_region(attempt, self._options, calls)
         if isinstance(made, dict):
             self.why.update(made)
         else:
-            self._done[region.own] = made
+            self._done[region] = made
 
     def rows(self, programs: Sequence[Compiled]) -> list[dict[str, str]]:
         """Where each node runs, and why, as `node_table` takes it."""

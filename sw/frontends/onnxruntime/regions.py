@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sw.frontends.onnx.reading import reads_of
+from sw.frontends.onnx.reading import inner_names, reads_of
 from sw.frontends.onnx.types import number_of
 from sw.frontends.onnxruntime.survey import Survey
 from sw.torch_backend.partition import stages
@@ -52,7 +52,7 @@ class _Flow:
         self.survey, self.nodes = survey, survey.graph.node
         self.results = {each.name for each in survey.graph.output}
         self.makers = {name: i for i, n in enumerate(self.nodes) for name in n.output if name}
-        self.reads = [sorted(reads_of(n)) for n in self.nodes]
+        self.reads = [sorted(reads_of(n) - inner_names(n)) for n in self.nodes]
         self.readers: dict[str, list[int]] = {}
         for i in survey.free:
             for name in self.reads[i]:
@@ -80,13 +80,12 @@ class _Flow:
         made = {name for i in nodes for name in self.nodes[i].output if name}
         constants = self.survey.constants
         read = dict.fromkeys(name for i in nodes for name in _in_order(self.nodes[i]))
-        inner = {name for i in nodes for name in _inside(self.nodes[i])}
         outside = {n for i in self.survey.free if i not in set(own) for n in self.reads[i]}
         outside |= self.results
         return Region(
             own=tuple(own),
             nodes=tuple(nodes),
-            inputs=tuple(n for n in read if n not in made | inner and n not in constants),
+            inputs=tuple(n for n in read if n not in made and n not in constants),
             outputs=tuple(n for i in own for n in self.nodes[i].output if n in outside),
         )
 
@@ -102,17 +101,10 @@ class _Flow:
         return found
 
 
-def _inside(node: Any) -> set[str]:
-    """What the branches of a node make for themselves."""
-    graphs = [a.g for a in node.attribute if a.HasField("g")]
-    made = {name for g in graphs for n in g.node for name in (*n.output, *_inside(n))}
-    return made | {each.name for g in graphs for each in g.initializer}
-
-
 def _in_order(node: Any) -> list[str]:
     """What a node reads: its operands in order, then what its branches read."""
     own = [name for name in node.input if name]
-    return own + sorted(reads_of(node) - set(own))
+    return own + sorted(reads_of(node) - inner_names(node) - set(own))
 
 
 def cut(proto: Any, region: Region, survey: Survey) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from spec.image_file import cut as shortened
 from sw.frontends.delegates.payload import Payload, read_payload
-from sw.frontends.onnx.reading import ordered, reads_of
+from sw.frontends.onnx.model import open_inputs
+from sw.frontends.onnx.reading import PROGRAMS, ordered, reads_of
 from sw.frontends.onnxruntime.compiling import Compiled
 from sw.frontends.onnxruntime.errors import OnnxRuntimeError
 from sw.frontends.onnxruntime.regions import initializers
@@ -17,7 +18,6 @@ from sw.frontends.onnxruntime.survey import Survey
 OPERATOR = "SystolaProgram"
 """The operator that stands for a program."""
 
-_DOMAIN = "systola."
 _RAW = "systola_unchecked"
 _FACTS = "systola"
 
@@ -29,7 +29,7 @@ def domain_of(payload: Payload) -> str:
     grows, while sessions that are open point into it: so a domain has one operator.
     """
     sides = [[a.dtype for a in each] for each in (payload.inputs, payload.outputs)]
-    return f"{_DOMAIN}{'_'.join(sides[0])}.{'_'.join(sides[1])}"
+    return f"{PROGRAMS}{'_'.join(sides[0])}.{'_'.join(sides[1])}"
 
 
 def rewritten(
@@ -47,6 +47,9 @@ def rewritten(
     del graph.node[:]
     graph.node.extend(kept)
     shapes = [each for program in programs for each in _operator(graph, program, survey)]
+    free = list(open_inputs(graph).values())
+    del graph.input[:]
+    graph.input.extend(free)
     kept_arrays = {each.name: each for each in graph.initializer}
     _drop_unread(graph)
     read = _all_read(graph)
@@ -118,7 +121,7 @@ def operators_of(model: Any) -> list[Any]:
     return [
         node
         for node in model.graph.node
-        if node.op_type == OPERATOR and node.domain.startswith(_DOMAIN)
+        if node.op_type == OPERATOR and node.domain.startswith(PROGRAMS)
     ]
 
 

@@ -7,6 +7,7 @@ be compiled against headers that ONNX Runtime's wheel does not have.
 import functools
 import itertools
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +29,7 @@ Array = NDArray[Any]
 class Host:
     """The open programs of a model. An operator finds them by `name`, an attribute of its node.
 
-    Errors cannot cross ONNX Runtime: they wait in `error`.
+    Errors cannot cross ONNX Runtime: they wait for `checked`.
     """
 
     def __init__(
@@ -38,8 +39,7 @@ class Host:
         self.delegates = {
             name: Delegate(payload, options, graphs.get(name)) for name, payload in payloads.items()
         }
-        self.error: BaseException | None = None
-        self.waiting = False
+        self._call = threading.local()
         hosts = _hosts()
         self.name = str(next(hosts.numbers))
         hosts.open[self.name] = self
@@ -55,35 +55,40 @@ class Host:
         if delegate is None:
             raise OnnxRuntimeError(f"no program {program} was opened with this model")
         outputs = [np.empty(a.port.shape, a.dtype) for a in delegate.payload.outputs]
-        delegate.run([*tensors, *outputs])
+        with _hosts().lock:  # devices have one memory, and sessions run in several threads
+            delegate.run([*tensors, *outputs])
         return outputs
 
     def checked(self, call: Callable[[], Any]) -> Any:
         """What `call` of ONNX Runtime returns; the error that a program had, else its own."""
-        self.error, self.waiting = None, True
+        errors: list[BaseException] = []
+        self._call.errors = errors
         try:
             return call()
         except Exception:
-            if isinstance(self.error, DelegateError):
-                raise OnnxRuntimeError(str(self.error)) from None
-            if self.error is not None:
-                raise self.error from None
-            raise
+            if not errors:
+                raise
+            cause = errors[0]
+            if isinstance(cause, DelegateError):
+                cause = OnnxRuntimeError(str(cause))
+            raise cause from None
         finally:
-            self.error, self.waiting = None, False
+            del self._call.errors
 
     def failed(self, error: BaseException) -> None:
-        """Keep an error for `checked`; a session of the user's own shows it on stderr."""
-        if self.waiting:
-            self.error = error
-        else:
+        """Keep an error for this thread's `checked`; without one it is shown on stderr."""
+        errors = getattr(self._call, "errors", None)
+        if errors is None:
             _say(error)
+        else:
+            errors.append(error)
 
 
 class _Hosts:
     def __init__(self) -> None:
         self.open: weakref.WeakValueDictionary[str, Host] = weakref.WeakValueDictionary()
         self.numbers = itertools.count(1)
+        self.lock = threading.Lock()
 
 
 @functools.cache
@@ -134,7 +139,7 @@ def _computed(session: str, program: str, tensors: tuple[Array, ...]) -> list[Ar
 
 
 def _say(error: BaseException) -> None:
-    print(f"systola: {type(error).__name__}: {error}", file=sys.stderr)
+    sys.stderr.write(f"systola: {type(error).__name__}: {error}\n")
 
 
 @functools.cache
@@ -143,7 +148,7 @@ def session_classes() -> tuple[Any, Any]:
     ort = runtime()
     from onnxruntime_extensions import get_library_path
 
-    class SessionOptions(ort.SessionOptions):  # type: ignore[misc, name-defined]
+    class SessionOptions(ort.SessionOptions):  # type: ignore[name-defined]
         """ONNX Runtime's, with the operators of the NPU."""
 
         def __init__(self, host: Host) -> None:
@@ -151,7 +156,7 @@ def session_classes() -> tuple[Any, Any]:
             self.systola = host
             self.register_custom_ops_library(get_library_path())
 
-    class InferenceSession(ort.InferenceSession):  # type: ignore[misc, name-defined]
+    class InferenceSession(ort.InferenceSession):  # type: ignore[name-defined]
         """ONNX Runtime's; errors of programs are raised as they are."""
 
         def __init__(self, model: Any, sess_options: Any, **keywords: Any) -> None:

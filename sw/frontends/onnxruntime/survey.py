@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.model import initializer_of
-from sw.frontends.onnx.reading import reads_of, version_of
+from sw.frontends.onnx.reading import inner_names, reads_of, version_of
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of
 from sw.frontends.onnx.walk import Walk
@@ -85,8 +85,7 @@ def _initializers(graph: Any, folder: Path | None) -> dict[str, Tensor]:
 
 def _visited(walk: Walk, node: Any, version: int) -> str:
     """Walk over a node; why that cannot be done."""
-    inner = {name for each in node.attribute for n in each.g.node for name in n.output}
-    for name in reads_of(node) - inner:
+    for name in sorted(reads_of(node) - inner_names(node)):
         if name not in walk.values:
             return f"operand {name!r} has no shape that is known before it runs"
     try:

@@ -29,13 +29,17 @@ class Values:
         import onnx
 
         ort = runtime()
+        from onnxruntime_extensions import get_library_path
+
         model = onnx.ModelProto()
         model.CopyFrom(self._proto)
         del model.graph.output[:]
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         try:
+            options = ort.SessionOptions()
+            options.register_custom_ops_library(get_library_path())
             session = ort.InferenceSession(
-                model.SerializeToString(), providers=["CPUExecutionProvider"]
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
             for call, known in zip(self._calls, self._known, strict=True):
                 known.update(zip(names, map(np.asarray, session.run(None, call)), strict=True))
