@@ -24,6 +24,7 @@ from onnx_offload_models import (
 import systola
 import systola.onnx
 from spec.errors import SystolaError
+from sw.compiler.frontend.quantization.calls import SaturationWarning
 from sw.frontends.onnx import load_onnx
 from sw.runtime.session import OptionError
 from sw.torch_backend.variant import NotCompiledError
