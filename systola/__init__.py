@@ -7,7 +7,8 @@
     outputs = systola.run(program.image, program.inputs(batch), device="rtl")
     (logits,) = program.outputs(outputs)
 
-Everything heavy (torch, the simulator) is imported at the first use of what needs it.
+Everything heavy (torch, the simulator) is imported at the first use of what needs it. Other
+frameworks have modules of their own: onnx.py (ONNX Runtime), executorch.py (ExecuTorch).
 """
 
 from pathlib import Path
