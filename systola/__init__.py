@@ -12,6 +12,7 @@ Everything heavy (torch, the simulator) is imported at the first use of what nee
 executorch.py  `systola.executorch`: .pte files
 jax.py         `systola.jax`: functions of JAX
 language.py    the names that kernels by hand are written with
+onnx.py        `systola.onnx`: ONNX models in sessions of ONNX Runtime
 __main__.py    the command line
 """
 

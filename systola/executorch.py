@@ -13,9 +13,10 @@ The package is an extra: `pip install 'systola[executorch]'`.
 """
 
 from sw.compiler.frontend.quantization.quantizer import SystolaQuantizer
+from sw.frontends.delegates.report import DelegateReport
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.partitioner import SystolaBackend, SystolaPartitioner
-from sw.frontends.executorch.program import DelegateReport, Program, load, register
+from sw.frontends.executorch.program import Program, load, register
 
 __all__ = [
     "DelegateReport",

@@ -58,6 +58,19 @@ def test_inputs_that_do_not_fit_are_refused(inputs: dict[str, np.ndarray], messa
     assert str(caught.value) == message
 
 
+def test_a_rescaled_tensor_of_rank_0_keeps_its_rank() -> None:
+    graph = Graph(name="scalar")
+    operands = [
+        graph.add_input("x", (), "int8"),
+        graph.add_constant("m", [1 << 30], "int32"),
+        graph.add_constant("s", [31], "int8"),
+        graph.add_constant("a", [0], "int8"),
+        graph.add_constant("b", [1], "int8"),
+    ]
+    graph.outputs = [graph.add_op("RESCALE", operands, out_dtype="int8", name="half")]
+    assert run_graph(graph, {"x": np.array(40, np.int8)})["half"].shape == ()
+
+
 def test_keep_returns_every_tensor() -> None:
     graph = Graph(name="two")
     y = graph.add_op("IDENTITY", [graph.add_input("x", (2,))], name="first")

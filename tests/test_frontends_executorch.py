@@ -62,7 +62,7 @@ def test_the_rtl_computes_what_golden_does_and_counts_cycles(mixed):
     assert program.report.bit_exact is True
     assert program.report.cycles == pytest.approx(program.report.predicted_cycles, rel=0.2)
     assert all(map(torch.equal, found, load(path)(*call)))
-    assert "compared with golden" in str(program.report)
+    assert "verified" in str(program.report)
 
 
 def test_a_quantized_resnet_equals_the_compiled_program_bit_for_bit(tmp_path):

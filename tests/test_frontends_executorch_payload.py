@@ -10,7 +10,8 @@ import torch
 from executorch_models import cnn, lowered
 
 from spec.errors import SystolaError
-from sw.frontends.executorch.payload import MAGIC, read_payload
+from sw.frontends.delegates.errors import DelegateError
+from sw.frontends.delegates.payload import MAGIC, read_payload
 from systola.executorch import ExecuTorchError, load
 
 HEAD = len(MAGIC) + 32
@@ -56,7 +57,7 @@ def test_a_payload_is_read_as_it_was_written(payload):
 def test_every_damage_of_a_payload_is_refused(payload):
     rng = random.Random(0)
     for _ in range(2500):
-        with pytest.raises(ExecuTorchError, match=r"^delegate 0: (damaged|begins with)"):
+        with pytest.raises(DelegateError, match=r"^delegate 0: (damaged|begins with)"):
             read_payload(damaged(payload, rng), "delegate 0")
 
 
@@ -69,7 +70,7 @@ def test_a_forged_payload_is_read_or_refused_with_a_reason(payload):
         front = damaged(body[: 4 + size + 2000], rng)
         try:
             read_payload(sealed(front + body[4 + size + 2000 :]), "delegate 0")
-        except ExecuTorchError as error:
+        except DelegateError as error:
             refused += 1
             assert str(error).startswith("delegate 0: ")
     assert refused > 300
@@ -87,7 +88,7 @@ def test_headers_that_contradict_the_image_are_refused(payload, change, reason):
     body = payload[HEAD:]
     (size,) = struct.unpack_from("<I", body)
     text = json.dumps({**json.loads(body[4 : 4 + size]), **change}).encode()
-    with pytest.raises(ExecuTorchError, match=reason):
+    with pytest.raises(DelegateError, match=reason):
         read_payload(sealed(struct.pack("<I", len(text)) + text + body[4 + size :]), "delegate 0")
 
 
@@ -107,4 +108,4 @@ def test_a_file_with_a_damaged_delegate_is_refused_and_others_run(file, tmp_path
 
 
 def test_errors_of_delegates_are_systola_errors():
-    assert issubclass(ExecuTorchError, SystolaError)
+    assert issubclass(ExecuTorchError, SystolaError) and issubclass(DelegateError, SystolaError)

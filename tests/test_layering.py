@@ -24,8 +24,16 @@ ALLOWED = {
     "hw_gen": {"spec", "hw_gen"},
     "sw.compiler": {"spec", "sw.compiler"},
     "sw.frontends": {"spec", "sw.compiler", "sw.frontends", "sw.frontends.executorch"},
+    "sw.frontends.delegates": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.frontends.delegates"),
+    },
     "sw.frontends.executorch": {
-        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.frontends.executorch"),
+        *("spec", "sw.compiler", "sw.runtime", "sw.torch_backend", "sw.frontends.delegates"),
+        "sw.frontends.executorch",
+    },
+    "sw.frontends.onnxruntime": {
+        *("spec", "sw.compiler", "sw.torch_backend", "sw.frontends", "sw.frontends.delegates"),
+        "sw.frontends.onnxruntime",
     },
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
     "sw.language": {"spec", "golden_model", "sw.compiler", "sw.runtime", "sw.language"},
@@ -54,11 +62,13 @@ ALLOWED = {
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
-        *("sw.language", "sw.report", "sw.cli", "sw.frontends.executorch"),
+        *("sw.language", "sw.report", "sw.cli", "sw.frontends.delegates"),
+        "sw.frontends.executorch",
     },
     "systola": {
         *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.language", "sw.torch_backend"),
-        *("sw.torch_device", "sw.cli", "sw.frontends.executorch", "systola"),
+        *("sw.torch_device", "sw.cli", "sw.frontends.delegates", "sw.frontends.executorch"),
+        *("sw.frontends.onnxruntime", "systola"),
     },
 }
 EXTERNAL = {

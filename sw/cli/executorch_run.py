@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from spec.config import NpuConfig
-from sw.frontends.executorch.program import DelegateReport, load
+from sw.frontends.delegates.report import DelegateReport
+from sw.frontends.executorch.program import load
 from sw.models.samples import read_runs
 from sw.runtime.session import DeviceOptions, OptionError
 from sw.runtime.session import save_outputs as save

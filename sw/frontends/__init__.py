@@ -2,6 +2,8 @@
 
 doors.py   which door a file goes through, by its content
 executorch/  delegates of ExecuTorch's files and runtime; no door, for programs are compiled
+onnxruntime/ ONNX models in sessions of ONNX Runtime, with programs as operators
+delegates/ compiled programs that these two frameworks call
 onnx/      ONNX files
 litert/    LiteRT files (.tflite)
 """

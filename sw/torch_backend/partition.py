@@ -9,8 +9,9 @@ Why a node cannot run on the NPU comes from `sw/compiler/frontend/support.py`.
 """
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch.fx import Node
@@ -19,6 +20,8 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS, aten
 from sw.compiler.frontend.quantization.quantize_nodes import is_dequantize, is_quantize
 
 EDGE = "moves or counts what comes from the CPU"
+IDLE = "a part that only moves values"
+T = TypeVar("T")
 _GROW = (aten.expand.default, aten.repeat.default)
 
 
@@ -47,9 +50,9 @@ def partition(nodes: list[Node], fixed: Collection[Node], reasons: Mapping[Node,
         _trim(operators, why)
         stages = _stages(nodes, fixed, why)
         parts = _parts(operators, stages, why)
-        idle = [p for p in parts if not any(computes(n) and not _rounds(n) for n in p)]
+        idle = [p for p in parts if not any(map(works, p))]
         for node in (n for p in idle for n in p):
-            why[node] = "a part that only moves values"
+            why[node] = IDLE
         if not idle:
             return Partition(parts=parts, why=why, order=_order(nodes, stages, why, parts))
 
@@ -97,6 +100,11 @@ def computes(node: Node) -> bool:
     return node.target not in MOVES and node.target not in SAME
 
 
+def works(node: Node) -> bool:
+    """Whether `node` does more than move values, or round them to a grid."""
+    return computes(node) and not (is_quantize(node) or is_dequantize(node))
+
+
 def _keep_tuples_whole(operators: list[Node], why: dict[Node, str]) -> None:
     """Results of several tensors never cross: getitem is where its operator is."""
     for node in operators:
@@ -128,10 +136,6 @@ def _keep_grids_whole(operators: list[Node], why: dict[Node, str]) -> None:
         if not reason and all(why.get(n, "input or output") for n in around):
             reason = "rounds what the CPU makes and reads"
         why.update({n: why.get(n) or reason for n in unit if n in why})
-
-
-def _rounds(node: Node) -> bool:
-    return is_quantize(node) or is_dequantize(node)
 
 
 def _trim(operators: list[Node], why: dict[Node, str]) -> None:
@@ -177,14 +181,23 @@ def _is_integers(node: Node) -> bool:
 
 
 def _stages(nodes: list[Node], fixed: Collection[Node], why: Mapping[Node, str]) -> dict[Node, int]:
-    stages: dict[Node, int] = {}
+    free = [n for n in nodes if n not in fixed and n.op != "output"]
+    npu = {n for n in free if n.op != "placeholder" and not why[n]}
+    return stages(free, lambda n: n.all_input_nodes, npu)
+
+
+def stages(
+    nodes: Iterable[T], operands: Callable[[T], Iterable[T]], npu: Collection[T]
+) -> dict[T, int]:
+    """The stage of each node: odd for those of `npu`, none before that of an operand.
+
+    nodes: in an order of execution. Operands that are not among them count for nothing.
+    """
+    found: dict[T, int] = {}
     for node in nodes:
-        if node in fixed or node.op == "output":
-            continue
-        latest = max((stages[n] for n in node.all_input_nodes if n in stages), default=0)
-        odd = node.op != "placeholder" and not why[node]
-        stages[node] = latest + (latest % 2 != odd)
-    return stages
+        latest = max((found[n] for n in operands(node) if n in found), default=0)
+        found[node] = latest + (latest % 2 != (node in npu))
+    return found
 
 
 def _parts(

@@ -1,6 +1,6 @@
 """A graph for one set of shapes and parameters: partitioned, calibrated, compiled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +89,7 @@ class Variant:
 
     def _compile(self, samples: Sequence[Inputs]) -> None:
         whole, fixed = self._whole, self._fixed
-        why = reasons(whole, constant_values(whole, fixed))
-        why.update({n: "an empty tensor" for n in why if _is_empty(n)})
-        why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
+        why = all_reasons(whole, fixed)
         kernels, refused = kernel_parts(whole, self._options)
         why.update(dict.fromkeys(kernels, KERNEL) | refused)
         patience = _PATIENCE
@@ -185,6 +183,14 @@ class Variant:
                     + (f"\n  at {place}" if place else "")
                     + "\n  hint: fallback=True runs it on the CPU"
                 )
+
+
+def all_reasons(whole: GraphModule, fixed: Collection[Node]) -> dict[Node, str]:
+    """Why each operator of a captured graph cannot run on the NPU, '' where it can."""
+    why = reasons(whole, constant_values(whole, fixed))
+    why.update({n: "an empty tensor" for n in why if _is_empty(n)})
+    why.update({n: reason for n in why if n not in fixed and (reason := _complex(n))})
+    return why
 
 
 def _name(node: Node) -> str:

@@ -12,9 +12,9 @@ from torch.export import ExportedProgram
 
 from sw.compiler.frontend.capture import Captured, capture, tensors_of
 from sw.compiler.frontend.dynamic_shapes import dynamic_dims
+from sw.frontends.delegates.compiled import payload_of
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.operator import described, program_operator
-from sw.frontends.executorch.payload import Argument, Payload
 from sw.torch_backend.compiled_part import Part
 from sw.torch_backend.fallback import PartitionedModule, partition_captured
 from sw.torch_backend.options import Options
@@ -83,31 +83,3 @@ class _Operator(torch.nn.Module):
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(program_operator()(self.payload, list(tensors), self._results))
-
-
-def payload_of(part: Part) -> Payload:
-    """A compiled part, its arguments in the order that the part has them."""
-    compiled, types = part.compiled, [_dtype(t) for t in part.results]
-    count = len(compiled.imported.inputs)
-    inputs = tuple(
-        Argument(port=port, position=i, dtype=_dtype(example), mask=mask)
-        for i, (port, example, mask) in enumerate(
-            zip(compiled.imported.inputs, part.examples, part.masks, strict=True)
-        )
-    )
-    outputs = tuple(
-        Argument(port=port, position=count + i, dtype=dtype)
-        for i, (port, dtype) in enumerate(zip(compiled.imported.outputs, types, strict=True))
-    )
-    return Payload(
-        name=part.title,
-        policy=compiled.imported.policy or part.policy,
-        image=compiled.image,
-        inputs=inputs,
-        outputs=outputs,
-        arguments=count + len(outputs),
-    )
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

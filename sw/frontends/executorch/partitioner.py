@@ -9,11 +9,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from sw.frontends.delegates.options import ahead_options
+from sw.frontends.delegates.payload import read_payload
 from sw.frontends.executorch.errors import MISSING, ExecuTorchError
 from sw.frontends.executorch.lowering import lower
 from sw.frontends.executorch.operator import is_program
-from sw.frontends.executorch.options import ahead_options
-from sw.frontends.executorch.payload import read_payload
 from sw.torch_backend.fallback import PartitionedModule
 
 try:

@@ -1,77 +1,19 @@
 """`load` a `.pte` file and run it in ExecuTorch's runtime."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spec.notebook import summary
-from sw.frontends.executorch.delegate import Delegate
+from sw.frontends.delegates.delegate import Delegate
+from sw.frontends.delegates.options import run_options
+from sw.frontends.delegates.report import DelegateReport, make_report
 from sw.frontends.executorch.errors import ExecuTorchError
 from sw.frontends.executorch.identify import is_executorch
-from sw.frontends.executorch.options import run_options
 from sw.frontends.executorch.session import DTYPES, session
 from sw.torch_backend.options import Options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegateReport:
-    """What the delegates of a program did, over all calls so far. `str()` is for people.
-
-    data: as JSON has it, with a row of figures for each delegate.
-    """
-
-    data: dict[str, Any]
-
-    @property
-    def cycles(self) -> int | None:
-        """Of all runs; None where the device has no clock."""
-        total: int | None = self.data["totals"]["cycles"]
-        return total
-
-    @property
-    def predicted_cycles(self) -> int:
-        """What the compiler predicted for the same runs."""
-        return int(self.data["totals"]["predicted_cycles"])
-
-    @property
-    def bit_exact(self) -> bool | None:
-        """Whether every run equalled the golden model; None where none was compared.
-
-        A run that does not is an error, after which there is no report to ask.
-        """
-        totals = self.data["totals"]
-        return None if not totals["verified"] else totals["verified"] == totals["runs"]
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.data
-
-    def to_json(self) -> str:
-        return json.dumps(self.data, indent=1)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the totals."""
-        facts = [(name.replace("_", " "), value) for name, value in self.data["totals"].items()]
-        return summary("Delegates of ExecuTorch", facts)
-
-    def __str__(self) -> str:
-        totals = self.data["totals"]
-        lines = [
-            f"{self.data['file']}: {len(self.data['delegates'])} delegates on device "
-            f"{self.data['device']}, {totals['runs']} runs"
-        ]
-        for row in self.data["delegates"]:
-            cycles = "" if row["cycles"] is None else f"{row['cycles']:,} cycles, "
-            exact = f", {row['verified']} compared with golden" if row["verified"] else ""
-            lines.append(
-                f"  {row['delegate']}  {row['config']}  {row['runs']} runs: {cycles}predicted "
-                f"{row['predicted_cycles']:,}{exact}"
-            )
-        return "\n".join(lines)
 
 
 class Program:
@@ -122,31 +64,7 @@ class Program:
     @property
     def report(self) -> DelegateReport:
         """What the delegates have done so far."""
-        rows = [_row(d) for d in self._delegates]
-        cycles = [row["cycles"] for row in rows if row["cycles"] is not None]
-        names = ("runs", "bytes_in", "bytes_out", "predicted_cycles", "saturated", "verified")
-        totals: dict[str, Any] = {name: sum(row[name] for row in rows) for name in names}
-        totals["cycles"] = sum(cycles) if cycles else None
-        return DelegateReport(
-            data={
-                "file": str(self.path),
-                "device": self.options.device,
-                "totals": totals,
-                "delegates": rows,
-            }
-        )
-
-
-def _row(delegate: Delegate) -> Mapping[str, Any]:
-    payload, figures = delegate.payload, delegate.figures.to_json()
-    for name in ("on_cpu", "calibrations", "cached"):  # there is neither in a file
-        del figures[name]
-    return {
-        "delegate": payload.name,
-        "config": payload.image.config.name,
-        "policy": payload.policy,
-        **figures,
-    }
+        return make_report(str(self.path), self.options.device, self._delegates)
 
 
 def load(path: str | Path, method: str = "forward", **options: Any) -> Program:

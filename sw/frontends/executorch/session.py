@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.frontends.executorch.delegate import Delegate
+from sw.frontends.delegates.delegate import Delegate
+from sw.frontends.delegates.errors import DelegateError
+from sw.frontends.delegates.options import run_options
+from sw.frontends.delegates.payload import read_payload
 from sw.frontends.executorch.errors import MISSING, ExecuTorchError
 from sw.frontends.executorch.library import load_library
-from sw.frontends.executorch.options import run_options
-from sw.frontends.executorch.payload import read_payload
 from sw.torch_backend.options import Options
 
 BACKEND = b"SystolaBackend"
@@ -78,6 +79,8 @@ class Session:
             return call()
         except Exception as error:
             cause, self.error = self.error, None
+            if isinstance(cause, DelegateError):
+                raise ExecuTorchError(str(cause)) from None
             if cause is not None:
                 raise cause from None
             text = str(error).strip().splitlines() or [type(error).__name__]

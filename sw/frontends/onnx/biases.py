@@ -48,7 +48,7 @@ def join_biases(
             attributes={},
             version=step.node.version,
         )
-        joined.append(Step(node, _linear, (x, weight, bias)))
+        joined.append(Step(node, _linear, (x, weight, bias), product.position))
     return joined
 
 

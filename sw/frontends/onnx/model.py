@@ -12,7 +12,7 @@ import torch
 from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.module import GraphModule, module_class
-from sw.frontends.onnx.reading import DOMAINS, prepared, read
+from sw.frontends.onnx.reading import prepared, read, version_of
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of, tensor_of
 from sw.frontends.onnx.walk import Walk
@@ -49,20 +49,20 @@ def load(
     # A message keeps the memory of what was taken out of it; a copy does not.
     proto = type(proto).FromString(proto.SerializeToString())
     try:
-        _set_shapes(_open_inputs(proto.graph, weights), dict(shapes or {}), given)
+        set_shapes(open_inputs(proto.graph, weights), dict(shapes or {}), given)
         return _loaded(prepared(proto, file), weights, given)
     except OnnxError as error:
         raise error.at(file=file) from error.__cause__
 
 
-def _open_inputs(graph: Any, weights: Container[str]) -> dict[str, Any]:
+def open_inputs(graph: Any, weights: Container[str] = ()) -> dict[str, Any]:
     """The inputs that neither an initializer nor a weight gives a value, by name."""
     known = {each.name for each in graph.initializer}
     known |= {each.name for each in graph.input if each.name in weights}
     return {each.name: each for each in graph.input if each.name not in known}
 
 
-def _set_shapes(
+def set_shapes(
     inputs: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], constants: Mapping[str, Any]
 ) -> None:
     """Write the shapes that are given into the inputs; `OnnxError` if they do not fit."""
@@ -109,13 +109,13 @@ def _loaded(
     if len(graph.sparse_initializer):
         name = graph.sparse_initializer[0].values.name
         raise OnnxError(f"initializer {name} is sparse", hint="store it as a dense tensor")
-    known = {each.name: _initializer(each) for each in graph.initializer}
+    known = {each.name: initializer_of(each) for each in graph.initializer}
     known |= weights
-    inputs = _open_inputs(graph, weights)
+    inputs = open_inputs(graph, weights)
     for name, value in constants.items():
         known[name] = torch.as_tensor(value, dtype=_element(inputs[name]))
-    open_inputs = [info for name, info in inputs.items() if name not in constants]
-    example = {each.name: _example(each, seed) for seed, each in enumerate(open_inputs)}
+    free = [info for name, info in inputs.items() if name not in constants]
+    example = {each.name: example_of(each, seed) for seed, each in enumerate(free)}
     return OnnxModel(
         module=_module(proto, known, example),
         example=tuple(example.values()),
@@ -132,11 +132,11 @@ def _module(
     types = {each.name: each.type.tensor_type.elem_type for each in infos}
     outputs = [each.name for each in graph.output]
     walk = Walk(known, example, shifted_values(graph.node, outputs, types))
-    version = next(int(each.version) for each in proto.opset_import if each.domain in DOMAINS)
+    version = version_of(proto)
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # PyTorch logs the traces of what becomes an OnnxError
     try:
-        for node in graph.node:
+        for walk.position, node in enumerate(graph.node):
             walk.visit(node, version)
     finally:
         logging.disable(level)
@@ -146,7 +146,8 @@ def _module(
     return module_class(list(example))(steps, used, list(example), outputs)
 
 
-def _initializer(proto: Any) -> torch.Tensor:
+def initializer_of(proto: Any) -> torch.Tensor:
+    """The value of an initializer; `OnnxError` names it."""
     try:
         return tensor_of(proto)
     except OnnxError as error:
@@ -164,7 +165,8 @@ def _element(info: Any) -> torch.dtype:
         raise OnnxError(f"input {info.name!r}: {error.reason}", hint=error.hint) from None
 
 
-def _example(info: Any, seed: int) -> torch.Tensor:
+def example_of(info: Any, seed: int) -> torch.Tensor:
+    """A value for an input whose shape is fixed: random floats, or integers 0."""
     dtype = _element(info)
     sizes = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
     if math.prod(sizes) > MOST_MADE:

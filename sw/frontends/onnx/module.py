@@ -12,10 +12,16 @@ from sw.frontends.onnx.node import Node
 
 
 class Step(nn.Module):
-    """A node. operands: the name of a value, a constant that the function wants, or None."""
+    """A node. operands: the name of a value, a constant that the function wants, or None.
 
-    def __init__(self, node: Node, function: Any, operands: Sequence[Any]) -> None:
+    position: of the graph's node that it comes from.
+    """
+
+    def __init__(
+        self, node: Node, function: Any, operands: Sequence[Any], position: int = 0
+    ) -> None:
         super().__init__()
+        self.position = position
         self.node, self.function, self.operands = node, function, tuple(operands)
 
     @property

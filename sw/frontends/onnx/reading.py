@@ -15,6 +15,8 @@ OLDEST, NEWEST = 13, 28
 
 CONTROL = ("Loop", "Scan")
 DOMAINS = ("", "ai.onnx")
+PROGRAMS = "systola."
+"""What domains of operators that are programs begin with (`sw/frontends/onnxruntime/`)."""
 
 
 def require_package() -> None:
@@ -55,19 +57,22 @@ def read(source: Any) -> tuple[Any, str, Path | None]:
     return model, str(path), path.parent
 
 
-def prepared(model: Any, file: str) -> Any:
-    """The model with functions of its own taken apart, in order, checked, with inferred types."""
+def prepared(model: Any, file: str, *, whole: bool = True) -> Any:
+    """The model with functions of its own taken apart, in order, checked, with inferred types.
+
+    whole: `OnnxError` for a node that has no function of PyTorch.
+    """
     import onnx
     from onnx import inliner, shape_inference
 
     if len(model.functions):
         model = inliner.inline_local_functions(model)
-    versions = {each.domain: int(each.version) for each in model.opset_import}
-    version = next((versions[d] for d in DOMAINS if d in versions), 0)
-    for node in model.graph.node:
-        _require_known(node, min(version, NEWEST), file)
+    version = version_of(model)
+    if whole:
+        for node in model.graph.node:
+            _require_known(node, min(version, NEWEST), file)
     _require_version(version, file)
-    model = _ordered(model)
+    model = ordered(model)
     # onnx's converter and inference end the process on what its checker refuses.
     _check(model, file)
     try:
@@ -104,6 +109,12 @@ def _check(model: Any, file: str) -> None:
         ) from None
 
 
+def version_of(model: Any) -> int:
+    """The version of the default operator set; 0 where there is none."""
+    versions = {each.domain: int(each.version) for each in model.opset_import}
+    return next((versions[d] for d in DOMAINS if d in versions), 0)
+
+
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     place = next((line for line in lines[1:] if line.startswith("==> Context:")), "")
@@ -136,6 +147,12 @@ def _require_known(node: Any, version: int, file: str) -> None:
         )  # fmt: skip
     if operator in OPERATORS or operator == "If" or is_function(node, version):
         return
+    if node.domain.startswith(PROGRAMS):
+        raise OnnxError(
+            "a compiled program of the NPU, not an operator that could be compiled",
+            hint="systola.onnx.load opens the file; other commands take the model it was made of",
+            file=file, node=name, operator=operator,
+        )  # fmt: skip
     quantized = node.domain == "com.microsoft"
     raise OnnxError(
         f"operator {operator} is not supported{did_you_mean(operator, OPERATORS)}",
@@ -146,11 +163,11 @@ def _require_known(node: Any, version: int, file: str) -> None:
     )  # fmt: skip
 
 
-def _ordered(model: Any) -> Any:
+def ordered(model: Any) -> Any:
     """The model with every node behind what it reads; the checker names what is in a circle."""
     nodes = [*model.graph.node]
     missing = {name for node in nodes for name in node.output if name}
-    reads = [_reads(node) for node in nodes]
+    reads = [reads_of(node) for node in nodes]
     order, waiting = list[int](), [*range(len(nodes))]
     while waiting:
         later = []
@@ -170,7 +187,14 @@ def _ordered(model: Any) -> Any:
     return model
 
 
-def _reads(node: Any) -> set[str]:
+def reads_of(node: Any) -> set[str]:
     """What a node reads, in its branches too."""
     inner = (each for attribute in node.attribute for each in attribute.g.node)
-    return set(node.input).union(*map(_reads, inner)) - {""}
+    return set(node.input).union(*map(reads_of, inner)) - {""}
+
+
+def inner_names(node: Any) -> set[str]:
+    """What the branches of a node make for themselves, their inputs too."""
+    graphs = [each.g for each in node.attribute if each.HasField("g")]
+    made = {name for g in graphs for n in g.node for name in {*n.output, *inner_names(n)}}
+    return made | {each.name for g in graphs for each in (*g.initializer, *g.input)}

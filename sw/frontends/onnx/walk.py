@@ -4,7 +4,7 @@ Steps run once on tensors without data, so that a node that does not fit is foun
 and so that whatever is computed from shapes is a constant.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ class Walk:
 
     known: constants. real: what is kept as steps although it is constant. values: all of them,
     those that inputs reach without data. sources: the inputs that a value is computed from.
+    position: of the graph's node that is visited.
     """
 
     def __init__(
@@ -39,9 +40,15 @@ class Walk:
         self.sources: dict[str, frozenset[str]] = {}
         self.shifted = frozenset(shifted)
         self.steps: list[Step] = []
+        self.position = 0
         for name, tensor in inputs.items():
-            self.values[name] = self.mode.from_tensor(tensor)
-            self.sources[name] = frozenset([name])
+            self.open(name, tensor.shape, tensor.dtype)
+
+    def open(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> None:
+        """Take a value as an input."""
+        with self.mode:
+            self.values[name] = torch.empty(tuple(shape), dtype=dtype)
+        self.sources[name] = frozenset([name])
 
     def visit(self, proto: Any, version: int) -> None:
         """A node: a constant, a step, or the nodes that it is made of."""
@@ -128,7 +135,7 @@ class Walk:
             self._fold(node, self._run(node, row.function, shapes))
             return
         bound = [self._operand(node, row, i, name) for i, name in enumerate(node.inputs)]
-        step = Step(node, row.function, bound)
+        step = Step(node, row.function, bound, self.position)
         constant = len(node.fixed) == sum(map(bool, node.inputs))
         if constant:
             args = [self._constant(name) for name in step.reads]

@@ -46,6 +46,23 @@ class Region:
         return torch.from_numpy(np.asarray(array)).view(dtype)
 
 
+def join_weights(model: Any, file: str, folder: Path | None) -> None:
+    """Data of other files become part of the message; `OnnxError` as `take_weights`."""
+    from onnx import TensorProto, external_data_helper
+
+    for tensor in external_data_helper._get_all_tensors(model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            _join(tensor, _region(tensor, file, folder))
+
+
+def _join(tensor: Any, region: Region) -> None:
+    from onnx import TensorProto
+
+    tensor.raw_data = region.read()
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
+
+
 def take_weights(model: Any, file: str, folder: Path | None) -> dict[str, torch.Tensor]:
     """The large initializers by name; they are inputs of the graph from now on.
 
@@ -64,9 +81,7 @@ def take_weights(model: Any, file: str, folder: Path | None) -> dict[str, torch.
         if id(tensor) in initializers and region.length >= LARGE:
             regions[tensor.name] = region
         else:
-            tensor.raw_data = region.read()
-            tensor.data_location = TensorProto.DEFAULT
-            del tensor.external_data[:]
+            _join(tensor, region)
     found = {}
     for tensor in model.graph.initializer:
         if tensor.name in regions:

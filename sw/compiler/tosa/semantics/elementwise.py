@@ -82,7 +82,9 @@ def rescale(op: Op, args: list[Array], dtype: str) -> Int:
     if to_unsigned:
         low, high = 0, high - low
     scaled = apply_scale(value, wide(multiplier), wide(shift))
-    return np.clip(scaled + scalar(output_zp, unsigned=to_unsigned), low, high)
+    offset = scalar(output_zp, unsigned=to_unsigned)
+    # The multiplier is a vector, which would make one of a tensor of rank 0.
+    return np.clip(scaled + offset, low, high).reshape(x.shape)
 
 
 def clamp(op: Op, args: list[Array], _: str) -> Int:

@@ -1,8 +1,8 @@
-"""What a delegate in a `.pte` file holds: a program image, and how tensors become its integers.
+"""What is stored of a delegate: a program image, and how tensors become its integers.
 
 Layout: 8 bytes of magic, the SHA-256 of all that follows, the length of a JSON text (4 bytes,
 little endian), that text, and the image as `systola compile -o` writes it. Reading it executes
-nothing, and needs neither PyTorch nor ExecuTorch.
+nothing, and needs neither PyTorch nor the other framework.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from spec.image_file import cut, shown
 from spec.program import Image, Port, parse_image
 from sw.compiler.frontend.ports import ModelPort
 from sw.compiler.frontend.quantized import port_json, port_of
-from sw.frontends.executorch.errors import ExecuTorchError
+from sw.frontends.delegates.errors import DelegateError
 
 MAGIC = b"SYSTOLA\x01"
 _DIGEST = 32
@@ -87,15 +87,15 @@ def _moved(arguments: tuple[Argument, ...], positions: Positions) -> tuple[Argum
 
 
 def read_payload(data: bytes, where: str) -> Payload:
-    """The payload in `data`; `ExecuTorchError` says what is wrong with it. where: for messages."""
+    """The payload in `data`; `DelegateError` says what is wrong with it. where: for messages."""
     if data[: len(MAGIC)] != MAGIC:
-        raise ExecuTorchError(
+        raise DelegateError(
             f"{where}: begins with {shown(data[: len(MAGIC)])}, not {MAGIC!r}: it is no program of "
             "this release of Systola; lower the model again"
         )
     body = data[len(MAGIC) + _DIGEST :]
     if len(data) < _HEAD or hashlib.sha256(body).digest() != data[len(MAGIC) : -len(body)]:
-        raise ExecuTorchError(
+        raise DelegateError(
             f"{where}: damaged: {len(data)} bytes that are not what was written; lower the model "
             "again"
         )
@@ -103,11 +103,11 @@ def read_payload(data: bytes, where: str) -> Payload:
         (size,) = struct.unpack_from("<I", body)
         return _parsed(json.loads(body[4 : 4 + size]), parse_image(body[4 + size :], where))
     except SystolaError as error:
-        raise ExecuTorchError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from None
+        raise DelegateError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise ExecuTorchError(f"{where}: malformed header: {cut(error)}") from None
+        raise DelegateError(f"{where}: malformed header: {cut(error)}") from None
     except RecursionError:
-        raise ExecuTorchError(f"{where}: malformed header: nested too deep") from None
+        raise DelegateError(f"{where}: malformed header: nested too deep") from None
 
 
 def _parsed(header: Mapping[str, Any], image: Image) -> Payload:

@@ -1,4 +1,4 @@
-"""The options of `torch.compile(backend="systola")`, by where a `.pte` file has them decided."""
+"""The options of `torch.compile(backend="systola")`, by when a stored program has them decided."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,19 +8,24 @@ from sw.runtime.session import OptionError
 from sw.torch_backend.options import Options, parse_options
 
 AHEAD = ("config", "policy", "rows", "calibration", "fallback", "cache", "progress")
-"""When a program is lowered: options of `SystolaPartitioner`."""
+"""When a model is lowered."""
 
 RUN = ("device", "latency", "stall", "seed", "clock_mhz", "memory", "verify", "check")
-"""When it runs: options of `load` and `register`."""
+"""When its programs run."""
+
+
+def all_options(given: Mapping[str, Any]) -> Options:
+    """Options of what lowers a model and runs it; `OptionError` for one that does not exist."""
+    return _parsed(given, (*AHEAD, *RUN), (), "")
 
 
 def ahead_options(given: Mapping[str, Any]) -> Options:
-    """Options of a partitioner; `OptionError` for one that does not exist, or is `load`'s."""
+    """Options of lowering alone; `OptionError` for one that does not exist, or is a run's."""
     return _parsed(given, AHEAD, RUN, "is decided where the program runs: give it to load")
 
 
 def run_options(given: Mapping[str, Any]) -> Options:
-    """Options of a run; `OptionError` for one that does not exist, or is the partitioner's."""
+    """Options of a run; `OptionError` for one that does not exist, or is lowering's."""
     options = _parsed(given, RUN, AHEAD, "is decided when a model is lowered: the file has it")
     if options.verify and options.device != "rtl":
         raise OptionError(

@@ -1,6 +1,6 @@
-"""A delegate that is open: its program on a device, run by ExecuTorch's calls."""
+"""A delegate that is open: its program on a device, run by the calls of a framework."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from spec.errors import SystolaError
 from sw.compiler.frontend.normalize import MASKED
 from sw.compiler.frontend.ports import dequantize_output, quantize_input
-from sw.frontends.executorch.errors import ExecuTorchError
-from sw.frontends.executorch.payload import Argument, Payload
+from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.interpreter import run_graph
+from sw.frontends.delegates.errors import DelegateError
+from sw.frontends.delegates.payload import Argument, Payload
 from sw.runtime.session import Arrays, golden_outputs
 from sw.runtime.timing import Timing
 from sw.torch_backend.devices import Resident, instructions, place
@@ -21,10 +23,13 @@ Array = NDArray[Any]
 
 
 class Delegate:
-    """`run` computes what the program does; `figures` tell how it went."""
+    """`run` computes what the program does; `figures` tell how it went.
 
-    def __init__(self, payload: Payload, options: Options) -> None:
-        self.payload, self.options = payload, options
+    graph: what the program was compiled of, where it is known: `verify` runs it as well.
+    """
+
+    def __init__(self, payload: Payload, options: Options, graph: Graph | None = None) -> None:
+        self.payload, self.options, self._graph = payload, options, graph
         self.figures = Figures()
         image = payload.image
         self.timing = Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory)
@@ -32,10 +37,10 @@ class Delegate:
         self._resident: Resident | None = None
 
     def run(self, tensors: Sequence[Array]) -> None:
-        """One run. tensors: the arguments of ExecuTorch's call; the results are written."""
+        """One run. tensors: the arguments of the framework's call; the results are written."""
         payload = self.payload
         if len(tensors) != payload.arguments:
-            raise ExecuTorchError(
+            raise DelegateError(
                 f"{payload.name}: called with {len(tensors)} tensors, compiled for "
                 f"{payload.arguments}"
             )
@@ -51,7 +56,7 @@ class Delegate:
         wanted = f"{argument.dtype}{list(argument.port.shape)}"
         given = f"{tensor.dtype}{list(tensor.shape)}"
         if given != wanted:
-            raise ExecuTorchError(
+            raise DelegateError(
                 f"{self.payload.name}: argument {argument.position} is {given}, the program was "
                 f"compiled for {wanted}"
             )
@@ -62,7 +67,7 @@ class Delegate:
         if argument.mask:
             tensor = np.maximum(tensor, np.float32(MASKED))
         if port.scale and not np.isfinite(tensor).all():
-            raise ExecuTorchError(
+            raise DelegateError(
                 f"{self.payload.name}: input {port.name} has NaN or infinite values, for which "
                 "there are no integers"
             )
@@ -80,10 +85,17 @@ class Delegate:
         return done.outputs
 
     def _verify(self, arrays: Arrays, outputs: Arrays) -> None:
-        for name, exact in golden_outputs(self.payload.image, arrays).items():
-            if not np.array_equal(exact, outputs[name]):
+        if self.options.device != "golden":
+            golden = golden_outputs(self.payload.image, arrays)
+            self._require_equal(outputs, golden, "golden model")
+        if self._graph is not None:
+            self._require_equal(outputs, run_graph(self._graph, arrays), "reference interpreter")
+        self.figures.verified += 1
+
+    def _require_equal(self, outputs: Arrays, exact: Mapping[str, Array], judge: str) -> None:
+        for name, array in exact.items():
+            if not np.array_equal(array, outputs[name]):
                 raise SystolaError(
                     f"{self.payload.name}: output {name} of device {self.options.device} is not "
-                    "what the golden model computes"
+                    f"what the {judge} computes"
                 )
-        self.figures.verified += 1

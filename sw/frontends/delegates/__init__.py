@@ -1,0 +1,6 @@
+"""Compiled parts of a model that the runtime of another framework calls.
+
+payload.py   what is stored of one; compiled.py: made of a part of the graph
+delegate.py  one that is open, on a device; report.py: what several have done
+options.py   options, by where they are decided
+"""
