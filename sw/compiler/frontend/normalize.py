@@ -3,10 +3,10 @@
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.late_permutes import move_permutes
 from sw.compiler.frontend.nodes import arguments, aten, kind
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
+from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 
 MASKED = -100.0

@@ -9,6 +9,7 @@ from sw.frontends.delegates.errors import DelegateError
 from sw.frontends.delegates.options import run_options
 from sw.frontends.delegates.report import DelegateReport, make_report
 from sw.frontends.onnx.reading import read
+from sw.frontends.onnx.weights import join_weights
 from sw.frontends.onnxruntime.errors import OnnxRuntimeError
 from sw.frontends.onnxruntime.rewriting import payloads_of, rows_of, with_session
 from sw.frontends.onnxruntime.session import Host, session_classes
@@ -80,5 +81,6 @@ def load(path: str | Path, **options: Any) -> Offloaded:
     release, `OnnxError` for one that is no ONNX model.
     """
     chosen = run_options(options)
-    model, file, _ = read(path)
+    model, file, folder = read(path)
+    join_weights(model, file, folder)
     return Offloaded(model=model, name=file, options=chosen)
