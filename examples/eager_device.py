@@ -3,13 +3,15 @@
     .venv/bin/python examples/eager_device.py
     .venv/bin/python examples/eager_device.py --device rtl --config tiny
 
-PyTorch knows the device by itself where the package is installed: nothing of ours is imported.
+`register_torch_device` makes the device known to PyTorch.
 """
 
 import argparse
 
 import torch
 from torch import nn
+
+import systola
 
 
 class Classifier(nn.Module):
@@ -34,6 +36,7 @@ def main() -> int:
     parser.add_argument("--config", default="default", help="a preset: systola config list")
     args = parser.parse_args()
 
+    systola.register_torch_device()
     torch.manual_seed(0)
     torch.systola.set_options(device=args.device, config=args.config)
     model, images = Classifier().eval(), torch.randn(3, 2, 1, 8, 8)

@@ -138,8 +138,8 @@ def compile_report(compiled: Any = None) -> "CompileReport":
 def register_torch_device() -> None:
     """Make `torch.device("systola")` and `torch.systola` known to PyTorch.
 
-    Where the package is installed, `import torch` has done so. `SystolaError` where it cannot be:
-    for another version of PyTorch, or where another package has taken its place.
+    PyTorch takes the device for the machine's accelerator from then on. `SystolaError` where it
+    cannot be: for another version of PyTorch, or where another package has taken its place.
     """
     from sw.torch_device.register import register
 

@@ -1,6 +1,5 @@
 """`torch.device("systola")`: PyTorch operators on the NPU, one at a time.
 
-autoload.py   what PyTorch calls when it is imported: the device's name
 register.py   the device and its kernels made known to PyTorch
 interface.py  `torch.systola`: memory, options, the report
 memory.py     storage: memory of the host with the device's name

@@ -65,6 +65,16 @@ def manual_seed(seed: int) -> None:
     """The same as `manual_seed_all`."""
 
 
+def get_rng_state(device: Any = None) -> torch.Tensor:
+    """The state of the generator of the CPU, from which random numbers of the device come."""
+    return torch.get_rng_state()
+
+
+def set_rng_state(new_state: torch.Tensor, device: Any = None) -> None:
+    """Set the state that `get_rng_state` gave."""
+    torch.set_rng_state(new_state)
+
+
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """None: the NPU quantizes float32."""
     return []

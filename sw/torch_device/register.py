@@ -78,7 +78,7 @@ def _libraries() -> tuple[Any, ...]:
     """Registrations last as long as these objects.
 
     Every tensor of the device begins with one of two allocations, which register all the rest:
-    `import torch` must not wait for the compiler.
+    registering must not wait for the compiler.
     """
     operators = torch.library.Library("aten", "IMPL")
     everything = torch.library.Library("_", "IMPL")

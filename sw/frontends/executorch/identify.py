@@ -11,7 +11,7 @@ def is_executorch(path: str | Path) -> bool:
     try:
         with Path(path).open("rb") as file:
             head = file.read(8)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: text that can be no name of a file
         return False
     return head[4:6] == b"ET" and head[6:].isdigit()
 
