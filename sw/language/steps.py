@@ -78,13 +78,12 @@ class CopyStep(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DotStep(Step):
-    """MATRIX: `x` […, k] times `w` [k, n] into `acc` […, n], or with `adds` added to it."""
+class ProductStep(Step):
+    """`x` times `w` into `acc`, in the array or beside it."""
 
     x: Piece
     w: Piece
     acc: Piece
-    adds: bool
     x_zero: int
     w_zero: int
 
@@ -95,6 +94,13 @@ class DotStep(Step):
     @property
     def writes(self) -> tuple[Piece, ...]:
         return (self.acc,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DotStep(ProductStep):
+    """MATRIX: `x` […, k] times `w` [k, n] into `acc` […, n], or with `adds` added to it."""
+
+    adds: bool
 
     @property
     def macs(self) -> int:
@@ -106,24 +112,11 @@ class DotStep(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DepthwiseStep(Step):
+class DepthwiseStep(ProductStep):
     """DEPTHWISE: `x` [h, w, c] by `w` [kh, kw, c] into `acc` [oh, ow, c]; padding: top, left."""
 
-    x: Piece
-    w: Piece
-    acc: Piece
     stride: int
     pad: tuple[int, int]
-    x_zero: int
-    w_zero: int
-
-    @property
-    def reads(self) -> tuple[Piece, ...]:
-        return (self.x, self.w)
-
-    @property
-    def writes(self) -> tuple[Piece, ...]:
-        return (self.acc,)
 
     @property
     def macs(self) -> int:
