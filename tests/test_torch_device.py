@@ -225,27 +225,6 @@ def test_the_report_is_for_people_and_for_programs(device: Any) -> None:
     assert device.report().rows == ()
 
 
-# Gradients ------------------------------------------------------------------------------------
-
-
-def test_backward_says_that_there_are_no_gradients(device: Any) -> None:
-    model = layers().to("systola")
-    found = model(torch.randn(4, 16).to("systola"))
-    assert found.requires_grad
-    with pytest.raises(SystolaError) as caught:
-        found.sum().backward()
-    assert str(caught.value) == (
-        "the NPU computes no gradients: this value comes from aten::sum on device systola, which "
-        "is for inference. To train, run the model itself on the CPU"
-    )
-
-
-def test_copies_have_gradients(device: Any) -> None:
-    x = torch.ones(3, requires_grad=True)
-    x.to("systola")[1:].cpu().sum().backward()
-    assert x.grad.tolist() == [0, 1, 1]
-
-
 # What is refused ------------------------------------------------------------------------------
 
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {

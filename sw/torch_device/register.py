@@ -25,6 +25,13 @@ _PRIVATE = (
     (torch._C, "_from_dlpack"),
     (torch._C, "_AutoDispatchBelowAutograd"),
     (_tensor_str, "_tensor_str"),
+    (torch.autograd, "_engine_run_backward"),
+)
+
+_TOO_LATE = (
+    "systola: PyTorch's autograd began in this process before the device was registered, and it "
+    "counts the devices once, when it begins; call systola.register_torch_device() before the "
+    "first backward() of the process"
 )
 
 
@@ -65,12 +72,30 @@ def install() -> None:
         rename=NAME, backend_module=sys.modules[interface.__name__]
     )
     _tensor_str._tensor_str = functools.partial(_text, _tensor_str._tensor_str)
+    torch.autograd._engine_run_backward = functools.partial(
+        _backward, torch.autograd._engine_run_backward
+    )
     _libraries()
 
 
 def _text(original: Callable[[torch.Tensor, int], str], tensor: torch.Tensor, indent: int) -> str:
     """The values of a tensor for people: PyTorch computes a dozen operators to print one."""
     return original(tensor.cpu() if tensor.device.type == NAME else tensor, indent)
+
+
+def _backward(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Autograd, with a sentence for people where it has no queue for the device.
+
+    PyTorch has no call that asks whether autograd has begun; only its assertion tells.
+    """
+    try:
+        return original(*args, **kwargs)
+    except RuntimeError as error:
+        if "device_ready_queues_" not in str(error):
+            raise
+        from sw.torch_device.errors import DeviceError
+
+        raise DeviceError(_TOO_LATE) from error
 
 
 @functools.cache
