@@ -40,8 +40,8 @@ def sides(photo: Image.Image, shorter: int) -> tuple[int, int]:
 
 
 PRECISION = {
-    DETECTOR: {f"p2o_Conv_{i}": "int16" for i in (1, 2, 3, 6)},
-    RECOGNIZER: {f"p2o_Conv_{i}": "int16" for i in (1, 2, 6, 29)},
+    DETECTOR: {f"p2o_Conv_{i}": "int16" for i in (1, 2, 3)},
+    RECOGNIZER: {f"p2o_Conv_{i}": "int16" for i in (1, 25, 29, 32)},
 }
 """The layers that `systola sensitivity` names first: they read 16 bits."""
 
@@ -94,7 +94,7 @@ def main() -> int:
     photo = Image.open(args.photo).convert("RGB")
     height, width = sides(photo, args.side)
     small = normalized(photo.resize((width, height), Image.Resampling.BILINEAR))
-    program = compiled(DETECTOR, small.shape, npu, pages(12, height, width, seed=1))
+    program = compiled(DETECTOR, small.shape, npu, pages(36, height, width, seed=1))
     with open_device(npu, DeviceOptions(device=args.device)) as device:
         detect = MeasuredModel(program, device, args.clock)
         found = boxes(detect(small)[0], photo)
@@ -104,7 +104,7 @@ def main() -> int:
             return 1 if detect.report.failed else 0
         texts = [line_of(photo, corners) for corners in found]
         width = min(args.width, max(-(-text.width // 32) * 32 for text in texts))
-        program = compiled(RECOGNIZER, (1, 3, HEIGHT, width), npu, lines(12, width, seed=1))
+        program = compiled(RECOGNIZER, (1, 3, HEIGHT, width), npu, lines(36, width, seed=1))
         recognize, known = MeasuredModel(program, device, args.clock), characters()
         read = [spelt(recognize(padded(text, width))[0], known) for text in texts]
         recognize.report.print(console)

@@ -120,12 +120,12 @@ class Importer(Building):
 
     def note_operands(
         self, layer: Node, x: Value, weights: Any, unit: Any = 1.0, *, by_row: bool = False,
-        wide: bool = False,
+        wide: bool = False, restored: NDArray[np.float64] | None = None,
     ) -> None:  # fmt: skip
         """Remember what a layer with weights multiplies; see `Operands`."""
         self.operands[layer.name] = Operands(
             scale=x.scale, zero_point=x.zero_point, weights=np.asarray(weights), unit=unit,
-            by_row=by_row, wide=wide, module=module_of(layer),
+            by_row=by_row, wide=wide, module=module_of(layer), restored=restored,
         )  # fmt: skip
 
     def finish(self, node: Node, value: Value) -> Value:

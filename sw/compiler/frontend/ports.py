@@ -48,6 +48,7 @@ class Operands:
     scale: one, or by input channel (last dimension). by_row: the scale is also multiplied by the
     largest value of each row, divided by 127. wide: 16 bits, as two halves. weights: the step of
     each output's weights, of which `unit` times the real ones are multiples. module: its path.
+    restored: what its bias adds to each output for the rounding of its weights, None for nothing.
     """
 
     scale: float | NDArray[np.float64]
@@ -57,6 +58,7 @@ class Operands:
     by_row: bool
     wide: bool
     module: str
+    restored: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 
 from sw.compiler.frontend.nodes import aten
-from sw.compiler.frontend.operator_sets import LINEAR, SAME
+from sw.compiler.frontend.operator_sets import CONVOLUTIONS, LINEAR, SAME
 from sw.compiler.frontend.quantization.quantize_nodes import grid_of, is_dequantize, is_quantize
 from sw.compiler.frontend.quantization.values import TINY
 
@@ -35,7 +35,8 @@ class Ranges:
 
     least, most: the smallest and the largest value. ends: the same by call, [calls, 2].
 
-    rows: samples of the rows of what linear layers read, [up to ROWS, channels].
+    rows: samples of the rows of what linear layers read, [up to ROWS, channels]. means: of each
+    channel of what convolutions read.
     """
 
     largest: dict[Node, float] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Ranges:
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
+    means: dict[Node, Float] = field(default_factory=dict)
 
 
 class RangesNeededError(LookupError):
@@ -148,8 +150,16 @@ class _Recorder(Interpreter):
         self.ranges.channels[node] = by_channel
         self.ranges.largest[node] = float(self.ranges.channels[node].max())
         self._ends(node, value)
-        if value.dim() >= 2 and feeds_rows(node):
+        if value.dim() >= 2 and feeds(node, _PRODUCTS_OF_ROWS):
             self._sample(node, value.reshape(-1, value.shape[-1]))
+        if value.dim() >= 3 and feeds(node, CONVOLUTIONS):
+            self._mean(node, value)
+
+    def _mean(self, node: Node, value: torch.Tensor) -> None:
+        others = [d for d in range(value.dim()) if d != 1]
+        now = value.mean(others, dtype=torch.float64).numpy()
+        seen = self.ranges.means.get(node, np.zeros_like(now))
+        self.ranges.means[node] = seen + (now - seen) / len(self.ranges.ends[node])
 
     def _ends(self, node: Node, value: torch.Tensor) -> None:
         r, least, most = self.ranges, float(value.min()), float(value.max())
@@ -171,10 +181,13 @@ class _Recorder(Interpreter):
         self.ranges.rows[node] = picked if seen is None else np.concatenate([seen, picked])
 
 
-def feeds_rows(node: Node) -> bool:
-    """Whether a linear layer reads `node`, or what only renames it."""
+_PRODUCTS_OF_ROWS = LINEAR | {aten.matmul.default}
+
+
+def feeds(node: Node, layers: Collection[Any]) -> bool:
+    """Whether one of `layers` reads `node`, or what only renames it."""
     return any(
-        user.target in LINEAR | {aten.matmul.default} or (user.target in SAME and feeds_rows(user))
+        user.target in layers or (user.target in SAME and feeds(user, layers))
         for user in node.users
     )
 

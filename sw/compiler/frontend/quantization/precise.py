@@ -29,7 +29,7 @@ def can_be_wide(planner: Planner, node: Node) -> bool:
         return True
     given = arguments(plan.source)
     if given.get("transposed") or "transpose" in name(plan.source):
-        return False
+        return bool(given["groups"] == 1)
     dilation = given["dilation"]
     rows = dilation[0] if isinstance(dilation, list | tuple) else dilation
     return given["groups"] == 1 or (len(shape(node)) == 4 and rows == 1)
@@ -50,7 +50,7 @@ def wide_layers(planner: Planner, wanted: Precision) -> frozenset[Node]:
         if width == "int16" and not any(can_be_wide(planner, n) for n in found):
             raise CompileError(
                 f"precision {pattern}=int16: {found[0].name} cannot read 16 bits",
-                hint="transposed and grouped dilated convolutions are always int8",
+                hint="grouped convolutions that are transposed or dilated are always int8",
             )
     return frozenset(
         node

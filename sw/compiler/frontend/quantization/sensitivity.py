@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.node import map_arg
 
+from sw.compiler.frontend.nodes import arguments, name
 from sw.compiler.frontend.operator_sets import CONVOLUTIONS
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.ports import Operands
@@ -91,6 +92,9 @@ def _changed(env: Env, node: Node, operands: Operands, after: Sequence[Node]) ->
     }
     changed = dict(env)
     changed[node] = _called(node, {**env, **rounded})
+    if operands.restored is not None:
+        size = [-1 if i == _channel(node) % env[node].dim() else 1 for i in range(env[node].dim())]
+        changed[node] = changed[node] + torch.from_numpy(operands.restored).to(env[node]).view(size)
     for each in after:
         changed[each] = _called(each, changed)
     return changed
@@ -126,15 +130,18 @@ def _ends(operands: Operands) -> tuple[int, int]:
 
 
 def _weights(w: torch.Tensor, node: Node, operands: Operands) -> torch.Tensor:
-    """Rounded weights; their outputs are the first dimension of convolutions and `linear`."""
-    first = node.target in CONVOLUTIONS or "linear" in str(node.target)
-    values = w.double() if first else w.double().t()
-    if len(operands.weights) != len(values):  # a transposed convolution's lie otherwise
+    """Rounded weights; their outputs are the first dimension of `linear` and most convolutions."""
+    if node.target in CONVOLUTIONS:
+        first = not (arguments(node).get("transposed") or "transpose" in name(node))
+    else:
+        first = "linear" in str(node.target)
+    values = w.double() if first else w.double().transpose(0, 1)
+    if len(operands.weights) != len(values):  # those of groups of transposed convolutions
         return w
     unit: Any = torch.as_tensor(np.asarray(operands.unit), dtype=torch.float64)
     step = torch.as_tensor(operands.weights).reshape(-1, *[1] * (values.dim() - 1))
     rounded = (values * unit / step).round().clamp(-127, 127) * step / unit
-    return (rounded if first else rounded.t()).to(w.dtype)
+    return (rounded if first else rounded.transpose(0, 1)).to(w.dtype)
 
 
 def _compared(exact: torch.Tensor, got: torch.Tensor) -> tuple[float, float, float]:

@@ -11,7 +11,7 @@ from torch.fx import Node
 from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, name, shape
+from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.halves import (
@@ -21,15 +21,21 @@ from sw.compiler.frontend.rules.halves import (
     interleaved,
     low_weights,
 )
+from sw.compiler.frontend.rules.kernels import (
+    Windows,
+    as_plain,
+    merged_groups,
+    output_first,
+    stuffed,
+    windows,
+)
+from sw.compiler.frontend.rules.mean_errors import mean_error
 from sw.compiler.frontend.weights import row_scales
 from sw.compiler.frontend.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
 
 _BIAS_LIMIT = (1 << 31) - 1
-
-_MERGED = 16
-"""Channels up to which small groups of a transposed convolution or of one in 3-D are merged."""
 
 
 def int8_weights(columns: Float, bias: Float) -> tuple[Float, Float]:
@@ -69,50 +75,6 @@ def conv(
     return im.op(node, kind, operands, attributes or {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
-    """Attributes of a convolution by spatial dimension, at least two.
-
-    pads: (before, behind); for transposed ones `extra` is the output padding.
-    """
-
-    stride: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    dilation: tuple[int, ...]
-    groups: int
-    transposed: bool
-    extra: tuple[int, ...]
-
-
-def windows(call: Node, kernel: Sequence[int]) -> Windows:
-    """The attributes of any spelling of a convolution whose kernel is [rows, columns] or more."""
-    given = arguments(call)
-    count, one = len(kernel), len(shape(call)) == 3
-    stride = _spread(given["stride"], count, one, 1)
-    dilation = _spread(given["dilation"], count, one, 1)
-    transposed = given.get("transposed", "transpose" in name(call))
-    extra = _spread(given["output_padding"] if transposed else 0, count, one, 0)
-    padding = given["padding"]
-    if isinstance(padding, str):
-        total = [(k - 1) * d * (padding == "same") for k, d in zip(kernel, dilation, strict=True)]
-        # PyTorch puts the smaller half in front.
-        pads = tuple((t // 2, t - t // 2) for t in total)
-    else:
-        pads = tuple((p, p) for p in _spread(padding, count, one, 0))
-    return Windows(
-        stride=stride, pads=pads, dilation=dilation, groups=int(given["groups"]),
-        transposed=transposed, extra=extra,
-    )  # fmt: skip
-
-
-def _spread(value: Any, count: int, one: bool, row: int) -> tuple[int, ...]:
-    """An attribute for each of `count` dimensions; conv1d has columns only, `row` is of rows."""
-    items = [int(v) for v in value] if isinstance(value, list | tuple) else [int(value)]
-    if one:
-        return (row, items[-1])
-    return tuple(items * count if len(items) == 1 else items)
-
-
 def exact_windows(
     im: Importer,
     node: Node,
@@ -140,6 +102,23 @@ def image(im: Importer, value: Value) -> tuple[str, tuple[int, ...]]:
     return im.reshaped(value.tensor, (n, *space, c)), axes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """integers [out, in of a group, …] with a `scale` for each output; bias: real.
+
+    real: in steps of the input. one: the model brings one scale for all outputs. restored: what the
+    bias has for the rounding of the weights.
+    """
+
+    integers: Float
+    scale: Float
+    bias: Float
+    real: Float
+    zero_point: int = 0
+    one: bool = False
+    restored: Float | None = None
+
+
 def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     """CONV2D, DEPTHWISE_CONV2D, CONV3D or TRANSPOSE_CONV2D, or one of these for each group."""
     call = plan.source
@@ -149,39 +128,61 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     assert weight is not None
     kernel = weight[:, :, None, :] if weight.ndim == 3 else weight
     w = windows(call, kernel.shape[2:])
-    bias = im.constant(arguments(call)["bias"])
-    factor, offset = plan.data["factor"], plan.data["offset"]
-    bias = offset if bias is None else bias * factor + offset
     tensor, axes = image(im, x)
     if w.transposed:
         kernel = output_first(kernel, w.groups)
-    stored = im.stored(call.args[1])
-    weight_zp = 0
-    if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
-        integers = stored.integers.astype(np.float64).reshape(kernel.shape)
-        scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), len(integers))
-        weight_zp = stored.zero_point
-    else:
-        columns = kernel * (x.step * factor).reshape(-1, *[1] * (kernel.ndim - 1))
-        integers, scale = int8_weights(columns, bias)
-    im.note_operands(call, x, scale / x.step / factor, wide=wide)
+    weights = _weights(im, node, plan, x, kernel, w)
+    integers, scale = weights.integers, weights.scale
+    factor, restored = plan.data["factor"], weights.restored
+    restored = None if restored is None else restored / factor
+    im.note_operands(call, x, scale / x.step / factor, wide=wide, restored=restored)
     if low is not None:
         both = tensor, image(im, low)[0]
-        tensor, integers, w = _halved(im, both, integers, low_weights(columns, scale), w)
+        tensor, integers, w = _halved(im, both, integers, low_weights(weights.real, scale), w)
     if w.transposed and all(s == 1 for s in w.stride):
         integers, w = as_plain(integers, w)
     if w.transposed or (kernel.ndim == 5 and w.groups > 1):
-        integers, w = merged_groups(integers, w, weight_zp)
+        integers, w = merged_groups(integers, w, weights.zero_point)
     tensor, w = _absorb_pad(im, tensor, w, x.zero_point)
-    parts = _products(im, node, tensor, integers, scale, bias, w, x.zero_point, weight_zp)
+    zps = x.zero_point, weights.zero_point
+    parts = _products(im, node, tensor, integers, scale, weights.bias, w, *zps)
     layout = Layout.of(shape(node), axes)
-    out_shape = layout.memory_shape
     if len(parts) == 1:
-        out = im.reshaped(parts[0], out_shape)
-        single = stored is not None and not isinstance(stored.scale, np.ndarray)
-        steps = float(scale[0]) if single else scale
+        out = im.reshaped(parts[0], layout.memory_shape)
+        steps = float(scale[0]) if weights.one else scale
         return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
     return _side_by_side(im, node, parts, scale, layout)
+
+
+def _weights(
+    im: Importer, node: Node, plan: Plan, x: Value, kernel: Float, w: Windows
+) -> _Weights:  # fmt: skip
+    """The integers that the model brings, or those of real weights with what follows folded in."""
+    call, factor, bias = plan.source, plan.data["factor"], plan.data["offset"]
+    own = im.constant(arguments(call)["bias"])
+    if own is not None:
+        bias = own * factor + bias
+    stored = im.stored(call.args[1])
+    by_output = (-1, *[1] * (kernel.ndim - 1))
+    columns = kernel * (x.step * factor).reshape(by_output)
+    one = stored is not None and not isinstance(stored.scale, np.ndarray)
+    if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
+        integers = stored.integers.astype(np.float64).reshape(kernel.shape)
+        scale = np.broadcast_to(np.asarray(x.step * stored.scale, np.float64), len(integers))
+        return _Weights(
+            integers=integers, scale=scale, bias=bias, real=columns,
+            zero_point=stored.zero_point, one=one,
+        )  # fmt: skip
+    integers, scale = int8_weights(columns, bias)
+    mean = im.ranges.means.get(plan.reads[0])
+    restored = None
+    if mean is not None:
+        rounding = columns - integers * scale.reshape(by_output)
+        restored = mean_error(rounding, mean / x.step, w, x.shape[2:], shape(node)[2:])
+        bias = bias + restored
+    return _Weights(
+        integers=integers, scale=scale, bias=bias, real=columns, one=one, restored=restored
+    )
 
 
 def _halved(
@@ -229,41 +230,6 @@ def _absorb_pad(im: Importer, tensor: str, w: Windows, zero_point: int) -> tuple
     return producer.inputs[0], replace(w, pads=joined)
 
 
-def output_first(kernel: Float, groups: int) -> Float:
-    """A transposed convolution's [in, out of a group, …] as [out, in of a group, …]."""
-    inner, made = len(kernel) // groups, kernel.shape[1]
-    split = kernel.reshape(groups, inner, made, *kernel.shape[2:])
-    return split.swapaxes(1, 2).reshape(groups * made, inner, *kernel.shape[2:])
-
-
-def as_plain(kernel: Float, w: Windows) -> tuple[Float, Windows]:
-    """A transposed convolution without strides as one of the mirrored kernel: dilation is free."""
-    mirrored = np.flip(kernel, axis=tuple(range(2, kernel.ndim)))
-    pads = tuple(
-        (d * (k - 1) - before, d * (k - 1) - behind + e)
-        for k, d, (before, behind), e in zip(
-            kernel.shape[2:], w.dilation, w.pads, w.extra, strict=True
-        )
-    )
-    return mirrored, replace(w, pads=pads, transposed=False, extra=(0,) * len(w.extra))
-
-
-def merged_groups(weight: Float, w: Windows, zero: int) -> tuple[Float, Windows]:
-    """Groups of few channels together, zeros between them: an array's rows work side by side."""
-    inner, made = weight.shape[1], len(weight) // w.groups
-    most = max(1, _MERGED // max(inner, made))
-    by = max(n for n in range(1, w.groups + 1) if w.groups % n == 0 and n <= most)
-    if by == 1:
-        return weight, w
-    split = weight.reshape(w.groups // by, by, made, inner, *weight.shape[2:])
-    wide = np.full((w.groups // by, by, made, by, inner, *weight.shape[2:]), float(zero))
-    for i in range(by):
-        wide[:, i, :, i] = split[:, i]
-    return wide.reshape(len(weight), by * inner, *weight.shape[2:]), replace(
-        w, groups=w.groups // by
-    )
-
-
 def _products(
     im: Importer, node: Node, tensor: str, weight: Float, scale: Float, bias: Float, w: Windows,
     zero_point: int, weight_zp: int = 0,
@@ -274,7 +240,7 @@ def _products(
     zps = (zero_point, weight_zp)
     if w.transposed:
         kind = "TRANSPOSE_CONV2D"
-        weight = _stuffed(weight, w.dilation)
+        weight = stuffed(weight, w.dilation)
         ends = [(-p[0], e - p[1]) for p, e in zip(w.pads, w.extra, strict=True)]
         attributes: dict[str, Any] = {"out_pad": [*ends[0], *ends[1]], "stride": w.stride}
     else:
@@ -296,16 +262,6 @@ def _products(
         at = slice(i * made, (i + 1) * made)
         parts.append(conv(im, node, kind, part, columns[at], scale[at], bias[at], attributes, *zps))
     return parts
-
-
-def _stuffed(weight: Float, dilation: Sequence[int]) -> Float:
-    """A kernel with zeros where the dilation leaves gaps."""
-    if all(d == 1 for d in dilation):
-        return weight
-    sizes = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
-    wide = np.zeros((*weight.shape[:2], *sizes))
-    wide[(..., *(slice(None, None, d) for d in dilation))] = weight
-    return wide
 
 
 def affine(im: Importer, node: Node, plan: Plan) -> Value:

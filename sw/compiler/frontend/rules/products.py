@@ -51,7 +51,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     bias = _bias(im, node)
     weights = quantized(matrix(node, im.planner.fixed), unit, _mean_input(im, shared, unit), bias)
     scale = weights.scale
-    im.note_operands(node, x, scale, unit, by_row=bool(magnitudes))
+    im.note_operands(node, x, scale, unit, by_row=bool(magnitudes), restored=weights.lost)
     if weights.lost is not None:  # the bias restores what rounding takes from the mean result
         bias = weights.lost if bias is None else bias + weights.lost
     channels, features = weights.integers.shape
@@ -79,7 +79,7 @@ def _wide_linear(im: Importer, node: Node, source: Node) -> Value:
     weights = quantized(real, unit, mean, bias)
     if weights.lost is not None:
         bias = weights.lost if bias is None else bias + weights.lost
-    im.note_operands(node, high, weights.scale, unit, wide=True)
+    im.note_operands(node, high, weights.scale, unit, wide=True, restored=weights.lost)
     tensor = by_channels(im, (high.tensor, low.tensor))
     columns = np.concatenate([weights.integers, low_weights(real * unit, weights.scale)], axis=1)
     out = _by_rows(im, node, replace(high, tensor=tensor), columns, weights.scale, bias)
