@@ -102,3 +102,19 @@ def test_a_tool_that_is_missing_is_told_before_anything_runs(
     check_tools(Synthesis())
     with pytest.raises(SynthError, match="Yosys is missing: pip install pyosys"):
         check_tools(Synthesis(effort="quick"))
+
+
+def test_a_netlist_is_made_with_the_simulator_that_is_sampled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    monkeypatch.setattr("sw.energy.flow.netlist_of", lambda *a: made.append((a[0], a[3])))
+    entry = SimpleNamespace(release=lambda: made.append("released"))
+    monkeypatch.setattr(
+        "sw.energy.flow.build_simulator", lambda *a, **k: made.append(a[1].value) or entry
+    )
+    task = Task(kind=Kind.NETLIST, config=TINY, device="generic-quick")
+    outcome = carry_out(task, bench())
+    assert outcome.status is Status.PASSED, outcome.message
+    assert made == [(TINY, True), "activity", "released"]
+    assert outcome.figures["netlist_s"] >= 0

@@ -179,7 +179,7 @@ def test_a_resource_that_nobody_offers_is_said_and_waited_for(
     huge = stub("good", memory_limit_mib=1 << 40)
 
     def end_when_said() -> None:
-        if any("waiting: " in text for text in memo.said):
+        if memo.ended and any("waiting: " in text for text in memo.said):
             raise KeyboardInterrupt
 
     memo.on_tick = end_when_said

@@ -51,6 +51,20 @@ def test_the_quick_space_has_eight_legal_points_an_illegal_one_and_two_workloads
     assert max(t.config.pes for t in builds if t.config) <= 64
 
 
+def test_energies_wait_for_one_netlist_and_two_workers_do_not_for_each_other(
+    tmp_path: Path,
+) -> None:
+    text = SPACE + "synth: {target: generic, effort: quick}\nenergy: true\n"
+    tasks = grid_plan(load_space(space(tmp_path, text))).tasks
+    netlists = {t.digest: t for t in tasks if t.kind is Kind.NETLIST}
+    energies = [t for t in tasks if t.kind is Kind.ENERGY]
+    assert len(netlists) == len({t.digest for t in tasks if t.config})
+    assert len(energies) == 2 * len(netlists)
+    assert all(netlists[t.digest].key in t.needs for t in energies)
+    proven = {t.key for t in tasks if t.workload in SMOKE}
+    assert all(proven & set(t.needs) for t in netlists.values())
+
+
 def test_each_point_is_linted_built_and_run_in_that_order(tmp_path: Path) -> None:
     tasks = grid_plan(load_space(space(tmp_path, SPACE))).tasks
     assert [t.title for t in tasks] == [

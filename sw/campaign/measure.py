@@ -15,7 +15,7 @@ from sw.campaign.measures.prediction import predict
 from sw.campaign.measures.preparation import build, lint
 from sw.campaign.measures.programs import mutant, programs
 from sw.campaign.measures.runs import run
-from sw.campaign.measures.synthesis import energy, synth
+from sw.campaign.measures.synthesis import energy, netlist, synth
 from sw.results.task import Kind, Outcome, Status, Task
 from sw.runtime.rtl import DeviceFault
 from sw.runtime.simulator.errors import SimulationError
@@ -55,6 +55,7 @@ MEASURES: Mapping[Kind, Callable[[Task, Bench], Outcome]] = {
     Kind.LINT: lint,
     Kind.PREDICT: predict,
     Kind.SYNTH: synth,
+    Kind.NETLIST: netlist,
     Kind.ENERGY: energy,
     Kind.PROGRAMS: programs,
     Kind.CONFORMANCE: conformance,

@@ -19,6 +19,7 @@ from sw.measure.profile.layers import Profile, analyse
 from sw.measure.profile.trace_records import read_recording
 from sw.runtime.progress import Say
 from sw.runtime.scratch import Scratch
+from sw.runtime.simulator.build import Kind, build_simulator
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.generated import generator_sources
 from sw.synth import recipe, rtl
@@ -95,10 +96,7 @@ def measure_energy(
         sram_pj_per_bit=reference if sram is None else sram,
         dram_pj_per_byte=DRAM_PJ_PER_BYTE if dram is None else dram,
     )
-    gating = settings.gating
-    if gating is None:
-        gating = cells.library.clock_gate is not None
-    netlist = netlist_of(config, cells, effort, gating, say)
+    netlist = netlist_of(config, cells, effort, _gates(cells, settings.gating), say)
     sources = source_nets(netlist, cells.library, PREFIX)
     profile, states = sample(image, inputs, config, sources, settings, say)
     say("playing the samples on the netlist …")
@@ -110,6 +108,16 @@ def measure_energy(
         say("timing …")
         mhz = 1000 / analyse_timing(netlist, cells.library)[0][0].ns
     return make_report(name, config, cells, profile, states.cycle, activity, memory, mhz, gated)
+
+
+def prepare(config: NpuConfig, cells: Cells, effort: Effort, say: Say) -> None:
+    """Put the netlist and the simulator into the cache that `Settings()` asks for."""
+    netlist_of(config, cells, effort, _gates(cells, None), say)
+    build_simulator(config, Kind.ACTIVITY, say=say).release()
+
+
+def _gates(cells: Cells, wanted: bool | None) -> bool:
+    return cells.library.clock_gate is not None if wanted is None else wanted
 
 
 def check_states(activity: Activity) -> None:

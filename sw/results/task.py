@@ -21,10 +21,11 @@ class Kind(enum.StrEnum):
 
     RUN a workload on a device. BUILD a configuration's simulator. LINT its RTL. PREDICT a
     workload's cycles by the compiler's timing model. SYNTH: area and clock of a configuration.
-    ENERGY of a workload. PROGRAMS: random programs on its RTL. CONFORMANCE: official TOSA tests of
-    an operator. MUTANT: whether the checks notice a broken RTL. POINT: a point of a space that is
-    no legal configuration; nothing is done. BENCH: an entry of `systola bench`. TEST: an official
-    TOSA test of `systola conformance`. Those commands carry theirs out themselves.
+    NETLIST: what ENERGY of a workload is sampled on. PROGRAMS: random programs on its RTL.
+    CONFORMANCE: official TOSA tests of an operator. MUTANT: whether the checks notice a broken RTL.
+    POINT: a point of a space that is no legal configuration; nothing is done. BENCH: an entry of
+    `systola bench`. TEST: an official TOSA test of `systola conformance`. Those commands carry
+    theirs out themselves.
     """
 
     RUN = "run"
@@ -32,6 +33,7 @@ class Kind(enum.StrEnum):
     LINT = "lint"
     PREDICT = "predict"
     SYNTH = "synth"
+    NETLIST = "netlist"
     ENERGY = "energy"
     PROGRAMS = "programs"
     CONFORMANCE = "conformance"

@@ -21,6 +21,7 @@ _BY_KIND: Mapping[str, tuple[str, ...]] = {
     "programs": (RTL,),
     "mutant": (RTL,),
     "synth": (SYNTH,),
+    "netlist": (RTL, SYNTH),
     "energy": (RTL, SYNTH),
 }
 """Kinds of tasks whose device does not say it."""

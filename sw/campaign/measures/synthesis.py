@@ -1,6 +1,7 @@
 """Area, clock and energy of a configuration, by `sw.synth` and `sw.energy`."""
 
 import hashlib
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -98,6 +99,20 @@ def synth(task: Task, bench: Bench) -> Outcome:
     figures = {name: found[name] for name in _FIGURES}
     figures["blocks"] = {path: block[size] for path, block in found["blocks"].items()}
     return Outcome(status=Status.PASSED, figures=figures, message=found.get("problem", ""))
+
+
+def netlist(task: Task, bench: Bench) -> Outcome:
+    """What the energies of a configuration need: its netlist, and the simulator that is sampled.
+
+    Both are in the cache then. Without this task the first energy would make them, and another
+    worker that takes the second one would wait for it.
+    """
+    from sw.energy.flow import prepare
+    from sw.synth.recipe import effort_named
+
+    how, start = Synthesis.of(task.device), time.monotonic()
+    prepare(config_of(task), cells_of(how), effort_named(how.effort), quiet)
+    return Outcome(status=Status.PASSED, figures={"netlist_s": round(time.monotonic() - start, 1)})
 
 
 def energy(task: Task, bench: Bench) -> Outcome:

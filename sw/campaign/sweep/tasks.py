@@ -75,5 +75,7 @@ def point_tasks(space: Space, config: NpuConfig) -> list[Task]:
     if space.synthesized:
         tasks.append(replace(cells, kind=Kind.SYNTH))
     if space.energy:
-        tasks += [replace(cells, kind=Kind.ENERGY, workload=work) for work in space.workloads]
+        netlist = replace(cells, kind=Kind.NETLIST)
+        sampled = replace(cells, kind=Kind.ENERGY, needs=(*proven, netlist.key))
+        tasks += [netlist, *(replace(sampled, workload=work) for work in space.workloads)]
     return tasks
