@@ -36,10 +36,10 @@ def _onnx(network: Network, folder: Path) -> tuple[torch.nn.Module, Judges]:
 def _litert(network: Network, folder: Path) -> tuple[torch.nn.Module, Judges]:
     path = litert_int8(network, folder)
     model = load_litert(path)
-    ports = (*model.inputs, *model.outputs)
+    (source,), (result,) = model.inputs, model.outputs
     judges = {
-        "LiteRT": of_litert(path, *ports),
-        "LiteRT without XNNPACK": of_litert(path, *ports, delegates=False),
+        "LiteRT": of_litert(path, source, result),
+        "LiteRT without XNNPACK": of_litert(path, source, result, delegates=False),
     }
     return model.module, judges
 

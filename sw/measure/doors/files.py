@@ -27,23 +27,19 @@ class Network:
     tests: Callable[[], Array]
 
 
-NETWORKS = {
-    network.name: network
-    for network in (
-        Network(
-            name="EfficientNet-Lite0",
-            make=efficientnet_lite0,
-            calibration=calibration,
-            tests=lambda: photographs(SIZE),
-        ),
-        Network(
-            name="ResNet-18",
-            make=resnet18,
-            calibration=lambda: resnet_calibration(RESNET_SIZE),
-            tests=lambda: resnet_tests(RESNET_SIZE),
-        ),
-    )
-}
+CLASSIFIER = Network(
+    name="EfficientNet-Lite0",
+    make=efficientnet_lite0,
+    calibration=calibration,
+    tests=lambda: photographs(SIZE),
+)
+RESNET = Network(
+    name="ResNet-18",
+    make=resnet18,
+    calibration=lambda: resnet_calibration(RESNET_SIZE),
+    tests=lambda: resnet_tests(RESNET_SIZE),
+)
+NETWORKS = (CLASSIFIER, RESNET)
 
 
 def onnx_int8(network: Network, folder: Path) -> Path:

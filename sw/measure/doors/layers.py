@@ -26,7 +26,7 @@ from sw.measure.doors.programs import Array
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.session import run_image
 
-IMAGES = 2
+IMAGES = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,26 +73,60 @@ def _steps(layer: Layer, config: NpuConfig) -> Iterator[Array]:
 
 
 def _litert(network: Network, images: Array, folder: Path) -> Iterator[Layer]:
-    """LiteRT computes without XNNPACK, which does not tell what lies between its layers."""
+    """What lies between layers is of LiteRT without XNNPACK, which does not tell it; each result is
+    that of LiteRT as it is by default, for a file of this layer alone.
+    """
     path = litert_int8(network, folder)
-    contents = read(path.read_bytes(), str(path))
+    contents, whole = read(path.read_bytes(), str(path)), _File(path.read_bytes())
     (given,) = contents.inputs
-    port = _real(contents.tensors[given])
+    port = _grid(contents.tensors[given])
     seen = [_all_tensors(path, port.stored(image[None])) for image in images]
     for operator in contents.operators:
-        reads = _values(operator, contents.tensors)
-        part = replace(
-            contents, operators=(operator,), inputs=tuple(reads), outputs=operator.outputs
-        )
-        grids = [_real(contents.tensors[i]) for i in (*reads, operator.outputs[0])]
+        reads, (out,) = _values(operator, contents.tensors), operator.outputs
+        part = replace(contents, operators=(operator,), inputs=tuple(reads), outputs=(out,))
+        grids = {i: _grid(contents.tensors[i]) for i in (*reads, out)}
+        alone = whole.part(operator.number, reads)
         calls = []
         for tensors in seen:
-            *operands, result = (
-                g.real(tensors[i])
-                for g, i in zip(grids, (*reads, operator.outputs[0]), strict=True)
-            )
-            calls.append((operands, result))
-        yield Layer(kind=operator.kind, module=build(part), calls=calls, scale=grids[-1].scale)
+            result = alone([tensors[i] for i in reads])
+            calls.append(([grids[i].real(tensors[i]) for i in reads], grids[out].real(result)))
+        yield Layer(kind=operator.kind, module=build(part), calls=calls, scale=grids[out].scale)
+
+
+class _File:
+    """A file whose operators can be had as files of their own."""
+
+    def __init__(self, data: bytes) -> None:
+        from ai_edge_litert import schema_py_generated as schema
+
+        self.model: Any = schema.ModelT.InitFromPackedBuf(data)
+        (self.graph,) = self.model.subgraphs
+        self.operators = list(self.graph.operators)
+        self.model.signatureDefs = []
+
+    def part(self, number: int, reads: Sequence[int]) -> Callable[[list[Array]], Array]:
+        """Operator `number`, and the PAD in front of it where it does not read it itself."""
+        import flatbuffers
+        from ai_edge_litert.interpreter import Interpreter
+
+        operator = self.operators[number]
+        wanted = [operator]
+        if not set(reads) <= set(operator.inputs):
+            wanted = [o for o in self.operators if o.outputs[0] == operator.inputs[0]] + wanted
+        self.graph.operators = wanted
+        self.graph.inputs, self.graph.outputs = list(reads), list(operator.outputs)
+        builder = flatbuffers.Builder(1 << 20)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        made = Interpreter(model_content=bytes(builder.Output()), num_threads=1)
+        made.allocate_tensors()
+
+        def run(tensors: list[Array]) -> Array:
+            for detail, array in zip(made.get_input_details(), tensors, strict=True):
+                made.set_tensor(detail["index"], array)
+            made.invoke()
+            return np.asarray(made.get_tensor(made.get_output_details()[0]["index"]))
+
+        return run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +142,7 @@ class _Grid:
         return np.asarray(np.clip(steps, -128, 127).astype(np.int8))
 
 
-def _real(tensor: Any) -> _Grid:
+def _grid(tensor: Any) -> _Grid:
     q = tensor.quantization
     return _Grid(scale=q.scale[0], zero_point=q.zero_point[0])
 

@@ -76,7 +76,7 @@ def qdq_file(source: Path, batch: Array, path: Path) -> Path:
 
     left = iter([{"images": image[None]} for image in batch])
 
-    class Images(CalibrationDataReader):  # type: ignore[misc]  # the package has no types
+    class Images(CalibrationDataReader):
         def get_next(self) -> dict[str, Array] | None:
             return next(left, None)
 

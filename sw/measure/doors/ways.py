@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,8 @@ def _litert(task: Task) -> Passage:
 
     path = litert_file(task.module, task.batch, task.folder / "int8.tflite")
     model = load_litert(path)
-    return _compiled(model.module, task, of_litert(path, *model.inputs, *model.outputs))
+    (source,), (result,) = model.inputs, model.outputs
+    return _compiled(model.module, task, of_litert(path, source, result))
 
 
 def _stablehlo(task: Task, layout: str) -> Passage:
@@ -207,19 +209,19 @@ def _rows() -> tuple[Way, ...]:
         Way(name="ONNX", scales=here, own=f"{ort}, float", go=_onnx),
         Way(name="ONNX, QDQ", scales=ort, own=f"{ort}, int8", go=_onnx_int8),
         Way(name="LiteRT", scales=edge, own="LiteRT, int8", go=_litert),
-        Way(name="StableHLO", scales=here, own="JAX, float", go=lambda t: _stablehlo(t, "NCHW")),
+        Way(name="StableHLO", scales=here, own="JAX, float", go=partial(_stablehlo, layout="NCHW")),
         Way(
             name="StableHLO, NHWC", scales=here, own="JAX, float",
-            go=lambda t: _stablehlo(t, "NHWC"),
+            go=partial(_stablehlo, layout="NHWC"),
         ),
         Way(name="ExecuTorch", scales="PT2E", own="PyTorch, int8", go=_executorch),
         Way(
             name="ONNX Runtime session", scales=here, own=f"{ort}, float",
-            go=lambda t: _session(t, int8=False),
+            go=partial(_session, int8=False),
         ),
         Way(
             name="ONNX Runtime session, QDQ", scales=ort, own=f"{ort}, int8",
-            go=lambda t: _session(t, int8=True),
+            go=partial(_session, int8=True),
         ),
     )  # fmt: skip
 
