@@ -80,6 +80,7 @@ def render(files: Sequence[Path]) -> str:
     ]  # fmt: skip
     for name, section in _SECTIONS.items():
         found = [row for row in rows if row["table"] == name]
+        found.sort(key=lambda row: (row["network"], row["way"].casefold()))
         blocks += list(section(found)) if found else []
     return document("systola pages doors", "docs/data/doors.json", *blocks)
 
