@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from spec.config import NpuConfig
 from sw.compiler.frontend.compile_module import compile_module
 from sw.frontends.litert.build import build
 from sw.frontends.litert.reading import read
-from sw.frontends.litert.records import Operator
+from sw.frontends.litert.records import Operator, Tensor
 from sw.frontends.onnx import load_onnx
 from sw.measure.bench_store import Row
 from sw.measure.doors.files import Network, litert_int8, onnx_int8
@@ -33,13 +34,15 @@ IMAGES = 1
 class Layer:
     """A layer as a module. calls: for each image its operands, float32, and the result.
 
-    scale: the step of the result.
+    scale: the step of the result. overflowing: by channel (last dimension), whether the framework's
+    sums overflow there.
     """
 
     kind: str
     module: torch.nn.Module
     calls: Sequence[tuple[list[Array], Array]]
     scale: float
+    overflowing: NDArray[np.bool_] | None = None
 
 
 def layers(network: Network, form: str, config: NpuConfig) -> Row:
@@ -48,14 +51,25 @@ def layers(network: Network, form: str, config: NpuConfig) -> Row:
     kinds: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as folder:
         for layer in FORMS[form](network, images, Path(folder)):
-            zero: Row = {"layers": 0, "elements": 0, "apart": 0, "most_steps": 0}
-            row = kinds.setdefault(layer.kind, zero)
-            row["layers"] += 1
-            for steps in _steps(layer, config):
+            for kind, steps in _by_kind(layer, list(_steps(layer, config))).items():
+                zero: Row = {"layers": 0, "elements": 0, "apart": 0, "most_steps": 0}
+                row = kinds.setdefault(kind, zero)
+                row["layers"] += 1
                 row["elements"] += steps.size
                 row["apart"] += int((steps > 0).sum())
                 row["most_steps"] = max(row["most_steps"], int(steps.max()))
     return {"images": len(images), "kinds": kinds}
+
+
+def _by_kind(layer: Layer, steps: Sequence[Array]) -> dict[str, Array]:
+    """All steps of a layer; channels that overflow apart from the others."""
+    if layer.overflowing is None:
+        return {layer.kind: np.concatenate([s.reshape(-1) for s in steps])}
+    rows = np.concatenate([s.reshape(-1, len(layer.overflowing)) for s in steps])
+    return {
+        layer.kind: rows[:, ~layer.overflowing],
+        f"{layer.kind}, channels that overflow": rows[:, layer.overflowing],
+    }
 
 
 def _steps(layer: Layer, config: NpuConfig) -> Iterator[Array]:
@@ -90,7 +104,22 @@ def _litert(network: Network, images: Array, folder: Path) -> Iterator[Layer]:
         for tensors in seen:
             result = alone([tensors[i] for i in reads])
             calls.append(([grids[i].real(tensors[i]) for i in reads], grids[out].real(result)))
-        yield Layer(kind=operator.kind, module=build(part), calls=calls, scale=grids[out].scale)
+        yield Layer(
+            kind=operator.kind, module=build(part), calls=calls, scale=grids[out].scale,
+            overflowing=_overflowing(operator, whole, contents.tensors),
+        )  # fmt: skip
+
+
+def _overflowing(
+    operator: Operator, whole: "_File", tensors: Sequence[Tensor]
+) -> NDArray[np.bool_] | None:
+    """The channels to which `sw.frontends.litert.biases` gave another scale; None: none."""
+    if operator.inputs[1:2] == tuple(whole.operators[operator.number].inputs[1:2]):
+        return None
+    given = whole.graph.tensors[whole.operators[operator.number].inputs[1]].quantization.scale
+    made = tensors[operator.inputs[1]].quantization
+    assert made is not None
+    return np.array(made.scale, np.float32) != np.array(given, np.float32)
 
 
 class _File:
@@ -103,6 +132,11 @@ class _File:
         (self.graph,) = self.model.subgraphs
         self.operators = list(self.graph.operators)
         self.model.signatureDefs = []
+        for buffer in self.model.buffers:
+            if buffer.offset > 1:  # the bytes lie behind the flatbuffer
+                end = buffer.offset + buffer.size
+                buffer.data = np.frombuffer(data[buffer.offset : end], np.uint8)
+                buffer.offset = buffer.size = 0
 
     def part(self, number: int, reads: Sequence[int]) -> Callable[[list[Array]], Array]:
         """Operator `number`, and the PAD in front of it where it does not read it itself."""
@@ -142,12 +176,13 @@ class _Grid:
         return np.asarray(np.clip(steps, -128, 127).astype(np.int8))
 
 
-def _grid(tensor: Any) -> _Grid:
+def _grid(tensor: Tensor) -> _Grid:
     q = tensor.quantization
+    assert q is not None
     return _Grid(scale=q.scale[0], zero_point=q.zero_point[0])
 
 
-def _values(operator: Operator, tensors: Sequence[Any]) -> list[int]:
+def _values(operator: Operator, tensors: Sequence[Tensor]) -> list[int]:
     """The operands that are no constants, each once."""
     found = [i for i in operator.inputs if i >= 0 and tensors[i].data is None]
     return list(dict.fromkeys(found))

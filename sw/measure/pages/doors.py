@@ -64,7 +64,9 @@ _LAYERS = """
 Each layer of an int8 file is compiled by itself and gets the integers that the framework computed
 for its operands, for {images} images. A layer is an operator of a LiteRT file, or what lies between
 the QuantizeLinears of an ONNX file. ONNX Runtime computes the graph as it is written, LiteRT
-without XNNPACK, which does not tell what lies between layers.
+without XNNPACK, which does not tell what lies between layers; each result is that of LiteRT as it
+is by default, for a file of the layer alone. *Channels that overflow* have a bias of −2³¹ and
+weights next to nothing: LiteRT's sums wrap around there, the NPU's [do not](litert.md).
 """
 
 
