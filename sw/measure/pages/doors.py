@@ -62,7 +62,7 @@ how far a framework's own results are apart.
 """
 _LAYERS = """
 Each layer of an int8 file is compiled by itself and gets the integers that the framework computed
-for its operands, for {images} images. A layer is an operator of a LiteRT file, or what lies between
+for its operands (images: {images}). A layer is an operator of a LiteRT file, or what lies between
 the QuantizeLinears of an ONNX file. ONNX Runtime computes the graph as it is written, LiteRT
 without XNNPACK, which does not tell what lies between layers; each result is that of LiteRT as it
 is by default, for a file of the layer alone. *Channels that overflow* have a bias of −2³¹ and
@@ -144,13 +144,18 @@ def _layers(rows: Sequence[Row]) -> Iterator[str]:
     ]  # fmt: skip
     head = ("network", "file", "layer", "layers", "elements", "differ", "share", "steps")
     yield table(head, cells, "lllr")
-    for row in rows:
-        elements, apart = (sum(k[n] for k in row["kinds"].values()) for n in ("elements", "apart"))
-        most = max(k["most_steps"] for k in row["kinds"].values())
-        yield prose(
-            f"{row['network']}, {row['way']}: {apart:,} of {elements:,} elements differ "
-            f"({apart / elements:.4%}), by {most} steps at most."
-        )
+    yield prose(" ".join(map(_sum, rows)))
+
+
+def _sum(row: Row) -> str:
+    """A sentence about all layers of a file but the channels that overflow."""
+    kinds = [found for kind, found in row["kinds"].items() if not kind.endswith(_OVERFLOWING)]
+    elements, apart = (sum(found[n] for found in kinds) for n in ("elements", "apart"))
+    most = max(found["most_steps"] for found in kinds)
+    text = f"{row['network']}, {row['way']}: {apart:,} of {elements:,} elements differ"
+    if most:
+        text += f" ({apart / elements:.4%}), by {most} step{'s' * (most > 1)} at most"
+    return text + (", channels that overflow left out." if len(kinds) < len(row["kinds"]) else ".")
 
 
 def _classes(rows: Sequence[Row]) -> Iterator[str]:
@@ -169,6 +174,8 @@ def _classes(rows: Sequence[Row]) -> Iterator[str]:
     ours = " and ".join(f"{row['float']} ({row['way']})" for row in rows)
     yield prose(_CLASSES_END.format(ours=ours))
 
+
+_OVERFLOWING = "channels that overflow"
 
 _SECTIONS = {"ways": _ways, "rtl": _rtl, "layers": _layers, "classes": _classes}
 """By the rows' table, in the order of the page."""
