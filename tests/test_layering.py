@@ -51,6 +51,11 @@ ALLOWED = {
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
         "sw.results",
     },
+    "sw.measure.doors": {
+        *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.frontends"),
+        *("sw.frontends.delegates", "sw.frontends.executorch", "sw.frontends.onnxruntime"),
+        *("sw.measure", "sw.results", "sw.measure.doors"),
+    },
     "sw.energy": {
         *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.synth", "sw.measure", "sw.energy"),
     },

@@ -45,11 +45,11 @@ def crops(count: int, size: int, seed: int, without: Sequence[str] = ()) -> NDAr
     out = np.empty((count, 3, size, size), np.float32)
     for i in range(count):
         rng = np.random.default_rng([seed, i])
-        picture = _picture(*sources[i % len(sources)])
-        height, width = picture.shape[:2]
+        whole = picture(*sources[i % len(sources)])
+        height, width = whole.shape[:2]
         side = int(min(height, width) * rng.uniform(0.4, 1.0))
         top, left = (int(rng.integers(0, n - side + 1)) for n in (height, width))
-        crop = picture[top : top + side, left : left + side]
+        crop = whole[top : top + side, left : left + side]
         if rng.integers(2):
             crop = crop[:, ::-1]
         scaled = Image.fromarray(crop).resize((size, size), Image.Resampling.BILINEAR)
@@ -59,12 +59,15 @@ def crops(count: int, size: int, seed: int, without: Sequence[str] = ()) -> NDAr
 
 def photograph(name: str) -> NDArray[np.uint8]:
     """The whole picture [height, width, 3] called `name` in `SOURCES`: `astronaut`, `coffee`, …"""
-    return _picture(*next(source for source in SOURCES if Path(source[1]).stem == name))
+    return picture(*next(source for source in SOURCES if Path(source[1]).stem == name))
 
 
-@lru_cache(maxsize=len(SOURCES))
-def _picture(package: str, file: str) -> NDArray[np.uint8]:
-    """[height, width, 3]. The package is only located, not imported: that takes a second."""
+@lru_cache(maxsize=32)
+def picture(package: str, file: str) -> NDArray[np.uint8]:
+    """A picture [height, width, 3] that is a file of a package.
+
+    The package is only located, not imported: that takes a second.
+    """
     from PIL import Image
 
     spec = importlib.util.find_spec(package)

@@ -29,7 +29,7 @@ class Delegate:
     """
 
     def __init__(self, payload: Payload, options: Options, graph: Graph | None = None) -> None:
-        self.payload, self.options, self._graph = payload, options, graph
+        self.payload, self.options, self.graph = payload, options, graph
         self.figures = Figures()
         image = payload.image
         self.timing = Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory)
@@ -88,8 +88,8 @@ class Delegate:
         if self.options.device != "golden":
             golden = golden_outputs(self.payload.image, arrays)
             self._require_equal(outputs, golden, "golden model")
-        if self._graph is not None:
-            self._require_equal(outputs, run_graph(self._graph, arrays), "reference interpreter")
+        if self.graph is not None:
+            self._require_equal(outputs, run_graph(self.graph, arrays), "reference interpreter")
         self.figures.verified += 1
 
     def _require_equal(self, outputs: Arrays, exact: Mapping[str, Array], judge: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from sw.frontends.litert import schema
 from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.grids import settled
-from sw.frontends.litert.records import Array, Operator, Tensor
+from sw.frontends.litert.records import Array, Operator, Pads, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +129,11 @@ def nhwc(x: torch.Tensor) -> torch.Tensor:
 
 def same_pads(
     size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> list[tuple[int, int]]:
-    """(before, behind) of each dimension, for padding SAME: the larger half is behind."""
+) -> Pads:
+    """(before, behind) of height and width, for padding SAME: the larger half is behind."""
     pads = []
     for extent, k, s, d in zip(size, kernel, stride, dilation, strict=True):
         total = max((-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent, 0)
         pads.append((total // 2, total - total // 2))
-    return pads
+    height, width = pads
+    return height, width

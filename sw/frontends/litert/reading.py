@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from sw.frontends.litert import schema
+from sw.frontends.litert.biases import bounded
 from sw.frontends.litert.constants import WORKING, as_int8, decoded
 from sw.frontends.litert.errors import LiteRtError
 from sw.frontends.litert.identify import IDENTIFIER
+from sw.frontends.litert.pads import fused
 from sw.frontends.litert.records import Array, Contents, Operator, Quantization, Tensor
 from sw.frontends.litert.sparse import densified
 
@@ -27,7 +29,7 @@ def read(data: bytes, file: str) -> Contents:
         )  # fmt: skip
     schema.tflite(file)
     try:
-        return _Reader(data, file).contents()
+        return bounded(fused(_Reader(data, file).contents()))
     except (LiteRtError, MemoryError):
         raise
     except Exception as error:  # whatever wrong offsets lead to

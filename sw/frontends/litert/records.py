@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+Pads = tuple[tuple[int, int], tuple[int, int]]
+"""(before, behind) of height and width."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
@@ -55,7 +58,8 @@ class Tensor:
 class Operator:
     """An operator of the file: `inputs` and `outputs` are indices of tensors, −1: left out.
 
-    options: the flatbuffer's own table of them.
+    options: the flatbuffer's own table of them. pads: of the image that a convolution or a pool
+    reads, in place of what its options say; see `sw.frontends.litert.pads`.
     """
 
     number: int
@@ -63,6 +67,7 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any
+    pads: Pads | None = None
 
     def __str__(self) -> str:
         return f"operator {self.number} ({self.kind})"

@@ -1,10 +1,11 @@
 """`Offloaded`: a model with programs of the NPU, its sessions, its file; `load` for such files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sw.compiler.tosa.graph import Graph
+from sw.frontends.delegates.delegate import Delegate
 from sw.frontends.delegates.errors import DelegateError
 from sw.frontends.delegates.options import run_options
 from sw.frontends.delegates.report import DelegateReport, make_report
@@ -67,10 +68,14 @@ class Offloaded:
         copy.CopyFrom(self.model)
         onnx.save(with_session(copy, ""), str(path))
 
+    @property
+    def delegates(self) -> Sequence[Delegate]:
+        """The NPU's programs, in an order of execution."""
+        return list(self._host.delegates.values())
+
     def report(self) -> DelegateReport:
         """Where each node runs and why, and what the programs have done so far."""
-        delegates = list(self._host.delegates.values())
-        return make_report(self.name, self.options.device, delegates, self._rows)
+        return make_report(self.name, self.options.device, self.delegates, self._rows)
 
 
 def load(path: str | Path, **options: Any) -> Offloaded:

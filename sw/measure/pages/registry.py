@@ -84,6 +84,7 @@ PAGES: dict[str, Page] = {
             ),
         ),
         Page(name="configuration", renderer="sw.measure.pages.configuration:render"),
+        Page(name="doors", renderer="sw.measure.pages.doors:render", data=("doors.json",)),
         Page(
             name="energy",
             renderer="sw.measure.pages.energy:render",

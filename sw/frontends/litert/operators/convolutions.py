@@ -33,8 +33,10 @@ def _convolved(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, group
     stride = (o.StrideH(), o.StrideW())
     dilation = (o.DilationHFactor(), o.DilationWFactor())
     image, padding = call.image(x), [0, 0]
-    if o.Padding() == _SAME:
+    pads = call.operator.pads
+    if pads is None and o.Padding() == _SAME:
         pads = same_pads(x.shape[1:3], weight.shape[2:], stride, dilation)
+    if pads is not None:
         (top, bottom), (left, right) = pads
         if top == bottom and left == right:
             padding = [top, left]

@@ -24,8 +24,10 @@ def _pooled(call: Call, x: Tensor, average: bool) -> Tensor:
     o = call.options
     kernel, stride = [o.FilterHeight(), o.FilterWidth()], [o.StrideH(), o.StrideW()]
     padding, first, ceil = [0, 0], [0, 0], False
-    if o.Padding() == 0:
+    pads = call.operator.pads
+    if pads is None and o.Padding() == 0:
         pads = same_pads(x.shape[1:3], kernel, stride, (1, 1))
+    if pads is not None:
         for i, (before, behind) in enumerate(pads):
             padding[i] = before
             if before != behind and stride[i] == 1:
