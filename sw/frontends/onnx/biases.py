@@ -17,9 +17,7 @@ def _linear(node: Node, x: T, weight: T, bias: T) -> T:
     return F.linear(x, weight.t(), bias)
 
 
-def join_biases(
-    steps: Sequence[Step], known: dict[str, T], outputs: Collection[str]
-) -> list[Step]:
+def join_biases(steps: Sequence[Step], known: dict[str, T], outputs: Collection[str]) -> list[Step]:
     """The steps with a layer in place of each such pair, under the name of its product.
 
     known: constants, to which biases are added. outputs: of the graph, which must stay.

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor as T
 
+from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.module import GraphModule, module_class
-from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.node import Node
 from sw.frontends.onnx.operators.table import OPERATORS
 from sw.frontends.onnx.walk import Walk
@@ -24,14 +24,14 @@ VERSION = 20
 """Of the operator set whose meaning nodes have."""
 
 Operand = Any
-"""The name of a value, None for one that is left out, or a constant: numbers, an array, a tensor."""
+"""The name of a value, None for one that is left out, or a constant: numbers, or a tensor."""
 
 
 class Building:
     """`add` writes down a node and names its results; `module` is the graph.
 
     inputs: tensors of their shapes and types, by name. known: constants, by name. place: what nodes
-    are called that are written down next; position: where they come from.
+    are called that are written down next.
     """
 
     def __init__(self, inputs: Mapping[str, T], known: Mapping[str, T] | None = None) -> None:

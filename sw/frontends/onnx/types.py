@@ -7,9 +7,9 @@ import torch
 from sw.frontends.onnx.errors import refused
 
 NUMBERS = {
-    **{"FLOAT": 1, "UINT8": 2, "INT8": 3, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9},
-    **{"FLOAT16": 10, "DOUBLE": 11, "BFLOAT16": 16},
-}
+    "FLOAT": 1, "UINT8": 2, "INT8": 3, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
+    "FLOAT16": 10, "DOUBLE": 11, "BFLOAT16": 16,
+}  # fmt: skip
 """ONNX's numbers of the types that PyTorch computes with."""
 
 _NAMES = {

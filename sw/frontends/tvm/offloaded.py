@@ -32,12 +32,13 @@ class Offloaded:
     ) -> None:
         self.module, self.name = module, name
         self._host, self._rows = host, rows
-        _register(host)
-        weakref.finalize(self, _remove, host.name)
+        self._found = weakref.finalize(self, host.found().close)
 
     def machine(self, target: Any = "llvm") -> Any:
         """A `relax.VirtualMachine` on the CPU. target: what TVM compiles the rest for."""
-        return open_machine(self._built(target))
+        executable = self._built(target)
+        with self._host.found():
+            return open_machine(executable)
 
     def save(self, path: str | Path, target: Any = "llvm") -> None:
         """Write what TVM compiled, with the programs in it, as a library for `load`.
@@ -69,11 +70,8 @@ class Library:
 
     def machine(self) -> Any:
         """A `relax.VirtualMachine` on the CPU, whose programs have the options of `load`."""
-        _register(self._host)
-        try:
+        with self._host.found():
             return open_machine(self.library)
-        finally:
-            _remove(self._host.name)
 
     def report(self) -> DelegateReport:
         """What the programs that were called have done so far."""
@@ -99,17 +97,3 @@ def load(path: str | Path, **options: Any) -> Library:
     if len(found) != 1:
         raise TvmError(f"{path}: no library that systola.tvm.offload(…).save wrote")
     return Library(library=library, name=str(path), host=Host(chosen, name=found[0]))
-
-
-def _register(host: Host) -> None:
-    """TVM finds the packed function; a machine keeps what it found when it was made."""
-    tvm()
-    import tvm_ffi
-
-    tvm_ffi.register_global_func(host.name, host.run, override=True)
-
-
-def _remove(name: str) -> None:
-    import tvm_ffi
-
-    tvm_ffi.registry.remove_global_func(name)

@@ -26,7 +26,9 @@ from sw.torch_backend.options import Options
 Array = NDArray[Any]
 
 
-def offload(module: Any, inputs: Any = None, *, function: str = "main", **options: Any) -> Offloaded:
+def offload(
+    module: Any, inputs: Any = None, *, function: str = "main", **options: Any
+) -> Offloaded:
     """The module with what the NPU takes of a function as programs.
 
     module: an IRModule with Relax operators, which is not changed. inputs: a call: an array of

@@ -55,9 +55,7 @@ def _function(module: Any, name: str) -> Any:
     return known[name]
 
 
-def _symbols(
-    function: Any, shapes: Mapping[str, Sequence[int]], name: str
-) -> dict[str, int]:
+def _symbols(function: Any, shapes: Mapping[str, Sequence[int]], name: str) -> dict[str, int]:
     """The sizes that the shapes of parameters give to the function's symbolic variables."""
     found: dict[str, int] = {}
     for param in function.params:
@@ -245,5 +243,3 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     except TypeError:
         return str(value)
-
-

@@ -133,5 +133,3 @@ def arrays(value: Any) -> list[Any]:
     if hasattr(value, "numpy"):
         return [value.numpy()]
     return [array for each in value for array in arrays(each)]
-
-

@@ -87,9 +87,7 @@ def loaded(found: Survey, region: Region) -> Loaded | Refused:
     except OnnxError as error:
         return {position: error.reason}
     example = tuple(example_of(function.types[name], i) for i, name in enumerate(region.inputs))
-    return Loaded(
-        module=module, example=example, inputs=region.inputs, outputs=region.outputs
-    )
+    return Loaded(module=module, example=example, inputs=region.inputs, outputs=region.outputs)
 
 
 def example_of(kind: Type, seed: int) -> Tensor:
@@ -111,7 +109,7 @@ class _Written:
         for name in constants:
             self.names[name] = name
         self.open(inputs)
-        self.graph.inputs = [name for name in inputs]
+        self.graph.inputs = list(inputs)
 
     def open(self, names: Iterable[str]) -> None:
         """Make inputs of values, as far as tensors of their types can cross."""

@@ -99,7 +99,7 @@ def _resize(c: Call) -> Any:
     x = c.laid_out(c.x(), layout, "NCHW")
     rounding = c.only("rounding_method", *_ROUNDING)
     method = _METHODS[c.only("method", *_METHODS)]
-    more = {"nearest_mode": _ROUNDING[rounding]} if method == "nearest" else {}
+    more: dict[str, Any] = {"nearest_mode": _ROUNDING[rounding]} if method == "nearest" else {}
     if method == "cubic":
         more["cubic_coeff_a"] = float(c.get("cubic_alpha", -0.75))
     sizes = [*c.graph.shape(x)[:2], *c.ints(1)]
