@@ -38,15 +38,18 @@ WEIGHTS = {
     "head/weight": (10, 32), "head/bias": (1, 10), "mix/weight": (10, 10),
 }  # fmt: skip
 
+_UNARY = (
+    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "copy", "cos", "cosh", "elu", "exp",
+    "floor", "gelu", "log", "log2", "neg", "rcp", "relu", "round", "rsqr", "rsqrt", "selu",
+    "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sqr", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_BINARY = ("add", "sub", "mul", "div", "min", "max", "pow")
 IMAGE, ROWS, GRID = (1, 4, 6, 6), (3, 4), (2, 3, 4)
 
 CALLS = [
     *(
         (kind, f"{kind}(x)", GRID, (0.1, 0.9))
-        for kind in (
-            "abs acos asin asinh atan atanh ceil copy cos cosh elu exp floor gelu log log2 neg rcp "
-            "relu round rsqr rsqrt selu sigmoid sign silu sin sinh softplus sqr sqrt tan tanh"
-        ).split()
+        for kind in _UNARY
     ),
     *((kind, f"{kind}(x)", GRID, (-2, 2)) for kind in ("relu", "elu", "selu", "round", "sign")),
     ("acosh", "acosh(x)", GRID, (1.5, 3)),
@@ -55,11 +58,11 @@ CALLS = [
     ("prelu", "prelu(x, v)", IMAGE, (-1, 1)),
     ("clamp", "clamp(x, -0.5, 0.25)", GRID, (-1, 1)),
     ("clamp", "clamp(x, -0.5, v)", IMAGE, (-1, 1)),
-    *((kind, f"{kind}(x, v)", IMAGE, (0.1, 1)) for kind in "add sub mul div min max pow".split()),
+    *((kind, f"{kind}(x, v)", IMAGE, (0.1, 1)) for kind in _BINARY),
     ("add", "add(x, 2.0)", GRID, (-1, 1)),
     *(
         (kind, f"select({kind}(x, 0.25), x, 0.0)", GRID, (-1, 1))
-        for kind in "lt gt le ge eq ne".split()
+        for kind in ["lt", "gt", "le", "ge", "eq", "ne"]
     ),
     ("and", "select(and(lt(x, 0.5), gt(x, -0.5)), x, 0.0)", GRID, (-1, 1)),
     ("or", "select(or(gt(x, 0.5), lt(x, -0.5)), x, 0.0)", GRID, (-1, 1)),

@@ -1,6 +1,7 @@
 """`graph.nnef` by Khronos' parser, in a process of its own: damaged texts end that."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,8 @@ LOWERED = (
     "local_variance_normalization", "local_contrast_normalization", "l1_normalization",
     "l2_normalization", "moments", "softabs", "log2", "rsqr",
 )  # fmt: skip
-"""Operations that the parser takes apart by the language's own definitions."""
+"""Operations that the parser takes apart by the language's own definitions, as it does fragments
+that the text defines."""
 
 
 def parse(text: bytes, quantization: bytes | None) -> Contents:
@@ -47,7 +49,8 @@ def child() -> None:
         reply({"reason": f"the package nnef is needed ({error})", "hint": hint})
         return
     try:
-        graph = nnef.parse_string(text, quantization, lowered=list(LOWERED))
+        own = re.findall(r"\bfragment\s+(\w+)", text)
+        graph = nnef.parse_string(text, quantization, lowered=[*LOWERED, *own])
         found = _contents(graph, nnef.Identifier)
     except Exception as error:  # what the parser raises, and what its answers lack
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -36,7 +36,7 @@ def is_nnef(path: str | Path) -> bool:
             return (path / GRAPH).is_file()
         with path.open("rb") as file:
             head = file.read(4096)
-        if head[:2] == b"\x1f\x8b" or head[257:262] == b"ustar":
+        if _is_archive(head):
             with tarfile.open(path) as archive:
                 return _base(archive) is not None
         return _TEXT.match(head) is not None
@@ -44,13 +44,19 @@ def is_nnef(path: str | Path) -> bool:
         return False
 
 
+def _is_archive(head: bytes) -> bool:
+    """Whether a file begins as gzip, or as tar."""
+    return head[:2] == b"\x1f\x8b" or head[257:262] == b"ustar"
+
+
 def source_of(path: Path) -> Source:
     """The model at `path`; `NnefError` where there is none."""
     try:
         if path.is_dir():
             return _folder(path, GRAPH)
-        if tarfile.is_tarfile(path):
-            return _archive(path)
+        with path.open("rb") as file:
+            if _is_archive(file.read(512)):
+                return _archive(path)
         return _folder(path.parent, path.name)
     except _BAD as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
