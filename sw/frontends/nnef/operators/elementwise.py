@@ -130,7 +130,7 @@ def _local_response(c: Call) -> Any:
     size, x = c.ints("size"), c.x("input")
     if [n for i, n in enumerate(size) if i != 1] != [1] * (len(c.shape(x)) - 1):
         raise refused(f"a local response over {size}", HINT)
-    how = {name: float(c.get(name)) for name in ("alpha", "beta", "bias")}
+    how: dict[str, Any] = {name: float(c.get(name)) for name in ("alpha", "beta", "bias")}
     return c.add("LRN", x, size=size[1], **how)
 
 
