@@ -212,6 +212,28 @@ def test_other_functions_stay_and_calls_of_them_run_in_tvm():
     np.testing.assert_allclose(called(made.machine(), x), plain(Module, x), atol=0.02)
 
 
+def test_integers_leave_the_npu_in_tvms_types():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, 16), "float32")):
+            with R.dataflow():
+                y = R.nn.silu(x)
+                a = R.argmax(y, axis=1)
+                b = R.topk(y, k=3, axis=-1, dtype="int32")
+                c = R.greater(y, R.const(0.0, "float32"))
+                z = (a, b[0], b[1], c, x)
+                R.output(z)
+            return z
+
+    x = np.random.default_rng(0).uniform(-1, 1, (2, 16)).astype(np.float32)
+    made = offload(Module, x, config="tiny")
+    assert places(made)["a"] == places(made)["c"] == "npu_0"
+    for found, wanted in zip(called(made.machine(), x), plain(Module, x), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, atol=0.001)
+
+
 def test_half_precision_stays_in_tvm():
     @I.ir_module
     class Module:

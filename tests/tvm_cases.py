@@ -175,6 +175,7 @@ def _moves(add: Any, o: Any, const: Any, relax: Any) -> None:
     add("nn.pad", lambda a: nn.pad(a, [0, 0, 1, 2, 0, 1]), x)
     add("nn.pixel_shuffle", lambda a: nn.pixel_shuffle(a, 2), _image())
     add("topk", lambda a: o.topk(a, 2, ret_type="values"), x)
+    add("topk", lambda a: o.topk(a, 2, ret_type="indices", dtype="int32"), x)
     for name in ("zeros_like", "ones_like"):
         add(name, lambda a, f=name: o.add(a, getattr(o, f)(a)), x)
     add("full_like", lambda a: o.add(a, o.full_like(a, const(2.5, "float32"))), x)

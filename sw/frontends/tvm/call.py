@@ -5,10 +5,15 @@ from typing import Any
 
 from sw.frontends.onnx.building import Building
 from sw.frontends.onnx.errors import refused
+from sw.frontends.onnx.types import NUMBERS
 from sw.frontends.tvm.records import Call as Record
 from sw.frontends.tvm.records import Values
 
 HINT = "leave it to TVM"
+_DTYPES = {
+    "float32": "FLOAT", "int8": "INT8", "uint8": "UINT8", "int32": "INT32", "int64": "INT64",
+    "int16": "INT16", "bool": "BOOL",
+}  # fmt: skip
 
 
 class Call:
@@ -83,6 +88,12 @@ class Call:
 
     def add(self, kind: str, *operands: Any, results: int = 1, **attributes: Any) -> Any:
         return self.graph.add(kind, *operands, results=results, **attributes)
+
+    def cast(self, x: str, dtype: str) -> str:
+        """`x` as values of another type."""
+        if dtype not in _DTYPES:
+            raise refused(f"a cast to {dtype}", HINT)
+        return str(self.add("Cast", x, to=NUMBERS[_DTYPES[dtype]]))
 
     def laid_out(self, x: str, layout: str, wanted: str) -> str:
         """`x` with its dimensions in another order: `NHWC` as `NCHW`."""

@@ -149,15 +149,10 @@ class _Written:
         """That a result has the shape and the type that TVM says."""
         made, kind = self.graph.value(node), self.function.types[name]
         dtype = str(made.dtype).removeprefix("torch.")
-        if tuple(made.shape) != kind.shape or (dtype != kind.dtype and not _same(dtype, kind)):
+        if (tuple(made.shape), dtype) != (kind.shape, kind.dtype):
             raise OnnxError(
                 f"TVM says {kind}, PyTorch makes {dtype}{list(made.shape)}", hint="leave it to TVM"
             )
-
-
-def _same(dtype: str, kind: Type) -> bool:
-    """Whether two types are integers: what crosses is made what TVM has."""
-    return {dtype, kind.dtype} <= {"int32", "int64"}
 
 
 def _unfit(kind: Type) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sw.frontends.onnx.errors import refused
-from sw.frontends.onnx.types import NUMBERS
 from sw.frontends.tvm.call import HINT, Call
 
 Row = Callable[[Call], Any]
@@ -45,19 +44,6 @@ def _prelu(c: Call) -> Any:
     if len(c.shape(1)) == 1 and c.shape(1)[0] > 1:
         slope = c.add("Reshape", slope, [-1 if i == axis else 1 for i in range(rank)])
     return c.add("PRelu", c.x(), slope)
-
-
-_DTYPES = {
-    "float32": "FLOAT", "int8": "INT8", "uint8": "UINT8", "int32": "INT32", "int64": "INT64",
-    "int16": "INT16", "bool": "BOOL",
-}  # fmt: skip
-
-
-def _cast(c: Call) -> Any:
-    dtype = c.get("dtype")
-    if dtype not in _DTYPES:
-        raise refused(f"a cast to {dtype}", HINT)
-    return c.add("Cast", c.x(), to=NUMBERS[_DTYPES[dtype]])
 
 
 def _batch_norm(c: Call) -> Any:
@@ -178,7 +164,7 @@ ELEMENTWISE: dict[str, Row] = {
     **{name: _reduction(kind) for name, kind in _REDUCTIONS.items()},
     "argmax": _arg("ArgMax"),
     "argmin": _arg("ArgMin"),
-    "astype": _cast,
+    "astype": lambda c: c.cast(c.x(), c.get("dtype")),
     "clip": _clip,
     "cumsum": _cumulative("CumSum"),
     "not_equal": lambda c: c.add("Not", c.add("Equal", c.x(0), c.x(1))),

@@ -114,8 +114,11 @@ def _top_k(c: Call) -> Any:
     kind = c.only("ret_type", "both", "values", "indices")
     axis, k = int(c.get("axis", -1)), int(c.get("k", 1))
     largest = int(c.get("largest", True))
-    made = c.add("TopK", c.x(), [k], results=2, axis=axis, largest=largest)
-    return made if kind == "both" else made[kind == "indices"]
+    values, at = c.add("TopK", c.x(), [k], results=2, axis=axis, largest=largest)
+    if kind == "values":
+        return values
+    at = c.cast(at, c.get("dtype"))
+    return at if kind == "indices" else (values, at)
 
 
 MOVES: dict[str, Row] = {
