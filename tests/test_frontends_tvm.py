@@ -197,6 +197,13 @@ def test_other_functions_stay_and_calls_of_them_run_in_tvm():
             return y
 
         @R.function
+        def other(x: R.Tensor((2, 4), "float32")):
+            with R.dataflow():
+                y = R.multiply(x, x)
+                R.output(y)
+            return y
+
+        @R.function
         def main(x: R.Tensor((2, 4), "float32")):
             cls = Module
             with R.dataflow():
@@ -209,7 +216,9 @@ def test_other_functions_stay_and_calls_of_them_run_in_tvm():
     x = np.random.default_rng(0).uniform(-1, 1, (2, 4)).astype(np.float32)
     made = offload(Module, x, config="tiny")
     assert places(made) == {"a": "npu_0", "b": "cpu", "c": "npu_1"}
-    np.testing.assert_allclose(called(made.machine(), x), plain(Module, x), atol=0.02)
+    machine = made.machine()
+    np.testing.assert_allclose(called(machine, x), plain(Module, x), atol=0.02)
+    np.testing.assert_allclose(machine["other"](tvm.runtime.tensor(x)).numpy(), x * x)
 
 
 def test_integers_leave_the_npu_in_tvms_types():

@@ -1,6 +1,6 @@
 """Regions are compiled until each of them becomes a program: what prevents one is left out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from sw.torch_backend.variant import NotCompiledError
 
 Values = Callable[[Sequence[str]], list[list[NDArray[Any]]]]
 """For each calibrating call the values of these names."""
+
+CONSTANT = "computed from constants and shapes"
 
 
 class Search:
@@ -51,6 +53,31 @@ class Search:
             self.why.update(made)
         else:
             self._done[region] = made
+
+    def rows(
+        self,
+        nodes: Sequence[tuple[str, str]],
+        constants: Collection[int],
+        programs: Sequence[Compiled],
+    ) -> list[dict[str, str]]:
+        """Where each node runs, and why, as `node_table` takes it.
+
+        nodes: (name, operator) of each. constants: positions of those that no input reaches.
+        """
+        where = {i: each.payload.name for each in programs for i in each.region.own}
+        where |= dict.fromkeys(constants, "constant")
+        why = {**self.why, **dict.fromkeys(constants, CONSTANT)}
+        return [
+            {
+                "where": where.get(i, "cpu"),
+                "name": name,
+                "target": kind,
+                "module": "",
+                "source": "",
+                "reason": why.get(i, ""),
+            }
+            for i, (name, kind) in enumerate(nodes)
+        ]
 
 
 def require_npu(rows: Sequence[Mapping[str, str]], options: Options, framework: str) -> None:

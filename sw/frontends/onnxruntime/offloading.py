@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sw.compiler.frontend.quantization.samples import split_calls
 from sw.compiler.frontend.threads import one_thread
-from sw.frontends.delegates.compiling import Compiled, Loaded, Refused
+from sw.frontends.delegates.compiling import Loaded, Refused
 from sw.frontends.delegates.options import all_options
 from sw.frontends.delegates.regions import Region
 from sw.frontends.delegates.search import Search, require_npu
@@ -24,7 +24,7 @@ from sw.frontends.onnxruntime.errors import OnnxRuntimeError
 from sw.frontends.onnxruntime.offloaded import Offloaded
 from sw.frontends.onnxruntime.regions import cut, flow_of
 from sw.frontends.onnxruntime.rewriting import rewritten
-from sw.frontends.onnxruntime.survey import CONSTANT, Survey, survey
+from sw.frontends.onnxruntime.survey import Survey, survey
 from sw.frontends.onnxruntime.values import Values
 from sw.torch_backend.options import Options
 
@@ -60,7 +60,8 @@ def offload(model: Any, inputs: Any = None, **options: Any) -> Offloaded:
         load = partial(_loaded, proto, found)
         search = Search(flow_of(found), found.why, load, values.of, chosen)
         programs = search.run()
-    rows = _rows(found, search, programs)
+    nodes = [(_name(node), node.op_type) for node in found.graph.node]
+    rows = search.rows(nodes, found.folded | found.fixed, programs)
     require_npu(rows, chosen, "ONNX Runtime")
     return Offloaded(
         model=rewritten(proto, found, programs, rows),
@@ -122,22 +123,3 @@ def _loaded(proto: Any, found: Survey, region: Region) -> Loaded | Refused:
 
 def _name(node: Any) -> str:
     return node.name or next(iter(node.output), "")
-
-
-def _rows(found: Survey, search: Search, programs: Sequence[Compiled]) -> list[dict[str, str]]:
-    """Where each node runs, and why, as `node_table` takes it."""
-    where = {i: each.payload.name for each in programs for i in each.region.own}
-    rows = []
-    for i, node in enumerate(found.graph.node):
-        constant = i in found.folded or i in found.fixed
-        rows.append(
-            {
-                "where": "constant" if constant else where.get(i, "cpu"),
-                "name": _name(node),
-                "target": node.op_type,
-                "module": "",
-                "source": "",
-                "reason": CONSTANT if constant else search.why.get(i, ""),
-            }
-        )
-    return rows

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sw.compiler.frontend.quantization.samples import split_calls
 from sw.compiler.frontend.threads import one_thread
-from sw.frontends.delegates.compiling import Compiled
 from sw.frontends.delegates.options import all_options
 from sw.frontends.delegates.search import Search, require_npu
 from sw.frontends.tvm.errors import TvmError
@@ -19,7 +18,7 @@ from sw.frontends.tvm.offloaded import Offloaded
 from sw.frontends.tvm.reading import parameters_of, read
 from sw.frontends.tvm.records import Function
 from sw.frontends.tvm.rewriting import offloaded_module
-from sw.frontends.tvm.survey import CONSTANT, Survey, example_of, loaded, survey
+from sw.frontends.tvm.survey import example_of, loaded, survey
 from sw.frontends.tvm.values import Calibration
 from sw.torch_backend.options import Options
 
@@ -51,7 +50,7 @@ def offload(
         values = Calibration(record, calls)
         search = Search(found.flow, found.why, partial(loaded, found), values.of, chosen)
         programs = search.run()
-    rows = _rows(found, search, programs)
+    rows = search.rows([(call.name, call.op) for call in record.calls], found.folded, programs)
     require_npu(rows, chosen, "TVM")
     host = Host(
         chosen,
@@ -116,22 +115,3 @@ def _calls(record: Function, example: Sequence[Array], options: Options) -> list
     ]
     parts = split_calls(tensors, [torch.from_numpy(array) for array in example])
     return [[t.numpy() for t in part] for part in parts]
-
-
-def _rows(found: Survey, search: Search, programs: Sequence[Compiled]) -> list[dict[str, str]]:
-    """Where each call runs, and why, as `node_table` takes it."""
-    where = {i: each.payload.name for each in programs for i in each.region.own}
-    rows = []
-    for i, call in enumerate(found.function.calls):
-        constant = i in found.folded
-        rows.append(
-            {
-                "where": "constant" if constant else where.get(i, "cpu"),
-                "name": call.name,
-                "target": call.op,
-                "module": "",
-                "source": "",
-                "reason": CONSTANT if constant else search.why.get(i, ""),
-            }
-        )
-    return rows

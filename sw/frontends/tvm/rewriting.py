@@ -41,7 +41,7 @@ def _module(
     target = own.get_global_var(function.name)
     functions = {var: made if var.same_as(target) else f for var, f in own.functions_items()}
     module = package.IRModule(functions, attrs=own.attrs)
-    return package.relax.transform.DeadCodeElimination([function.name])(module)
+    return package.relax.transform.DeadCodeElimination()(module)
 
 
 class _Writer:

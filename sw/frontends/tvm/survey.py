@@ -17,7 +17,6 @@ from sw.frontends.tvm.operators.table import ROWS
 from sw.frontends.tvm.records import Call as Record
 from sw.frontends.tvm.records import Function, Type, leaves
 
-CONSTANT = "computed from constants"
 DTYPES = ("float32", "bool", "uint8", "int8", "int32", "int64")
 """Types of tensors that cross between the NPU and TVM."""
 
