@@ -67,7 +67,7 @@ def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
     if kind == 0:
         return bytes(out[: rng.randrange(len(out))])
     for _ in range(rng.choice((1, 1, 2, 8))):
-        at, size = rng.randrange(len(out)), rng.choice((1, 2, 4, 16))
+        at, size = rng.randrange(len(out) or 1), rng.choice((1, 2, 4, 16))
         if kind == 1:
             out[at : at + size] = rng.randbytes(len(out[at : at + size]))
         elif kind == 2:
