@@ -13,6 +13,7 @@ executorch.py  `systola.executorch`: .pte files
 jax.py         `systola.jax`: functions of JAX
 language.py    the names that kernels by hand are written with
 onnx.py        `systola.onnx`: ONNX models in sessions of ONNX Runtime
+tvm.py         `systola.tvm`: Relax modules in TVM's virtual machine
 __main__.py    the command line
 """
 

@@ -1,13 +1,16 @@
-"""ONNX and LiteRT files with mistakes at random: each becomes a model or an error of its door.
+"""Files of other frameworks with mistakes at random: each becomes a model or an error of its door.
 
     PYTHONPATH=.:tests python -m random_files onnx --count 2000
     PYTHONPATH=.:tests python -m random_files litert --count 2000 --seed 1
+    PYTHONPATH=.:tests python -m random_files nnef --count 2000
 
 Nothing outside of the model's folder may be opened: the audit hook sees every file.
 """
 
 import argparse
 import random
+import re
+import shutil
 import sys
 import tempfile
 import traceback
@@ -15,6 +18,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import nnef_cases
 import numpy as np
 import onnx
 from litert_networks import cnn
@@ -23,6 +27,7 @@ from onnx_models import array, model, value
 
 from spec.errors import SystolaError
 from sw.frontends.litert import load_litert
+from sw.frontends.nnef import load_nnef
 from sw.frontends.onnx import load_onnx
 
 OPERATORS = (
@@ -62,7 +67,7 @@ def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
     if kind == 0:
         return bytes(out[: rng.randrange(len(out))])
     for _ in range(rng.choice((1, 1, 2, 8))):
-        at, size = rng.randrange(len(out)), rng.choice((1, 2, 4, 16))
+        at, size = rng.randrange(len(out) or 1), rng.choice((1, 2, 4, 16))
         if kind == 1:
             out[at : at + size] = rng.randbytes(len(out[at : at + size]))
         elif kind == 2:
@@ -149,22 +154,24 @@ DAMAGES = (_operator, _operand, _attribute, _initializer, _external, _input, _ve
 def run(door: str, count: int, seed: int = 0) -> tuple[Counter, list[str]]:
     """(how many loaded, and were refused; what went wrong otherwise) of `count` files."""
     outcomes, wrong = Counter(), []
-    base, net = cnn(), network()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "model")
         folder.mkdir()
         secret = Path(name, "secret.bin")
         secret.write_bytes(bytes(1 << 12))
+        shutil.copy(secret, Path(name, "secret.dat"))
         (folder / "w.bin").write_bytes(bytes(1 << 12))
         (folder / "link.bin").symlink_to(secret)
-        opened = watched({str(secret), str(folder / "link.bin"), "/etc/hostname"})
-        path = folder / f"net.{door}"
+        (folder / "link.dat").symlink_to(secret)
+        hidden = {str(secret), str(Path(name, "secret.dat")), "/etc/hostname"}
+        opened = watched(hidden | {str(folder / "link.bin")})
+        load, write = DOORS[door](folder)
         for number in range(count):
             rng = random.Random(f"{door} {seed} {number}")
-            path.write_bytes(_file(door, base, net, rng))
+            path = write(rng)
             before = len(opened)
             try:
-                load_onnx(path) if door == "onnx" else load_litert(path)
+                load(path)
                 outcomes["loaded"] += 1
             except SystolaError:
                 outcomes["refused"] += 1
@@ -174,14 +181,94 @@ def run(door: str, count: int, seed: int = 0) -> tuple[Counter, list[str]]:
     return outcomes, wrong
 
 
-def _file(door: str, base: bytes, net, rng: random.Random) -> bytes:
-    if door == "litert":
-        return damaged_bytes(base, rng)
-    if rng.random() < 0.3:
-        return damaged_bytes(net.SerializeToString(), rng)
-    proto = onnx.ModelProto()
-    proto.CopyFrom(net)
-    return damaged_model(proto, rng).SerializeToString()
+def _onnx(folder: Path):
+    net, path = network(), folder / "net.onnx"
+
+    def write(rng: random.Random) -> Path:
+        if rng.random() < 0.3:
+            path.write_bytes(damaged_bytes(net.SerializeToString(), rng))
+            return path
+        proto = onnx.ModelProto()
+        proto.CopyFrom(net)
+        path.write_bytes(damaged_model(proto, rng).SerializeToString())
+        return path
+
+    return load_onnx, write
+
+
+def _litert(folder: Path):
+    base, path = cnn(), folder / "net.litert"
+
+    def write(rng: random.Random) -> Path:
+        path.write_bytes(damaged_bytes(base, rng))
+        return path
+
+    return load_litert, write
+
+
+_NNEF_WORDS = (
+    *("0", "-1", "9999999999", "1e400", "[]", "[[]]", "(1,1)", "'stem/weight'", "x", "y", "{", "}"),
+    *("external", "variable", "conv", "softmax", "reshape", "<integer>", "true", "[c, r]", ";"),
+    *("'../secret'", "'/etc/hostname'", "'link'", "'w.bin/../../secret'", "groups = 0", "=", "->"),
+)
+
+
+def _nnef(folder: Path):
+    """A folder, of which the text or a file of values is damaged; or an archive that is."""
+    whole = folder / "whole"
+    archive = nnef_cases.pack(nnef_cases.write(whole), folder / "whole.tgz").read_bytes()
+    path = folder / "net"
+    shutil.copytree(whole, path)
+
+    def write(rng: random.Random) -> Path:
+        shutil.copytree(whole, path, dirs_exist_ok=True)
+        kind = rng.randrange(10)
+        if kind == 0:
+            (folder / "net.tgz").write_bytes(damaged_bytes(archive, rng))
+            return folder / "net.tgz"
+        if kind < 3:
+            file = rng.choice(sorted(path.rglob("*.dat")))
+            data, whole_header = file.read_bytes(), rng.choice((0, 128))
+            file.write_bytes(data[:whole_header] + damaged_bytes(data[whole_header:], rng))
+        elif kind == 3:
+            (path / "graph.nnef").write_bytes(damaged_bytes(nnef_cases.NETWORK.encode(), rng))
+        else:
+            (path / "graph.nnef").write_text(_damaged_text(nnef_cases.NETWORK, rng))
+        return path
+
+    return load_nnef, write
+
+
+_NNEF_KINDS = ("relu", "conv", "max_pool", "avg_pool", "sqrt", "softmax", "tile", "copy", "add")
+_NNEF_NUMBERS = ("0", "-1", "1", "2", "3", "7", "8", "10", "32", "1000000", "4294967295", "1e30")
+
+
+def _damaged_text(text: str, rng: random.Random) -> str:
+    """One to three words that are others, left out, or repeated; in half of all texts one number or
+    name is another of its kind, which the parser may take.
+    """
+    words = re.findall(r"\s+|'[^']*'|[\w./-]+|.", text)
+    places = [i for i, word in enumerate(words) if word.strip()]
+    if rng.random() < 0.5:
+        alike = rng.choice((_NNEF_NUMBERS, _NNEF_KINDS, ("x", "w", "c", "r", "p", "l", "m")))
+        words[rng.choice([i for i in places if words[i] in alike])] = rng.choice(alike)
+        return "".join(words)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.choice([i for i, word in enumerate(words) if word.strip()])
+        change = rng.randrange(4)
+        if change == 0:
+            words[at] = words[rng.choice([i for i, word in enumerate(words) if word.strip()])]
+        elif change == 1:
+            words[at] = rng.choice(_NNEF_WORDS)
+        elif change == 2:
+            del words[at]
+        else:
+            words.insert(at, words[at])
+    return "".join(words)
+
+
+DOORS = {"onnx": _onnx, "litert": _litert, "nnef": _nnef}
+"""For each door a function of the model's folder: what loads, and what writes a damaged file."""
 
 
 def watched(files: set[str]) -> list[str]:
@@ -201,7 +288,7 @@ def watched(files: set[str]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("door", choices=("onnx", "litert"))
+    parser.add_argument("door", choices=sorted(DOORS))
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

@@ -35,6 +35,10 @@ ALLOWED = {
         *("spec", "sw.compiler", "sw.torch_backend", "sw.frontends", "sw.frontends.delegates"),
         "sw.frontends.onnxruntime",
     },
+    "sw.frontends.tvm": {
+        *("spec", "sw.compiler", "sw.torch_backend", "sw.frontends", "sw.frontends.delegates"),
+        "sw.frontends.tvm",
+    },
     "sw.runtime": {"spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime"},
     "sw.language": {"spec", "golden_model", "sw.compiler", "sw.runtime", "sw.language"},
     "sw.synth": {"spec", "hw_gen", "sw.runtime", "sw.synth"},
@@ -73,7 +77,7 @@ ALLOWED = {
     "systola": {
         *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.language", "sw.torch_backend"),
         *("sw.torch_device", "sw.cli", "sw.frontends.delegates", "sw.frontends.executorch"),
-        *("sw.frontends.onnxruntime", "systola"),
+        *("sw.frontends.onnxruntime", "sw.frontends.tvm", "systola"),
     },
 }
 EXTERNAL = {

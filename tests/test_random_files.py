@@ -1,4 +1,4 @@
-"""Damaged ONNX and LiteRT files: a model or an error, and nothing outside of the folder is read.
+"""Damaged files of other frameworks: a model or an error, and nothing outside is read.
 
 `PYTHONPATH=.:tests python -m random_files onnx --count 2000` runs more of them.
 """
@@ -9,10 +9,10 @@ import pytest
 import random_files
 
 
-@pytest.mark.parametrize("door", ["onnx", "litert"])
-def test_damaged_files_are_models_or_errors(door):
+@pytest.mark.parametrize(("door", "count"), [("onnx", 60), ("litert", 60), ("nnef", 20)])
+def test_damaged_files_are_models_or_errors(door, count):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes, wrong = random_files.run(door, 60)
+        outcomes, wrong = random_files.run(door, count)
     assert not wrong, "\n".join(wrong)
-    assert outcomes.total() == 60 and outcomes["loaded"] and outcomes["refused"]
+    assert outcomes.total() == count and outcomes["loaded"] and outcomes["refused"]

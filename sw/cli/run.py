@@ -78,7 +78,8 @@ def run(
     model: Annotated[
         str,
         typer.Argument(
-            help="a network, FILE of quantize, path.py:function, .pt2, .onnx, .tflite, .pte, .tosa"
+            help="a network, FILE of quantize, path.py:function, .pt2, .onnx, .tflite, .nnef, "
+            ".pte, .tosa"
         ),
     ],
     hardware: Configuration = CONFIGURATION,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sw.frontends.executorch.identify import is_executorch, refuse_model
 from sw.frontends.litert import is_litert, load_litert
+from sw.frontends.nnef import is_nnef, load_nnef
 from sw.frontends.onnx import is_onnx, load_onnx
 from sw.frontends.stablehlo import is_stablehlo, load_stablehlo
 
@@ -48,17 +49,18 @@ DOORS = (
         is_mine=is_stablehlo,
         load=load_stablehlo,
     ),
+    Door(name="NNEF", suffixes=(".nnef", ".tgz"), is_mine=is_nnef, load=load_nnef),
 )
 
 
 def door_of(path: str | Path) -> Door | None:
-    """The door of the file; None for other files.
+    """The door of the file, or of the folder; None for others.
 
     A file that has the suffix of a door and not its content is its door's all the same, which then
     says what is wrong.
     """
     path = Path(path)
-    if path.is_file():
+    if path.is_file() or path.is_dir():
         for door in DOORS:
             if door.is_mine(path):
                 return door

@@ -4,9 +4,9 @@ file of another framework.
 `path.py:function` names a function without arguments that returns a model, (model, its example
 inputs), or (model, example inputs, example keyword arguments). A model is an `nn.Module` or an
 `ExportedProgram`; example inputs are a tensor, a sequence of arguments, or a dictionary of keyword
-arguments. `file.pt2` is what `torch.export.save` wrote. ONNX, LiteRT and StableHLO files are known
-by their content (`sw/frontends/doors.py`). Inputs and calibration data are `.npy` files, one per
-input, in the model's order. The file's code is run: only name files that you trust.
+arguments. `file.pt2` is what `torch.export.save` wrote. ONNX, LiteRT, StableHLO and NNEF files are
+known by their content (`sw/frontends/doors.py`). Inputs and calibration data are `.npy` files, one
+per input, in the model's order. The file's code is run: only name files that you trust.
 """
 
 import importlib.util

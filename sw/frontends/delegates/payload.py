@@ -24,7 +24,10 @@ from sw.frontends.delegates.errors import DelegateError
 
 MAGIC = b"SYSTOLA\x01"
 _DIGEST = 32
-_HEAD = len(MAGIC) + _DIGEST + 4
+IDENTITY = len(MAGIC) + _DIGEST
+"""Bytes that a payload begins with, and that no other payload does."""
+
+_HEAD = IDENTITY + 4
 DTYPES = ("float32", "bool", "uint8", "int8", "int16", "int32", "int64")
 """Types of the tensors that a delegate takes and gives."""
 
@@ -93,7 +96,7 @@ def read_payload(data: bytes, where: str) -> Payload:
             f"{where}: begins with {shown(data[: len(MAGIC)])}, not {MAGIC!r}: it is no program of "
             "this release of Systola; lower the model again"
         )
-    body = data[len(MAGIC) + _DIGEST :]
+    body = data[IDENTITY:]
     if len(data) < _HEAD or hashlib.sha256(body).digest() != data[len(MAGIC) : -len(body)]:
         raise DelegateError(
             f"{where}: damaged: {len(data)} bytes that are not what was written; lower the model "

@@ -1,6 +1,5 @@
 """`load`: an ONNX model to a PyTorch module with example inputs."""
 
-import logging
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sw.frontends.onnx.biases import join_biases
+from sw.frontends.onnx.building import module_of, quiet
 from sw.frontends.onnx.errors import OnnxError
-from sw.frontends.onnx.module import GraphModule, module_class
+from sw.frontends.onnx.module import GraphModule
 from sw.frontends.onnx.reading import prepared, read, version_of
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of, tensor_of
@@ -133,17 +132,10 @@ def _module(
     outputs = [each.name for each in graph.output]
     walk = Walk(known, example, shifted_values(graph.node, outputs, types))
     version = version_of(proto)
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # PyTorch logs the traces of what becomes an OnnxError
-    try:
+    with quiet():
         for walk.position, node in enumerate(graph.node):
             walk.visit(node, version)
-    finally:
-        logging.disable(level)
-    steps = join_biases(walk.steps, walk.known, outputs)
-    read = {name for step in steps for name in step.reads} | set(outputs)
-    used = {name: tensor for name, tensor in walk.known.items() if name in read}
-    return module_class(list(example))(steps, used, list(example), outputs)
+    return module_of(walk, list(example), outputs)
 
 
 def initializer_of(proto: Any) -> torch.Tensor:

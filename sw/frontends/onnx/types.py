@@ -6,6 +6,12 @@ import torch
 
 from sw.frontends.onnx.errors import refused
 
+NUMBERS = {
+    "FLOAT": 1, "UINT8": 2, "INT8": 3, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
+    "FLOAT16": 10, "DOUBLE": 11, "BFLOAT16": 16,
+}  # fmt: skip
+"""ONNX's numbers of the types that PyTorch computes with."""
+
 _NAMES = {
     "FLOAT": torch.float32,
     "DOUBLE": torch.float64,
@@ -23,10 +29,13 @@ _NAMES = {
 
 def type_name(number: int) -> str:
     """`FLOAT` for 1, as ONNX calls it."""
+    for name, known in NUMBERS.items():
+        if known == number:
+            return name
     from onnx import TensorProto
 
-    known: dict[int, str] = {v: k for k, v in TensorProto.DataType.items()}
-    return known.get(number, str(number))
+    others: dict[int, str] = {v: k for k, v in TensorProto.DataType.items()}
+    return others.get(number, str(number))
 
 
 def dtype_of(number: int) -> torch.dtype:
@@ -42,9 +51,7 @@ def dtype_of(number: int) -> torch.dtype:
 
 def number_of(dtype: torch.dtype) -> int:
     """ONNX's number of a type of PyTorch."""
-    from onnx import TensorProto
-
-    return int(TensorProto.DataType.Value({v: k for k, v in _NAMES.items()}[dtype]))
+    return NUMBERS[{v: k for k, v in _NAMES.items()}[dtype]]
 
 
 def tensor_of(proto: Any) -> torch.Tensor:

@@ -70,6 +70,13 @@ class Walk:
         except OnnxError as error:
             raise node.located(error) from error.__cause__
 
+    def take(self, node: Node, row: Operator) -> None:
+        """A node that is no proto."""
+        try:
+            self._computed(node, row)
+        except OnnxError as error:
+            raise node.located(error) from error.__cause__
+
     def _node(self, proto: Any, version: int) -> Node:
         inputs, outputs = tuple(proto.input), tuple(proto.output)
         place = {"node": proto.name or next(iter(outputs), ""), "operator": proto.op_type}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sw.frontends.beside import beside
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.types import dtype_of, tensor_of
 
@@ -140,7 +141,7 @@ def _region(tensor: Any, file: str, folder: Path | None) -> Region:
     """Where a tensor's data are. `OnnxError` for a place that the model may not name."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     name = entries.get("location", "")
-    path = _beside(folder, name)
+    path = beside(folder, name)
     if path is None:
         raise OnnxError(
             f"tensor {tensor.name}: its data are in {name!r}, which is not beside the model",
@@ -165,14 +166,3 @@ def _region(tensor: Any, file: str, folder: Path | None) -> Region:
             file=file, hint="copy the model and its data again",
         ) from None  # fmt: skip
     return Region(file=path, offset=offset, length=length)
-
-
-def _beside(folder: Path | None, name: str) -> Path | None:
-    """The file called `name` in the folder, or in one below it; links may not lead out of it."""
-    if folder is None or not name or "\0" in name:
-        return None
-    try:
-        path = (folder / name).resolve()
-        return path if path.is_relative_to(folder.resolve()) and path.is_file() else None
-    except (OSError, ValueError, RuntimeError):
-        return None

@@ -2,8 +2,8 @@
 
 Ahead of time:
 offloading.py  `offload`: regions are compiled until each is one program
-survey.py      which nodes the ONNX door has functions for; regions.py: the regions, cut out
-compiling.py   a region to a program, by the parts of `torch.compile`
+survey.py      which nodes the ONNX door has functions for
+regions.py     who makes and reads each value; a region as a model of its own
 values.py      what regions are calibrated with, by ONNX Runtime
 rewriting.py   the model with an operator for each program, and what is read of it again
 

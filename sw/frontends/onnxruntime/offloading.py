@@ -1,6 +1,7 @@
 """`offload`: which nodes of an ONNX model become programs of the NPU."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,23 @@ from numpy.typing import NDArray
 
 from sw.compiler.frontend.quantization.samples import split_calls
 from sw.compiler.frontend.threads import one_thread
+from sw.frontends.delegates.compiling import Loaded, Refused
 from sw.frontends.delegates.options import all_options
+from sw.frontends.delegates.regions import Region
+from sw.frontends.delegates.search import Search, require_npu
+from sw.frontends.onnx import load_onnx
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.model import example_of, open_inputs, set_shapes
+from sw.frontends.onnx.module import Step
 from sw.frontends.onnx.reading import prepared, read
 from sw.frontends.onnx.weights import join_weights
-from sw.frontends.onnxruntime.compiling import Compiled, compiled_region, loaded_region
 from sw.frontends.onnxruntime.errors import OnnxRuntimeError
 from sw.frontends.onnxruntime.offloaded import Offloaded
-from sw.frontends.onnxruntime.regions import Region, cut, split
+from sw.frontends.onnxruntime.regions import cut, flow_of
 from sw.frontends.onnxruntime.rewriting import rewritten
-from sw.frontends.onnxruntime.survey import CONSTANT, Survey, survey
+from sw.frontends.onnxruntime.survey import Survey, survey
 from sw.frontends.onnxruntime.values import Values
 from sw.torch_backend.options import Options
-from sw.torch_backend.variant import NotCompiledError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -52,10 +56,13 @@ def offload(model: Any, inputs: Any = None, **options: Any) -> Offloaded:
         raise error.at(file=file) from error.__cause__
     call = {n: call.get(n, tensor.numpy()) for n, tensor in example.items()}
     with one_thread():
-        search = _Search(proto, found, chosen, Values(proto, _calls(call, chosen, file)))
+        values = Values(proto, _calls(call, chosen, file))
+        load = partial(_loaded, proto, found)
+        search = Search(flow_of(found), found.why, load, values.of, chosen)
         programs = search.run()
-    rows = search.rows(programs)
-    _require_npu(rows, chosen)
+    nodes = [(_name(node), node.op_type) for node in found.graph.node]
+    rows = search.rows(nodes, found.folded | found.fixed, programs)
+    require_npu(rows, chosen, "ONNX Runtime")
     return Offloaded(
         model=rewritten(proto, found, programs, rows),
         name=file,
@@ -95,62 +102,24 @@ def _calls(call: Arrays, options: Options, file: str) -> list[Arrays]:
     return [dict(zip(call, [t.numpy() for t in part], strict=True)) for part in parts]
 
 
-class _Search:
-    """Regions are compiled until each of them becomes a program: what prevents one is left out."""
-
-    def __init__(self, proto: Any, found: Survey, options: Options, values: Values) -> None:
-        self._proto, self._survey, self._options, self._values = proto, found, options, values
-        self.why = dict(found.why)
-        self._done: dict[Region, Compiled] = {}
-
-    def run(self) -> list[Compiled]:
-        """The programs, in an order of execution."""
-        while True:
-            before = len(self.why)
-            regions = split(self._survey, self.why)
-            for region in regions:
-                if region not in self._done:
-                    self._compile(region)
-            if len(self.why) == before:
-                found = [self._done[region] for region in regions]
-                return [each.named(f"npu_{i}") for i, each in enumerate(found)]
-
-    def _compile(self, region: Region) -> None:
-        attempt = loaded_region(region, cut(self._proto, region, self._survey))
-        if isinstance(attempt, dict):
-            self.why.update(attempt)
-            return
-        calls = [[torch.from_numpy(a) for a in call] for call in self._values.of(attempt.inputs)]
-        made = compiled_region(attempt, self._options, calls)
-        if isinstance(made, dict):
-            self.why.update(made)
-        else:
-            self._done[region] = made
-
-    def rows(self, programs: Sequence[Compiled]) -> list[dict[str, str]]:
-        """Where each node runs, and why, as `node_table` takes it."""
-        survey = self._survey
-        where = {i: each.payload.name for each in programs for i in each.region.own}
-        rows = []
-        for i, node in enumerate(survey.graph.node):
-            constant = i in survey.folded or i in survey.fixed
-            rows.append(
-                {
-                    "where": "constant" if constant else where.get(i, "cpu"),
-                    "name": node.name or next(iter(node.output), ""),
-                    "target": node.op_type,
-                    "module": "",
-                    "source": "",
-                    "reason": CONSTANT if constant else self.why.get(i, ""),
-                }
-            )
-        return rows
+def _loaded(proto: Any, found: Survey, region: Region) -> Loaded | Refused:
+    """A region as a module, by the ONNX door."""
+    model = cut(proto, region, found)
+    try:
+        loaded = load_onnx(model)
+    except OnnxError as error:
+        named = [i for i in region.own if _name(found.graph.node[i]) == error.node]
+        return dict.fromkeys(named or region.own, error.reason)
+    for step in loaded.module.children():
+        if isinstance(step, Step):
+            step.position = region.nodes[step.position]
+    return Loaded(
+        module=loaded.module,
+        example=loaded.example,
+        inputs=tuple(loaded.inputs),
+        outputs=tuple(loaded.outputs),
+    )
 
 
-def _require_npu(rows: Sequence[Mapping[str, str]], options: Options) -> None:
-    for row in rows if not options.fallback else ():
-        if row["where"] == "cpu":
-            raise NotCompiledError(
-                f"{row['name']} ({row['target']}) cannot run on the NPU: {row['reason']}\n"
-                "  hint: fallback=True leaves it to ONNX Runtime"
-            )
+def _name(node: Any) -> str:
+    return node.name or next(iter(node.output), "")

@@ -14,8 +14,6 @@ from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of
 from sw.frontends.onnx.walk import Walk
 
-CONSTANT = "computed from constants and shapes"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:

@@ -1,6 +1,6 @@
-"""A region of an ONNX graph as a program of the NPU, or the nodes that prevent it."""
+"""A region of a framework's graph as a program of the NPU, or the nodes that prevent it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,7 @@ from sw.compiler.frontend.sources import module_of
 from sw.compiler.tosa.graph import Graph
 from sw.frontends.delegates.compiled import payload_of
 from sw.frontends.delegates.payload import Payload
-from sw.frontends.onnx import OnnxError, load_onnx
-from sw.frontends.onnx.model import OnnxModel
-from sw.frontends.onnxruntime.regions import Region
+from sw.frontends.delegates.regions import Region
 from sw.torch_backend.compiled_part import Part
 from sw.torch_backend.fallback import PartitionedModule, partition_captured
 from sw.torch_backend.options import Options
@@ -25,12 +23,30 @@ from sw.torch_backend.variant import all_reasons
 
 Calls = Iterable[Sequence[torch.Tensor]]
 Refused = dict[int, str]
+"""Why nodes cannot run on the NPU, by position in the graph."""
+
 _ALL = "the region around it does not become one program"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A region as a module, a call of it, and the names of what it takes and returns.
+
+    Each submodule that is a node has its position in the graph as `position`.
+    """
+
+    module: torch.nn.Module
+    example: tuple[torch.Tensor, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+Load = Callable[[Region], Loaded | Refused]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """A region's program. inputs, outputs: names of ONNX, in the order of the payload's.
+    """A region's program. inputs, outputs: names of values, in the order of the payload's.
 
     graph: what the program was compiled of.
     """
@@ -51,7 +67,7 @@ class Attempt:
     """A region as a module and as a graph of ATen, before it is compiled."""
 
     region: Region
-    loaded: OnnxModel
+    loaded: Loaded
     captured: Captured
 
     @property
@@ -60,15 +76,15 @@ class Attempt:
         return tuple(self.loaded.inputs[i] for i in self.captured.used)
 
 
-def loaded_region(region: Region, model: Any) -> Attempt | Refused:
-    """The region's graph, if every operator of it has a rule. model: the region as a ModelProto."""
+def loaded_region(region: Region, load: Load) -> Attempt | Refused:
+    """The region's graph, if every operator of it has a rule."""
+    loaded = load(region)
+    if isinstance(loaded, dict):
+        return loaded
     try:
-        loaded = load_onnx(model)
         captured = capture(loaded.module, loaded.example)
-    except (OnnxError, CompileError) as error:
-        reason = error.reason if isinstance(error, OnnxError) else _first_line(error)
-        named = [i for i in region.own if _name(model, region, i) == getattr(error, "node", "")]
-        return dict.fromkeys(named or region.own, reason)
+    except CompileError as error:
+        return dict.fromkeys(region.own, _first_line(error))
     attempt = Attempt(region=region, loaded=loaded, captured=captured)
     fixed = fixed_nodes(captured.graph)
     why = all_reasons(captured.graph, fixed)
@@ -104,17 +120,16 @@ def _refused(attempt: Attempt, modules: dict[str, str]) -> Refused:
     for path, reason in modules.items():
         step = getattr(attempt.loaded.module, path.split(".")[0], None) if path else None
         position = getattr(step, "position", None)
-        at = None if position is None else attempt.region.nodes[position]
-        if at not in attempt.region.own:
+        if position not in attempt.region.own:
             return dict.fromkeys(attempt.region.own, reason)
-        found[at] = reason
+        found[position] = reason
     return found
 
 
 def _single(
     attempt: Attempt, partitioned: PartitionedModule
 ) -> tuple[Part, tuple[str, ...], tuple[str, ...]] | None:
-    """(the only part, ONNX's names of what it takes, and of what it gives)."""
+    """(the only part, the names of what it takes, and of what it gives)."""
     graph: GraphModule = partitioned.variant.assembled
     nodes = list(graph.graph.nodes)
     calls = [n for n in nodes if n.op == "call_module"]
@@ -137,11 +152,6 @@ def _single(
 
 def _is_item(node: Any, call: Node) -> bool:
     return isinstance(node, Node) and node.op == "call_function" and node.args[0] is call
-
-
-def _name(model: Any, region: Region, position: int) -> str:
-    node = model.graph.node[region.nodes.index(position)]
-    return node.name or next(iter(node.output), "")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Operations of NNEF as nodes of ONNX, a function for each; `table.py` has them all by name."""
