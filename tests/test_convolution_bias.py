@@ -8,8 +8,8 @@ import systola
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.quantization.calibrate import calibrate
-from sw.compiler.frontend.rules.kernels import output_first, windows
 from sw.compiler.frontend.rules.mean_errors import mean_error
+from sw.compiler.frontend.windows import output_first, windows
 from sw.runtime.calls import MeasuredModel
 from sw.runtime.golden import GoldenDevice
 
@@ -57,8 +57,11 @@ def test_calibration_has_the_mean_of_each_channel_over_all_calls():
     graph = capture(layer, calls[0]).graph
     ranges = calibrate(graph, calls)
     (relu,) = (n for n in graph.graph.nodes if "relu" in str(n.target))
-    wanted = torch.cat([c.relu() for (c,) in calls]).double().mean((0, 2, 3))
-    assert np.allclose(ranges.means[relu], wanted.numpy())
+    values, found = torch.cat([c.relu() for (c,) in calls]).double(), ranges.images[relu]
+    assert np.allclose(found.mean, values.mean((0, 2, 3)).numpy())
+    variance = values.var((0, 2, 3), correction=0).numpy()
+    assert np.allclose(found.variance, variance)
+    assert np.allclose(found.reach, values.amax((0, 2, 3)).numpy())
 
 
 class Rounded(torch.nn.Module):

@@ -34,7 +34,10 @@ class Value:
     @staticmethod
     def of(tensor: str, layout: Layout, form: Format) -> "Value":
         """A tensor in format `form`."""
-        return Value(tensor=tensor, layout=layout, scale=form.scale, zero_point=form.zero_point)
+        return Value(
+            tensor=tensor, layout=layout, scale=form.scale, zero_point=form.zero_point,
+            axis=form.axis,
+        )  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -211,12 +214,14 @@ class Building:
         alike = self.dtype(value) == want.dtype and value.zero_point == want.zero_point
         if alike and np.array_equal(value.scale, scale):
             return value
-        if isinstance(scale, np.ndarray) and value.channelwise and value.axis != -1:
+        rank = len(value.shape)
+        other = value.channelwise and value.axis % rank != want.axis % rank
+        if isinstance(scale, np.ndarray) and other:
             value = self.convert(value, Format(dtype="int32", scale=0.0), name)
         ratio: Scale = value.scale / scale
-        axis = value.axis if value.channelwise else -1
+        axis = value.axis if value.channelwise else want.axis
         if isinstance(ratio, np.ndarray) and not self._channels_last(value, axis, len(ratio)):
-            value = self.ordered(value, _innermost(value.layout, axis))
+            value = self.ordered(value, innermost(value.layout, axis))
         steps = np.asarray(ratio, np.float64).tobytes()
         key = (value.tensor, want.dtype, steps, want.zero_point)
         if key not in self._converted:
@@ -237,7 +242,7 @@ class Building:
         return factors is not None and bool(shape) and shape[-1] == channels
 
 
-def _innermost(layout: Layout, axis: int) -> tuple[int, ...]:
+def innermost(layout: Layout, axis: int) -> tuple[int, ...]:
     """A memory order with dimension `axis` last: the layout's own where it is one."""
     rank = len(layout.shape)
     own, axis = layout.axes, axis % rank

@@ -125,7 +125,7 @@ class Importer(Building):
         """Remember what a layer with weights multiplies; see `Operands`."""
         self.operands[layer.name] = Operands(
             scale=x.scale, zero_point=x.zero_point, weights=np.asarray(weights), unit=unit,
-            by_row=by_row, wide=wide, module=module_of(layer), restored=restored,
+            by_row=by_row, wide=wide, module=module_of(layer), restored=restored, axis=x.axis,
         )  # fmt: skip
 
     def finish(self, node: Node, value: Value) -> Value:

@@ -45,7 +45,7 @@ class ModelPort:
 class Operands:
     """What a layer with weights multiplies: real activation = scale · (integer − zero_point).
 
-    scale: one, or by input channel (last dimension). by_row: the scale is also multiplied by the
+    scale: one, or by input channel (dimension `axis`). by_row: the scale is also multiplied by the
     largest value of each row, divided by 127. wide: 16 bits, as two halves. weights: the step of
     each output's weights, of which `unit` times the real ones are multiples. module: its path.
     restored: what its bias adds to each output for the rounding of its weights, None for nothing.
@@ -59,6 +59,7 @@ class Operands:
     wide: bool
     module: str
     restored: NDArray[np.float64] | None = None
+    axis: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

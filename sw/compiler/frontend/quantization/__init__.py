@@ -7,5 +7,6 @@ calls.py           calls as integers, and what calibration did not see of them
 quantizer.py       PT2E's quantizer; quantize_nodes.py: the nodes that PT2E makes
 formats.py         the integer type and scale of each value, from who reads it
 smoothing.py       scales per channel and per row for linear layers
+channels.py        scales per channel for convolutions
 unrolled.py        one range for all steps of a recurrent network
 """

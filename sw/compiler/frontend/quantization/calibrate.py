@@ -30,13 +30,43 @@ _PER_CALL = 16
 
 
 @dataclass(slots=True, kw_only=True)
+class Images:
+    """Channels of what convolutions read. least, most: of each channel, by call.
+
+    mean, square: of values and of their squares, over all calls.
+    """
+
+    least: list[Float] = field(default_factory=list)
+    most: list[Float] = field(default_factory=list)
+    mean: Float
+    square: Float
+
+    @property
+    def variance(self) -> Float:
+        return np.maximum(self.square - np.square(self.mean), 0.0)
+
+    @property
+    def reach(self) -> Float:
+        """From the least to the largest value of each channel, zero among them."""
+        low, high = np.min(self.least, axis=0), np.max(self.most, axis=0)
+        return np.asarray(np.maximum(high, 0.0) - np.minimum(low, 0.0), np.float64)
+
+    def ends(self, factors: Float) -> list[tuple[float, float]]:
+        """(least, largest) of all channels divided by `factors`, by call."""
+        return [
+            (float((low / factors).min()), float((high / factors).max()))
+            for low, high in zip(self.least, self.most, strict=True)
+        ]
+
+
+@dataclass(slots=True, kw_only=True)
 class Ranges:
     """By node: largest magnitude, the same by channel (last axis), values that are constant.
 
     least, most: the smallest and the largest value. ends: the same by call, [calls, 2].
 
-    rows: samples of the rows of what linear layers read, [up to ROWS, channels]. means: of each
-    channel of what convolutions read.
+    rows: samples of the rows of what linear layers read, [up to ROWS, channels]. images: channels
+    of what convolutions read.
     """
 
     largest: dict[Node, float] = field(default_factory=dict)
@@ -46,7 +76,7 @@ class Ranges:
     channels: dict[Node, Float] = field(default_factory=dict)
     constants: dict[Node, torch.Tensor] = field(default_factory=dict)
     rows: dict[Node, Float] = field(default_factory=dict)
-    means: dict[Node, Float] = field(default_factory=dict)
+    images: dict[Node, Images] = field(default_factory=dict)
 
 
 class RangesNeededError(LookupError):
@@ -153,13 +183,17 @@ class _Recorder(Interpreter):
         if value.dim() >= 2 and feeds(node, _PRODUCTS_OF_ROWS):
             self._sample(node, value.reshape(-1, value.shape[-1]))
         if value.dim() >= 3 and feeds(node, CONVOLUTIONS):
-            self._mean(node, value)
+            self._image(node, value.double())
 
-    def _mean(self, node: Node, value: torch.Tensor) -> None:
+    def _image(self, node: Node, value: torch.Tensor) -> None:
         others = [d for d in range(value.dim()) if d != 1]
-        now = value.mean(others, dtype=torch.float64).numpy()
-        seen = self.ranges.means.get(node, np.zeros_like(now))
-        self.ranges.means[node] = seen + (now - seen) / len(self.ranges.ends[node])
+        mean, square = (v.mean(others).numpy() for v in (value, value.square()))
+        seen = self.ranges.images.setdefault(node, Images(mean=mean, square=square))
+        seen.least.append(value.amin(others).numpy())
+        seen.most.append(value.amax(others).numpy())
+        calls = len(seen.most)
+        seen.mean = seen.mean + (mean - seen.mean) / calls
+        seen.square = seen.square + (square - seen.square) / calls
 
     def _ends(self, node: Node, value: torch.Tensor) -> None:
         r, least, most = self.ranges, float(value.min()), float(value.max())

@@ -2,7 +2,7 @@
 
 - int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
 - int8, one scale and a zero point: only convolutions read it, or linear layers the features of
-  whole images (`ends.py`);
+  whole images (`ends.py`); or a scale for each channel where one loses much (`channels.py`);
 - int8, one scale: only products of activations and convolutions read it, maybe moved about; or
   linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
@@ -12,15 +12,18 @@ Integers are int32, exactly; bools are TOSA's.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.fx import Node
 
 from sw.compiler.frontend.nodes import aten, is_float, kind
-from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS
+from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, Plan
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
+from sw.compiler.frontend.quantization.channels import Reader, image_scales
 from sw.compiler.frontend.quantization.ends import affine
 from sw.compiler.frontend.quantization.precise import FINER, wide_layers
 from sw.compiler.frontend.quantization.precision import PLAIN, Precision
@@ -29,6 +32,7 @@ from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
 from sw.compiler.frontend.quantization.values import Scale as Scale
 from sw.compiler.frontend.weights import Matrix
+from sw.compiler.frontend.windows import output_first, windows
 
 HEADROOM = 1.5
 """int16 reaches this many times the largest value of the calibration; int8 saturates there.
@@ -41,6 +45,9 @@ FINE = 128
 
 _LOW = FINER // 2 + 1
 """The low half of a value reaches so far on both sides of the zero point."""
+
+_CHANNELLED = ("convolution", "bounded", "univariate", "add", "sub", "multiply", "affine")
+"""Rules whose result may have a scale for each channel of an image."""
 
 _ROOM = 1.25
 """Values of 16 bits reach this many times as far as those of int8: new inputs saturate less."""
@@ -67,6 +74,7 @@ class Formats:
         self.rows: Rows = rows
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
+        self._channels: dict[Node, NDArray[np.float64] | None] = {}
 
     def readers(self, node: Node) -> Iterator[tuple[Node, Node, bool]]:
         """(reader, the operand that it reads, whether moves or scalings lie between)."""
@@ -182,7 +190,46 @@ class Formats:
         """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""
         if node.op == "placeholder" or node not in self.ranges.ends:
             return self._narrow(node)
-        return affine(self.ranges.ends[node], node.meta["val"].numel())
+        elements, scales = node.meta["val"].numel(), self.channels(node)
+        if scales is None:
+            return affine(self.ranges.ends[node], elements)
+        form = affine(self.ranges.images[node].ends(scales), elements)
+        return replace(form, scale=form.scale * scales, axis=1)
+
+    def channels(self, node: Node) -> NDArray[np.float64] | None:
+        """The scales of the channels of an image that only convolutions read; None: one for all."""
+        if node not in self._channels:
+            readers, elements = self._image_readers(node), node.meta["val"].numel()
+            self._channels[node] = (
+                image_scales(self.ranges.images[node], readers, elements) if readers else None
+            )
+        return self._channels[node]
+
+    def _image_readers(self, node: Node) -> list[Reader] | None:
+        """The convolutions that read `node`, if nothing else does and its rule knows channels."""
+        plan = self.planner.plans.get(node)
+        if plan is None or plan.rule not in _CHANNELLED or node not in self.ranges.images:
+            return None
+        if plan.rule == "bounded" and plan.data["high"] is not None:
+            return None  # the same bound is another integer in each channel
+        found = []
+        for reader, _, moved in self.readers(node):
+            of_reader = self.planner.plans.get(reader)
+            if of_reader is None or of_reader.rule != "convolution" or moved:
+                return None
+            if reader in self.precise:
+                return None
+            found.append(self._image_reader(of_reader))
+        return found
+
+    def _image_reader(self, plan: Plan) -> Reader:
+        call = plan.source
+        kernel = self.planner.fixed[call.args[1]].double().numpy()
+        w = windows(call, kernel.shape[2:] if kernel.ndim > 3 else (1, *kernel.shape[2:]))
+        if w.transposed:
+            kernel = output_first(kernel, w.groups)
+        factor = np.asarray(plan.data["factor"], np.float64).reshape(-1, *[1] * (kernel.ndim - 1))
+        return Reader(kernel=kernel * factor, groups=w.groups)
 
     def high(self, node: Node) -> Format:
         """int8 for the high half of a value of 16 bits: its zero point leaves room for the low."""

@@ -115,6 +115,8 @@ def _weight(node: Node) -> Node | None:
 def _activation(x: torch.Tensor, operands: Operands) -> torch.Tensor:
     scale: Any = torch.as_tensor(np.asarray(operands.scale), dtype=torch.float64)
     values = x.double()
+    if scale.dim() and operands.axis != -1:
+        scale = scale.reshape(-1, *[1] * (values.dim() - operands.axis - 1))
     if operands.by_row:
         scale = scale / scale.max()
         scale = scale * (values / scale).abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127

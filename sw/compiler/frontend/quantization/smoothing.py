@@ -56,45 +56,47 @@ def choose(
     """
     if samples is None:
         samples = largest[None]
-    x = _floored(largest)
-    w = _floored(np.max([column_tops(m) for m in weights], axis=0))
+    x = floored(largest)
+    w = floored(np.max([column_tops(m) for m in weights], axis=0))
     energy = np.sum([column_energy(m) for m in weights], axis=0)
     # By row, relative to the row's own result: what a norm makes of it later.
     signal = np.square(samples) @ energy
     signal = np.maximum(signal, signal.max() * _FLOOR**2 + TINY)
     forms = np.ones_like(w), w
-    candidates = [partial(_factors, w=form, alpha=alpha) for form in forms for alpha in ALPHAS]
+    candidates = [partial(factors, w=form, alpha=alpha) for form in forms for alpha in ALPHAS]
     weight_error = _weight_errors(samples, weights, [f(x) for f in candidates])
     best: dict[bool, tuple[float, Float]] = {}
 
-    def error(factors: Callable[[Float], Float], by_row: bool, rounding: Float) -> float:
-        s = factors(x)
+    def error(scales: Callable[[Float], Float], by_row: bool, rounding: Float) -> float:
+        s = scales(x)
         tops = np.abs(samples / s).max(axis=1) if by_row else (x / s).max()
         steps = (tops / 127) ** 2 / 12 * float((s**2 * energy).sum())
-        lost = 0.0 if by_row else _clipped(samples, energy, factors)
+        lost = 0.0 if by_row else _clipped(samples, energy, scales)
         return float(((steps + rounding + lost) / signal).mean())
 
-    for factors, rounding in zip(candidates, weight_error, strict=True):
+    for scales, rounding in zip(candidates, weight_error, strict=True):
         for by_row in (False, True):
-            found = error(factors, by_row, rounding)
+            found = error(scales, by_row, rounding)
             if by_row not in best or found < best[by_row][0]:
-                best[by_row] = (found, factors(x))
+                best[by_row] = (found, scales(x))
     by_row = rows == "always" or (rows == "auto" and best[True][0] * GAIN < best[False][0])
     least, s = best[by_row]
     plain = error(candidates[0], False, weight_error[0])
     return Smoothing(channels=s, by_row=by_row, error=least, plain=plain)
 
 
-def _floored(values: Float) -> Float:
+def floored(values: Float) -> Float:
+    """Positive values, none far below the largest."""
     return np.maximum(values, max(float(values.max()), TINY) * _FLOOR)
 
 
-def _factors(x: Float, w: Float, alpha: float) -> Float:
+def factors(x: Float, w: Float, alpha: float) -> Float:
+    """A scale for each channel, the largest 1, from the ranges of activation and weights."""
     s = x**alpha / w ** (1 - alpha)
     return np.asarray(s / s.max(), np.float64)
 
 
-def _clipped(samples: Float, energy: Float, factors: Callable[[Float], Float]) -> Float:
+def _clipped(samples: Float, energy: Float, scales: Callable[[Float], Float]) -> Float:
     """Energy that saturation costs, by row: each half of the samples with the other half's range.
 
     What calibration has seen never saturates; new inputs do.
@@ -105,8 +107,8 @@ def _clipped(samples: Float, energy: Float, factors: Callable[[Float], Float]) -
         seen = np.ones(len(samples), bool)
         seen[half] = False
         if seen.any():
-            x = _floored(np.abs(samples[seen]).max(axis=0))
-            s = factors(x)
+            x = floored(np.abs(samples[seen]).max(axis=0))
+            s = scales(x)
             excess = np.maximum(np.abs(samples[half]) - s * (x / s).max(), 0)
             lost[half] = np.square(excess) @ energy
     return lost

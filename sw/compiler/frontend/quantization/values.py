@@ -20,11 +20,12 @@ TINY = 2.0**-120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """Real value = scale · (integer − zero_point). `scale` may be per channel (last axis)."""
+    """Real value = scale · (integer − zero_point). `scale`: one, or by channel along `axis`."""
 
     dtype: str
     scale: Scale
     zero_point: int = 0
+    axis: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
-from sw.compiler.frontend.quantization.values import TINY
+from sw.compiler.frontend.quantization.values import TINY, Scale
 from sw.compiler.frontend.rules.halves import (
     by_channels,
     by_rows,
@@ -21,17 +21,19 @@ from sw.compiler.frontend.rules.halves import (
     interleaved,
     low_weights,
 )
-from sw.compiler.frontend.rules.kernels import (
+from sw.compiler.frontend.rules.mean_errors import mean_error
+from sw.compiler.frontend.weights import row_scales
+from sw.compiler.frontend.windows import (
+    Pads,
     Windows,
     as_plain,
+    by_weight,
+    fit_windows,
     merged_groups,
     output_first,
     stuffed,
     windows,
 )
-from sw.compiler.frontend.rules.mean_errors import mean_error
-from sw.compiler.frontend.weights import row_scales
-from sw.compiler.frontend.windows import Pads, fit_windows
 
 Float = NDArray[np.float64]
 
@@ -135,7 +137,8 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     integers, scale = weights.integers, weights.scale
     factor, restored = plan.data["factor"], weights.restored
     restored = None if restored is None else restored / factor
-    im.note_operands(call, x, scale / x.step / factor, wide=wide, restored=restored)
+    unit = _by_weight(x.scale, (*kernel.shape[:2], *weight.shape[2:]), w)
+    im.note_operands(call, x, scale / factor, unit, wide=wide, restored=restored)
     if low is not None:
         both = tensor, image(im, low)[0]
         tensor, integers, w = _halved(im, both, integers, low_weights(weights.real, scale), w)
@@ -164,7 +167,7 @@ def _weights(
         bias = own * factor + bias
     stored = im.stored(call.args[1])
     by_output = (-1, *[1] * (kernel.ndim - 1))
-    columns = kernel * (x.step * factor).reshape(by_output)
+    columns = kernel * (factor.reshape(by_output) * _by_weight(x.scale, kernel.shape, w))
     one = stored is not None and not isinstance(stored.scale, np.ndarray)
     if stored is not None and stored.axis in (-1, 0) and np.all(factor == 1) and not w.transposed:
         integers = stored.integers.astype(np.float64).reshape(kernel.shape)
@@ -174,15 +177,20 @@ def _weights(
             zero_point=stored.zero_point, one=one,
         )  # fmt: skip
     integers, scale = int8_weights(columns, bias)
-    mean = im.ranges.means.get(plan.reads[0])
+    seen = im.ranges.images.get(plan.reads[0])
     restored = None
-    if mean is not None:
+    if seen is not None:
         rounding = columns - integers * scale.reshape(by_output)
-        restored = mean_error(rounding, mean / x.step, w, x.shape[2:], shape(node)[2:])
+        restored = mean_error(rounding, seen.mean / x.scale, w, x.shape[2:], shape(node)[2:])
         bias = bias + restored
     return _Weights(
         integers=integers, scale=scale, bias=bias, real=columns, one=one, restored=restored
     )
+
+
+def _by_weight(scale: Scale, kernel: Sequence[int], w: Windows) -> Scale:
+    """The scale of an input, or those of its channels, as a kernel is multiplied by them."""
+    return by_weight(scale, kernel, w.groups) if isinstance(scale, np.ndarray) else scale
 
 
 def _halved(

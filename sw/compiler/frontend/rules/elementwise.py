@@ -17,7 +17,7 @@ from spec.sequences import norm_reach, reciprocal, tabled
 from spec.sequences import rms_norm as rms_norm_of
 from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
-from sw.compiler.frontend.building import Value
+from sw.compiler.frontend.building import Value, innermost
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten, is_float, name, shape
@@ -177,7 +177,9 @@ def _tabled(
 ) -> Value:
     """TABLE: interpolated for int16, with an entry for each of the 256 values for int8."""
     channels = want.scale if isinstance(want.scale, np.ndarray) else None
-    value = value if channels is None else im.ordered(value)
+    if channels is not None:
+        axes = None if want.axis == -1 else innermost(value.layout, want.axis)
+        value = im.ordered(value, axes)
     operators = tabled(
         f,
         value.step,
@@ -189,7 +191,7 @@ def _tabled(
         channels=channels,
     )
     (out,) = im.sequence(node, operators, value.tensor)
-    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point)
+    return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point, axis=want.axis)
 
 
 def _values(function: Callable[[torch.Tensor], torch.Tensor], x: Float) -> Float:
@@ -231,7 +233,7 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
         f"bounds {low}…{high} are the wrong way round",
     )
     want = im.formats.of(node)
-    channelwise = isinstance(want.scale, np.ndarray)
+    channelwise = isinstance(want.scale, np.ndarray)  # 0 is the same integer in each channel
     if want.dtype == "int32" or (channelwise and (low or high is not None)):
         want = im.formats.wide(node)
     value = im.convert(im.value(source), want, node.name)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sw.compiler.frontend.rules.kernels import Windows
+from sw.compiler.frontend.windows import Windows
 
 Float = NDArray[np.float64]
 
