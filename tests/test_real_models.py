@@ -59,9 +59,8 @@ def test_faces_of_photographs_are_where_litert_finds_them():
     path = find_faces.model_file()
     loaded = load_litert(path)
     program = systola.compile(
-        loaded.module, loaded.example, NPU, calibration=find_faces.calibration(),
-        precision=find_faces.PRECISION,
-    )  # fmt: skip
+        loaded.module, loaded.example, NPU, calibration=find_faces.calibration()
+    )
     detect = on_golden(program)
     hopper = Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg")
     for photo in (Image.fromarray(photograph("astronaut")), Image.open(hopper).convert("RGB")):
