@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch import nn
 
 import systola
@@ -120,6 +121,48 @@ def test_a_layer_of_16_bits_has_one_scale():
         module, calls(1)[0], NPU, calibration=calls(4), precision={"conv2d_1": "int16"}
     )
     assert isinstance(program.imported.layers["conv2d_1"].scale, float)
+
+
+class StoredWeights(nn.Module):
+    """A depthwise layer whose weights are integers with scales, in front of it uneven channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(4, 16, 1)
+        with torch.no_grad():
+            self.first.weight.mul_(QUIET[..., None])
+        self.integers = nn.Buffer(torch.randint(-127, 128, (16, 1, 3, 3), dtype=torch.int8))
+        self.scale = nn.Buffer(1 / QUIET.flatten() / 127)
+        self.zero = nn.Buffer(torch.zeros(16, dtype=torch.int64))
+
+    def forward(self, x):
+        weight = torch.ops.quantized_decomposed.dequantize_per_channel(
+            self.integers, self.scale, self.zero, 0, -127, 127, torch.int8
+        )
+        return nn.functional.conv2d(self.first(x).relu(), weight, padding=1, groups=16)
+
+
+@pytest.mark.parametrize("input_too", [False, True])
+def test_integers_that_the_model_brings_stay_as_they_are(input_too):
+    """Weights alone are quantized, or weights and the model's input: what lies between is float."""
+    torch.manual_seed(7)
+    module, model = StoredWeights(), StoredWeights()
+    model.load_state_dict(module.state_dict())
+    if input_too:
+        model.register_forward_pre_hook(rounded_input)
+    policy = "auto" if input_too else "wide"
+    imported = import_model(model, calls(1)[0], calibration=calls(4), policy=policy)
+    last = list(imported.layers.values())[-1]
+    assert isinstance(last.scale, float)
+    stored = [t.data for t in imported.graph.tensors.values() if t.data is not None]
+    wanted = module.integers.numpy().transpose(2, 3, 0, 1)
+    assert any(d.shape == wanted.shape and np.array_equal(d, wanted) for d in stored)
+
+
+def rounded_input(_, inputs):
+    ops, grid = torch.ops.quantized_decomposed, (0.03, 0, -128, 127, torch.int8)
+    q = ops.quantize_per_tensor(inputs[0], *grid)
+    return (ops.dequantize_per_tensor(q, *grid),)
 
 
 def test_losses_of_layers_count_the_scales_of_their_channels():

@@ -217,8 +217,8 @@ class Formats:
             of_reader = self.planner.plans.get(reader)
             if of_reader is None or of_reader.rule != "convolution" or moved:
                 return None
-            if reader in self.precise:
-                return None
+            if reader in self.precise or of_reader.source.args[1] in self.planner.stored:
+                return None  # integers that the model brings have no factors by channel
             found.append(self._image_reader(of_reader))
         return found
 
