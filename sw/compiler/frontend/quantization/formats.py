@@ -190,11 +190,18 @@ class Formats:
         """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""
         if node.op == "placeholder" or node not in self.ranges.ends:
             return self._narrow(node)
-        elements, scales = node.meta["val"].numel(), self.channels(node)
+        elements, origin = node.meta["val"].numel(), self.origin(node)
+        scales = self.channels(origin)
         if scales is None:
             return affine(self.ranges.ends[node], elements)
-        form = affine(self.ranges.images[node].ends(scales), elements)
+        form = affine(self.ranges.images[origin].ends(scales), elements)
         return replace(form, scale=form.scale * scales, axis=1)
+
+    def origin(self, node: Node) -> Node:
+        """The node that makes the value: behind what changes nothing of it."""
+        while node in self.planner.plans and self.planner.plans[node].rule == "same":
+            (node,) = self.planner.plans[node].reads
+        return node
 
     def channels(self, node: Node) -> NDArray[np.float64] | None:
         """The scales of the channels of an image that only convolutions read; None: one for all."""

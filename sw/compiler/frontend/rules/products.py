@@ -36,7 +36,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     value = im.value(source)
     if stored is not None and im.dtype(value) == "int8" and not value.channelwise:
         return _stored_linear(im, node, value, stored)
-    shared = _shared(im, source)
+    shared = im.formats.origin(source)
     if node in im.formats.precise:
         return _wide_linear(im, node, source)
     if im.formats.is_head(shared):
@@ -75,7 +75,7 @@ def _wide_linear(im: Importer, node: Node, source: Node) -> Value:
     high, low = (im.ordered(half) for half in halves(im, source))
     unit, bias = np.asarray(high.step), _bias(im, node)
     real = np.asarray(matrix(node, im.planner.fixed), np.float64)
-    mean = _mean_input(im, _shared(im, source), unit)
+    mean = _mean_input(im, im.formats.origin(source), unit)
     weights = quantized(real, unit, mean, bias)
     if weights.lost is not None:
         bias = weights.lost if bias is None else bias + weights.lost
@@ -154,13 +154,6 @@ def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Va
         im.by_row[key] = (q, m)
     q, m = im.by_row[key]
     return Value(tensor=q, layout=wide.layout, scale=wide.step / ratios / 127), m
-
-
-def _shared(im: Importer, node: Node) -> Node:
-    """The node whose linear readers share one smoothed operand: behind what changes nothing."""
-    while node in im.planner.plans and im.planner.plans[node].rule == "same":
-        (node,) = im.planner.plans[node].reads
-    return node
 
 
 def product(
