@@ -22,12 +22,16 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without warnings: for imports that have something to say about what nobody uses here."""
+def quiet(most: int = logging.WARNING) -> Iterator[None]:
+    """Without warnings, and without logs up to level `most`.
+
+    Imports have something to say about what nobody uses here; PyTorch logs the traces of errors
+    that become errors of ours.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         level = logging.root.manager.disable
-        logging.disable(logging.WARNING)
+        logging.disable(most)
         try:
             yield
         finally:

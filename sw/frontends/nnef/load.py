@@ -1,5 +1,6 @@
 """`load`: from an NNEF model to a PyTorch module with example inputs."""
 
+import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 
 from spec.names import did_you_mean
+from sw.compiler.frontend.threads import quiet
 from sw.frontends.nnef.call import Call
 from sw.frontends.nnef.errors import NnefError
 from sw.frontends.nnef.operators.table import ROWS
@@ -15,7 +17,7 @@ from sw.frontends.nnef.parsing import LOWERED, parse
 from sw.frontends.nnef.records import Contents, Operation, refs
 from sw.frontends.nnef.source import Source, source_of
 from sw.frontends.nnef.tensors import read_tensor
-from sw.frontends.onnx.building import Building, quiet
+from sw.frontends.onnx.building import Building
 from sw.frontends.onnx.errors import OnnxError
 
 _MEND = "mend the model"
@@ -48,7 +50,7 @@ def load(path: str | Path) -> NnefModel:
                 f"graph.quant quantizes {contents.quantized[0]!r}: quantized models are not taken",
                 hint="export the model in float; compiling quantizes it",
             )
-        with quiet():
+        with quiet(logging.CRITICAL):
             return _Loading(source, contents).model()
     except NnefError as error:
         raise error.at(file=str(path)) from error.__cause__

@@ -4,9 +4,7 @@ Formats whose operators are ONNX's by other names become modules this way: the w
 checks each node on tensors without data, and names what does not fit.
 """
 
-import contextlib
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,14 +95,3 @@ def module_of(walk: Walk, inputs: Sequence[str], outputs: Sequence[str]) -> Grap
     read = {name for step in steps for name in step.reads} | set(outputs)
     used = {name: tensor for name, tensor in walk.known.items() if name in read}
     return module_class(list(inputs))(steps, used, list(inputs), list(outputs))
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without PyTorch's logs of the traces of what becomes an `OnnxError`."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(level)

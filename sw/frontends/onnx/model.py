@@ -1,5 +1,6 @@
 """`load`: an ONNX model to a PyTorch module with example inputs."""
 
+import logging
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sw.frontends.onnx.building import module_of, quiet
+from sw.compiler.frontend.threads import quiet
+from sw.frontends.onnx.building import module_of
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.module import GraphModule
 from sw.frontends.onnx.reading import prepared, read, version_of
@@ -132,7 +134,7 @@ def _module(
     outputs = [each.name for each in graph.output]
     walk = Walk(known, example, shifted_values(graph.node, outputs, types))
     version = version_of(proto)
-    with quiet():
+    with quiet(logging.CRITICAL):
         for walk.position, node in enumerate(graph.node):
             walk.visit(node, version)
     return module_of(walk, list(example), outputs)

@@ -1,5 +1,6 @@
 """Which calls of a Relax function have nodes of ONNX, and regions of them as modules."""
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sw.compiler.frontend.threads import quiet
 from sw.frontends.delegates.compiling import Loaded, Refused
 from sw.frontends.delegates.regions import Flow, Region
-from sw.frontends.onnx.building import Building, quiet
+from sw.frontends.onnx.building import Building
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.tvm.call import Call
 from sw.frontends.tvm.operators.table import ROWS
@@ -52,7 +54,7 @@ def survey(function: Function) -> Survey:
     """Each call once, on tensors without data."""
     written = _Written(function, function.constants, function.params)
     why: dict[int, str] = {}
-    with quiet():
+    with quiet(logging.CRITICAL):
         for position, call in enumerate(function.calls):
             try:
                 written.write(position)
@@ -78,7 +80,7 @@ def loaded(found: Survey, region: Region) -> Loaded | Refused:
     """A region as a module."""
     function = found.function
     try:
-        with quiet():
+        with quiet(logging.CRITICAL):
             written = _Written(function, found.constants, region.inputs)
             for position in region.nodes:
                 written.write(position)
