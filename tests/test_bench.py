@@ -4,18 +4,21 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from cli_helpers import systola
 from test_cli_commands import refused
 from test_cli_report import KEYS
 
 from spec.config import preset
 from sw.cli.main import main
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.compiler.tosa.graph import Graph
 from sw.measure import bench, bench_store
 from sw.measure.bench import problems, run_suite, summary
 from sw.measure.bench_health import activation_health
 from sw.measure.bench_store import Store, read_rows
-from sw.measure.bench_suites import Entry, entries
+from sw.measure.bench_suites import Entry, entries, named
+from sw.measure.targets import build_kernel
 from sw.models import catalog as models
 from sw.runtime import session
 from sw.runtime.report import ReportError
@@ -238,7 +241,42 @@ def test_bench_measures_once_and_goes_on_from_its_file(tmp_path):
     assert json.loads(path.read_text()) == [row]
 
 
+@pytest.mark.rtl
+def test_what_is_named_is_measured_each_time(tmp_path):
+    graph = build_kernel("matmul", "8x8x8", 0).graph
+    file, path = tmp_path / "product.tosa", tmp_path / "rows.json"
+    file.write_bytes(to_flatbuffer(graph))
+    arguments = ["bench", file, "matmul", "digits", "-c", "tiny", "--json", path]
+    for _ in range(2):
+        code, text, err = systola(*arguments)
+        assert code == 0, err
+        assert "stored" not in text and text.count("bit_exact, reference_exact") == 3
+    product, kernel, network = json.loads(path.read_text())
+    assert (product["name"], product["macs"]) == (str(file), 8**3)
+    assert kernel["name"] == "matmul" and network["pcc"] > 0.99
+
+
+def test_a_file_of_another_framework_is_measured_beside_its_float_network(tmp_path, monkeypatch):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4)).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(1, 8),)), tmp_path / "net.pt2")
+    seen = {}
+
+    def on_golden(image, inputs, config, options, graph):
+        seen["operators"] = len(graph.ops)
+        return session.run_program(image, inputs, config, DeviceOptions(device="golden"), graph)
+
+    monkeypatch.setattr(bench, "run_program", on_golden)
+    (entry,) = named([str(tmp_path / "net.pt2")])
+    row = bench.measured(entry, TINY, DeviceOptions())
+    assert row["reference_exact"] is True and row["pcc"] > 0.99
+    assert (row["operators"], row["elsewhere"]) == (seen["operators"], 0)
+    assert row["pcc_between_images"] is None
+
+
 def test_bench_refuses_bad_options():
+    assert "chooses from a suite" in refused("bench", "matmul", "--suite", "nets")
+    assert "chooses from a suite" in refused("bench", "matmul", "--only", "vww")
+    assert "no such kernel or model" in refused("bench", "nothing.tosa")
     assert refused("bench", "--only", "x").startswith("--only x: not in suite micro")
     assert refused("bench", "--suite", "x").startswith("--suite x: ")
 

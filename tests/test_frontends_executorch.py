@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from executorch_models import Counting, Mixed, cnn, lowered, quantized, resnet18
 import systola
 from spec.names import did_you_mean
 from sw.cli.main import main
+from sw.compiler.tosa.file import from_flatbuffer
 from sw.frontends.executorch import library
 from sw.frontends.executorch.errors import MISSING
+from sw.measure.compiled import figures, programs
 from sw.runtime.session import OptionError
 from sw.torch_backend.variant import NotCompiledError
 from systola.executorch import ExecuTorchError, SystolaPartitioner, load, register
@@ -222,7 +225,88 @@ def test_run_refuses_what_the_file_has_decided(mixed, tmp_path, capsys):
     assert "image is for configuration tiny" in text
 
 
-def test_commands_that_want_a_model_say_what_a_file_is_for(mixed, capsys):
-    wanted = "holds compiled programs, not a model; `systola run"
-    for command in ("profile", "verify", "compile"):
-        assert wanted in failure(capsys, command, mixed[0])
+def command(capsys, *arguments):
+    """(exit code, standard output) of a command."""
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in arguments])
+    return end.value.code or 0, capsys.readouterr().out
+
+
+def test_commands_that_want_a_model_say_what_takes_a_file(mixed, capsys):
+    wanted = "holds compiled programs, not a model; `systola run`, `profile`, `verify` and `bench`"
+    for name in ("compile", "sensitivity", "bound"):
+        assert wanted in failure(capsys, name, mixed[0])
+
+
+@pytest.fixture(scope="module")
+def kept(mixed, tmp_path_factory):
+    """The file of `mixed` with its graphs."""
+    _, _, model, (x, shift) = mixed
+    path = tmp_path_factory.mktemp("kept") / "kept.pte"
+    lowered(torch.export.export(model, (x,), {"shift": shift}), path, keep_graph=True)
+    return path
+
+
+def test_a_file_can_keep_the_graphs_that_its_programs_were_compiled_of(mixed, kept):
+    bare = [delegate.payload for delegate in load(mixed[0]).delegates]
+    full = [delegate.payload for delegate in load(kept).delegates]
+    for one, other in zip(bare, full, strict=True):
+        assert not one.graph and other.graph
+        assert one.image.to_bytes() == other.image.to_bytes()
+        graph = from_flatbuffer(other.graph)
+        assert graph.inputs == [port.name for port in other.image.inputs]
+
+
+def test_verify_compares_each_program_with_the_reference_model(mixed, kept, capsys, tmp_path):
+    code, text = command(capsys, "verify", kept, "--json", tmp_path / "verify.json")
+    assert code == 0 and "PASS  golden model = TOSA reference model: 9 elements" in text
+    row = json.loads((tmp_path / "verify.json").read_text())
+    assert row["reference_exact"] is True and row["config"] == "tiny"
+    assert "keep_graph=True" in failure(capsys, "verify", mixed[0])
+    assert "is for configuration tiny" in failure(capsys, "verify", kept, "--config", "small")
+    assert "--policy: " in failure(capsys, "verify", kept, "--policy", "wide")
+
+
+def test_verify_finds_a_program_that_is_not_of_its_graph(kept, monkeypatch, capsys):
+    first, second = programs.file_programs(kept, (), None, 0)
+    tensors = second.graph.tensors
+    name = next(n for n, t in tensors.items() if t.is_constant and np.ndim(t.data) > 1)
+    tensors[name] = replace(tensors[name], data=np.ones_like(tensors[name].data))
+    monkeypatch.setattr(figures, "file_programs", lambda *_: [first, second])
+    code, text = command(capsys, "verify", kept)
+    assert code == 1 and "FAIL  golden model = TOSA reference model" in text
+
+
+@pytest.mark.rtl
+def test_bench_measures_a_file_and_says_what_is_not_compared(mixed, kept, capsys, tmp_path):
+    table, rows = tmp_path / "rows.json", ["--config", "tiny", "--db", tmp_path / "r.sqlite"]
+    code, _ = command(capsys, "bench", kept, mixed[0], *rows, "--json", table)
+    full, bare = json.loads(table.read_text())
+    assert code == 1
+    assert full["bit_exact"] is True and full["reference_exact"] is True
+    assert bare["bit_exact"] is True and bare["reference_exact"] is None
+    assert "keep_graph=True" in bare["missing"]
+    network = load(kept, device="rtl", verify=True)
+    network(*map(torch.from_numpy, network.random_inputs()))
+    assert full["cycles"] == bare["cycles"] == network.report.cycles
+    assert full["predicted_cycles"] == network.report.predicted_cycles
+
+
+@pytest.mark.rtl
+def test_profile_has_the_layers_of_each_program(mixed, capsys, tmp_path):
+    trace, table = tmp_path / "trace.json", tmp_path / "profile.json"
+    code, text = command(capsys, "profile", mixed[0], "--trace", trace, "--json", table)
+    first, second = json.loads(table.read_text())
+    assert code == 0 and text.count("PASS  RTL = golden model") == 2
+    assert {"conv2d", "linear"} <= {layer["name"] for layer in first["layers"]}
+    for each in (first, second):
+        assert sum(layer["cycles"] for layer in each["layers"]) == each["cycles"]
+    notes = {e["name"] for e in json.loads((tmp_path / "trace-0.json").read_text())["traceEvents"]}
+    assert any(note.startswith("matrix ") for note in notes)
+    assert (tmp_path / "trace-1.json").is_file()
+
+
+def test_profile_refuses_what_only_a_model_has(mixed, capsys, tmp_path):
+    assert "are profiled on the RTL" in failure(capsys, "profile", mixed[0], "-d", "golden")
+    text = failure(capsys, "profile", mixed[0], "--html", tmp_path / "page.html")
+    assert "--html: " in text and "is compiled already" in text

@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import struct
+from dataclasses import replace
 
 import pytest
 import torch
@@ -52,6 +53,24 @@ def sealed(body):
 
 def test_a_payload_is_read_as_it_was_written(payload):
     assert read_payload(payload, "delegate 0").to_bytes() == payload
+
+
+def test_a_graph_is_stored_behind_the_image(payload):
+    bare = read_payload(payload, "delegate 0")
+    kept = replace(bare, graph=b"any bytes").to_bytes()
+    assert read_payload(kept, "delegate 0").graph == b"any bytes"
+    assert len(kept) == len(payload) + len(b"any bytes")
+
+
+@pytest.mark.parametrize("count", [-1, 10**9, "1", None])
+def test_a_graph_of_an_impossible_size_is_refused(payload, count):
+    body = payload[HEAD:]
+    (size,) = struct.unpack_from("<I", body)
+    header = json.loads(body[4 : 4 + size])
+    text = json.dumps({**header, "graph": count}).encode()
+    forged = struct.pack("<I", len(text)) + text + body[4 + size :]
+    with pytest.raises(DelegateError, match=r"^delegate 0: "):
+        read_payload(sealed(forged), "delegate 0")
 
 
 def test_every_damage_of_a_payload_is_refused(payload):

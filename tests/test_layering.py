@@ -53,7 +53,7 @@ ALLOWED = {
     "sw.measure": {
         *("spec", "golden_model", "hw_gen"),
         *("sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.measure"),
-        "sw.results",
+        *("sw.frontends.delegates", "sw.frontends.executorch", "sw.results"),
     },
     "sw.measure.doors": {
         *("spec", "sw.compiler", "sw.runtime", "sw.models", "sw.torch_backend", "sw.frontends"),
@@ -71,8 +71,7 @@ ALLOWED = {
     "sw.cli": {
         *("spec", "golden_model", "hw_gen", "sw.compiler", "sw.runtime", "sw.models"),
         *("sw.torch_backend", "sw.synth", "sw.measure", "sw.energy", "sw.results", "sw.campaign"),
-        *("sw.language", "sw.report", "sw.cli", "sw.frontends.delegates"),
-        "sw.frontends.executorch",
+        *("sw.language", "sw.report", "sw.cli", "sw.frontends.executorch"),
     },
     "systola": {
         *("spec", "sw.compiler", "sw.frontends", "sw.runtime", "sw.language", "sw.torch_backend"),

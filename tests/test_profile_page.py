@@ -54,7 +54,7 @@ def test_figures_of_the_page_are_those_of_the_profile(run, text):
 
 
 def test_losses_of_layers_sum_to_what_the_run_takes_above_its_bound(run):
-    rows = layer_rows(run)
+    rows = layer_rows(run.profile, run.compilation)
     above = run.profile.cycles - sum(row["least"] for row in rows)
     assert sum(row["loss"] for row in rows) == pytest.approx(above, abs=len(rows))
     assert all(row["why"] and row["mend"] for row in rows)

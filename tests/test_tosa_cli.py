@@ -65,6 +65,12 @@ def test_compile_writes_an_image_that_computes_it(folder: Path) -> None:
         np.testing.assert_array_equal(outputs[name], want)
 
 
+def test_verify_compares_it_with_the_reference_model(folder: Path) -> None:
+    code, text, errors = systola("verify", folder / "two.tosa", "--config", "tiny")
+    assert code == 0, errors
+    assert "PASS  golden model = TOSA reference model: 120 elements" in text
+
+
 def test_inputs_without_a_file_are_random_and_repeatable(folder: Path) -> None:
     image = compile_tosa(folder / "two.tosa", preset("tiny"))
     first, again = (read_inputs(image, [folder / "x.npy"], seed=4) for _ in range(2))

@@ -31,6 +31,7 @@ def verify(
     json_file: JsonOption = None,
 ) -> None:
     """Compare the golden model with the TOSA reference model on the compiler's own graph."""
+    from sw.frontends.executorch.identify import is_executorch
     from sw.measure.targets import all_targets, is_model, verify_target
     from sw.runtime.report import write_json
     from sw.runtime.verify import reference_version
@@ -44,9 +45,11 @@ def verify(
     with progress() as say:
         for name in names:
             say(f"{name}: golden model and TOSA reference model…")
-            report = verify_target(name, npu, shape, seed, limit, data.supplied())
+            config = hardware.given() if is_executorch(name) else npu
+            report = verify_target(name, config, shape, seed, limit, data.supplied())
             reports.append(report)
-            say(f"{name} {report.shape}: {' '.join(report.verdict())}")
+            where = "" if report.config == npu else f" on {report.config.name}"
+            say(f"{name} {report.shape}{where}: {' '.join(report.verdict())}")
     if json_file is not None:
         facts = [r.to_json() for r in reports]
         write_json(facts if len(facts) > 1 else facts[0], json_file)

@@ -26,6 +26,8 @@ from sw.cli.output import console, progress
 
 if TYPE_CHECKING:
     from sw.measure.bench_npus import NpusOptions
+    from sw.measure.profile.run import ProfiledRun
+    from sw.runtime.session import DeviceOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +79,16 @@ ONE_NPU = Several()
 
 
 def bench(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL|MODEL]…", help="what to measure, files too (default: the suite)"
+        ),
+    ] = None,
     suite: Annotated[
-        str, typer.Option("--suite", help="micro, nets, transformers, wide or modules")
-    ] = "micro",
+        str,
+        typer.Option("--suite", help="micro (the default), nets, transformers, wide or modules"),
+    ] = "",
     hardware: Configuration = CONFIGURATION,
     only: Annotated[str, typer.Option("--only", help="entries of the suite, comma-separated")] = "",
     latency: LatencyOption = 100,
@@ -96,19 +105,20 @@ def bench(
     ] = None,
     database: DatabaseOption = RESULTS,
 ) -> None:
-    """Measure a suite of kernels or networks on the RTL, or predict it."""
+    """Measure a suite, or what is named, on the RTL, or predict it."""
     from sw.measure.bench import problems, run_suite
     from sw.measure.bench_npus import npus_problems, npus_table, run_suite_npus
     from sw.measure.bench_record import Recorder
     from sw.measure.bench_store import Store
-    from sw.measure.bench_suites import MODULES, entries
+    from sw.measure.bench_suites import MODULES, chosen
     from sw.measure.pages import bench as figures
     from sw.measure.pages import modules
     from sw.runtime.report import check_json
     from sw.runtime.session import DeviceOptions, OptionError
 
     npu = hardware.npu()
-    chosen = entries(suite, [name for name in only.split(",") if name])
+    names = [name for name in only.split(",") if name]
+    suite, entries = chosen(targets or (), suite, names)
     system = several.options()
     extra = f"-{system.title}" if system else ""
     path = json_file or Path("build", "bench", f"{suite}-{npu.name}{extra}.json")
@@ -130,12 +140,14 @@ def bench(
     title = f"{suite}{extra}"
     recorder = Recorder(database, suite, npu, conditions, title=title, file=path, problems=wrong)
     with recorder, progress() as say:
-        store = Store(path, npu, conditions, fresh=fresh, record=recorder.add)
+        # A file can have changed since: what is named is measured again.
+        again = fresh or bool(targets)
+        store = Store(path, npu, conditions, fresh=again, record=recorder.add)
         if system:
-            rows = run_suite_npus(chosen, npu, options, system, store, say)
+            rows = run_suite_npus(entries, npu, options, system, store, say)
             table = npus_table(rows)
         else:
-            rows = run_suite(chosen, npu, options, store, say, predict=predict)
+            rows = run_suite(entries, npu, options, store, say, predict=predict)
             table = (modules if suite == MODULES else figures).result_table(rows)
     console().print(table)
     failed = [str(row["name"]) for row in rows if wrong(row)]
@@ -183,23 +195,50 @@ def profile(
     json_file: JsonOption = None,
 ) -> None:
     """Show, layer by layer, where the cycles go: measured on the RTL, or predicted (-d golden)."""
-    from sw.measure.profile.run import profile_target
+    from sw.measure.profile.page.build import write_profile_page
     from sw.runtime.report import write_json
 
-    found = profile_target(target, shape, hardware.npu(), machine.options(), data.supplied())
-    found.print(console(160))
-    if trace is not None:
-        typer.echo(f"{trace}: {found.write_trace(trace):,} events (open in ui.perfetto.dev)")
-    if html is not None:
-        from sw.measure.profile.page.build import write_profile_page
+    runs = _profiles(target, shape, hardware, machine.options(), data, html)
+    for number, found in enumerate(runs):
 
-        typer.echo(f"{html}: {write_profile_page(found, html):,} bytes (open in a browser)")
-    if picture is not None:
-        typer.echo(f"{picture}: {found.write_picture(picture):,} layers")
+        def numbered(path: Path, number: int = number) -> Path:
+            return path.with_stem(f"{path.stem}-{number}") if len(runs) > 1 else path
+
+        found.print(console(160))
+        if trace is not None:
+            count = found.write_trace(numbered(trace))
+            typer.echo(f"{numbered(trace)}: {count:,} events (open in ui.perfetto.dev)")
+        if html is not None:
+            typer.echo(f"{html}: {write_profile_page(found, html):,} bytes (open in a browser)")
+        if picture is not None:
+            count = found.write_picture(numbered(picture))
+            typer.echo(f"{numbered(picture)}: {count:,} layers")
     if json_file is not None:
-        write_json(found.to_json(), json_file)
-    if found.report.failed:
+        facts = [found.to_json() for found in runs]
+        write_json(facts if len(facts) > 1 else facts[0], json_file)
+    if any(found.report.failed for found in runs):
         raise typer.Exit(1)
+
+
+def _profiles(
+    target: str,
+    shape: str | None,
+    hardware: Configuration,
+    options: "DeviceOptions",
+    data: ModelData,
+    html: Path | None,
+) -> "list[ProfiledRun]":
+    """The profile of a kernel or a model; of a `.pte` file one for each of its programs."""
+    from sw.frontends.executorch.identify import is_executorch
+    from sw.measure.profile.run import profile_target
+
+    if not is_executorch(target):
+        return [profile_target(target, shape, hardware.npu(), options, data.supplied())]
+    from sw.measure.compiled.profiles import profile_file
+    from sw.measure.compiled.programs import refuse_decided
+
+    refuse_decided(target, data.supplied(), shape=shape, html=html)
+    return profile_file(Path(target), data.inputs or (), hardware.given(), options)
 
 
 def simspeed(hardware: Configuration = CONFIGURATION, json_file: JsonOption = None) -> None:

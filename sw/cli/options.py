@@ -88,6 +88,10 @@ class Configuration:
 
         return preset(self.config).with_settings(parse_settings(self.settings or ()))
 
+    def given(self) -> "NpuConfig | None":
+        """The same where it was named; None leaves the choice to a compiled file."""
+        return None if self == CONFIGURATION else self.npu()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:

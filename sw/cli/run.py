@@ -108,9 +108,8 @@ def run(
     npu = hardware.npu()
     options = machine.options()
     if is_executorch(model):
-        given = None if hardware == CONFIGURATION else npu
         refused: dict[str, object] = {"limit": limit, "fallback": fallback, "verify": verify}
-        _run_executorch(model, data, given, options, refused, out, json_file)
+        _run_file(model, data, hardware.given(), options, refused, out, json_file)
         return
     if is_tosa(model):
         refuse_options(model, limit=limit, calib=data.calibration)
@@ -142,7 +141,7 @@ def run(
     finish(report, json_file)
 
 
-def _run_executorch(
+def _run_file(
     model: str,
     data: ModelData,
     npu: "NpuConfig | None",
@@ -152,13 +151,12 @@ def _run_executorch(
     json_file: Path | None,
 ) -> None:
     """A `.pte` file in ExecuTorch's runtime; the file has decided how it is quantized."""
-    from sw.cli.executorch_run import run_executorch
+    from sw.measure.compiled.programs import refuse_decided
+    from sw.measure.compiled.run import run_file
     from sw.runtime.report import write_json
 
-    refused |= {"calib": data.calibration, "precision": data.precision}
-    refused |= {"policy": data.policy if data.policy != "auto" else ""}
-    refused |= {"precision-budget": data.budget}
-    found = run_executorch(Path(model), data.inputs or (), npu, options, refused)
+    refuse_decided(model, data.supplied(), **refused)
+    found = run_file(Path(model), data.inputs or (), npu, options)
     if out is not None:
         found.save_outputs(out)
     found.print(console())

@@ -6,15 +6,17 @@ against the TOSA reference model on the compiler's graph), both taken in the run
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from spec.config import NpuConfig
 from spec.errors import SystolaError
+from sw.frontends.executorch.identify import is_executorch
 from sw.measure.bench_store import Row, Store
 from sw.measure.bench_suites import Entry
 from sw.measure.modules import module_problems, run_module
-from sw.models.transformer_table import TRANSFORMERS
-from sw.models.user import is_module
+from sw.measure.tosa_runs import is_tosa, run_tosa
+from sw.models.table import NETWORKS
 from sw.models.wide.table import WIDE
 from sw.runtime.report import Report
 from sw.runtime.session import DeviceOptions, run_program
@@ -67,11 +69,13 @@ def measured(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[st
     try:
         if entry.shape is not None:
             return run_micro(entry, config, options)
-        if is_module(entry.target):
+        if entry.with_cpu:
             return _run_module(entry, config, options)
         if entry.target in WIDE:
             return run_wide(entry, config, options)
-        run = run_transformer if entry.target in TRANSFORMERS else run_net
+        if is_tosa(entry.target) or is_executorch(entry.target):
+            return run_integers(entry, config, options)
+        run = run_net if entry.target in NETWORKS else run_whole
         return run(entry, config, options)
     except SystolaError as error:
         return _failed(entry, config, error)
@@ -140,8 +144,9 @@ def run_net(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str
     return _facts(entry, report)
 
 
-def run_transformer(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
-    """A transformer on its first sample, from tokens to its last result, beside the float network.
+def run_whole(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
+    """A transformer or a file on its first sample, from its inputs to its last result, beside the
+    float network.
 
     `operators`: of its TOSA graph, each of which the NPU executes; `elsewhere`: those it does not.
     """
@@ -153,17 +158,31 @@ def run_transformer(entry: Entry, config: NpuConfig, options: DeviceOptions) -> 
     image = compile_model(model, config)
     compile_s = time.perf_counter() - start
     report, outputs = run_program(image, model.inputs(0), config, options, graph)
-    exact = model.logits_fp32(model.count)
     report.extra = {
         "compile_s": compile_s,
-        "pcc": pcc(model.logits(outputs), exact[:1]),
-        "pcc_between_images": pcc_between(exact),
         "operators": len(graph.ops),
         # Nothing can be left to a host: a network that the importer or the compiler does not take
         # whole is an error.
         "elsewhere": 0,
     }
+    if model.compared:
+        exact = model.logits_fp32(model.count)
+        report.extra["pcc"] = pcc(model.logits(outputs), exact[: model.batch])
+        report.extra["pcc_between_images"] = pcc_between(exact)
     report.shape = model.shape
+    return _facts(entry, report)
+
+
+def run_integers(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[str, Any]:
+    """A graph of TOSA, or the programs of a `.pte` file, on random inputs."""
+    path = Path(entry.target)
+    if is_tosa(entry.target):
+        return _facts(entry, run_tosa(path, (), config, options, verify=True))
+    from sw.measure.compiled.figures import KEEP, measure_file
+
+    report = measure_file(path, (), config, options)
+    if report.reference is None:
+        report.extra["missing"] = KEEP
     return _facts(entry, report)
 
 
@@ -172,7 +191,7 @@ def run_wide(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[st
     from sw.measure.bench_health import activation_health
     from sw.models.catalog import get_model
 
-    facts = run_transformer(entry, config, options)
+    facts = run_whole(entry, config, options)
     model = get_model(entry.target)
     health = activation_health(model.imported().graph, model.inputs(0))
     return {
@@ -201,7 +220,10 @@ def problems(row: Mapping[str, Any]) -> list[str]:
     if row.get("error"):
         return [str(row["error"])]
     claims = () if is_predicted(row) else ("bit_exact", _reference(row))
-    found = [f"{claim} is {row.get(claim)}" for claim in claims if row.get(claim) is not True]
+    missing = f": {row['missing']}" if "missing" in row else ""
+    found = [
+        f"{claim} is {row.get(claim)}{missing}" for claim in claims if row.get(claim) is not True
+    ]
     activations = row.get("activations", {})
     found += [f"activation {text}" for text in activations.get("dead", ())]
     if (row.get("pcc_between_images") or 0.0) >= MAX_PCC_BETWEEN:

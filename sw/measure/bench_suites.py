@@ -1,4 +1,4 @@
-"""The suites of `systola bench`: which kernels, networks and modules are in each."""
+"""What `systola bench` measures: suites of kernels, networks and modules, or what is named."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,11 @@ from sw.runtime.session import OptionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One figure to take: `target` is a kernel with `shape`, a network, a transformer or a module.
+    """One figure to take: `target` is a kernel with `shape`, a network, a file or a module.
 
     settings: fields in which its hardware differs from the configuration that the suite is run on.
-    marks: facts of the row that tell whether a stored one is still of this entry.
+    marks: facts of the row that tell whether a stored one is still of this entry. with_cpu: a
+    module whose operators that the NPU lacks run on the CPU.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Entry:
     shape: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
+    with_cpu: bool = False
 
     def on(self, config: NpuConfig) -> NpuConfig:
         """The hardware that it is measured on; `ConfigError` if its settings do not fit."""
@@ -78,6 +80,10 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
 MODULES = "modules"
 """The suite of the modules in examples/modules/."""
 
+DEFAULT = "micro"
+NAMED = "models"
+"""Instead of a suite's name, where kernels, networks or files are named."""
+
 
 def _suite(suite: str) -> Sequence[Entry]:
     if suite in SUITES:
@@ -91,6 +97,7 @@ def _suite(suite: str) -> Sequence[Entry]:
             name=found.name,
             target=found.target,
             marks={"special": found.special, "file_digest": found.digest},
+            with_cpu=True,
         )
         for found in find_modules()
     ]
@@ -107,3 +114,24 @@ def entries(suite: str, only: Sequence[str] = ()) -> list[Entry]:
             f"{did_you_mean(unknown[0], names)}"
         )
     return [entry for entry in known if not only or entry.name in only]
+
+
+def named(targets: Sequence[str]) -> list[Entry]:
+    """An entry for each kernel, network or file; `TargetError` for what is none."""
+    from sw.measure.targets import is_model
+
+    return [
+        Entry(name=target, target=target, shape=None if is_model(target, None) else "")
+        for target in dict.fromkeys(targets)
+    ]
+
+
+def chosen(targets: Sequence[str], suite: str, only: Sequence[str]) -> tuple[str, list[Entry]]:
+    """(title, entries) of what is named, else of a suite; `OptionError` for a choice of both."""
+    if not targets:
+        suite = suite or DEFAULT
+        return suite, entries(suite, only)
+    if suite or only:
+        option = f"--suite {suite}" if suite else f"--only {','.join(only)}"
+        raise OptionError(f"{option}: chooses from a suite; leave it out, or what is named")
+    return NAMED, named(targets)

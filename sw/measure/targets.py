@@ -7,6 +7,7 @@ from spec.config import NpuConfig
 from spec.errors import SystolaError
 from spec.names import did_you_mean
 from spec.program import Image
+from sw.frontends.executorch.identify import is_executorch
 from sw.models import kernels
 from sw.models.kernels import Workload
 from sw.models.sources import is_source, refuse_source
@@ -115,13 +116,29 @@ def target_source(name: str, shape: str | None, supplied: Supplied = NOTHING) ->
 
 def verify_target(
     name: str,
-    config: NpuConfig,
+    config: NpuConfig | None,
     shape: str | None,
     seed: int,
     limit: int,
     supplied: Supplied = NOTHING,
 ) -> Report:
-    """Golden against the TOSA reference model; models on `limit` images."""
+    """Golden against the TOSA reference model; models on `limit` images.
+
+    config: None only for a `.pte` file, which says what it was compiled for.
+    """
+    from sw.measure.tosa_runs import is_tosa, refuse_options, run_tosa
+
+    if is_executorch(name):
+        from sw.measure.compiled.figures import verify_file
+        from sw.measure.compiled.programs import refuse_decided
+
+        refuse_decided(name, supplied, shape=shape)
+        return verify_file(Path(name), supplied.inputs, config, seed)
+    assert config is not None
+    golden = DeviceOptions(device="golden", seed=seed)
+    if is_tosa(name):
+        refuse_options(name, shape=shape, calib=supplied.calibration)
+        return run_tosa(Path(name), supplied.inputs, config, golden, verify=True)
     if is_model(name, shape):
         from sw.measure.model_runs import verify_model
         from sw.models.catalog import get_model
@@ -129,7 +146,7 @@ def verify_target(
         return verify_model(get_model(name, supplied), config, limit=limit)
     refuse_supplied(name, supplied)
     work = build_kernel(name, shape, seed)
-    return run_kernel(work, config, DeviceOptions(device="golden"), verify=True)
+    return run_kernel(work, config, golden, verify=True)
 
 
 def build_kernel(name: str, shape: str | None, seed: int) -> Workload:

@@ -2,12 +2,16 @@
 
 import torch
 
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.frontends.delegates.payload import Argument, Payload
 from sw.torch_backend.compiled_part import Part
 
 
-def payload_of(part: Part) -> Payload:
-    """A compiled part, its arguments in the order that the part has them."""
+def payload_of(part: Part, *, keep_graph: bool = False) -> Payload:
+    """A compiled part, its arguments in the order that the part has them.
+
+    keep_graph: store the TOSA graph too, which has the weights a second time.
+    """
     compiled, types = part.compiled, [_dtype(t) for t in part.results]
     count = len(compiled.imported.inputs)
     inputs = tuple(
@@ -27,6 +31,7 @@ def payload_of(part: Part) -> Payload:
         inputs=inputs,
         outputs=outputs,
         arguments=count + len(outputs),
+        graph=to_flatbuffer(compiled.imported.graph) if keep_graph else b"",
     )
 
 

@@ -25,12 +25,14 @@ Array = NDArray[Any]
 class Delegate:
     """`run` computes what the program does; `figures` tell how it went.
 
-    graph: what the program was compiled of, where it is known: `verify` runs it as well.
+    graph: what the program was compiled of, where it is known: `verify` runs it as well. inputs:
+    of the last run, the integers by port.
     """
 
     def __init__(self, payload: Payload, options: Options, graph: Graph | None = None) -> None:
         self.payload, self.options, self.graph = payload, options, graph
         self.figures = Figures()
+        self.inputs: Arrays = {}
         image = payload.image
         self.timing = Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory)
         self._instructions = instructions(image)
@@ -46,8 +48,8 @@ class Delegate:
             )
         for argument in (*payload.inputs, *payload.outputs):
             self._require(argument, tensors[argument.position])
-        arrays = {a.port.name: self._packed(a, tensors[a.position]) for a in payload.inputs}
-        outputs = self._run(arrays)
+        self.inputs = {a.port.name: self._packed(a, tensors[a.position]) for a in payload.inputs}
+        outputs = self._run(self.inputs)
         for argument in payload.outputs:
             found = dequantize_output(argument.port, outputs[argument.port.name])
             tensors[argument.position][...] = found

@@ -1,8 +1,9 @@
 """What is stored of a delegate: a program image, and how tensors become its integers.
 
 Layout: 8 bytes of magic, the SHA-256 of all that follows, the length of a JSON text (4 bytes,
-little endian), that text, and the image as `systola compile -o` writes it. Reading it executes
-nothing, and needs neither PyTorch nor the other framework.
+little endian), that text, the image as `systola compile -o` writes it, and, where it was kept, the
+graph that the program was compiled of, as a TOSA flatbuffer. Reading it executes nothing, and needs
+neither PyTorch nor the other framework.
 """
 
 import hashlib
@@ -52,7 +53,8 @@ class Argument:
 class Payload:
     """A compiled delegate. Positions of outputs count behind those of the inputs.
 
-    arguments: how many tensors the call has.
+    arguments: how many tensors the call has. graph: what the program was compiled of, as a TOSA
+    flatbuffer; empty where it was not kept.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Payload:
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     arguments: int
+    graph: bytes = b""
 
     def placed(self, inputs: Positions, outputs: Positions, arguments: int) -> "Payload":
         """The same with other positions, in the order of `inputs` and of `outputs`."""
@@ -78,9 +81,10 @@ class Payload:
             "inputs": [_json(a) for a in self.inputs],
             "outputs": [_json(a) for a in self.outputs],
             "arguments": self.arguments,
+            "graph": len(self.graph),
         }
         text = json.dumps(header).encode()
-        body = struct.pack("<I", len(text)) + text + self.image.to_bytes()
+        body = struct.pack("<I", len(text)) + text + self.image.to_bytes() + self.graph
         return MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -104,7 +108,11 @@ def read_payload(data: bytes, where: str) -> Payload:
         )
     try:
         (size,) = struct.unpack_from("<I", body)
-        return _parsed(json.loads(body[4 : 4 + size]), parse_image(body[4 + size :], where))
+        header = json.loads(body[4 : 4 + size])
+        end = len(body) - int(header["graph"])
+        if not 4 + size <= end <= len(body):
+            raise ValueError(f"a graph of {header['graph']} bytes, of {len(body) - size - 4}")
+        return _parsed(header, parse_image(body[4 + size : end], where), body[end:])
     except SystolaError as error:
         raise DelegateError(f"{where}: {str(error).removeprefix(f'{where}: ')}") from None
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -113,7 +121,7 @@ def read_payload(data: bytes, where: str) -> Payload:
         raise DelegateError(f"{where}: malformed header: nested too deep") from None
 
 
-def _parsed(header: Mapping[str, Any], image: Image) -> Payload:
+def _parsed(header: Mapping[str, Any], image: Image, graph: bytes) -> Payload:
     inputs = tuple(map(_argument, header["inputs"]))
     outputs = tuple(map(_argument, header["outputs"]))
     count = int(header["arguments"])
@@ -132,6 +140,7 @@ def _parsed(header: Mapping[str, Any], image: Image) -> Payload:
         inputs=inputs,
         outputs=outputs,
         arguments=count,
+        graph=graph,
     )
 
 

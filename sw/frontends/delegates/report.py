@@ -60,13 +60,13 @@ class DelegateReport:
         totals = self.data["totals"]
         lines = [
             f"{self.data['file']}: {len(self.data['delegates'])} delegates on device "
-            f"{self.data['device']}, {totals['runs']} runs"
+            f"{self.data['device']}, {_count(totals['runs'])}"
         ]
         for row in self.data["delegates"]:
             cycles = "" if row["cycles"] is None else f"{row['cycles']:,} cycles, "
             exact = f", {row['verified']} verified" if row["verified"] else ""
             lines.append(
-                f"  {row['delegate']}  {row['config']}  {row['runs']} runs: {cycles}predicted "
+                f"  {row['delegate']}  {row['config']}  {_count(row['runs'])}: {cycles}predicted "
                 f"{row['predicted_cycles']:,}{exact}"
             )
         width = shutil.get_terminal_size((100, 24)).columns
@@ -89,6 +89,10 @@ def make_report(
     totals["cycles"] = sum(cycles) if cycles else None
     data = {"file": file, "device": device, "totals": totals, "delegates": rows}
     return DelegateReport(data=data if nodes is None else {**data, "nodes": list(nodes)})
+
+
+def _count(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def _row(delegate: Delegate) -> Mapping[str, Any]:

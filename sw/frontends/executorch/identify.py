@@ -21,6 +21,6 @@ def refuse_model(path: Path) -> NoReturn:
     if not is_executorch(path):
         raise ExecuTorchError(f"{path}: no such file, or no program of ExecuTorch")
     raise ExecuTorchError(
-        f"{path}: holds compiled programs, not a model; `systola run {path}` runs it, with "
-        "--device rtl it counts cycles. Other commands take the model that it was made of"
+        f"{path}: holds compiled programs, not a model; `systola run`, `profile`, `verify` and "
+        "`bench` take it. Other commands take the model that it was made of"
     )

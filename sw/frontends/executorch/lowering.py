@@ -20,9 +20,12 @@ from sw.torch_backend.fallback import PartitionedModule, partition_captured
 from sw.torch_backend.options import Options
 
 
-def lower(program: ExportedProgram, options: Options) -> tuple[ExportedProgram, PartitionedModule]:
+def lower(
+    program: ExportedProgram, options: Options, *, keep_graph: bool = False
+) -> tuple[ExportedProgram, PartitionedModule]:
     """(the program with its parts compiled, what became of each operator).
 
+    keep_graph: parts keep the TOSA graphs that they were compiled of.
     `CompileError` where it cannot be captured, `NotCompiledError` without fallback.
     """
     if dynamic_dims(program):
@@ -37,7 +40,7 @@ def lower(program: ExportedProgram, options: Options) -> tuple[ExportedProgram, 
     args, keywords = program.example_inputs
     captured = capture(program, args, keywords)
     partitioned = partition_captured(captured, options, _calibration(captured, options))
-    module = _Lowered(captured, partitioned)
+    module = _Lowered(captured, partitioned, keep_graph)
     return torch.export.export(module, tuple(args), dict(keywords), strict=False), partitioned
 
 
@@ -51,13 +54,15 @@ def _calibration(captured: Captured, options: Options) -> Iterable[Sequence[torc
 class _Lowered(torch.nn.Module):
     """What is exported again: calls like the program's, parts as operators."""
 
-    def __init__(self, captured: Captured, partitioned: PartitionedModule) -> None:
+    def __init__(
+        self, captured: Captured, partitioned: PartitionedModule, keep_graph: bool
+    ) -> None:
         super().__init__()
         self._captured = captured
         self.lowered = partitioned.variant.assembled
         for name, part in self.lowered.named_children():
             if isinstance(part, Part):
-                setattr(self.lowered, name, _Operator(part))
+                setattr(self.lowered, name, _Operator(part, keep_graph))
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         captured = self._captured
@@ -75,9 +80,9 @@ def _single(tensor: torch.Tensor) -> torch.Tensor:
 class _Operator(torch.nn.Module):
     """A part as a call of `systola::program`."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, keep_graph: bool) -> None:
         super().__init__()
-        data = np.frombuffer(payload_of(part).to_bytes(), np.uint8)
+        data = np.frombuffer(payload_of(part, keep_graph=keep_graph).to_bytes(), np.uint8)
         self.register_buffer("payload", torch.from_numpy(data.copy()))
         self._results = described(part.results)
 

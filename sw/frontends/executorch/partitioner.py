@@ -31,11 +31,14 @@ class SystolaPartitioner(Partitioner):
     before any other partitioner. options: those of `torch.compile(backend="systola")` that are
     decided ahead of time: config, policy, rows, calibration, fallback, cache, progress.
     calibration: calls of the whole model; without it a float model is calibrated by the inputs it
-    was exported with. `OptionError` for an option that does not exist.
+    was exported with. keep_graph: store the graphs that the programs were compiled of as well, for
+    `systola verify` and `bench` of the file; they have the weights a second time. `OptionError` for
+    an option that does not exist.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, keep_graph: bool = False, **options: Any) -> None:
         super().__init__()
+        self._keep_graph = keep_graph
         self.options = ahead_options(options)
         self.reports: list[PartitionedModule] = []
 
@@ -45,7 +48,7 @@ class SystolaPartitioner(Partitioner):
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Compile the parts, while the operators are still those that the importer knows."""
-        program, report = lower(exported_program, self.options)
+        program, report = lower(exported_program, self.options, keep_graph=self._keep_graph)
         self.reports.append(report)
         return program
 

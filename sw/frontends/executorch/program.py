@@ -20,9 +20,9 @@ class Program:
     """A method of a `.pte` file that is loaded: call it with the method's tensors."""
 
     def __init__(self, path: Path, method: str, options: Options) -> None:
+        host = session()
         from executorch.runtime import Runtime
 
-        host = session()
         self.path, self.options = path, options
         with host.opening(options) as opened:
             runtime = Runtime.get()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sw.compiler.frontend.threads import quiet
 from sw.frontends.delegates.delegate import Delegate
 from sw.frontends.delegates.errors import DelegateError
 from sw.frontends.delegates.options import run_options
@@ -135,7 +136,8 @@ def _view(tensor: _Tensor) -> NDArray[Any]:
 def session() -> Session:
     """The process's; ExecuTorch has one registry, and lets nobody leave it."""
     try:
-        import executorch.extension.pybindings.portable_lib  # noqa: F401 (the registry comes with it)
+        with quiet():
+            import executorch.runtime  # noqa: F401 (the registry comes with it)
     except ImportError as error:
         raise ExecuTorchError(f"{MISSING} ({error})") from None
     return Session()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from spec.config import NpuConfig
+from spec.isa import disassemble
 from spec.program import Image
 from sw.measure.profile.layers import Profile, record
 from sw.measure.profile.predicted import predicted_profile
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 class ProfiledRun:
     """A profile, the report of its run (compared with golden), a note per instruction.
 
+    compilation: None of a program that was compiled before; its waits have no known causes.
     predicted: the compiler's prediction is shown; nothing ran.
     """
 
     profile: Profile
     report: Report
     notes: list[str]
-    compilation: "Compilation"
+    compilation: "Compilation | None"
     predicted: bool = False
 
     def _repr_html_(self) -> str:
@@ -54,7 +56,7 @@ class ProfiledRun:
             self.profile,
             self.notes,
             path,
-            waits(self.compilation, self.profile),
+            waits(self.compilation, self.profile) if self.compilation else (),
             None if timing is None else timing.clock_mhz,
         )
 
@@ -122,18 +124,11 @@ def profile_graph(
     compilation = run_stages(graph, config, name=name)
     image = compilation.image
     predicted = options.device != "rtl"
-    report = Report(
-        name=name,
-        config=config,
-        shape=shape,
-        device="none: cycles are predicted" if predicted else options.device,
-        macs=int(image.info["macs"]),
-        timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
-    )
+    report = _report(image, name, shape, options)
     if predicted:
         found = predicted_profile(compilation, options)
     else:
-        found, report.comparison = _measured(image, inputs, config, options)
+        found, report.comparison = _measured(image, inputs, options)
     report.add(found.result)
     return ProfiledRun(
         profile=found,
@@ -144,13 +139,33 @@ def profile_graph(
     )
 
 
-def _measured(
-    image: Image, inputs: Arrays, config: NpuConfig, options: DeviceOptions
-) -> tuple[Profile, Comparison]:
+def profile_image(image: Image, inputs: Arrays, name: str, options: DeviceOptions) -> ProfiledRun:
+    """Run a program that was compiled before on RTL and golden, and analyse the run."""
+    shape = " ".join(f"{p.name}[{'×'.join(map(str, p.shape))}]" for p in image.inputs)
+    report = _report(image, name, shape, options)
+    found, report.comparison = _measured(image, inputs, options)
+    report.add(found.result)
+    notes = [disassemble(instruction) for instruction in image.instructions()]
+    return ProfiledRun(profile=found, report=report, notes=notes, compilation=None)
+
+
+def _report(image: Image, name: str, shape: str, options: DeviceOptions) -> Report:
+    predicted = options.device != "rtl"
+    return Report(
+        name=name,
+        config=image.config,
+        shape=shape,
+        device="none: cycles are predicted" if predicted else options.device,
+        macs=int(image.info["macs"]),
+        timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
+    )
+
+
+def _measured(image: Image, inputs: Arrays, options: DeviceOptions) -> tuple[Profile, Comparison]:
     """The profile of a run on the RTL, and how its outputs differ from golden's."""
     from sw.runtime.golden import GoldenDevice
 
-    found, outputs = record(image, inputs, config, options)
+    found, outputs = record(image, inputs, image.config, options)
     # Hazards are looked for where programs are verified; here the results only must be right.
-    expected, _ = run_image(image, inputs, GoldenDevice(config, check=False))
+    expected, _ = run_image(image, inputs, GoldenDevice(image.config, check=False))
     return found, compare(expected, outputs)

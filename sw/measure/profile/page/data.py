@@ -20,8 +20,10 @@ from sw.measure.profile.layers import Profile
 from sw.measure.profile.memory_map import MemoryMap, memory_maps
 from sw.measure.profile.page.graph import layer_edges, layout
 from sw.measure.profile.report import utilization
+from sw.runtime.report import ReportError
 
 if TYPE_CHECKING:
+    from sw.compiler.pipeline import Compilation
     from sw.measure.profile.run import ProfiledRun
 
 MOST_BINS = 1 << 14
@@ -35,28 +37,35 @@ _WORK = (Stall.BUSY, Stall.BANK, Stall.PIPELINE)
 
 
 def page_data(run: "ProfiledRun") -> dict[str, Any]:
-    """Everything but the table: `time`, `memories`, `layers`, `graph`."""
+    """Everything but the table: `time`, `memories`, `layers`, `graph`.
+
+    `ReportError` for a program that was compiled before: its compilation is not known.
+    """
+    if run.compilation is None:
+        raise ReportError(
+            f"{run.report.name}: a compiled program tells nothing of its tensors, which the page "
+            "draws; profile the model that it was made of"
+        )
     layers = run.compilation.layers.layers
     placed = layout(len(layers), layer_edges(layers))
     maps = memory_maps(run.compilation, run.profile)
     return {
         "time": _time(run),
         "memories": [_memory(each) for each in maps],
-        "layers": layer_rows(run),
+        "layers": layer_rows(run.profile, run.compilation),
         "graph": {"x": placed.columns, "y": placed.ranks, "edges": placed.edges},
     }
 
 
-def layer_rows(run: "ProfiledRun") -> list[dict[str, Any]]:
+def layer_rows(profile: Profile, compilation: "Compilation") -> list[dict[str, Any]]:
     """A row for each layer: figures, the states of its engines, why it loses cycles.
 
     loss: see `layer_losses`. why, mend: of the rules of `systola bound`, which here judge what the
     engines did in the profile.
     """
-    profile = run.profile
-    groups = _groups(run)
+    groups = _groups(profile, compilation)
     # Layers that run together have one cause.
-    causes = [c for g in groups for c in [cause(g, run.compilation.config)] * len(g.layers)]
+    causes = [c for g in groups for c in [cause(g, compilation.config)] * len(g.layers)]
     losses = [loss for group in groups for loss in layer_losses(group)]
     return [
         {
@@ -96,11 +105,10 @@ def _by_engine(states: Any) -> list[Any]:
     return [states[engine.name.lower()] for engine in Engine]
 
 
-def _groups(run: "ProfiledRun") -> list[Group]:
+def _groups(profile: Profile, compilation: "Compilation") -> list[Group]:
     """The layers with what the profile says of them, those that run together as one group."""
-    profile = run.profile
     work = _work(profile)
-    known = zip(layer_facts(run.compilation), profile.layers, strict=True)
+    known = zip(layer_facts(compilation), profile.layers, strict=True)
     return grouped(
         replace(
             facts,
