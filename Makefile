@@ -91,7 +91,7 @@ benchmarks: venv ## Regenerate docs/benchmarks.md from the measured rows in docs
 	@$(SYSTOLA) pages benchmarks
 
 .PHONY: regress
-regress: venv ## Suite on golden and RTL, resumable: SUITE=smoke|evening|nightly|file.yaml JOBS= SCHEDULER=tcp://host:8786 ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON= JUNIT=file.xml QUARANTINE=file.yaml
+regress: $(if $(filter nightly,$(SUITE)),dev,venv) ## Suite on golden and RTL, resumable: SUITE=smoke|evening|nightly|file.yaml JOBS= SCHEDULER=tcp://host:8786 ONLY=text FRESH=1 RETRY=1 LIMIT=seconds DB= JSON= JUNIT=file.xml QUARANTINE=file.yaml
 	@$(SYSTOLA) regress $(or $(SUITE),smoke) $(campaign_args) $(cluster_args) $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(LIMIT),--time-limit $(LIMIT)) $(if $(JSON),--json '$(JSON)') \
 	  $(if $(JUNIT),--junit '$(JUNIT)') $(if $(QUARANTINE),--quarantine '$(QUARANTINE)')

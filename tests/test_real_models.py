@@ -20,6 +20,7 @@ from sw.frontends.onnx import load_onnx
 from sw.frontends.packaged import PackagedFileError, packaged_file
 from sw.models.catalog import pcc
 from sw.models.photographs import photograph
+from sw.models.transformers import _MINILM
 from sw.runtime.calls import MeasuredModel
 from sw.runtime.golden import GoldenDevice
 
@@ -33,6 +34,11 @@ def interpreted(path, x):
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
     interpreter.invoke()
     return [interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()]
+
+
+def test_weights_of_built_in_networks_come_with_the_other_files():
+    folder = packaged_file(*_MINILM).parent
+    assert {"model.safetensors", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
 
 
 def on_golden(program):

@@ -11,7 +11,7 @@ from pathlib import Path
 from spec.errors import SystolaError
 
 FOLDER = Path(sys.prefix, "share", "systola-models")
-"""Where `make venv` puts the packages."""
+"""Where `make dev` puts the packages."""
 
 
 class PackagedFileError(SystolaError, FileNotFoundError):

