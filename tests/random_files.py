@@ -1,6 +1,7 @@
 """Files of other frameworks with mistakes at random: each becomes a model or an error of its door.
 
     PYTHONPATH=.:tests python -m random_files onnx --count 2000
+    PYTHONPATH=.:tests python -m random_files microsoft --count 2000
     PYTHONPATH=.:tests python -m random_files litert --count 2000 --seed 1
     PYTHONPATH=.:tests python -m random_files nnef --count 2000
 
@@ -16,6 +17,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import nnef_cases
@@ -33,6 +35,8 @@ from sw.frontends.onnx import load_onnx
 OPERATORS = (
     *("Conv", "Relu", "Add", "Reshape", "Transpose", "Concat", "Resize", "Softmax", "Expand"),
     *("MaxPool", "Gather", "Slice", "If", "Loop", "LSTM", "Pad", "Tile", "NoSuch"),
+    *("FusedConv", "QLinearAdd", "QLinearConcat", "QGemm", "Attention", "MatMulNBits", "BiasGelu"),
+    *("DynamicQuantizeMatMul", "QAttention", "EmbedLayerNormalization", "MultiHeadAttention"),
 )
 PLACES = (
     *("../secret.bin", "/etc/hostname", "link.bin", "w.bin", "", "..", ".", "none.bin"),
@@ -58,6 +62,38 @@ def network():
         array("shape", [1, -1], np.int64), array("g", rng.normal(size=(5, 64))),
     ]  # fmt: skip
     return model(nodes, [value("x")], [value("y", (1, 5))], arrays)
+
+
+def own_operators():
+    """A small model with ONNX Runtime's own operators; one product is quantized at run time."""
+    own = {"domain": "com.microsoft"}
+    nodes = [
+        ("FusedConv", ["x", "w"], ["c"], {**own, "activation": "Relu", "pads": [1, 1, 1, 1]}),
+        ("QuantizeLinear", ["c", "s", "z"], ["q"]),
+        ("QLinearAdd", ["q", "s", "z", "q", "s", "z", "t", "z"], ["a"], own),
+        ("DequantizeLinear", ["a", "t", "z"], ["d"]),
+        ("Reshape", ["d", "shape"], ["r"]),
+        ("DynamicQuantizeLinear", ["r"], ["i", "is", "iz"]),
+        ("MatMulInteger", ["i", "m", "iz", "mz"], ["p"]),
+        ("Cast", ["p"], ["pf"], {"to": 1}),
+        ("Mul", ["is", "ms"], ["both"]),
+        ("Mul", ["pf", "both"], ["h"]),
+        ("SkipLayerNormalization", ["h", "h", "g", "b"], ["n"], {**own, "epsilon": 1e-5}),
+        ("Attention", ["n", "k", "kb"], ["o"], {**own, "num_heads": 2}),
+        ("MatMulNBits", ["o", "few", "fs"], ["y"],
+         {**own, "K": 8, "N": 5, "bits": 4, "block_size": 16}),
+    ]  # fmt: skip
+    rng = np.random.default_rng(0)
+    arrays = [
+        array("w", rng.normal(size=(4, 3, 3, 3))), array("s", 0.1), array("t", 0.2),
+        array("z", 3, np.int8), array("shape", [1, 8, -1], np.int64),
+        array("m", rng.integers(-99, 99, (32, 8)), np.int8), array("mz", 0, np.int8),
+        array("ms", 0.01), array("g", np.ones(8)), array("b", np.zeros(8)),
+        array("k", rng.normal(size=(8, 24))), array("kb", np.zeros(24)),
+        array("few", rng.integers(0, 255, (5, 1, 8)), np.uint8), array("fs", np.ones(5)),
+    ]  # fmt: skip
+    domains = {"com.microsoft": 1}
+    return model(nodes, [value("x")], [value("y", (1, 8, 5))], arrays, domains=domains)
 
 
 def damaged_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -181,8 +217,8 @@ def run(door: str, count: int, seed: int = 0) -> tuple[Counter, list[str]]:
     return outcomes, wrong
 
 
-def _onnx(folder: Path):
-    net, path = network(), folder / "net.onnx"
+def _onnx(folder: Path, make=network):
+    net, path = make(), folder / "net.onnx"
 
     def write(rng: random.Random) -> Path:
         if rng.random() < 0.3:
@@ -267,7 +303,12 @@ def _damaged_text(text: str, rng: random.Random) -> str:
     return "".join(words)
 
 
-DOORS = {"onnx": _onnx, "litert": _litert, "nnef": _nnef}
+DOORS = {
+    "onnx": _onnx,
+    "microsoft": partial(_onnx, make=own_operators),
+    "litert": _litert,
+    "nnef": _nnef,
+}
 """For each door a function of the model's folder: what loads, and what writes a damaged file."""
 
 

@@ -209,12 +209,12 @@ REFUSED = {
     ),
     "of ONNX Runtime": (
         lambda: model(
-            [("QLinearAdd", ["x"], ["y"], {"domain": "com.microsoft"})],
+            [("Sampling", ["x"], ["y"], {"domain": "com.microsoft"})],
             domains={"com.microsoft": 1},
         ),
-        "net: node y (com.microsoft::QLinearAdd): operator com.microsoft::QLinearAdd is not "
-        "supported\n  hint: quantize with quant_format=QuantFormat.QDQ, without ONNX Runtime's own "
-        "operators",
+        "net: node y (com.microsoft::Sampling): operator com.microsoft::Sampling is not "
+        "supported\n  hint: give the model as it was before ONNX Runtime's optimizer, or export "
+        "it without it",
     ),
     "attribute": (
         lambda: model(

@@ -9,7 +9,9 @@ import pytest
 import random_files
 
 
-@pytest.mark.parametrize(("door", "count"), [("onnx", 60), ("litert", 60), ("nnef", 20)])
+@pytest.mark.parametrize(
+    ("door", "count"), [("onnx", 60), ("microsoft", 60), ("litert", 60), ("nnef", 20)]
+)
 def test_damaged_files_are_models_or_errors(door, count):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

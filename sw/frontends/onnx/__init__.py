@@ -8,6 +8,7 @@ walk.py       a graph to steps: constants folded, operands bound; node.py: a nod
 biases.py     products and what is added to them as one layer
 functions.py  operators that ONNX itself defines by others
 shifting.py   which uint8 values are computed with as int8
+microsoft/    ONNX Runtime's own operators, written down as standard ones
 operators/    a function for each operator, a file per family; operators/table.py: all of them
 node_tests.py ONNX's own tests of operators
 """

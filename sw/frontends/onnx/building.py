@@ -14,12 +14,9 @@ from torch import Tensor as T
 from sw.frontends.onnx.biases import join_biases
 from sw.frontends.onnx.errors import refused
 from sw.frontends.onnx.module import GraphModule, module_class
-from sw.frontends.onnx.node import Node
+from sw.frontends.onnx.node import VERSION, Node
 from sw.frontends.onnx.operators.table import OPERATORS
 from sw.frontends.onnx.walk import Walk
-
-VERSION = 20
-"""Of the operator set whose meaning nodes have."""
 
 Operand = Any
 """The name of a value, None for one that is left out, or a constant: numbers, or a tensor."""

@@ -7,6 +7,9 @@ from typing import Any
 from sw.frontends.onnx.errors import OnnxError, refused
 from sw.frontends.onnx.types import tensor_of
 
+VERSION = 20
+"""Of the operator set whose meaning nodes have that no file has written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -84,3 +87,9 @@ def attributes_of(proto: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             value = list(value)
         found[each.name] = value
     return found
+
+
+def reads_of(node: Any) -> set[str]:
+    """What a node (a NodeProto) reads, in its branches too."""
+    inner = (each for attribute in node.attribute for each in attribute.g.node)
+    return set(node.input).union(*map(reads_of, inner)) - {""}

@@ -8,6 +8,9 @@ from spec.names import did_you_mean
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.functions import is_function
 from sw.frontends.onnx.identify import is_onnx
+from sw.frontends.onnx.microsoft import standard
+from sw.frontends.onnx.microsoft.writer import FUNCTIONS
+from sw.frontends.onnx.node import reads_of
 from sw.frontends.onnx.operators.table import OPERATORS
 
 OLDEST, NEWEST = 13, 28
@@ -68,11 +71,12 @@ def prepared(model: Any, file: str, *, whole: bool = True) -> Any:
     if len(model.functions):
         model = inliner.inline_local_functions(model)
     version = version_of(model)
+    model = ordered(model)
     if whole:
+        model = standard(model, file)
         for node in model.graph.node:
             _require_known(node, min(version, NEWEST), file)
     _require_version(version, file)
-    model = ordered(model)
     # onnx's converter and inference end the process on what its checker refuses.
     _check(model, file)
     try:
@@ -147,17 +151,19 @@ def _require_known(node: Any, version: int, file: str) -> None:
         )  # fmt: skip
     if operator in OPERATORS or operator == "If" or is_function(node, version):
         return
+    if node.domain == FUNCTIONS:
+        return
     if node.domain.startswith(PROGRAMS):
         raise OnnxError(
             "a compiled program of the NPU, not an operator that could be compiled",
             hint="systola.onnx.load opens the file; other commands take the model it was made of",
             file=file, node=name, operator=operator,
         )  # fmt: skip
-    quantized = node.domain == "com.microsoft"
+    own = node.domain.startswith("com.microsoft")
     raise OnnxError(
         f"operator {operator} is not supported{did_you_mean(operator, OPERATORS)}",
-        hint="quantize with quant_format=QuantFormat.QDQ, without ONNX Runtime's own operators"
-        if quantized
+        hint="give the model as it was before ONNX Runtime's optimizer, or export it without it"
+        if own
         else "export the model without it; the page on ONNX lists the operators",
         file=file, node=name, operator=operator,
     )  # fmt: skip
@@ -185,12 +191,6 @@ def ordered(model: Any) -> Any:
         del model.graph.node[:]
         model.graph.node.extend(copies)
     return model
-
-
-def reads_of(node: Any) -> set[str]:
-    """What a node reads, in its branches too."""
-    inner = (each for attribute in node.attribute for each in attribute.g.node)
-    return set(node.input).union(*map(reads_of, inner)) - {""}
 
 
 def inner_names(node: Any) -> set[str]:

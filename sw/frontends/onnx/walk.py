@@ -13,8 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.functions import expanded, is_function
+from sw.frontends.onnx.microsoft.writer import FUNCTIONS
 from sw.frontends.onnx.module import Step
-from sw.frontends.onnx.node import Node, attributes_of
+from sw.frontends.onnx.node import VERSION, Node, attributes_of
 from sw.frontends.onnx.operators.attention import is_plain
 from sw.frontends.onnx.operators.operator import KEEP, SHAPE, Operator
 from sw.frontends.onnx.operators.table import OPERATORS
@@ -52,8 +53,9 @@ class Walk:
 
     def visit(self, proto: Any, version: int) -> None:
         """A node: a constant, a step, or the nodes that it is made of."""
+        version = VERSION if proto.domain == FUNCTIONS else version
         node = self._node(proto, version)
-        row = OPERATORS.get(node.op) if proto.domain in DOMAINS else None
+        row = OPERATORS.get(node.op) if proto.domain in (*DOMAINS, FUNCTIONS) else None
         if row is not None and node.op == "Attention" and not is_plain(node):
             row = None
         try:

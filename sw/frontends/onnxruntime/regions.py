@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from sw.frontends.delegates.regions import Flow, Region
-from sw.frontends.onnx.reading import inner_names, reads_of
+from sw.frontends.onnx.node import reads_of
+from sw.frontends.onnx.reading import inner_names
 from sw.frontends.onnx.types import number_of
 from sw.frontends.onnxruntime.survey import Survey
 

@@ -10,7 +10,8 @@ from spec.image_file import cut as shortened
 from sw.frontends.delegates.compiling import Compiled
 from sw.frontends.delegates.payload import Payload, read_payload
 from sw.frontends.onnx.model import open_inputs
-from sw.frontends.onnx.reading import PROGRAMS, ordered, reads_of
+from sw.frontends.onnx.node import reads_of
+from sw.frontends.onnx.reading import PROGRAMS, ordered
 from sw.frontends.onnxruntime.errors import OnnxRuntimeError
 from sw.frontends.onnxruntime.regions import initializers
 from sw.frontends.onnxruntime.survey import Survey

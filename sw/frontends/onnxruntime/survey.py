@@ -9,7 +9,8 @@ from torch import Tensor
 
 from sw.frontends.onnx.errors import OnnxError
 from sw.frontends.onnx.model import initializer_of
-from sw.frontends.onnx.reading import inner_names, reads_of, version_of
+from sw.frontends.onnx.node import reads_of
+from sw.frontends.onnx.reading import inner_names, version_of
 from sw.frontends.onnx.shifting import shifted_values
 from sw.frontends.onnx.types import dtype_of
 from sw.frontends.onnx.walk import Walk

@@ -1,5 +1,6 @@
 """Elements by index."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,34 @@ def _counted(at: T, size: int) -> T:
 def _gather(node: Node, x: T, at: Any) -> T:
     axis = node.get("axis", 0) % x.dim()
     if isinstance(at, np.ndarray):
-        index = int(at.item()) % x.shape[axis]
-        one = x.select(axis, index)
-        return one.reshape(*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]) if at.ndim else one
-    if 0 in node.fixed and 1 not in node.fixed and x.dim() == 2 and not axis:
+        return _fixed_gather(x, axis, at)
+    if 0 in node.fixed and x.dim() == 2 and not axis:
         return F.embedding(_counted(at, x.shape[0]), x)
-    flat = x.index_select(axis, _counted(at.reshape(-1), x.shape[axis]))
-    return flat.reshape(*x.shape[:axis], *at.shape, *x.shape[axis + 1 :])
+    return _selected(x, axis, _counted(at.reshape(-1), x.shape[axis]), at.shape)
+
+
+def _fixed_gather(x: T, axis: int, at: np.ndarray[Any, Any]) -> T:
+    """Elements whose places are known: one, neighbours, or any."""
+    size = x.shape[axis]
+    outside = at[(at < -size) | (at >= size)]
+    if outside.size:
+        raise refused(f"index {outside[0]} of {size} elements", "export the model again")
+    index = at.reshape(-1).astype(np.int64) % size
+    if index.size == 1:
+        one = x.select(axis, int(index[0]))
+        return one.reshape(*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]) if at.ndim else one
+    if index.size and np.array_equal(index, np.arange(index[0], index[0] + index.size)):
+        row = x.narrow(axis, int(index[0]), index.size)
+        return row.reshape(*x.shape[:axis], *at.shape, *x.shape[axis + 1 :])
+    return _selected(x, axis, torch.tensor(index.tolist()).long(), at.shape)
+
+
+def _selected(x: T, axis: int, index: T, shape: Sequence[int]) -> T:
+    """Elements along an axis, which becomes dimensions of `shape`."""
+    # The NPU moves numbers; truth values are moved as such.
+    data = x.to(torch.int32) if x.dtype is torch.bool else x
+    flat = data.index_select(axis, index).to(x.dtype)
+    return flat.reshape(*x.shape[:axis], *shape, *x.shape[axis + 1 :])
 
 
 def _gather_elements(node: Node, x: T, at: T) -> T:
@@ -101,7 +123,7 @@ def _reverse_sequence(node: Node, x: T, lengths: Any) -> T:
 
 
 GATHERS = {
-    "Gather": op(_gather, numbers=(1,)),
+    "Gather": op(_gather, arrays=(1,)),
     "GatherElements": op(_gather_elements),
     "GatherND": op(_gather_nd),
     "ScatterND": op(_scatter_nd),

@@ -2,6 +2,7 @@
 
 from sw.frontends.onnx.operators.activations import ACTIVATIONS
 from sw.frontends.onnx.operators.attention import ATTENTION
+from sw.frontends.onnx.operators.blocks import BLOCKS
 from sw.frontends.onnx.operators.elementwise import ELEMENTWISE
 from sw.frontends.onnx.operators.gathers import GATHERS
 from sw.frontends.onnx.operators.norms import NORMS
@@ -27,6 +28,7 @@ FAMILIES: dict[str, dict[str, Operator]] = {
     "recurrent": RECURRENT,
     "attention": ATTENTION,
     "quantized": QUANTIZED,
+    "blocks": BLOCKS,
 }
 
 OPERATORS: dict[str, Operator] = {
