@@ -188,9 +188,75 @@ GROUPS: dict[str, Case] = {
     ),
     "resize": (lambda x: jax.image.resize(x, (1, 8, 8, 2), "bilinear"), (floats(1, 4, 4, 2),)),
 }  # fmt: skip
+ORDERS: dict[str, Case] = {
+    "sort": (lambda x: (jnp.sort(x), jnp.sort(x, 0), jnp.sort(x, descending=True)), (X,)),
+    "argsort": (lambda x: (jnp.argsort(x), jnp.argsort(-x, 0)), (X,)),
+    "sort integers": (jnp.sort, (ints(3, 7, high=99),)),
+    "sort two": (lambda x, y: lax.sort((x, y), num_keys=1), (X, Y)),
+    "median": (lambda x: (jnp.median(x, -1), jnp.quantile(x, 0.3, -1)), (X,)),
+    "top_k": (lambda x: lax.top_k(x, 3), (X,)),
+    "nan": (lambda x: (jnp.isnan(x), jnp.nan_to_num(x), jnp.nanmean(x, 1)), (X,)),
+}
+_AT = jnp.array([2, 0])
+WRITES: dict[str, Case] = {
+    "set": (lambda x: (x.at[1].set(0.0), x.at[:, -2].set(x[:, 0]), x.at[1:3, 2:4].set(1.0)), (X,)),
+    "set some": (lambda x: (x.at[_AT].set(x[:2] + 1), x.at[:, ::2].set(2.0)), (X,)),
+    "element": (lambda x: x.at[1, 2].set(7.0).at[2, 3].add(1.0), (X,)),
+    "add": (lambda x: x.at[jnp.array([1, 1, 2])].add(x), (X,)),
+    "others": (lambda x: (x.at[0].max(0.5), x.at[1].min(0.5), x.at[:, 1].mul(2.0)), (X,)),
+    "outside": (lambda x: (x.at[9].set(1.0), x.at[:, 8].add(1.0)), (X,)),
+    "constant": (lambda x: x + jnp.zeros((3, 5)).at[1].set(2.0).at[:, 4].add(3.0), (X,)),
+}
+
+
+def _cell(h: Any, x: Any) -> Any:
+    h = jnp.tanh(x @ const(5, 4) + h @ const(4, 4, seed=6))
+    return h, h
+
+
+def _layer(h: Any, weight: Any) -> Any:
+    return nn.gelu(h @ weight) + h, h.sum(-1)
+
+
+def _turns(h: Any, _: Any) -> Any:
+    return lax.fori_loop(0, 2, lambda i, c: jnp.tanh(c) + i, h), h
+
+
+LOOPS: dict[str, Case] = {
+    "scan": (lambda x: lax.scan(_cell, jnp.zeros((2, 4)), x), (floats(6, 2, 5),)),
+    "reverse": (lambda x: lax.scan(_cell, jnp.zeros((2, 4)), x, reverse=True), (floats(6, 2, 5),)),
+    "unrolled": (lambda x: lax.scan(_cell, jnp.zeros((2, 4)), x, unroll=4), (floats(6, 2, 5),)),
+    "layers": (lambda x: lax.scan(_layer, x, const(3, 5, 5)), (X,)),
+    "nested": (lambda x: lax.scan(_turns, x, None, length=3), (X,)),
+    "fori": (lambda x: lax.fori_loop(0, 5, lambda i, c: c * 0.5 + x[i % 3], x[0]), (X,)),
+    "while": (
+        lambda x: lax.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] * 2), (0, x)), (X,),
+    ),
+    "map": (lambda x: lax.map(lambda row: row * 2 + row.sum(), x), (X,)),
+    "cumulative": (lambda x: lax.associative_scan(jnp.add, x, axis=1), (X,)),
+}  # fmt: skip
+BRANCHES: dict[str, Case] = {
+    "cond": (
+        lambda x: [lax.cond(x.sum() > t, lambda v: v * 2, lambda v: -v, x) for t in (-99, 99)],
+        (X,),
+    ),
+    "known": (lambda x: lax.cond(len(x) > 1, lambda v: v * 2, lambda v: -v, x), (X,)),
+    "switch": (
+        lambda x, at: [
+            lax.switch(i, [lambda v: v * 2, lambda v: -v, lambda v: v + 1], x) for i in at
+        ],
+        (X, np.int32([-1, 0, 1, 2, 7])),
+    ),
+    "in a loop": (
+        lambda x: lax.fori_loop(
+            0, 4, lambda i, c: lax.cond(i % 2 == 0, lambda v: v + 1, lambda v: v * 3, c), x
+        ),
+        (X,),
+    ),
+}
 FAMILIES = {
     "elementwise": ELEMENTWISE, "products": PRODUCTS, "reductions": REDUCTIONS, "moves": MOVES,
-    "groups": GROUPS,
+    "groups": GROUPS, "orders": ORDERS, "writes": WRITES, "loops": LOOPS, "branches": BRANCHES,
 }  # fmt: skip
 
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], str]] = {

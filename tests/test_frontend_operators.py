@@ -6,6 +6,7 @@ import torch
 from frontend_cases import EXACT_CASES, TIE_CASES, Case
 from frontend_helpers import Run, is_subsequence, run_case
 
+import systola
 from sw.compiler.tosa.graph import Graph, Op
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.verify import verify
@@ -113,3 +114,14 @@ def test_one_operand_of_a_sum_is_an_exact_left_shift_with_room(name: str) -> Non
 def test_scales_within_half_a_step_need_no_rescale() -> None:
     run = run_case("max_pool")
     assert run.kinds == ["MAX_POOL2D"]
+
+
+def test_a_constant_of_one_element_is_a_number_whatever_its_dimensions_are() -> None:
+    class Shifted(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[0] + torch.tensor([[1.5]])
+
+    calls = [(torch.randn(2, 8),) for _ in range(4)]
+    program = systola.compile(Shifted().eval(), calls[0], systola.preset("tiny"), calibration=calls)
+    (found,) = program.outputs(systola.run(program.image, program.inputs(*calls[1])))
+    np.testing.assert_allclose(found, calls[1][0][:1] + 1.5, atol=0.03)

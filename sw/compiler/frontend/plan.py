@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend import patterns
-from sw.compiler.frontend.nodes import aten, is_float, name, node_argument, result
+from sw.compiler.frontend.nodes import aten, is_float, name, node_argument, result, shape
 from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
     BOUNDS,
@@ -118,6 +118,8 @@ class Planner:
             return
         if any(n in self.fixed and _elements(n) != 1 for n in node.all_input_nodes):
             return
+        if any(shape(n) != shape(node) for n in self.variable(node)):
+            return  # a constant of one element that has more dimensions than the value
         if name(node) == "mul" and any(self._is_huge(a) for a in node.args):
             return  # a mask's factor: between 0 and 1 no table could follow it
         sources = {self._root(same(n)) for n in self.variable(node)}
@@ -181,7 +183,9 @@ class Planner:
                         values[n] = n.target(*args, **n.kwargs)
                 return values[n]
 
-            return torch.as_tensor(of(node))
+            found = torch.as_tensor(of(node))
+            # A constant of one element may have dimensions of its own.
+            return found.reshape(x.shape) if found.numel() == x.numel() else found
 
         return run
 

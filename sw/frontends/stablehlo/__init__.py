@@ -4,11 +4,11 @@ identify.py    whether a file is one; errors.py: what is wrong with it
 load.py        `load`: from a file to a `StableHloModel`
 parsing.py     MLIR parsed in another process; reading.py: jaxlib's objects as records.py
 flatten.py     calls inlined: one list of operations, a `Graph` (graph.py)
-reducers.py    what the regions of reductions compute
+control.py     loops unrolled, branches chosen
+reducers.py    what the regions of reductions, scatters and sorts compute
 fold.py        constants computed, identities left out; narrow.py: broadcasts that PyTorch does
-recognize.py   which groups of operations are one function of PyTorch (match.py): univariate.py
-               (activations), softmaxes.py, norms.py, averages.py, affine.py (biases, scales),
-               takes.py (indexing)
+places.py      constant places as attributes; stacks.py: arrays written piece by piece
+groups/        which groups of operations are one function of PyTorch
 module.py      the PyTorch module: a submodule for each operation
 call.py        what a function of an operation is told; table.py: the operations, by family in
 operators/     one function of tensors for each operation

@@ -32,6 +32,10 @@ def fold(graph: Graph) -> None:
     names: dict[int, int] = {}
     for op in graph.ops:
         op = replace(op, operands=renamed(op.operands, names))
+        if _asks_for_nan(op):
+            shape = graph.shape(op.results[0])
+            graph.constants[op.results[0]] = torch.zeros((), dtype=torch.bool).expand(shape)
+            continue
         if all(v in graph.constants for v in op.operands):
             made = _computed(graph, op, ROWS[op.kind])
             graph.constants.update(zip(op.results, made, strict=True))
@@ -44,6 +48,13 @@ def fold(graph: Graph) -> None:
     graph.ops = kept
     graph.outputs = renamed(graph.outputs, names)
     graph.clean()
+
+
+def _asks_for_nan(op: Op) -> bool:
+    """Whether an operation tells where a value is not equal to itself: the NPU has no NaN."""
+    if op.kind != "compare" or op.attributes.get("comparison_direction") != "NE":
+        return False
+    return op.operands[0] == op.operands[1]
 
 
 def _computed(graph: Graph, op: Op, row: Row) -> tuple[T, ...]:
@@ -81,8 +92,10 @@ def _same(graph: Graph, op: Op) -> int | None:
         plain = dims is None or list(dims) == list(range(len(kind.shape)))
         return first if plain and _alike(graph, first, op) else None
     if op.kind == "select":
-        chosen = graph.number(first)
-        return None if chosen is None else op.operands[1 if chosen else 2]
+        chosen = graph.constants.get(first)
+        if chosen is None or not chosen.numel() or bool(chosen.any()) != bool(chosen.all()):
+            return None
+        return op.operands[1 if bool(chosen.any()) else 2]
     if op.kind in _NEUTRAL and _alike(graph, first, op):
         if graph.number(op.operands[1]) == _NEUTRAL[op.kind]:
             return first

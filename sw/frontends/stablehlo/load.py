@@ -13,10 +13,12 @@ from sw.frontends.stablehlo.errors import StableHloError
 from sw.frontends.stablehlo.flatten import flatten
 from sw.frontends.stablehlo.fold import call_of, fold
 from sw.frontends.stablehlo.graph import Graph
+from sw.frontends.stablehlo.groups.recognize import recognize
 from sw.frontends.stablehlo.module import StableHloModule, Step
 from sw.frontends.stablehlo.narrow import narrow
 from sw.frontends.stablehlo.parsing import parse
-from sw.frontends.stablehlo.recognize import recognize
+from sw.frontends.stablehlo.places import fix_places
+from sw.frontends.stablehlo.stacks import stacks
 from sw.frontends.stablehlo.table import ROWS
 
 
@@ -60,6 +62,8 @@ def _loaded(data: bytes) -> StableHloModel:
     contents = parse(data)
     graph = flatten(contents)
     fold(graph)
+    fix_places(graph)
+    stacks(graph)
     narrow(graph)
     recognize(graph)
     return StableHloModel(

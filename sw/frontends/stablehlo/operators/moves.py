@@ -63,15 +63,15 @@ def _dynamic_slice(call: Call, x: T, *starts: Any) -> T:
 
 def _dynamic_update_slice(call: Call, x: T, update: T, *starts: Any) -> T:
     first = _starts(call, 2, starts, update.shape, x.shape)
-    return _inserted(x, update, first, 0)
+    return inserted(x, update, first, 0)
 
 
-def _inserted(x: T, update: T, starts: list[int], dim: int) -> T:
+def inserted(x: T, update: T, starts: list[int], dim: int) -> T:
     """`x` with `update` at `starts`, dimension after dimension."""
     if dim == x.dim():
         return update
     low, size = starts[dim], update.shape[dim]
-    middle = _inserted(x.narrow(dim, low, size), update, starts, dim + 1)
+    middle = inserted(x.narrow(dim, low, size), update, starts, dim + 1)
     ends = (x.narrow(dim, 0, low), middle, x.narrow(dim, low + size, x.shape[dim] - low - size))
     parts = [part for part in ends if part.shape[dim]]
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

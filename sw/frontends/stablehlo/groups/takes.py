@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from sw.frontends.stablehlo.graph import Graph
-from sw.frontends.stablehlo.match import Matcher
+from sw.frontends.stablehlo.groups.match import Matcher
 from sw.frontends.stablehlo.records import Op
 
 

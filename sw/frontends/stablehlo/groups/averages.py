@@ -8,7 +8,7 @@ from torch import Tensor as T
 
 from sw.frontends.stablehlo.fold import call_of
 from sw.frontends.stablehlo.graph import Graph, narrowed, operation
-from sw.frontends.stablehlo.match import Matcher
+from sw.frontends.stablehlo.groups.match import Matcher
 from sw.frontends.stablehlo.records import Op
 from sw.frontends.stablehlo.table import ROWS
 

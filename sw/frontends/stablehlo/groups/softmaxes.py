@@ -1,7 +1,7 @@
 """Softmax and log-softmax, whichever way their operand was shifted."""
 
 from sw.frontends.stablehlo.graph import Graph, operation
-from sw.frontends.stablehlo.match import Matcher
+from sw.frontends.stablehlo.groups.match import Matcher
 from sw.frontends.stablehlo.records import Op
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor as T
 
 from sw.frontends.stablehlo.graph import Graph, narrowed, operation
-from sw.frontends.stablehlo.match import Matcher
+from sw.frontends.stablehlo.groups.match import Matcher
 from sw.frontends.stablehlo.records import Op
 
 
