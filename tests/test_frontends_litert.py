@@ -11,7 +11,9 @@ from sw.frontends.litert.operators_table import lines, refused
 from sw.frontends.litert.table import ROWS
 
 ELSEWHERE = {"QUANTIZE", "DEQUANTIZE", "SHAPE", "RANK", "FILL", "RANGE", "DENSIFY"}
-"""Operators that have tests of their own: below, and in test_frontends_litert_sparse.py."""
+ELSEWHERE |= {"UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"}
+"""Operators that have tests of their own: below, in test_frontends_litert_sparse.py and
+test_frontends_litert_recurrent.py."""
 
 
 def ours(model, arrays):

@@ -193,7 +193,7 @@ MESSAGES = {
     ),
     "int8 form": (
         lambda: one("SQUARE", dtype="int8", out="int8", grid=(0.1, 0)),
-        "operator 0 (SQUARE), tensor 'y': LiteRT has no int8 form of this operator, and the file's "
+        "operator 0 (SQUARE), tensor 'y': this operator is taken in float alone, and the file's "
         "result is quantized",
         "convert the model with this operator in float",
     ),

@@ -89,7 +89,7 @@ class _Builder:
         quantized = next((t for t in call.outputs if is_quantized(t)), None)
         if quantized is not None and not row.int8:
             call.fail(
-                "LiteRT has no int8 form of this operator, and the file's result is quantized",
+                "this operator is taken in float alone, and the file's result is quantized",
                 "convert the model with this operator in float", quantized,
             )  # fmt: skip
         step = Step(self._with_floats(call), row)

@@ -7,7 +7,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from sw.frontends.litert.operators import convolutions, elementwise, images, indexing, moves
+from sw.frontends.litert.operators import (
+    convolutions,
+    elementwise,
+    images,
+    indexing,
+    moves,
+    recurrent,
+)
 from sw.frontends.litert.operators import reductions as reduce
 from sw.frontends.litert.operators.elementwise import activated, plain
 
@@ -66,6 +73,14 @@ FAMILIES: dict[str, Rows] = {
         ),
         "FULLY_CONNECTED": _row(convolutions.fully_connected, "FullyConnected"),
         "BATCH_MATMUL": _row(convolutions.batch_matmul, "BatchMatMul"),
+    },
+    "Recurrent layers": {
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": _row(
+            recurrent.lstm, "UnidirectionalSequenceLSTM", recurrent.LSTM_VALUES, int8=False
+        ),
+        "UNIDIRECTIONAL_SEQUENCE_RNN": _row(
+            recurrent.rnn, "SequenceRNN", recurrent.RNN_VALUES, int8=False
+        ),
     },
     "Images": {
         "AVERAGE_POOL_2D": _row(images.average_pool_2d, "Pool2D", image=True),
