@@ -19,7 +19,7 @@ from sw.compiler.errors import CompileError
 from sw.compiler.pipeline import run_stages
 from sw.models.catalog import compile_model, get_model
 from sw.models.kernels import kernel, kernel_names, parse_shape
-from sw.models.random_kernels import random_case
+from sw.models.random_kernels import NEEDS, random_case
 from sw.runtime.golden import GoldenDevice
 from sw.runtime.rtl import RtlDevice
 from sw.runtime.session import run_image
@@ -31,8 +31,6 @@ SEED = os.environ.get("SYSTOLA_RANDOM_SEED", "2026")
 # Its simulator takes two minutes of CPU to build. `make test ARGS="-m 'not slow'"` leaves it out.
 LARGE = pytest.param("large", marks=pytest.mark.slow)
 EVERY = ("micro", "tiny", "small", "rect", "odd", "default", LARGE)
-REFUSED = {("micro", "resize"): "has indexed_dma=False"}
-"""Kernels that need what a preset does not have."""
 SLOW_MEMORY = Memory(latency=400, stall=0.3, seed=7)
 
 
@@ -59,9 +57,8 @@ def test_every_kernel_has_shapes() -> None:
 @on("name", SHAPES)
 def test_kernels_of_odd_shapes(device: RtlDevice, name: str) -> None:
     rng = memories(device.config.name, name)
-    why = REFUSED.get((device.config.name, name))
-    if why is not None:
-        with pytest.raises(CompileError, match=why):
+    if name in NEEDS and not getattr(device.config, NEEDS[name]):
+        with pytest.raises(CompileError, match=f"has {NEEDS[name]}=False"):
             compile_graph(kernel(name, parse_shape(SHAPES[name][0], name)).graph, device.config)
         return
     for seed, shape in enumerate(SHAPES[name]):
@@ -100,9 +97,7 @@ def test_random_shapes(device: RtlDevice) -> None:
     print(f"SYSTOLA_RANDOM_SEED={seed} on {device.config.name}")
     rng = np.random.default_rng(seed)
     for index in range(COUNT):
-        name, shape = random_case(rng)
-        if (device.config.name, name) in REFUSED:
-            continue
+        name, shape = random_case(rng, device.config)
         agree(device, name, shape, Memory.random(rng), index)
 
 

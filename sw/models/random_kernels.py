@@ -2,15 +2,25 @@
 
 import numpy as np
 
+from spec.config import NpuConfig
 from sw.models.kernels import KernelError, Shape, kernel, kernel_names, parse_shape
 
 _SIZES = (1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 31, 33, 64, 65)
 _MOST_WORK = 400_000  # MACs or elements of a random shape: a second on the smallest array
 
 
-def random_case(rng: np.random.Generator) -> tuple[str, Shape]:
-    """A kernel and a shape of it that can exist; the same for the same generator."""
+NEEDS = {"resize": "indexed_dma"}
+"""Kernels that some hardware cannot compute: the flag of `NpuConfig` that they need."""
+
+
+def random_case(rng: np.random.Generator, config: NpuConfig | None = None) -> tuple[str, Shape]:
+    """A kernel and a shape of it that can exist; the same for the same generator.
+
+    config: hardware that must be able to compute it.
+    """
     name = str(rng.choice(kernel_names()))
+    while config is not None and name in NEEDS and not getattr(config, NEEDS[name]):
+        name = str(rng.choice(kernel_names()))
     while True:
         shape = {key: _dimension(rng, key) for key in parse_shape("", name)}
         if shape.get("in_bits") == shape.get("out_bits") == 32:

@@ -9,7 +9,7 @@ Besides the files in `suites/` beside this module, any file of that form can be 
       workloads     kernels with shapes, networks: [matmul:3x17x65, digits]
       networks      all, or names and groups of them: [nets, wide, transformers, bert_tiny]
       without       names of networks to leave out of groups
-      random        how many random kernels, drawn per configuration and seed
+      random        how many random kernels, drawn per configuration and seed: of what it has
       programs      random programs on the RTL, in multiples of the test's own count
       conformance   official TOSA tests: how many per operator, drawn by the seed, or names
       operators     which operators that takes (all)
@@ -179,7 +179,7 @@ def _official(
 
 def _random(config: NpuConfig, seed: int, count: int) -> list[str]:
     rng = _generator(config, seed, "kernels")
-    return [kernel_text(*random_case(rng)) for _ in range(count)]
+    return [kernel_text(*random_case(rng, config)) for _ in range(count)]
 
 
 def _seeds(entry: Node) -> list[int]:
