@@ -142,11 +142,11 @@ def test_a_flow_that_ran_nothing_is_no_pass(
 ) -> None:
     fake = tmp_path / "fake.py"
     fake.write_text(FAKE.format(text=text, code=code))
-    run = subprocess.run
+    run = fusesoc.run_guarded
     monkeypatch.setattr(
-        fusesoc.subprocess,
-        "run",
-        lambda command, **options: run([sys.executable, fake, *command[3:]], **options),
+        fusesoc,
+        "run_guarded",
+        lambda command, **options: run([sys.executable, str(fake), *command[3:]], **options),
     )
     with pytest.raises(error) as caught:
         fusesoc.run_target("sim", tmp_path)

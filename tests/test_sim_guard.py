@@ -1,6 +1,7 @@
 """What is started guarded ends with its starter, with all that it started in turn."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,14 +11,14 @@ from pathlib import Path
 import pytest
 from test_sim_process import alive, wait_for_end
 
-from sw.runtime.simulator.guarded import Guarded
+from sw.runtime.simulator.guarded import Guarded, run_guarded
 
 ROOT = Path(__file__).resolve().parent.parent
 # Three generations: a shell, its child, and one in the background.
 FAMILY = ["sh", "-c", "sleep 1000 & echo $$ $!; sleep 1000; true"]
 STARTER = f"""
 import subprocess, sys, time
-from sw.runtime.simulator.guarded import Guarded
+from sw.runtime.simulator.guarded import Guarded, run_guarded
 tool = Guarded({FAMILY!r}, stdout=subprocess.PIPE)
 print(tool.process.stdout.readline().decode(), flush=True)
 time.sleep(1000)
@@ -115,4 +116,35 @@ def test_the_compiler_of_a_build_ends_with_whoever_wanted_the_build(tmp_path: Pa
     assert len(family) == 2 and all(map(alive, family))
     parent.kill()
     parent.wait()
+    assert all(map(wait_for_end, family))
+
+
+def test_output_and_errors_come_together() -> None:
+    done = run_guarded(["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (done.returncode, done.stdout) == (3, "out\nerr\n")
+
+
+SYNTHESIS = """
+import sys
+from pathlib import Path
+from sw.synth.recipe import MARK
+from sw.synth.tools import Tool
+from sw.synth.yosys import run_yosys
+family = f"sleep 1000 & echo '{MARK}' $$ $!; sleep 1000; true"
+run_yosys(Tool(("sh", "-c", family), "none"), "", Path(sys.argv[1]), lambda s: print(s, flush=True))
+"""
+
+
+def test_synthesis_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    """Its Yosys, and what that started, when a worker of a sweep is killed."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", SYNTHESIS, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert starter.stdout is not None
+    text = starter.stdout.readline().decode()
+    family = [int(word) for word in re.findall(r"\d+", text)]
+    assert len(family) == 2 and all(map(alive, family))
+    starter.kill()
+    starter.wait()
     assert all(map(wait_for_end, family))

@@ -1,15 +1,14 @@
 """Runs a Yosys script in a process of its own: progress from its log, its warnings by class."""
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from sw.runtime.progress import Say
+from sw.runtime.simulator.guarded import Guarded
 from sw.synth.errors import SynthError
 from sw.synth.recipe import MARK
 from sw.synth.tools import Tool
@@ -35,29 +34,25 @@ def run_yosys(tool: Tool, script: str, folder: Path, say: Say) -> Path:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    process = subprocess.Popen(
+    tool_run = Guarded(
         [*tool.command, str(path)],
         cwd=folder,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # ABC's processes end with it
     )
-    assert process.stdout is not None
+    assert tool_run.process.stdout is not None
     try:
         with log.open("w") as file:
-            for line in process.stdout:
+            for data in tool_run.process.stdout:
+                line = data.decode(errors="replace")
                 file.write(line)
                 if step := _step(line):
                     say(f"{step} …")
-        code = process.wait()
+        code = tool_run.wait()
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        tool_run.kill()  # ABC's processes end with it
     if code:
         tail = "\n".join(log.read_text().splitlines()[-12:])
         raise SynthError(f"Yosys failed (exit code {code}, {tool.version}):\n{tail}")

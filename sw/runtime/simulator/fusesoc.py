@@ -9,7 +9,6 @@ packages need it. A target that simulates must leave a result that says that som
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from spec.errors import SystolaError
 from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.errors import BuildError, SimulationError
 from sw.runtime.simulator.generated import ROOT
+from sw.runtime.simulator.guarded import run_guarded
 from sw.runtime.simulator.recipe import JOBS, ONE_FILE, QUICK, environment_flag
 from sw.runtime.simulator.verilator import find_compiler, find_verilator
 
@@ -50,16 +50,8 @@ def run_target(target: str, work_root: Path, *, cores: Path = ROOT, core: str = 
     (work_root / RESULT).unlink(missing_ok=True)
     command = [sys.executable, "-m", "fusesoc.main", "--cores-root", str(cores), "run"]
     command += ["--target", target, "--work-root", str(work_root), core]
-    done = subprocess.run(
-        command,
-        # FuseSoC keeps its own files where it is called.
-        cwd=work_root,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    # FuseSoC keeps its own files where it is called.
+    done = run_guarded(command, cwd=work_root, env=environment())
     tail = "\n".join(done.stdout.splitlines()[-25:])
     if done.returncode:
         raise BuildError(f"fusesoc target {target} failed (exit code {done.returncode}):\n{tail}")

@@ -4,7 +4,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from spec.config import NpuConfig
 from sw.runtime.simulator.cache import BuildCache
 from sw.runtime.simulator.errors import BuildError
+from sw.runtime.simulator.guarded import run_guarded
 
 ROOT = Path(__file__).resolve().parents[3]
 RTL = ROOT / "rtl"
@@ -85,7 +85,7 @@ def _generate(config: NpuConfig, folder: Path, flags: list[str]) -> None:
     env = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
     # In our own folder: `-m` looks in the current one first.
     command += ["--out", str(folder.absolute())]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    done = run_guarded(command, cwd=ROOT, env=env)
     if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+        tail = "\n".join(done.stdout.splitlines()[-25:])
         raise BuildError(f"generating the RTL of {config.name} failed:\n{tail}")

@@ -49,6 +49,27 @@ class Guarded:
         self._finalizer()
 
 
+def run_guarded(command: Sequence[str], **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a guarded command to its end: its exit code and what it printed, errors among it.
+
+    `options` as for `subprocess.Popen`, without those of its streams.
+    """
+    guarded = Guarded(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        **options,
+    )
+    try:
+        assert guarded.process.stdout is not None
+        printed = guarded.process.stdout.read().decode(errors="replace")
+        code = guarded.wait()
+    finally:
+        guarded.kill()
+    return subprocess.CompletedProcess(list(command), code, printed)
+
+
 def _end(process: "subprocess.Popen[bytes]", write: int) -> None:
     os.close(write)
     try:

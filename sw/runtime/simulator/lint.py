@@ -5,7 +5,6 @@ Generated RTL, hand-written blocks and test bench together, under rtl/waivers.vl
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from sw.runtime.scratch import Scratch
 from sw.runtime.simulator.build import Kind, npu_recipe
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.generated import generate_rtl
+from sw.runtime.simulator.guarded import run_guarded
 from sw.runtime.simulator.recipe import Recipe
 from sw.runtime.simulator.verilator import find_verilator
 
@@ -46,9 +46,9 @@ def lint_recipe(recipe: Recipe, name: str) -> int:
         *map(str, (*recipe.controls, *recipe.verilog)),
     ]
     env = {**os.environ, **find_verilator().env}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    if done.returncode or "%Warning" in done.stderr:
-        raise BuildError(f"lint of {name} failed:\n{done.stdout}{done.stderr}")
+    done = run_guarded(command, env=env)
+    if done.returncode or "%Warning" in done.stdout:
+        raise BuildError(f"lint of {name} failed:\n{done.stdout}")
     return sum(len(Path(p).read_text().splitlines()) for p in recipe.verilog)
 
 

@@ -1,6 +1,5 @@
 """A bitstream for a board: the NPU with block RAM as memory and a serial line to the host."""
 
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from spec.config import NpuConfig
 from spec.names import did_you_mean
 from sw.runtime.progress import Say
+from sw.runtime.simulator.guarded import run_guarded
 from sw.synth import rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.ecp5 import flatten, map_to_ecp5, run_nextpnr
@@ -104,7 +104,7 @@ def build_bitstream(
         )
     say("packing the bitstream …")
     command = [*pack.command, "--compress", "--input", "npu.config", "--bit", BITSTREAM]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = run_guarded(command, cwd=folder)
     if done.returncode:
-        raise SynthError(f"{pack.version} failed:\n{(done.stdout + done.stderr)[-800:]}")
+        raise SynthError(f"{pack.version} failed:\n{done.stdout[-800:]}")
     return report, folder / BITSTREAM

@@ -12,6 +12,7 @@ from typing import Any
 
 from spec.config import NpuConfig
 from sw.runtime.progress import Say
+from sw.runtime.simulator.guarded import Guarded
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
@@ -214,7 +215,7 @@ def run_nextpnr(nextpnr: Tool, options: Sequence[str], folder: Path, say: Say) -
     files = ("--json", FLAT, "--report", report.name)
     command = [*nextpnr.command, *options, *ROUTER, *files]
     with log.open("w") as file:
-        subprocess.run(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT, check=False)
+        Guarded(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT).wait()
     return read_result(report, log)
 
 
