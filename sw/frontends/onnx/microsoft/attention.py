@@ -30,7 +30,9 @@ def _scores(w: Writer, mask: str, added: str) -> str:
     """
     if not mask:
         return added
-    left = w.add("Sub", w.hold(1.0), w.add("Cast", mask, to_=FLOAT))
+    # Lengths, and masks for each query, have other dimensions: they end here.
+    kept = w.add("Einsum", w.add("Cast", mask, to_=FLOAT), equation="nt->nt")
+    left = w.add("Sub", w.hold(1.0), kept)
     far = w.add("Mul", left, w.hold(w.get("mask_filter_value", -10000.0)))
     wide = w.add("Unsqueeze", far, w.hold([1, 2], "int64"))
     return w.add("Add", wide, added) if added else wide
@@ -79,13 +81,13 @@ def _multi_head(w: Writer) -> None:
 
 
 def _embeddings(w: Writer) -> None:
-    ids, segments, words, places, kinds, gamma, beta, mask, positions = w.inputs(9, 7)
+    ids, segments, words, places, kinds, gamma, beta, mask, positions = w.inputs(9, 1)
     tables = [(words, "", ""), (places, "", ""), (kinds, "", "")]
     _embedded(w, ids, segments, tables, gamma, beta, mask, positions)
 
 
 def _quantized_embeddings(w: Writer) -> None:
-    ids, segments, *rest = w.inputs(18, 13)
+    ids, segments, *rest = w.inputs(18, 1)
     names, scales, zeros = rest[:5], rest[6:11], rest[11:]
     tables = list(zip(names[:3], scales[:3], zeros[:3], strict=True))
     gamma, beta = (real(w, *each) for each in zip(names[3:], scales[3:], zeros[3:], strict=True))
@@ -109,6 +111,8 @@ def _embedded(
         return w.add("Gather", real(w, values, scale, zero) if scale else values, at)
 
     words, places, kinds = tables
+    if not (words[0] and places[0] and gamma and beta) or bool(segments) != bool(kinds[0]):
+        raise refused("a table or a parameter of the norm is missing", "export it again")
     if not positions:
         length = w.add("Shape", ids, start=1, end=2)
         zero, one = w.hold(0, "int64"), w.hold(1, "int64")
@@ -121,7 +125,9 @@ def _embedded(
     epsilon = w.get("epsilon", 1e-12)
     w.add("LayerNormalization", total, gamma, beta, to=w.result(), epsilon=epsilon)
     if mask and w.result(1):
-        # Lengths in the original; attention takes the mask as well.
+        # Lengths in the original; attention takes the mask as well, and nothing else does.
+        if not w.readers(1) <= {"Attention", "QAttention"}:
+            raise refused(f"lengths of texts ({w.result(1)!r}) that something else reads")
         w.add("Identity", mask, to=w.result(1))
 
 

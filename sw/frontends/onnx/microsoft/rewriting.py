@@ -1,5 +1,6 @@
 """A model without ONNX Runtime's own operators."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sw.frontends.onnx.errors import OnnxError
@@ -31,7 +32,10 @@ def standard(model: Any, file: str) -> Any:
     graph = model.graph
     nodes: list[Any] = []
     given = with_real_products(graph)
-    read = {each.name for each in graph.output}.union(*map(reads_of, given))
+    read: dict[str, set[str]] = {each.name: {""} for each in graph.output}
+    for node in given:
+        for name in reads_of(node):
+            read.setdefault(name, set()).add(node.op_type)
     for node in given:
         if is_rewritten(node):
             nodes += _written(node, graph, read, file)
@@ -45,8 +49,8 @@ def standard(model: Any, file: str) -> Any:
     return model
 
 
-def _written(node: Any, graph: Any, read: set[str], file: str) -> list[Any]:
-    if not read & set(node.output):
+def _written(node: Any, graph: Any, read: Mapping[str, set[str]], file: str) -> list[Any]:
+    if not set(read) & set(node.output):
         return []
     name = node.name or next(iter(node.output), "")
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type

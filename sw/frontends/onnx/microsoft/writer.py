@@ -13,10 +13,12 @@ class Writer:
     """Nodes in place of one node of `com.microsoft`; the last one has its results' names.
 
     attributes: the node's; one that no rule asks for is refused by `require_all_seen`. read: the
-    values that somebody reads.
+    operators that read each value; of an output of the graph "" does.
     """
 
-    def __init__(self, node: Any, attributes: Mapping[str, Any], read: Collection[str]) -> None:
+    def __init__(
+        self, node: Any, attributes: Mapping[str, Any], read: Mapping[str, Collection[str]]
+    ) -> None:
         self.node = node
         self._read = read
         self.nodes: list[Any] = []
@@ -58,6 +60,10 @@ class Writer:
         """The name of a result; empty where nobody wants it."""
         name = self.node.output[position] if position < len(self.node.output) else ""
         return name if name in self._read else ""
+
+    def readers(self, position: int) -> set[str]:
+        """The operators that read a result."""
+        return set(self._read.get(self.result(position), ()))
 
     def unwanted(self, *positions: int) -> None:
         """`OnnxError` for a result that is not written down."""
