@@ -1,7 +1,9 @@
 """The device made known to PyTorch: its name at once, its kernels at the first use."""
 
+import atexit
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +90,7 @@ def _backward(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     PyTorch has no call that asks whether autograd has begun; only its assertion tells.
     """
+    _end_in_order()
     try:
         return original(*args, **kwargs)
     except RuntimeError as error:
@@ -95,7 +98,44 @@ def _backward(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             raise
         from sw.torch_device.errors import DeviceError
 
+        atexit.unregister(_wait_for_autograd)
         raise DeviceError(_TOO_LATE) from error
+
+
+@functools.cache
+def _end_in_order() -> None:
+    """Have the process end only when autograd's thread of the device is done with what it ran.
+
+    Behind the last step of a backward that thread frees an object of Python: the context that
+    PyTorch gives it. `backward()` does not wait for that, and behind Python's end it would abort
+    the process.
+    """
+    atexit.register(_wait_for_autograd)
+
+
+def _wait_for_autograd() -> None:
+    """Return when the thread has taken another task, so that it has freed the one before.
+
+    The other task comes from a thread that has given it no object of Python.
+    """
+    if _kernels.cache_info().currsize == 0:
+        return  # there was no tensor of the device, so there is no task
+
+    def task() -> None:
+        copy = torch.zeros(1, requires_grad=True).to(NAME)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (copy,),
+            (torch.zeros_like(copy),),
+            False,
+            False,
+            (),
+            allow_unreachable=True,
+            accumulate_grad=True,
+        )
+
+    thread = threading.Thread(target=task)
+    thread.start()
+    thread.join()
 
 
 @functools.cache
