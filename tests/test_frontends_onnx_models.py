@@ -136,6 +136,43 @@ def test_quantized_models_keep_their_scales(residual, activations, per_channel):
     assert (steps > 0).mean() < 0.1
 
 
+AVERAGES = {
+    "GlobalAveragePool": ({}, 0.001),
+    "ReduceMean": ({}, 0.001),
+    "AveragePool": ({"kernel_shape": [3, 3], "strides": [2, 2]}, 0.03),
+}
+"""By operator: its attributes, and which share of its results may round the other way."""
+
+
+@pytest.mark.parametrize("kind", AVERAGES)
+@pytest.mark.parametrize("integers", [np.int8, np.uint8])
+def test_an_average_is_rounded_once_to_its_own_scale(kind, integers):
+    attributes, other_way = AVERAGES[kind]
+    nodes = [
+        ("QuantizeLinear", ["x", "fine", "zero"], ["q"]),
+        ("DequantizeLinear", ["q", "fine", "zero"], ["f"]),
+        (kind, ["f", "axes"] if kind == "ReduceMean" else ["f"], ["m"], attributes),
+        ("Reshape", ["m", "flat"], ["r"]),
+        ("QuantizeLinear", ["r", "small", "middle"], ["s"]),
+        ("DequantizeLinear", ["s", "small", "middle"], ["y"]),
+    ]
+    scales = [array("fine", 0.031), array("small", 0.0042)]
+    zero = 5 if integers is np.int8 else 133
+    zeros = [array("zero", zero, integers), array("middle", zero, integers)]
+    indices = [array("flat", [1, -1], np.int64), array("axes", [2, 3], np.int64)]
+    x = np.random.default_rng(0).standard_normal((1, 512, 7, 7)).astype(np.float32)
+    arrays = [*scales, *zeros, *indices[: 1 + (kind == "ReduceMean")]]
+    proto = model(nodes, [value("x", x.shape)], [value("y", None)], arrays)
+    loaded = load_onnx(proto)
+    program = systola.compile(loaded.module, loaded.example)
+    (result,) = program.outputs(systola.run(program.image, program.inputs(torch.from_numpy(x))))
+    wanted = reference(ort.InferenceSession(proto.SerializeToString()), x)
+    steps = np.rint((result - wanted) / np.float32(0.0042))
+    print(f"{kind}: {(steps != 0).mean():.2%} of {steps.size}, by {np.abs(steps).max():.0f}")
+    assert len(np.unique(wanted)) > 50
+    assert np.abs(steps).max() <= 1 and (steps != 0).mean() <= other_way
+
+
 def test_quantized_operators_compute_what_onnx_says(residual):
     from onnx.reference import ReferenceEvaluator
 

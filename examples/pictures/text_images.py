@@ -17,14 +17,19 @@ FONTS = ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSerif", "DejaVuSansMono", "STIX
 
 
 def lines(count: int, width: int, seed: int, height: int = 48) -> list[np.ndarray]:
-    """`count` lines of text [1, 3, height, width] in −1…1, padded with 0 where they are shorter."""
+    """`count` lines of text [1, 3, height, width] in −1…1, padded with 0 where they are shorter.
+
+    Every second one is drawn smaller and enlarged, as the lines of a photo are: its edges are soft.
+    """
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(count):
+    for i in range(count):
         wanted = int(width * rng.uniform(0.5, 1.0))
-        picture = _page(rng, wanted, height, size=int(height * rng.uniform(0.55, 0.8)))
+        drawn = int(rng.integers(14, 40)) if i % 2 else height
+        size = int(drawn * rng.uniform(0.55, 0.8))
+        picture = _page(rng, max(8, round(wanted * drawn / height)), drawn, size)
         line = np.zeros((1, 3, height, width), np.float32)
-        line[..., :wanted] = normalized(picture)
+        line[..., :wanted] = normalized(picture.resize((wanted, height), Image.Resampling.BILINEAR))
         found.append(line)
     return found
 

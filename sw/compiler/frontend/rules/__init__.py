@@ -2,5 +2,6 @@
 
 convolutions.py, products.py, pools.py, reductions.py, gathers.py, moves.py, elementwise.py (norms
 too), logic.py (comparisons, changes of type), quantize.py; broadcast.py: operands of equal rank;
+grids.py: what the readers of a value round it to;
 table.py: rules by their names
 """

@@ -14,6 +14,7 @@ from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.convolutions import exact_windows, image
+from sw.compiler.frontend.rules.grids import keeps_grid
 from sw.compiler.frontend.windows import pool_pads
 
 
@@ -69,7 +70,7 @@ def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
 
 def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     given = arguments(plan.source)
-    value, pool = im.narrow_or_wide(plan.reads[0]), _pool(given)
+    value, pool = _averaged(im, node, plan.reads[0]), _pool(given)
     if given["count_include_pad"] and any(pool.padding):
         rows, columns = ((p, p) for p in pool.padding)
         value = padded(im, node, value, [(0, 0), (0, 0), rows, columns], 0.0)
@@ -77,11 +78,19 @@ def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     return _average(im, node, value, pool)
 
 
-def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
-    value = im.narrow_or_wide(plan.reads[0])
+def adaptive_average(im: Importer, node: Node, plan: Plan) -> Value:
+    value = _averaged(im, node, plan.reads[0])
     out = shape(node)[2:]
     kernel = (value.shape[2] // out[0], value.shape[3] // out[1])
     return _average(im, node, value, _Pool(kernel=kernel, stride=kernel))
+
+
+def _averaged(im: Importer, node: Node, source: Node) -> Value:
+    """The operand of an average: of 16 bits where a quantized graph rounds the result to another
+    grid, so that AVG_POOL2D does not round it to the grid of its operand before.
+    """
+    other = im.planner.grid_behind(source) is not None and not keeps_grid(im, node, source)
+    return im.int16(source) if other else im.narrow_or_wide(source)
 
 
 def _average(im: Importer, node: Node, value: Value, pool: _Pool) -> Value:

@@ -1,6 +1,7 @@
 """Sums, means, extrema and positions along dimensions; running sums."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch.fx import Node
@@ -10,8 +11,10 @@ from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, name, shape
 from sw.compiler.frontend.operator_sets import Plan
+from sw.compiler.frontend.quantization.formats import Format
+from sw.compiler.frontend.rules.grids import keeps_grid, rounded_behind
 from sw.compiler.frontend.rules.logic import as_bool
-from sw.compiler.frontend.rules.pools import pooled_mean
+from sw.compiler.frontend.rules.pools import adaptive_average, pooled_mean
 
 
 def _axes(call: Node) -> list[int]:
@@ -22,9 +25,9 @@ def _axes(call: Node) -> list[int]:
     return sorted(a % rank for a in ([given] if isinstance(given, int) else given))
 
 
-def _reduced(im: Importer, node: Node, plan: Plan, value: Value, kind: str) -> Value:
+def _reduced(im: Importer, node: Node, axes: Sequence[int], value: Value, kind: str) -> Value:
     """One TOSA reduction after the other, in memory order."""
-    axes, order = _axes(plan.source), value.layout.some_axes
+    order = value.layout.some_axes
     value = im.ordered(value, order)
     tensor = value.tensor
     for at in sorted(order.index(a) for a in axes):
@@ -36,39 +39,58 @@ def _reduced(im: Importer, node: Node, plan: Plan, value: Value, kind: str) -> V
 
 
 def _int32(im: Importer, node: Node, source: Node) -> Value:
-    """A value with one scale as int32."""
+    """A value with one scale as int32, exactly where a quantized graph has it as int8."""
+    if im.planner.grid_behind(source) is not None:
+        value = im.value(source)
+        return im.convert(value, Format(dtype="int32", scale=value.step), node.name)
     value = im.wide(source)
     return replace(value, tensor=im.int32(node, value.tensor))
 
 
 def total(im: Importer, node: Node, plan: Plan) -> Value:
     """REDUCE_SUM in int32."""
-    return im.finish(node, _total(im, node, plan))
-
-
-def _total(im: Importer, node: Node, plan: Plan) -> Value:
-    return _reduced(im, node, plan, _int32(im, node, plan.reads[0]), "REDUCE_SUM")
+    (source,) = plan.reads
+    value = _int32(im, node, source)
+    return im.finish(node, _reduced(im, node, _axes(plan.source), value, "REDUCE_SUM"))
 
 
 def mean(im: Importer, node: Node, plan: Plan) -> Value:
-    """The sum, in smaller steps; AVG_POOL2D of images that a quantized graph has as int8."""
+    """The sum, in smaller steps; AVG_POOL2D of images where a quantized graph keeps their grid."""
     (source,) = plan.reads
-    images = len(shape(source)) == 4 and _axes(plan.source) == [2, 3]
-    if images and im.planner.grid_behind(source) is not None:
+    axes = _axes(plan.source)
+    if len(shape(source)) == 4 and axes == [2, 3] and keeps_grid(im, node, source):
         return pooled_mean(im, node, im.value(source))
-    value = _total(im, node, plan)
+    return _mean(im, node, source, axes)
+
+
+def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
+    """AVG_POOL2D; the sum where a quantized graph rounds the mean of an image to a grid of its own.
+
+    AVG_POOL2D would round to the grid of the image before.
+    """
+    (source,) = plan.reads
+    own = im.planner.grid_behind(source) is not None and not keeps_grid(im, node, source)
+    if own and math.prod(shape(node)[2:]) == 1:
+        return _mean(im, node, source, [2, 3])
+    return adaptive_average(im, node, plan)
+
+
+def _mean(im: Importer, node: Node, source: Node, axes: Sequence[int]) -> Value:
+    value = _reduced(im, node, axes, _int32(im, node, source), "REDUCE_SUM")
     count = math.prod(shape(source)) // max(math.prod(shape(node)), 1)
-    return im.finish(node, replace(value, scale=value.scale / count))
+    value = replace(value, scale=value.scale / count)
+    return value if rounded_behind(im, node) else im.finish(node, value)
 
 
 def extreme(im: Importer, node: Node, plan: Plan) -> Value:
     """Largest or smallest value along dimensions (amax, max.dim), without places."""
     kind = "REDUCE_MAX" if "max" in name(plan.source) else "REDUCE_MIN"
-    return _reduced(im, node, plan, im.wide(plan.reads[0]), kind)
+    return _reduced(im, node, _axes(plan.source), im.wide(plan.reads[0]), kind)
 
 
 def any_(im: Importer, node: Node, plan: Plan) -> Value:
-    return _reduced(im, node, plan, as_bool(im, node, plan.reads[0]), "REDUCE_ANY")
+    value = as_bool(im, node, plan.reads[0])
+    return _reduced(im, node, _axes(plan.source), value, "REDUCE_ANY")
 
 
 def argmax(im: Importer, node: Node, plan: Plan) -> Value:
