@@ -116,6 +116,7 @@ REWRITTEN_CASES: list[Case] = [
     case("all.dim", X((3, 2, 4), 0, 3, torch.int64), -1),
     case("all.dims", _BOOLS, [0, 1], True),
     case("argmin", _ROWS, -1),
+    case("argmin", X((3, 7), -(2**31), 2**31 - 1, torch.int64), -1),
     case("aminmax", _ROWS, dim=1, result=1),
     case("count_nonzero.dim_IntList", _BOOLS, [1]),
     case("one_hot", X((2, 3), 0, 6, torch.int64), 7),

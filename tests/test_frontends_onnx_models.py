@@ -222,6 +222,28 @@ def test_uneven_padding_of_convolutions_and_pools(kind, auto_pad):
     assert np.abs(result - wanted).max() < 0.02 * np.abs(wanted).max()
 
 
+WINDOWS = {
+    "uneven": ([6, 7], [2, 3], {"strides": [2, 1], "pads": [0, 1, 1, 2], "dilations": [1, 2]}, 18),
+    "one dimension": ([9], [3], {"strides": [2], "pads": [1, 0]}, 4),
+}
+"""By name: sizes of the image and of a window, attributes, how many places a window has."""
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_laid_back_into_an_image(name):
+    size, block, attributes, places = WINDOWS[name]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3 * int(np.prod(block)), places)).astype(np.float32)
+    arrays = [array("n", size, np.int64), array("b", block, np.int64)]
+    nodes = [("Col2Im", ["x", "n", "b"], ["y"], attributes)]
+    proto = model(nodes, [value("x", x.shape)], [value("y", None)], arrays)
+    loaded = load_onnx(proto)
+    wanted = reference(ort.InferenceSession(proto.SerializeToString()), x)
+    assert np.abs(loaded.module(torch.from_numpy(x)).numpy() - wanted).max() < 1e-5
+    program = systola.compile(loaded.module, loaded.example)
+    assert program.imported.outputs[0].shape == wanted.shape
+
+
 def test_half_precision_becomes_float32():
     weights = array("w", np.random.default_rng(0).standard_normal((4, 3, 1, 1)), "float16")
     half = onnx.TensorProto.FLOAT16

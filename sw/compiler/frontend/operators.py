@@ -91,7 +91,7 @@ ROWS: tuple[Operator, ...] = (
     *rows("total", ANY, ROUNDED, "sum.dim_IntList", "sum"),
     *rows("extreme", NUMBERS, EXACT, "amax", "max", "amin", "min"),
     *rows("extreme", NUMBERS, EXACT, "max.dim", "min.dim", limits="values only"),
-    *rows("argmax", FLOAT, EXACT, "argmax"),
+    *rows("argmax", NUMBERS, EXACT, "argmax"),
     *rows("any_", ANY, EXACT, "any", "any.dim", "any.dims"),
     *rows("cumsum", ANY, ROUNDED, "cumsum", check=checks.whole_sums),
     # Comparisons, logic, choice
@@ -177,7 +177,7 @@ ROWS: tuple[Operator, ...] = (
           "norm.ScalarOpt_dim", "logsumexp", "log_softmax.int", "_log_softmax", "prod",
           "prod.dim_int"),
     *rewritten(ANY, EXACT, "all", "all.dim", "all.dims"),
-    *rewritten(FLOAT, EXACT, "argmin", "aminmax"),
+    *rewritten(NUMBERS, EXACT, "argmin", "aminmax"),
     *rewritten(ANY, EXACT, "count_nonzero.dim_IntList"),
     *rewritten("int", EXACT, "one_hot", limits="with the number of classes"),
     *rewritten(FLOAT, EXACT, "bucketize.Tensor"),

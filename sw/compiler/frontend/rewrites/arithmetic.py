@@ -181,7 +181,8 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, **_: Any) -> 
 
 
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    return torch.argmax(-x, dim, keepdim)
+    turned = -x if x.is_floating_point() else -1 - x  # the least integer has no negative
+    return torch.argmax(turned, dim, keepdim)
 
 
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:

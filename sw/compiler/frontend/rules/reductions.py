@@ -94,16 +94,19 @@ def any_(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def argmax(im: Importer, node: Node, plan: Plan) -> Value:
-    """ARGMAX of int16: the first of the largest."""
+    """ARGMAX of at most 16 bits: the first of the largest; of int32, of what equals the largest."""
     (source,) = plan.reads
     value = im.ordered(im.wide(source))
-    if im.dtype(value) == "int32":
-        value = im.convert(value, im.formats.wide(source), node.name)
     axis = arguments(plan.source)["dim"]
     tensor = value.tensor
     if axis is None:
         axis, tensor = 0, im.reshaped(tensor, (math.prod(value.shape),))
-    out = im.op(node, "ARGMAX", [tensor], {"axis": axis % len(im.graph.tensors[tensor].shape)})
+    axis %= len(im.graph.tensors[tensor].shape)
+    if im.graph.tensors[tensor].dtype == "int32":
+        largest = im.op(node, "REDUCE_MAX", [tensor], {"axis": axis}, name=f"{node.name}_largest")
+        equal = im.op(node, "EQUAL", [tensor, largest], name=f"{node.name}_equal")
+        tensor = im.op(node, "CAST", [equal], name=f"{node.name}_int8", out_dtype="int8")
+    out = im.op(node, "ARGMAX", [tensor], {"axis": axis})
     return Value(tensor=im.reshaped(out, shape(node)), layout=Layout.of(shape(node)), scale=1.0)
 
 

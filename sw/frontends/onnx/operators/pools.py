@@ -1,8 +1,9 @@
-"""Pools."""
+"""Pools, and windows laid back into an image."""
 
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor as T
@@ -94,6 +95,21 @@ def _global_lp(node: Node, x: T) -> T:
     return (x.abs() ** p).sum(_spatial(x), keepdim=True) ** (1.0 / p)
 
 
+def _col2im(node: Node, x: T, size: np.ndarray, block: np.ndarray) -> T:
+    """Windows [N, C · taps, places] added up where they lie in images of `size`."""
+    sizes, kernel = size.tolist(), block.tolist()
+    if len(kernel) > 2:
+        raise refused(f"windows of {len(kernel)} dimensions", "use one or two")
+    window = window_of(node, sizes, kernel)
+    whole = [n + b + e for n, b, e in zip(sizes, window.begin, window.end, strict=True)]
+    ahead = [1] * (2 - len(kernel))
+    shapes = ([*ahead, *v] for v in (whole, kernel, window.dilation))
+    image = F.fold(x, *shapes, padding=0, stride=[*ahead, *window.stride])
+    for axis, (begin, n) in enumerate(zip(window.begin, sizes, strict=True), 2 + len(ahead)):
+        image = image.narrow(axis, begin, n)
+    return image.squeeze(2) if ahead else image
+
+
 POOLS = {
     "MaxPool": op(_max_pool),
     "AveragePool": op(_average_pool),
@@ -101,4 +117,5 @@ POOLS = {
     "GlobalAveragePool": op(_global_average),
     "GlobalMaxPool": op(lambda node, x: x.amax(_spatial(x), keepdim=True)),
     "GlobalLpPool": op(_global_lp),
+    "Col2Im": op(_col2im, static=(1, 2)),
 }
