@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor as T
@@ -95,7 +94,7 @@ def _global_lp(node: Node, x: T) -> T:
     return (x.abs() ** p).sum(_spatial(x), keepdim=True) ** (1.0 / p)
 
 
-def _col2im(node: Node, x: T, size: np.ndarray, block: np.ndarray) -> T:
+def _col2im(node: Node, x: T, size: Any, block: Any) -> T:
     """Windows [N, C · taps, places] added up where they lie in images of `size`."""
     sizes, kernel = size.tolist(), block.tolist()
     if len(kernel) > 2:
@@ -103,8 +102,10 @@ def _col2im(node: Node, x: T, size: np.ndarray, block: np.ndarray) -> T:
     window = window_of(node, sizes, kernel)
     whole = [n + b + e for n, b, e in zip(sizes, window.begin, window.end, strict=True)]
     ahead = [1] * (2 - len(kernel))
-    shapes = ([*ahead, *v] for v in (whole, kernel, window.dilation))
-    image = F.fold(x, *shapes, padding=0, stride=[*ahead, *window.stride])
+    whole, kernel, dilation, stride = (
+        [*ahead, *each] for each in (whole, kernel, window.dilation, window.stride)
+    )
+    image = F.fold(x, whole, kernel, dilation, 0, stride)
     for axis, (begin, n) in enumerate(zip(window.begin, sizes, strict=True), 2 + len(ahead)):
         image = image.narrow(axis, begin, n)
     return image.squeeze(2) if ahead else image
