@@ -138,6 +138,15 @@ def test_as_many_pixels_as_save_cycles_are_one(how: dict[str, Any], shape: Any) 
             "pad": (2, 2, 0, 0),
             "scale": [0.004, 0.001],
         },
+        # The only scale of the only channel.
+        {
+            "image": (8, 8),
+            "channels": 2,
+            "outputs": 1,
+            "kernel": (7, 7),
+            "pad": (3, 3, 3, 3),
+            "scale": [0.004],
+        },
     ],
 )
 def test_results_macs_and_bound_stay(name: str, how: dict[str, Any]) -> None:

@@ -67,7 +67,9 @@ def _merge(graph: Graph, conv: Op, axis: int, count: int) -> None:
     _rename(graph, conv, axis, count)
     if rescale is not None:
         rescale.inputs[0] = conv.outputs[0]
-        if rescale.attributes["per_channel"]:
+        if graph.tensors[rescale.inputs[1]].size == 1:  # the scale of a single channel is of all
+            rescale.attributes["per_channel"] = False
+        elif rescale.attributes["per_channel"]:
             rescale.inputs[1:3] = [_repeated(graph, name, count) for name in rescale.inputs[1:3]]
         _rename(graph, rescale, axis, count)
     (made,) = last.outputs

@@ -31,6 +31,7 @@ from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, c
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
 from sw.compiler.frontend.quantization.values import Scale as Scale
+from sw.compiler.frontend.quantization.wholes import whole_step, wholes_of
 from sw.compiler.frontend.weights import Matrix
 from sw.compiler.frontend.windows import output_first, windows
 
@@ -72,6 +73,7 @@ class Formats:
         self.planner, self.ranges = planner, ranges
         self.precise = wide_layers(planner, wanted)
         self.rows: Rows = rows
+        self._wholes = wholes_of(planner)
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
         self._channels: dict[Node, NDArray[np.float64] | None] = {}
@@ -177,7 +179,11 @@ class Formats:
         constant = self.planner.fixed.get(node)
         if constant is not None:
             return _unit(float(constant.abs().max()))
-        return _unit(self.ranges.largest.get(node, 0.0))
+        largest = _unit(self.ranges.largest.get(node, 0.0))
+        if node in self._wholes.fractions:
+            return max(largest, 1.0)
+        weighed = self._wholes.weighed.get(node)
+        return largest if weighed is None else max(largest, self.magnitude(weighed))
 
     def narrow(self, node: Node) -> Format:
         """int8 with one scale; all of its steps for what is never negative."""
@@ -273,7 +279,10 @@ class Formats:
             return Format(dtype="int16", scale=grid.scale / FINE)
         if not is_float(node):
             return exact(node)
-        return Format(dtype="int16", scale=HEADROOM * self.magnitude(node) / 32767)
+        step = HEADROOM * self.magnitude(node) / 32767
+        if node in self._wholes.whole:
+            step = whole_step(step, self.magnitude(node))
+        return Format(dtype="int16", scale=step)
 
     def plain(self, node: Node) -> Format:
         """`of` with one scale, of at most 16 bits (or a bool)."""

@@ -1,0 +1,101 @@
+"""Float values that are whole numbers by what computes them, and the fractions beside them.
+
+A step that is a power of two holds whole numbers exactly. In other steps 3 becomes 2.9999, which is
+below 3 and becomes 2 where it is cast to an integer: an index of the element beside.
+
+Rounding is a jump. Where calibration only saw x = 3, the NPU may see 2.9999: floor gives 2, and
+x - floor(x) gives 0.9999 in place of 0. The range of such a fraction is 1 whatever was seen, and
+that of what it weighs is that of the weighed.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Node
+
+from sw.compiler.frontend.nodes import is_float, kind
+from sw.compiler.frontend.operator_sets import BOUNDS, MOVES, SAME
+from sw.compiler.frontend.operators import targets
+from sw.compiler.frontend.plan import Planner
+
+_INT16 = 32767
+_ROUNDED, _SUB, _ADD = targets("rounded"), targets("sub"), targets("add")
+_MULTIPLY, _WHERE = targets("multiply"), targets("where")
+_MOVED = MOVES | SAME
+_KEEPING = _MOVED | BOUNDS | _WHERE | _ADD | _SUB | _MULTIPLY | targets("extremum")
+"""Operators that make whole numbers of whole numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wholes:
+    """Of a graph, without its constants: the values that are whole numbers; those within −1…1
+    because they are fractions; by product with a fraction the other factor.
+    """
+
+    whole: set[Node] = field(default_factory=set)
+    fractions: set[Node] = field(default_factory=set)
+    weighed: dict[Node, Node] = field(default_factory=dict)
+
+
+def wholes_of(planner: Planner) -> Wholes:
+    """The whole numbers and fractions of a planned graph."""
+    found = Wholes()
+    rounded: dict[Node, Node] = {}  # what a whole number differs from by less than a known number
+    for node in next(iter(planner.plans)).graph.nodes if planner.plans else ():
+        if node.op != "call_function" or node in planner.fixed or not is_float(node):
+            continue
+        if node.target in _ROUNDED:
+            rounded[node] = node.args[0]
+        elif node.target in _ADD | _SUB and node.args[0] in rounded and _is_small(node.args[1]):
+            rounded[node] = rounded[node.args[0]]
+        if node in rounded or _all(planner, found.whole, node, math.inf):
+            found.whole.add(node)
+        _fraction(planner, found, rounded, node)
+    return found
+
+
+def _fraction(planner: Planner, found: Wholes, rounded: dict[Node, Node], node: Node) -> None:
+    """Notes `node` if it is a fraction, or the product with one."""
+    a, b = node.args[0], node.args[1] if len(node.args) > 1 else None
+    if node.target in _SUB and (rounded.get(a) is b or rounded.get(b) is a):
+        found.fractions.add(node)
+    elif node.target in _MULTIPLY:
+        if a in found.fractions and b in found.fractions:
+            found.fractions.add(node)
+        elif isinstance(a, Node) and b in found.fractions:
+            found.weighed[node] = a
+        elif isinstance(b, Node) and a in found.fractions:
+            found.weighed[node] = b
+    elif node.target in _MOVED | _WHERE and _all(planner, found.fractions, node, 1.0):
+        found.fractions.add(node)
+
+
+def _all(planner: Planner, known: set[Node], node: Node, limit: float) -> bool:
+    """Whether a node keeps what all its float operands are: known, or whole within the limit."""
+
+    chosen = node.target in _WHERE  # of integers too; other operators only read them as places
+
+    def fits(value: Any) -> bool:
+        if isinstance(value, list | tuple):
+            return all(map(fits, value))
+        if isinstance(value, Node):
+            constant = planner.fixed.get(value)
+            if value in known or kind(value) == "bool" or not (is_float(value) or chosen):
+                return True
+            if constant is None:
+                return False
+            return bool(((constant == constant.round()) & (constant.abs() <= limit)).all())
+        return not isinstance(value, float) or (value.is_integer() and abs(value) <= limit)
+
+    return node.target in _KEEPING and all(map(fits, node.args))
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= 1 and float(value).is_integer()
+
+
+def whole_step(step: float, magnitude: float) -> float:
+    """A power of two at or above `step`, not above 1 as long as int16 holds `magnitude` so."""
+    power = 2.0 ** math.ceil(math.log2(step))
+    return power if power <= 1 else 1.0 if magnitude <= _INT16 else step

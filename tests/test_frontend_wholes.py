@@ -1,0 +1,76 @@
+"""Whole numbers in floats, and fractions: samples do not slip to the element beside."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import systola
+from sw.models.catalog import pcc
+
+NPU = systola.preset("small")
+
+
+class Sampled(nn.Module):
+    """Bilinear samples of an image [1, 2, 12, 16] at places [1, 12, 16, 2]."""
+
+    def forward(self, image, places):
+        return F.grid_sample(image, places, align_corners=False)
+
+
+class Indexed(nn.Module):
+    """A row of a table for each float, and the fraction that is left."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(24, 5))
+
+    def forward(self, x):
+        whole = torch.floor(x)
+        return self.table[whole.long()] * (x - whole).unsqueeze(-1), whole + 1 >= 5
+
+
+def places(*rows):
+    return F.affine_grid(torch.tensor([rows]), (1, 2, 12, 16), align_corners=False)
+
+
+def results(module, calibration, inputs):
+    program = systola.compile(module, inputs, NPU, calibration=calibration)
+    got = program.outputs(systola.run(program.image, program.inputs(*inputs)))
+    wanted = module(*inputs)
+    return got, wanted if isinstance(wanted, tuple) else (wanted,)
+
+
+AFFINE = {
+    "as it is": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+    "moved by two columns": ((1.0, 0.0, 0.25), (0.0, 1.0, 0.0)),
+    "moved by half a row": ((1.0, 0.0, 0.0), (0.0, 1.0, 1 / 12)),
+    "turned": ((0.8, -0.5, 0.1), (0.6, 0.9, -0.2)),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_samples_of_an_image_lie_where_they_should(name):
+    torch.manual_seed(0)
+    image, grid = torch.randn(1, 2, 12, 16), places(*AFFINE[name])
+    calls = [(torch.randn(1, 2, 12, 16), grid) for _ in range(3)]
+    (got,), (wanted,) = results(Sampled(), [*calls, (image, grid)], (image, grid))
+    assert pcc(got, wanted.numpy()) > 0.9999
+    assert np.abs(got - wanted.numpy()).max() < 0.02
+
+
+def test_samples_at_places_that_calibration_has_not_seen():
+    torch.manual_seed(0)
+    still = [(torch.randn(1, 2, 12, 16), places(*AFFINE["as it is"])) for _ in range(3)]
+    inputs = torch.randn(1, 2, 12, 16), places(*AFFINE["moved by half a row"]) * 0.9
+    (got,), (wanted,) = results(Sampled(), still, inputs)
+    assert pcc(got, wanted.numpy()) > 0.999
+
+
+def test_whole_numbers_are_exact_as_indices_and_in_comparisons():
+    torch.manual_seed(0)
+    x = torch.cat([torch.arange(24.0) + 0.25, torch.arange(23.0) + 0.75])
+    (rows, large), (wanted, more) = results(Indexed(), [(x,)], (x,))
+    assert pcc(rows, wanted.detach().numpy()) > 0.9999
+    assert np.array_equal(large.astype(bool), more.numpy())
