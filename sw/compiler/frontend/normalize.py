@@ -1,9 +1,14 @@
 """Spellings that the importer has other words for, and what is no work, before anything else."""
 
+import operator
+from typing import Any
+
 import torch
 from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.nodes import arguments, aten, kind
+from sw.compiler.frontend.operator_sets import MOVES, SAME
+from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
@@ -11,6 +16,14 @@ from sw.compiler.frontend.rewrites.rewrite import rewrite
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
+
+_HIDING = -1000.0
+"""From here on a finite number of a mask is as low as −∞: −10000, −65504, −1e9."""
+
+_LOWEST = torch.finfo(torch.float32).min
+_CHOICES = targets("where")
+_PATHS = MOVES | SAME | _CHOICES | targets("add")
+_SOFTMAX = targets("softmax")
 
 _ATTENTION = aten.scaled_dot_product_attention.default
 
@@ -26,6 +39,8 @@ def normalize(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.target is aten.cat.default:
             _without_empty(node)
+        elif node.target in _CHOICES and _only_scores(node):
+            _hide(module, node)
         elif node.target is _ATTENTION:
             mask = arguments(node)["attn_mask"]
             if mask not in fixed and kind(mask) == "bool":
@@ -34,6 +49,43 @@ def normalize(module: GraphModule) -> None:
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()
+
+
+def _only_scores(node: Node) -> bool:
+    """Whether every reader of a value adds it to scores, or is the softmax of them."""
+    return bool(node.users) and all(
+        user.target in _SOFTMAX
+        or (user.target is _ATTENTION and node not in user.args[:3])
+        or (user.target in _PATHS and _only_scores(user))
+        for user in node.users
+    )
+
+
+def _hide(module: GraphModule, node: Node) -> None:
+    """Numbers that mask scores become the lowest number, which is known as a mask."""
+    for i, value in enumerate(node.args):
+        number = _number(module, value)
+        if number is None or number > _HIDING:
+            continue
+        if not isinstance(value, Node):
+            node.update_arg(i, _LOWEST)
+            continue
+        with module.graph.inserting_before(node):
+            lowest = module.graph.call_function(aten.scalar_tensor.default, (_LOWEST,))
+        lowest.meta = {**value.meta, "val": value.meta["val"].new_empty(())}
+        node.update_arg(i, lowest)
+
+
+def _number(module: GraphModule, value: Any) -> float | None:
+    """A number, or that of a constant without dimensions."""
+    if isinstance(value, Node) and value.target is aten.scalar_tensor.default:
+        value = value.args[0]
+    while isinstance(value, Node) and value.target in SAME and kind(value) != "bool":
+        value = value.args[0]
+    if isinstance(value, Node) and value.op == "get_attr":
+        stored = operator.attrgetter(str(value.target))(module)
+        value = stored.item() if isinstance(stored, torch.Tensor) and not stored.dim() else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _is_empty(node: Node) -> bool:

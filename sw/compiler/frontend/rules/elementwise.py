@@ -28,7 +28,7 @@ from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
 from sw.compiler.frontend.rules.convolutions import scaled
 from sw.compiler.frontend.rules.logic import clamp_integers, operand
-from sw.compiler.frontend.rules.products import added_constant
+from sw.compiler.frontend.rules.products import COARSE, added_constant, added_scores, fits_scores
 from sw.compiler.frontend.rules.quantize import is_quantized_sum, quantized_sum
 
 Float = NDArray[np.float64]
@@ -38,6 +38,8 @@ _STEEP = 4.0
 
 _FINE = 256
 """Steps of a sum for each step of its int16 result."""
+_MASKING = 4096.0
+"""How much larger than scores a mask is, at least."""
 
 
 def add(im: Importer, node: Node, _: Plan) -> Value:
@@ -58,16 +60,26 @@ sub = add
 
 
 def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:
-    """A sum that only a softmax reads: int32 in steps of the variable operand."""
+    """A sum that only a softmax reads: int32 in steps of the variable operand, or of the finer."""
     known = [im.constant(o) for o in operands]
     at = 0 if known[0] is None else 1
+    if all(k is None for k in known) and _is_mask_of(im, *operands):
+        at = 1
     value = im.get(operands[at], Format(dtype="int32", scale=0.0))
     other = known[1 - at]
     if other is not None:
         im.require(kind == "ADD" or at == 0, node, "a constant minus scores")
         return added_constant(im, node, value, other if kind == "ADD" else -other)
-    second = im.get(operands[1 - at], Format(dtype="int32", scale=value.step))
-    return joined(im, node, kind, [value, second], value.step)
+    if value.step < COARSE and not fits_scores(im, operands[1 - at], value.step):
+        value = im.convert(value, Format(dtype="int32", scale=COARSE), node.name)
+    second = added_scores(im, operands[1 - at], value.step, shape(node)[-1])
+    values = [value, second] if at == 0 else [second, value]
+    return joined(im, node, kind, values, value.step)
+
+
+def _is_mask_of(im: Importer, a: Node, b: Node) -> bool:
+    """Whether `a` is so much larger than `b` that nothing would be left of `b` in its steps."""
+    return im.formats.magnitude(a) > _MASKING * im.formats.magnitude(b)
 
 
 def multiply(im: Importer, node: Node, _: Plan) -> Value:

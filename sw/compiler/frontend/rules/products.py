@@ -19,7 +19,7 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
-from sw.compiler.frontend.quantization.formats import Format, matrix
+from sw.compiler.frontend.quantization.formats import HEADROOM, Format, matrix
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.rules.broadcast import joined
 from sw.compiler.frontend.rules.convolutions import conv
@@ -27,6 +27,11 @@ from sw.compiler.frontend.rules.halves import by_channels, halves, low_weights
 from sw.compiler.frontend.weights import quantized
 
 Float = NDArray[np.float64]
+
+_MOST = 2.0**30
+"""Steps of int32 that a summand of scores may have; the scores have as many."""
+COARSE = 2.0**-22
+"""A step of scores in which a mask is low enough, and that is fine enough for any."""
 
 
 def linear(im: Importer, node: Node, plan: Plan) -> Value:
@@ -210,6 +215,27 @@ def added_constant(im: Importer, node: Node, value: Value, real: Float) -> Value
     return replace(value, tensor=im.op(node, "ADD", [value.tensor, constant]))
 
 
+def fits_scores(im: Importer, source: Node, step: float) -> bool:
+    """Whether int32 holds what is added to scores, and its sum with them."""
+    return HEADROOM * im.formats.magnitude(source) < _MOST * step
+
+
+def added_scores(im: Importer, source: Node, step: float, keys: int) -> Value:
+    """What is added to scores, as int32 in their steps; what masks becomes as low as need be.
+
+    Without the limit a mask of -10000 would wrap around, and be the largest score.
+    """
+    if fits_scores(im, source, step):
+        return im.get(source, Format(dtype="int32", scale=step))
+    value = im.int16(source)
+    most = -mask_value(step, keys) * step / 2
+    limit = max(1, min(32767, int(most / value.step)))
+    bounds = {"min_val": -limit, "max_val": limit}
+    tensor = im.op(None, "CLAMP", [value.tensor], bounds, name=f"{source.name}_masked")
+    value = replace(value, tensor=tensor, scale=min(value.step, most))
+    return im.convert(value, Format(dtype="int32", scale=step), source.name)
+
+
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     """Softmax along the last axis; int8 has its own scale, which spans 0…1."""
     (source,) = plan.reads
@@ -272,7 +298,7 @@ def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> s
     if isinstance(mask, Node) and im.constant(mask) is None:
         value = im.ordered(im.value(mask))
         if im.dtype(value) != "int32" or value.scale != scores.scale:
-            value = im.convert(value, Format(dtype="int32", scale=scores.scale), f"{mask.name}")
+            value = im.ordered(added_scores(im, mask, scores.step, keys))
         return im.reshaped(value.tensor, equal_ranks(value.shape, 4))
     steps = np.zeros((1, 1, 1, 1))
     if isinstance(mask, Node):
