@@ -25,6 +25,8 @@ class Masked(nn.Module):
             scores = scores.masked_fill(hidden, self.value)
         elif self.way == "chosen":
             scores = torch.where(hidden, torch.tensor(self.value), scores)
+        elif self.way == "made":
+            scores = torch.where(hidden, torch.full_like(scores, self.value), scores)
         elif self.way == "added":
             scores = scores + hidden.float() * self.value
         else:
@@ -55,7 +57,7 @@ def compared(module, make):
 
 CASES = [
     (way, value, size)
-    for way in ("filled", "chosen", "added", "added to")
+    for way in ("filled", "chosen", "made", "added", "added to")
     for value in HIDING[way.startswith("added") :]  # 0 times infinity is no number
     for size in (0.03, 1.0, 30.0)
     if abs(value) > 8 * size  # scores are not as large as what hides them
@@ -64,7 +66,9 @@ CASES = [
 
 @pytest.mark.parametrize(("way", "value", "size"), CASES)
 def test_hidden_scores_have_no_weight(way, value, size):
-    make = lambda: (size * torch.randn(2, 12), torch.randint(2, 10, (2,)))  # noqa: E731
+    def make():
+        return size * torch.randn(2, 12), torch.randint(2, 10, (2,))
+
     got, wanted = compared(Masked(way, value), make)
     assert pcc(got, wanted) > (0.998 if value == -100 else 0.9995)
     assert got[wanted < 1e-30].max() <= 1 / 32767
@@ -81,3 +85,31 @@ def test_masks_of_attention(value):
 
     got, wanted = compared(Attention(value), make)
     assert pcc(got, wanted) > 0.999
+
+
+class Twice(nn.Module):
+    """Two masks that hide the same."""
+
+    def forward(self, scores, place):
+        hidden = torch.arange(12)[None] > place[:, None]
+        scores = scores + torch.where(hidden, -1e9, 0.0) + torch.where(hidden, -65504.0, 0.0)
+        return scores.softmax(-1)
+
+
+def test_rows_that_two_masks_hide_as_a_whole():
+    got, wanted = compared(Twice(), lambda: (torch.randn(2, 12), torch.tensor([-1, 3])))
+    assert abs(got[0].sum() - 1) < 0.01
+    assert pcc(got[1], wanted[1]) > 0.9995
+
+
+class Picked(nn.Module):
+    """Rows of a table, at places that a low number marks."""
+
+    def forward(self, table, place):
+        place = torch.where(place < 3, place, -2000)
+        return table[place + 2000 * (place < 0)].softmax(-1)
+
+
+def test_places_are_no_masks():
+    got, wanted = compared(Picked(), lambda: (torch.randn(6, 12), torch.arange(5)))
+    assert pcc(got, wanted) > 0.9995

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.nodes import arguments, aten, kind
-from sw.compiler.frontend.operator_sets import MOVES, SAME
+from sw.compiler.frontend.nodes import arguments, aten, is_float, kind, shape
+from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS
 from sw.compiler.frontend.operators import targets
-from sw.compiler.frontend.quantization.calibrate import fixed_nodes
+from sw.compiler.frontend.quantization.calibrate import HUGE, fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
@@ -20,7 +20,11 @@ MASKED = -100.0
 _HIDING = -1000.0
 """From here on a finite number of a mask is as low as −∞: −10000, −65504, −1e9."""
 
-_LOWEST = torch.finfo(torch.float32).min
+_LOWEST = -2 * HUGE
+"""What such a number becomes; two of them have a finite sum, unlike two of the lowest floats."""
+
+_FILLED = {aten.scalar_tensor.default: 0, aten.full.default: 1}
+"""Operators that make a constant of one number, and which argument that is."""
 _CHOICES = targets("where")
 _PATHS = MOVES | SAME | _CHOICES | targets("add")
 _SOFTMAX = targets("softmax")
@@ -39,7 +43,7 @@ def normalize(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.target is aten.cat.default:
             _without_empty(node)
-        elif node.target in _CHOICES and _only_scores(node):
+        elif node.target in _CHOICES and is_float(node) and _only_scores(node):
             _hide(module, node)
         elif node.target is _ATTENTION:
             mask = arguments(node)["attn_mask"]
@@ -62,30 +66,31 @@ def _only_scores(node: Node) -> bool:
 
 
 def _hide(module: GraphModule, node: Node) -> None:
-    """Numbers that mask scores become the lowest number, which is known as a mask."""
+    """Numbers that mask scores become so low that they are known as masks."""
     for i, value in enumerate(node.args):
         number = _number(module, value)
-        if number is None or number > _HIDING:
+        if not isinstance(number, int | float) or number > _HIDING:
             continue
-        if not isinstance(value, Node):
-            node.update_arg(i, _LOWEST)
-            continue
-        with module.graph.inserting_before(node):
-            lowest = module.graph.call_function(aten.scalar_tensor.default, (_LOWEST,))
-        lowest.meta = {**value.meta, "val": value.meta["val"].new_empty(())}
+        lowest: Any = _LOWEST
+        if isinstance(value, Node):
+            with module.graph.inserting_before(node):
+                lowest = module.graph.call_function(aten.full.default, (list(shape(value)), lowest))
+            lowest.meta = dict(value.meta)
         node.update_arg(i, lowest)
 
 
-def _number(module: GraphModule, value: Any) -> float | None:
-    """A number, or that of a constant without dimensions."""
-    if isinstance(value, Node) and value.target is aten.scalar_tensor.default:
+def _number(module: GraphModule, value: Any) -> Any:
+    """A number, or the only one that a constant is made of, moved or not."""
+    while isinstance(value, Node) and value.target in SAME | VIEWS:
         value = value.args[0]
-    while isinstance(value, Node) and value.target in SAME and kind(value) != "bool":
-        value = value.args[0]
-    if isinstance(value, Node) and value.op == "get_attr":
-        stored = operator.attrgetter(str(value.target))(module)
-        value = stored.item() if isinstance(stored, torch.Tensor) and not stored.dim() else None
-    return float(value) if isinstance(value, int | float) else None
+    if not isinstance(value, Node):
+        return value
+    if value.target in _FILLED:
+        return value.args[_FILLED[value.target]]
+    if value.op == "get_attr":
+        tensor = operator.attrgetter(str(value.target))(module)
+        return tensor.item() if isinstance(tensor, torch.Tensor) and not tensor.dim() else None
+    return None
 
 
 def _is_empty(node: Node) -> bool:

@@ -41,13 +41,13 @@ class Wholes:
 def wholes_of(planner: Planner) -> Wholes:
     """The whole numbers and fractions of a planned graph."""
     found = Wholes()
-    rounded: dict[Node, Node] = {}  # what a whole number differs from by less than a known number
+    rounded: dict[Node, Node] = {}  # by whole number, the value that it is at most 1 away from
     for node in next(iter(planner.plans)).graph.nodes if planner.plans else ():
         if node.op != "call_function" or node in planner.fixed or not is_float(node):
             continue
         if node.target in _ROUNDED:
             rounded[node] = node.args[0]
-        elif node.target in _ADD | _SUB and node.args[0] in rounded and _is_small(node.args[1]):
+        elif node.target in _ADD | _SUB and node.args[0] in rounded and _is_one(node):
             rounded[node] = rounded[node.args[0]]
         if node in rounded or _all(planner, found.whole, node, math.inf):
             found.whole.add(node)
@@ -88,11 +88,13 @@ def _all(planner: Planner, known: set[Node], node: Node, limit: float) -> bool:
             return bool(((constant == constant.round()) & (constant.abs() <= limit)).all())
         return not isinstance(value, float) or (value.is_integer() and abs(value) <= limit)
 
-    return node.target in _KEEPING and all(map(fits, node.args))
+    plain = node.kwargs.get("alpha", 1) == 1
+    return node.target in _KEEPING and plain and all(map(fits, node.args))
 
 
-def _is_small(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) <= 1 and float(value).is_integer()
+def _is_one(node: Node) -> bool:
+    """Whether a sum moves a whole number to a neighbour, so that a fraction stays one."""
+    return node.args[1] in (-1, 0, 1) and node.kwargs.get("alpha", 1) == 1
 
 
 def whole_step(step: float, magnitude: float) -> float:

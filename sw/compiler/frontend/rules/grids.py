@@ -17,7 +17,12 @@ def keeps_grid(im: Importer, node: Node, source: Node) -> bool:
     return grid is not None and _grids_behind(im, node) == {grid}
 
 
+def changes_grid(im: Importer, node: Node, source: Node) -> bool:
+    """Whether `source` lies on a grid, and some reader of `node` does not round it to the same."""
+    return im.planner.grid_behind(source) is not None and not keeps_grid(im, node, source)
+
+
 def rounded_behind(im: Importer, node: Node) -> bool:
-    """Whether every reader of `node` rounds it to a grid, so that nothing need before."""
+    """Whether every reader of `node` rounds it to a grid, so that nothing before has to."""
     grids = _grids_behind(im, node)
     return bool(grids) and None not in grids

@@ -14,7 +14,7 @@ from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.rules.convolutions import exact_windows, image
-from sw.compiler.frontend.rules.grids import keeps_grid
+from sw.compiler.frontend.rules.grids import changes_grid
 from sw.compiler.frontend.windows import pool_pads
 
 
@@ -89,8 +89,7 @@ def _averaged(im: Importer, node: Node, source: Node) -> Value:
     """The operand of an average: of 16 bits where a quantized graph rounds the result to another
     grid, so that AVG_POOL2D does not round it to the grid of its operand before.
     """
-    other = im.planner.grid_behind(source) is not None and not keeps_grid(im, node, source)
-    return im.int16(source) if other else im.narrow_or_wide(source)
+    return im.int16(source) if changes_grid(im, node, source) else im.narrow_or_wide(source)
 
 
 def _average(im: Importer, node: Node, value: Value, pool: _Pool) -> Value:

@@ -296,9 +296,7 @@ def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> s
     *_, rows, keys = scores.shape
     low = mask_value(scores.step, keys)
     if isinstance(mask, Node) and im.constant(mask) is None:
-        value = im.ordered(im.value(mask))
-        if im.dtype(value) != "int32" or value.scale != scores.scale:
-            value = im.ordered(added_scores(im, mask, scores.step, keys))
+        value = im.ordered(added_scores(im, mask, scores.step, keys))
         return im.reshaped(value.tensor, equal_ranks(value.shape, 4))
     steps = np.zeros((1, 1, 1, 1))
     if isinstance(mask, Node):

@@ -12,7 +12,7 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
-from sw.compiler.frontend.rules.grids import keeps_grid, rounded_behind
+from sw.compiler.frontend.rules.grids import changes_grid, keeps_grid, rounded_behind
 from sw.compiler.frontend.rules.logic import as_bool
 from sw.compiler.frontend.rules.pools import adaptive_average, pooled_mean
 
@@ -69,8 +69,7 @@ def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     AVG_POOL2D would round to the grid of the image before.
     """
     (source,) = plan.reads
-    own = im.planner.grid_behind(source) is not None and not keeps_grid(im, node, source)
-    if own and math.prod(shape(node)[2:]) == 1:
+    if changes_grid(im, node, source) and math.prod(shape(node)[2:]) == 1:
         return _mean(im, node, source, [2, 3])
     return adaptive_average(im, node, plan)
 
