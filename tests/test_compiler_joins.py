@@ -67,10 +67,14 @@ def _pointwise(g: Graph, x: str) -> str:
 
 def _grouped(g: Graph, x: str) -> str:
     """A SLICE of the channels, and a convolution of it."""
+    return conv(g, _slice(g, x, max(1, g.tensors[x].shape[3] // 2)), 9, 1)
+
+
+def _slice(g: Graph, x: str, channels: int) -> str:
+    """The last channels of a tensor."""
     n, h, w, c = g.tensors[x].shape
-    shape = (n, h, w, max(1, c // 2))
-    start = g.add_constant("start", (0, 0, 0, c - shape[3]), "shape")
-    return conv(g, g.add_op("SLICE", [x, start, g.add_constant("size", shape, "shape")]), 9, 1)
+    start = g.add_constant("start", (0, 0, 0, c - channels), "shape")
+    return g.add_op("SLICE", [x, start, g.add_constant("size", (n, h, w, channels), "shape")])
 
 
 def _flat(g: Graph, x: str) -> str:
@@ -231,3 +235,23 @@ def test_joined_along_one_axis_and_then_another(
         y = g.add_op("CONCAT", parts, {"axis": axis})
     g.outputs = [y]
     assert_compiles_exactly(g, preset(config), random_inputs(g))
+
+
+@pytest.mark.parametrize("piece", ["slice", "input", "constant"])
+def test_chains_wait_for_the_copies_of_a_joined_tensor(piece: str) -> None:
+    """The chain begins before the CONCAT and reads its result, of which a layer wrote a part."""
+    g = Graph(name="gated")
+    x = conv(g, g.add_input("x", (1, 6, 7, 20)), 24, 1)
+    other = {
+        "slice": lambda: _slice(g, x, 16),
+        "input": lambda: g.add_input("y", (1, 6, 7, 16)),
+        "constant": lambda: g.add_constant("c", np.arange(672).reshape(1, 6, 7, 16) % 99, "int8"),
+    }[piece]()
+    made = _depthwise(g, _slice(g, x, 8))
+    wide = g.add_op("CAST", [x], out_dtype="int32")
+    joined = g.add_op("CONCAT", [other, made], {"axis": 3})
+    cast = g.add_op("CAST", [joined], out_dtype="int32")
+    shift = g.add_constant("shift", [0], "int8")
+    g.outputs = [rescale(g, g.add_op("MUL", [wide, cast, shift]), 2.0**-8)]
+    for config in CONFIGS:
+        assert assert_compiles_exactly(g, preset(config), random_inputs(g)) > 0

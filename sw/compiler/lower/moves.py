@@ -95,7 +95,7 @@ def concat(ctx: Context, op: Op) -> None:
     joined = ctx.joins.place(out)
     if joined is not None:
         ctx.storage.add_piece(out, joined)
-    elif out not in ctx.storage.memory.nbytes:
+    else:
         ctx.storage.add(out)
     whole = ctx.storage.get(out)
     to = 0

@@ -25,11 +25,14 @@ class Storage:
         for name in graph.inputs:
             self._root(name, name, REGION_INPUT)
 
-    def _root(self, root: str, tensor: str, region: int) -> str:
-        t = self.graph.tensors[tensor]
-        self.memory.nbytes[root] = t.nbytes
+    def _reserve(self, root: str, tensor: str, region: int) -> None:
+        self.memory.nbytes[root] = self.graph.tensors[tensor].nbytes
         self.memory.region[root] = region
+
+    def _root(self, root: str, tensor: str, region: int) -> str:
+        self._reserve(root, tensor, region)
         if tensor not in self.placed:
+            t = self.graph.tensors[tensor]
             item = ITEM[t.dtype]
             self.placed[tensor] = Placed(
                 root=root, shape=t.shape, strides=row_major(t.shape, item), offset=0, item=item
@@ -41,9 +44,12 @@ class Storage:
         return self._root(name, name, REGION_TEMP)
 
     def add_piece(self, name: str, placed: Placed) -> None:
-        """Place tensor `name` within the root of another tensor, which is made with its first."""
+        """Place tensor `name` within the root of another tensor, which is made with its first.
+
+        The other tensor has no place yet: it is not there before all of its pieces are.
+        """
         if placed.root not in self.memory.nbytes:
-            self.add(placed.root)
+            self._reserve(placed.root, placed.root, REGION_TEMP)
         self.placed[name] = placed
 
     def add_temp(self, root: str, nbytes: int) -> str:
