@@ -41,18 +41,29 @@ class _Net:
         return rescale(g, x, list(self.rng.uniform(0.1, 0.9, channels)), 0, "int32")
 
     def _constant(self, kind: int) -> str:
-        """One small or one large number, or one for each channel."""
+        """One small or one large number, or one for each channel: random, or all neutral."""
         rng, rank = self.rng, len(self.shape)
+        if kind == 3:
+            neutral = np.full((*[1] * (rank - 1), self.shape[-1]), rng.integers(-1, 2))
+            return self.graph.add_constant("c", neutral, "int32")
         if kind < 2:
             value = rng.integers(-100, 100) if kind else rng.integers(-(1 << 30), 1 << 30)
             return self.graph.add_constant("c", np.full((1,) * rank, value), "int32")
         values = rng.integers(-(1 << 20), 1 << 20, self.shape[-1])
         return self.graph.add_constant("c", values.reshape(*[1] * (rank - 1), -1), "int32")
 
+    def _scaled(self, x: str) -> str:
+        """A factor and an offset for each channel, either of which may be 0 or 1, and a RESCALE."""
+        g, rng = self.graph, self.rng
+        small = g.add_op("CAST", [self._small(x)], out_dtype="int32")
+        out = g.add_op("MUL", [small, self._constant(2 + int(rng.integers(2))), zero_point(g, 0)])
+        out = g.add_op("ADD", [out, self._constant(2 + int(rng.integers(2)))])
+        return rescale(g, out, 2.0 ** -int(rng.integers(1, 20)), 0, "int32")
+
     def grow(self) -> None:
         g, rng = self.graph, self.rng
         x, y = self._pick(), self._pick()
-        kind = int(rng.integers(9))
+        kind = int(rng.integers(10))
         if kind == 0:
             reduction = str(rng.choice(_REDUCTIONS))
             out = g.add_op(reduction, [x], {"axis": int(rng.integers(len(self.shape)))})
@@ -69,10 +80,12 @@ class _Net:
         elif kind == 6:
             out = self._by_channel(x)
         elif kind == 7:
-            constant = self._constant(int(rng.integers(3)))
+            constant = self._constant(int(rng.integers(4)))
             operator = str(rng.choice(["ADD", "SUB", "MAXIMUM", "MINIMUM", "BITWISE_AND"]))
             operands = [x, constant] if rng.integers(3) else [constant, x]
             out = g.add_op(operator, operands)
+        elif kind == 9:
+            out = self._scaled(x)
         elif kind == 8:
             dtype = str(rng.choice(["int8", "int16"]))
             narrow = rescale(g, x, 2.0 ** -int(rng.integers(3, 20)), 0, dtype)

@@ -1,6 +1,7 @@
 """Chains of elementwise operators and reductions: one layer, the interpreter's bits."""
 
 import numpy as np
+import pytest
 from chain_graphs import norm, scores
 from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from hypothesis import example, given, settings
@@ -212,3 +213,16 @@ def test_factors_of_channels_are_parameters(shift: int, most: int, turned: bool,
     if shift > 1:
         inputs = {k: v >> 12 for k, v in inputs.items()}
     assert assert_compiles_exactly(g, preset(name), inputs) > 0
+
+
+@pytest.mark.parametrize("value", [-1, 0, 1])
+@pytest.mark.parametrize("factor", [0, 1, 32766])
+def test_channels_with_neutral_constants(factor: int, value: int) -> None:
+    """A factor and an offset that are equal for all channels, and perhaps change nothing."""
+    g = Graph(name="neutral")
+    wide = g.add_op("CAST", [g.add_input("x", (1, 6, 7, 12), "int16")], out_dtype="int32")
+    factors = g.add_constant("f", np.full((1, 1, 1, 12), factor), "int32")
+    y = g.add_op("MUL", [wide, factors, g.add_constant("shift", [0], "int8")])
+    y = g.add_op("ADD", [y, g.add_constant("o", np.full((1, 1, 1, 12), value), "int32")])
+    g.outputs = [rescale(g, y, 2.0**-15, 0, "int16")]
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0

@@ -203,7 +203,8 @@ class _Simplifier:
             return False
         del step.values["alu"]
         step.b = None
-        step.params = Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], bias=bias)
+        if bias.any():
+            step.params = Epilogue(dtype=DType.I32, low=INT32[0], high=INT32[1], bias=bias)
         return True
 
     def _widening(self, step: PendingStep) -> bool:
