@@ -122,3 +122,13 @@ def test_converted_graph_is_recognised() -> None:
     quantized = quantized_module(nn.Linear(4, 3), x)
     assert is_quantized(quantized)
     assert not is_quantized(capture(nn.Linear(4, 3), x).graph)
+
+
+def test_graph_runs_with_other_strides_than_those_it_was_captured_with() -> None:
+    """Operators that take others' places have their own strides: what was a view may be a copy."""
+    model = Apply(lambda x: torch.relu(x).reshape(1, 784)).eval()
+    x = torch.randn(1, 16, 7, 7)
+    graph = capture(model, (x,)).graph
+    turned = x.contiguous(memory_format=torch.channels_last)
+    (result,) = graph(turned)
+    assert torch.equal(result, model(x))

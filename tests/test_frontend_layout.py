@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.layout import Layout, transpose_steps
 
 
 def _array(shape: tuple[int, ...]) -> np.ndarray:
@@ -72,6 +72,22 @@ def test_transposition_brings_any_order_about(walk, random) -> None:
     memory_shape, perms = layout.transposition(wanted)
     moved = layout.to_memory(array).reshape(memory_shape).transpose(perms)
     assert np.array_equal(moved.reshape(-1), array.transpose(wanted).reshape(-1))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 10), st.integers(4, 6), st.randoms())
+def test_transposes_of_few_dimensions_do_what_one_of_many_does(rank, most, random) -> None:
+    shape = [random.choice([1, 2, 3]) for _ in range(rank)]
+    perms = list(range(rank))
+    random.shuffle(perms)
+    array = np.arange(np.prod(shape)).reshape(shape)
+    moved = array
+    steps = transpose_steps(shape, perms, most)
+    for sizes, order in steps:
+        assert len(sizes) <= most
+        moved = moved.reshape(sizes).transpose(order)
+    assert np.array_equal(moved.reshape(-1), array.transpose(perms).reshape(-1))
+    assert len(steps) == 1 or rank > most
 
 
 def test_flattened_image_is_a_suffix_in_memory_order() -> None:

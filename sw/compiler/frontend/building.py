@@ -10,11 +10,12 @@ from torch.fx import Node
 
 from spec.numerics import scale_to_multiplier
 from spec.sequences import Sequence as Operators
-from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.layout import Layout, transpose_steps
 from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.values import Format, Scale
 from sw.compiler.frontend.sources import module_path, source_line
 from sw.compiler.tosa.graph import Graph
+from sw.compiler.tosa.operators.checker import MAX_RANK
 from sw.compiler.tosa.sequences import emit
 
 
@@ -169,10 +170,10 @@ class Building:
                 data = old.data.reshape(memory).transpose(perms)
                 tensor = self.graph.add_constant(tensor, data, old.dtype)
             else:
-                tensor = self.reshaped(tensor, memory)
-                tensor = self.op(
-                    None, "TRANSPOSE", [tensor], {"perms": perms}, name=f"{value.tensor}_transpose"
-                )
+                name = f"{value.tensor}_transpose"
+                for sizes, order in transpose_steps(memory, perms, MAX_RANK):
+                    tensor = self.reshaped(tensor, sizes)
+                    tensor = self.op(None, "TRANSPOSE", [tensor], {"perms": order}, name=name)
         tensor = self.reshaped(tensor, shape)
         return replace(value, tensor=tensor, layout=Layout.of(value.shape, axes))
 

@@ -185,3 +185,38 @@ class Layout:
         inverse = [self.order.index(f) for f in range(len(self.order))]
         back = memory.reshape(self.memory_shape).transpose(inverse)
         return back.reshape(self.shape)
+
+
+def transpose_steps(
+    shape: Sequence[int], perms: Sequence[int], most: int
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(shape, perms) of TRANSPOSEs of at most `most` dimensions, 4 or more, that do what one does.
+
+    Neighbours that stay neighbours are one dimension. Where that is not enough, dimensions move to
+    their places one by one.
+    """
+    if len(shape) <= most:
+        return [(tuple(shape), tuple(perms))]
+    steps = []
+    sizes, order = _merged(list(shape), list(perms))
+    while len(sizes) > most:
+        to = int(order[0] == 0)
+        at = order[to]
+        lists = sizes[:to], sizes[to:at], [sizes[at]], sizes[at + 1 :]
+        steps.append((tuple(math.prod(part) for part in lists), (0, 2, 1, 3)))
+        moved = [*range(to), at, *range(to, at), *range(at + 1, len(sizes))]
+        sizes, order = _merged([sizes[i] for i in moved], [moved.index(i) for i in order])
+    return [*steps, (tuple(sizes), tuple(order))]
+
+
+def _merged(shape: list[int], perms: list[int]) -> tuple[list[int], list[int]]:
+    """The same transposition with runs of dimensions that stay together as one each."""
+    runs: list[list[int]] = []
+    for p in perms:
+        if runs and runs[-1][-1] == p - 1:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    before = sorted(runs)
+    sizes = [math.prod(shape[i] for i in run) for run in before]
+    return sizes, [before.index(run) for run in runs]

@@ -43,6 +43,9 @@ def normalize(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.target is aten.cat.default:
             _without_empty(node)
+        elif node.target is aten.view.default:
+            # Strides are those of the operators that stood there when the graph was captured.
+            node.target = aten.reshape.default
         elif node.target in _CHOICES and is_float(node) and _only_scores(node):
             _hide(module, node)
         elif node.target is _ATTENTION:
