@@ -24,6 +24,8 @@ class Value:
     """`tensor` lies in memory as `layout` says and stands for scale · (tensor − zero_point).
 
     A scale per channel belongs to the logical dimension `axis`, which is innermost in memory.
+    `factors`: an int32 tensor with an element for each row, and what a step of it is: rows are to
+    be multiplied by them, which the product that alone reads the value does.
     """
 
     tensor: str
@@ -31,6 +33,7 @@ class Value:
     scale: Scale
     zero_point: int = 0
     axis: int = -1
+    factors: tuple[str, float] | None = None
 
     @staticmethod
     def of(tensor: str, layout: Layout, form: Format) -> "Value":

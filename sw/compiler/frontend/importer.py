@@ -210,7 +210,8 @@ class Importer(Building):
         self._note_integers(node, value)
         if self.planner.grids and node not in self.planner.grids:
             return
-        if isinstance(value, Value) and not value.channelwise:
+        whole = isinstance(value, Value) and value.factors is None
+        if whole and not value.channelwise:
             self.made[node] = self._port(value, exact=not is_float(node))
             tensor = self.graph.tensors[value.tensor]
             if not tensor.is_constant:

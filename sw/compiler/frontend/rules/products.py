@@ -16,7 +16,7 @@ from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
 from sw.compiler.frontend.building import Value, equal_ranks
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, aten
+from sw.compiler.frontend.nodes import arguments, aten, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.quantization.formats import HEADROOM, Format, matrix
@@ -202,7 +202,17 @@ def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
     size = (*left.shape[:-1], right.shape[-1])
     if len(right.shape) == 2:  # one matrix for all rows
         left = _shaped(im, left, (math.prod(left.shape[:-1]), left.shape[-1]))
-    return product(im, node, _flat(im, left), _flat(im, right), size)
+    out = product(im, node, _flat(im, left), _flat(im, right), size)
+    return out if left.factors is None else _times_rows(im, node, out, left.factors)
+
+
+def _times_rows(im: Importer, node: Node, out: Value, factors: tuple[str, float]) -> Value:
+    """The product of softmax's weights, with the division that they left to it."""
+    tensor, factor = factors
+    shift = shift_for(1.01 * 128 / factor)
+    rows = im.reshaped(tensor, (*out.shape[:-1], 1))
+    tensor = im.op(node, "MUL", [out.tensor, rows, im.scalar(shift, "int8")])
+    return replace(out, tensor=tensor, scale=float(np.max(out.scale)) * factor * 2.0**shift)
 
 
 def added_constant(im: Importer, node: Node, value: Value, real: Float) -> Value:
@@ -244,6 +254,8 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
         scores = im.wide(source)
     scores, want = im.ordered(scores), im.formats.of(node)
     narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
+    if narrow and _only_rows_of_a_product(im, node):
+        return _weights(im, node, scores)
     scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
     operators = softmax_of(
         scores.shape,
@@ -258,6 +270,41 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     return Value(tensor=out, layout=Layout.of(scores.shape), scale=scale, zero_point=zero_point)
 
 
+def _only_rows_of_a_product(im: Importer, node: Node) -> bool:
+    """Whether one product alone reads a value, as its first operand and by the same rows."""
+    at = node
+    while True:
+        readers = im.planner.readers.get(at, [])
+        plan = im.planner.plans.get(readers[0]) if len(readers) == 1 else None
+        if plan is None:
+            return False
+        (reader,) = readers
+        if plan.rule in ("matmul", "mm"):
+            operands = (
+                reader.args[-2:] if reader.target is not aten.addmm.default else reader.args[1:3]
+            )
+            return operands[0] is at and operands[1] is not at
+        same_rows = plan.rule == "view" and shape(reader)[-1:] == shape(node)[-1:]
+        if plan.rule != "same" and not same_rows:
+            return False
+        at = reader
+
+
+def _weights(im: Importer, node: Node, scores: Value, mask: str = "") -> Value:
+    """The softmax of scores, of which the product that reads it makes the division."""
+    operators, factor = attention_weights(
+        scores.shape, scores.step, in_dtype=im.dtype(scores), mask=bool(mask)
+    )
+    weights, inverse = im.sequence(node, operators, scores.tensor, *([mask] if mask else []))
+    return Value(
+        tensor=weights,
+        layout=Layout.of(scores.shape),
+        scale=1.0,
+        zero_point=INT8_ZERO_POINT,
+        factors=(inverse, factor),
+    )
+
+
 def attention(im: Importer, node: Node, plan: Plan) -> Value:
     """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
     given = arguments(node)
@@ -269,18 +316,11 @@ def attention(im: Importer, node: Node, plan: Plan) -> Value:
     scores = product(im, node, *_score_operands(im, q, k), (batch, heads, rows, keys))
     scores = replace(scores, scale=scores.step * float(scale))
     added = _mask(im, node, given["attn_mask"], given["is_causal"], scores)
-    operators, factor = attention_weights(scores.shape, scores.step, mask=bool(added))
-    inputs = [scores.tensor, added] if added else [scores.tensor]
-    weights, inverse = im.sequence(node, operators, *inputs)
-    w = Value(tensor=im.reshaped(weights, (*q.shape[:2], keys)),
-              layout=Layout.of((*q.shape[:2], keys)), scale=1.0,
-              zero_point=INT8_ZERO_POINT)  # fmt: skip
+    weights = _weights(im, node, scores, added)
+    assert weights.factors is not None
+    w = _shaped(im, weights, (*q.shape[:2], keys))
     out = product(im, node, w, _flat(im, v), (batch, heads, rows, v.shape[-1]))
-    shift = shift_for(1.01 * 128 / factor)
-    tensor = im.op(node, "MUL", [out.tensor, inverse, im.scalar(shift, "int8")])
-    return im.finish(
-        node, replace(out, tensor=tensor, scale=float(np.max(out.scale)) * factor * 2.0**shift)
-    )
+    return im.finish(node, _times_rows(im, node, out, weights.factors))
 
 
 def _score_operands(im: Importer, q: Value, k: Value) -> tuple[Value, Value]:
