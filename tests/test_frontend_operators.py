@@ -125,3 +125,30 @@ def test_a_constant_of_one_element_is_a_number_whatever_its_dimensions_are() -> 
     program = systola.compile(Shifted().eval(), calls[0], systola.preset("tiny"), calibration=calls)
     (found,) = program.outputs(systola.run(program.image, program.inputs(*calls[1])))
     np.testing.assert_allclose(found, calls[1][0][:1] + 1.5, atol=0.03)
+
+
+class _Steps(torch.nn.Module):
+    """`count` results of one shape side by side, as a loop over time makes them."""
+
+    def __init__(self, way: str, count: int) -> None:
+        super().__init__()
+        self.way, self.count = way, count
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.way == "stack":
+            return torch.stack([row.relu() for row in x.unbind(1)], -1)
+        if self.way == "fold":
+            return torch.nn.functional.fold(x.reshape(1, -1, 8), (5, 3), 2)
+        return torch.cat([x[:, i : i + 1] * (i + 1) / 99 for i in range(self.count)], 1)
+
+
+@pytest.mark.parametrize("way", ["cat", "stack", "fold"])
+@pytest.mark.parametrize("count", [64, 65, 200])
+def test_more_operands_than_one_concat_takes(way: str, count: int) -> None:
+    torch.manual_seed(0)
+    model, x = _Steps(way, count).eval(), torch.randn(1, 4 * count if way == "fold" else count, 8)
+    program = systola.compile(model, (x,), systola.preset("default"))
+    (got,) = program.outputs(systola.run(program.image, program.inputs(x)))
+    assert got.shape == model(x).shape
+    step = {"fold": 1 / 60}.get(way, 1 / 500)  # windows are int8, and four of them meet
+    assert np.abs(got - model(x).numpy()).max() < step * float(x.abs().max())

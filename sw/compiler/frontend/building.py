@@ -15,7 +15,7 @@ from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.values import Format, Scale
 from sw.compiler.frontend.sources import module_path, source_line
 from sw.compiler.tosa.graph import Graph
-from sw.compiler.tosa.operators.checker import MAX_RANK
+from sw.compiler.tosa.operators.checker import MAX_RANK, MAX_TENSORS
 from sw.compiler.tosa.sequences import emit
 
 
@@ -106,6 +106,15 @@ class Building:
         return self.graph.add_op(
             kind, inputs, attributes, name=name, source=source, out_dtype=out_dtype
         )
+
+    def concat(self, node: Node | None, tensors: Sequence[str], axis: int) -> str:
+        """The tensors side by side along `axis` of memory, in several CONCATs if they are many."""
+        while len(tensors) > MAX_TENSORS:
+            runs = [tensors[i : i + MAX_TENSORS] for i in range(0, len(tensors), MAX_TENSORS)]
+            tensors = [self.concat(node, run, axis) for run in runs]
+        if len(tensors) == 1:
+            return tensors[0]
+        return self.op(node, "CONCAT", list(tensors), {"axis": axis})
 
     def scalar(self, value: int, dtype: str) -> str:
         """A one-element constant, shared by all users of that value."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sw.compiler.lower.fusion.sums import PRODUCTS
 from sw.compiler.tosa.graph import Graph, Op, Tensor
+from sw.compiler.tosa.operators.checker import MAX_TENSORS
 
 _UNARY = ("RESCALE", "CLAMP", "TABLE")
 _MAKERS = (*PRODUCTS, *_UNARY, "ADD", "SUB", "MAXIMUM", "MINIMUM", "MUL")
@@ -52,12 +53,13 @@ class _Mover:
         graph, concat = self.graph, self.concat
         makers = {op.outputs[0]: op for op in graph.ops if op.kind == "CONCAT"}
         inputs: list[str] = []
-        for name in concat.inputs:
+        for left, name in zip(range(len(concat.inputs) - 1, -1, -1), concat.inputs, strict=True):
             inner = makers.get(name)
             same = inner is not None and inner.attributes["axis"] == self.axis
             # One that was joined before may have brought it as an operand of its own.
             alone = self._only_reader(name) is concat and name not in inputs
-            if inner is not None and same and alone:
+            few = inner is not None and len(inputs) + len(inner.inputs) + left <= MAX_TENSORS
+            if inner is not None and same and alone and few:
                 inputs += inner.inputs
                 graph.ops.remove(inner)
             else:

@@ -50,7 +50,7 @@ def im2col(x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: S
 def col2im(x: Tensor, size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int],
            padding: Sequence[int], stride: Sequence[int]) -> Tensor:  # fmt: skip
     """Windows laid back into an image and added up: a transposed convolution whose weights are 1
-    at one kernel position each.
+    at one kernel position each, of each channel by itself.
     """
     if x.dim() == 2:
         return col2im(x.unsqueeze(0), size, kernel, dilation, padding, stride)[0]
@@ -59,10 +59,10 @@ def col2im(x: Tensor, size: Sequence[int], kernel: Sequence[int], dilation: Sequ
     rest = [(n + 2 * p - d * (k - 1) - 1) % s for n, k, d, p, s in given]
     taps = math.prod(kernel)
     channels = x.shape[1] // taps
-    weights = torch.eye(taps).reshape(taps, 1, *kernel).repeat(channels, 1, 1, 1)
-    return functional.conv_transpose2d(
-        x.unflatten(2, places), weights, None, stride, padding, rest, channels, dilation
-    )
+    weights = torch.eye(taps).reshape(taps, 1, *kernel)
+    windows = x.reshape(-1, taps, *places)
+    made = functional.conv_transpose2d(windows, weights, None, stride, padding, rest, 1, dilation)
+    return made.reshape(-1, channels, *made.shape[2:])
 
 
 def _shifted(

@@ -216,7 +216,7 @@ def _side_by_side(
         for part, ratio in zip(parts, ratios, strict=True)
     ]
     channel = len(im.graph.tensors[parts[0]].shape) - 1
-    out = im.reshaped(im.op(node, "CONCAT", narrowed, {"axis": channel}), layout.memory_shape)
+    out = im.reshaped(im.concat(node, narrowed, channel), layout.memory_shape)
     return Value.of(out, layout, want)
 
 

@@ -44,13 +44,13 @@ def low_weights(weights: Float, scale: Float) -> Float:
 def by_channels(im: Importer, tensors: tuple[str, str]) -> str:
     """Both halves side by side in the innermost dimension."""
     axis = len(im.graph.tensors[tensors[0]].shape) - 1
-    return im.op(im.current, "CONCAT", list(tensors), {"axis": axis})
+    return im.concat(im.current, tensors, axis)
 
 
 def by_rows(im: Importer, tensors: tuple[str, str]) -> str:
     """[N, 2·H, W, C]: a row of the low half behind each of the high one."""
     n, h, w, c = im.graph.tensors[tensors[0]].shape
-    return im.reshaped(im.op(im.current, "CONCAT", list(tensors), {"axis": 2}), (n, 2 * h, w, c))
+    return im.reshaped(im.concat(im.current, tensors, 2), (n, 2 * h, w, c))
 
 
 def interleaved(high: Float, low: Float) -> Float:

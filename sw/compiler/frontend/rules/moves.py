@@ -103,7 +103,7 @@ def pieces(
     ]
     if len(parts) == 1:
         return parts[0]
-    out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": axis})
+    out = im.concat(node, [p.tensor for p in parts], axis)
     return replace(value, tensor=out, layout=Layout.of(tuple(node.meta["val"].shape)))
 
 
@@ -161,10 +161,7 @@ def cat(im: Importer, node: Node, plan: Plan) -> Value:
     leader = max(values, key=lambda v: (not im.is_constant(v), math.prod(v.shape)))
     axes = leader.layout.some_axes
     parts = [im.ordered(v, axes) for v in values]
-    out = parts[0].tensor
-    if len(parts) > 1:
-        at = axes.index(axis % len(shape))
-        out = im.op(node, "CONCAT", [p.tensor for p in parts], {"axis": at})
+    out = im.concat(node, [p.tensor for p in parts], axes.index(axis % len(shape)))
     return Value.of(out, Layout.of(shape, axes), want)
 
 
