@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.ao.quantization.fx._decomposed
 from torch import nn
 
 import systola
@@ -60,3 +61,33 @@ def test_other_readers_get_probabilities(way: str) -> None:
     for got, want in compared(way, 0.25, 24):
         assert got.shape == want.shape and pcc(got, want) > 0.995
         assert abs((got * want).sum() / (want * want).sum() - 1) < 0.03
+
+
+class OnGrids(nn.Module):
+    """What quantizers write around a softmax: its result in steps of its own."""
+
+    def __init__(self, step: float, low: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.step, self.low, self.dtype = step, low, dtype
+
+    def _rounded(self, x: torch.Tensor, step: float, zero: int) -> torch.Tensor:
+        ops, given = torch.ops.quantized_decomposed, (self.low, self.low + 255, self.dtype)
+        q = ops.quantize_per_tensor(x, step, zero, *given)
+        return ops.dequantize_per_tensor(q, step, zero, *given)
+
+    def forward(self, x):
+        x = self._rounded(x, 0.05, self.low + 128)
+        return self._rounded(x.softmax(-1), self.step, self.low)
+
+
+@pytest.mark.parametrize(("low", "dtype"), [(-128, torch.int8), (0, torch.uint8)])
+@pytest.mark.parametrize("step", [0.0003, 0.004])
+def test_a_softmax_is_rounded_once_to_the_grid_behind_it(
+    step: float, low: int, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    model, x = OnGrids(step, low, dtype).eval(), torch.randn(40, 90)
+    program = systola.compile(model, (x,), NPU)
+    (got,) = program.outputs(systola.run(program.image, program.inputs(x)))
+    off = np.rint((got - model(x).numpy()) / step)
+    assert np.abs(off).max() <= 1 and (off != 0).mean() < 0.01

@@ -39,12 +39,29 @@ def is_quantized_operator(node: Node) -> bool:
 
 
 def grid_of(node: Node) -> Grid:
-    """The grid of a quantize node. `ValueError` for what is not int8."""
+    """The grid of a quantize node; that of uint8 as int8, 128 less.
+
+    `ValueError` for other types, and for uint8 that is read as numbers.
+    """
     given: Any = [*node.args, *(node.kwargs.get(k) for k in _KEYWORDS[len(node.args) :])]
     _, scale, zero_point, low, high, dtype = given[:6]
-    if dtype is not torch.int8 or not -128 <= low <= high <= 127:
-        raise ValueError(f"activations of type {dtype} in {low}…{high}: only int8 is supported")
-    return Grid(scale=float(scale), zero_point=int(zero_point), low=int(low), high=int(high))
+    shift = _SHIFTS.get(dtype)
+    if shift is None or not -128 <= low - shift <= high - shift <= 127:
+        raise ValueError(
+            f"activations of type {dtype} in {low}…{high}: only int8 and uint8 are supported"
+        )
+    if shift and not all(is_dequantize(user) for user in node.users):
+        raise ValueError("integers of type torch.uint8 that are not dequantized: int8 is supported")
+    return Grid(
+        scale=float(scale),
+        zero_point=int(zero_point) - shift,
+        low=int(low) - shift,
+        high=int(high) - shift,
+    )
+
+
+_SHIFTS = {torch.int8: 0, torch.uint8: 128}
+"""By type, how much less the NPU's int8 is."""
 
 
 _KEYWORDS = ("input", "scale", "zero_point", "quant_min", "quant_max", "dtype")
@@ -71,9 +88,10 @@ def _stored(
             real = constants[node_argument(source, 0)].double().numpy()
             grid = grid_of(source)
             steps = np.clip(np.rint(real / grid.scale) + grid.zero_point, grid.low, grid.high)
-            return Stored(integers=steps.astype(np.int64), scale=scale, zero_point=zero_point)
-        integers = constants[source].long().numpy()
-        return Stored(integers=integers, scale=scale, zero_point=zero_point)
+            return Stored(integers=steps.astype(np.int64), scale=scale, zero_point=grid.zero_point)
+        shift = _SHIFTS.get(constants[source].dtype, 0)
+        integers = constants[source].long().numpy() - shift
+        return Stored(integers=integers, scale=scale, zero_point=zero_point - shift)
     if str(node.target) == _DEQUANTIZE_CHANNELS:
         return _by_channel(node, constants)
     source = node.args[0] if node.args else None

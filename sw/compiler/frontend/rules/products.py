@@ -247,7 +247,7 @@ def added_scores(im: Importer, source: Node, step: float, keys: int) -> Value:
 
 
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
-    """Softmax along the last axis; int8 has its own scale, which spans 0…1."""
+    """Softmax along the last axis; int8 has its own scale, which spans 0…1, or that of a grid."""
     (source,) = plan.reads
     scores = im.value(source)
     if scores.channelwise or scores.zero_point:
@@ -257,6 +257,8 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     if narrow and _only_rows_of_a_product(im, node):
         return _weights(im, node, scores)
     scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
+    if narrow and im.formats.grid(node) is not None:
+        scale, zero_point = float(want.scale), want.zero_point
     operators = softmax_of(
         scores.shape,
         scores.step,
