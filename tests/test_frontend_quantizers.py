@@ -1,4 +1,4 @@
-"""Graphs of PyTorch's own quantizers: uint8 activations are computed with as int8, 128 less."""
+"""Graphs of PyTorch's own quantizers: activations of uint8, rows that are rounded as they come."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchao.quantization
 import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer as inductor
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -99,3 +100,77 @@ def test_steps_of_uint8_are_exact(zero: int) -> None:
 def test_integers_of_uint8_as_a_result_are_refused() -> None:
     with pytest.raises(CompileError, match="uint8 that are not dequantized"):
         systola.compile(Rounded(128, back=False), (torch.randn(1, 8),), NPU)
+
+
+class Layers(nn.Module):
+    """Linear layers with and without a bias, on rows or on sequences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 96), nn.Linear(96, 32, bias=False)
+        self.norm, self.last = nn.LayerNorm(32), nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.norm(self.second(nn.functional.gelu(self.first(x)))))
+
+
+CONFIGS = (
+    torchao.quantization.Int8WeightOnlyConfig,
+    torchao.quantization.Int8DynamicActivationInt8WeightConfig,
+    torchao.quantization.Int8DynamicActivationIntxWeightConfig,
+    torchao.quantization.IntxWeightOnlyConfig,
+)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("shape", [(20, 64), (2, 9, 64)])
+def test_linear_layers_that_torchao_quantizes(config: Any, shape: tuple[int, ...]) -> None:
+    """They are linear layers again: as many cycles, and the weights that the integers stand for."""
+    torch.manual_seed(0)
+    model = Layers().eval()
+    samples = [torch.randn(shape) for _ in range(4)]
+    calls = [(x,) for x in samples]
+    plain = systola.compile(model, calls[0], NPU, calibration=calls)
+    torchao.quantization.quantize_(model, config())
+    program = systola.compile(model, calls[0], NPU, calibration=calls)
+    cycles = (p.image.info["predicted_cycles"] for p in (program, plain))
+    assert next(cycles) == next(cycles)
+    for x in samples[:2]:
+        (got,) = program.outputs(systola.run(program.image, program.inputs(x)))
+        assert pcc(got, model(x).detach().numpy()) > 0.999
+
+
+def test_rows_that_are_rounded_for_something_else_are_refused_by_name() -> None:
+    class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(64, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            ops, given = torch.ops.torchao, ((1, 64), torch.int8, -128, 127)
+            scale, zero = ops.choose_qparams_affine(x, "SYMMETRIC", *given)
+            rounded = ops.quantize_affine(x, (1, 64), scale, zero, *given[1:])
+            return self.layer(x) + rounded.sum(-1, keepdim=True)
+
+    with pytest.raises(CompileError, match="choose_qparams_affine"):
+        systola.compile(Sums().eval(), (torch.randn(20, 64),), NPU)
+
+
+@pytest.mark.parametrize("turned", ["rows", "result"])
+def test_a_transposed_product_of_integer_weights_stays_one(turned: str) -> None:
+    class Square(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.randint(-99, 99, (32, 32), dtype=torch.int8))
+            self.register_buffer("scale", torch.rand(32) / 99)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if turned == "rows":
+                return torch.mm(x.t(), self.weight.float()) * self.scale
+            return (torch.mm(x, self.weight.float()) * self.scale).t() + self.scale
+
+    torch.manual_seed(0)
+    model, x = Square().eval(), torch.randn(32, 32)
+    program = systola.compile(model, (x,), NPU)
+    (got,) = program.outputs(systola.run(program.image, program.inputs(x)))
+    assert pcc(got, model(x).detach().numpy()) > 0.999

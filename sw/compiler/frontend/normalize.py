@@ -11,6 +11,7 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS
 from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.calibrate import HUGE, fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
+from sw.compiler.frontend.rewrites.dynamic_rows import unround_rows
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 
@@ -34,6 +35,7 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 
 def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
+    unround_rows(module, fixed_nodes(module))
     rewrite_bags(module)
     rewrite(module)
     fixed = fixed_nodes(module)
