@@ -51,33 +51,55 @@ def _product(module: GraphModule, node: Node, fixed: Collection[Node]) -> None:
     weights: Any = node.args[1]
     if weights not in fixed or not _are_integers(weights):
         return
-    integers = node.target is aten._int_mm.default
-    origin, added = _origin(node.args[0])
-    x = _rounded(origin) if integers else _rows(node.args[0])
-    if x is None or shape(x)[-1:] != shape(weights)[:1]:
-        return
-    at: Node | None = node
-    taken, by_row, scales = False, not integers, None
-    while not by_row or scales is None:
-        user = at and _only_user(at)
-        if user is None:
-            return
-        other = _operand(user, at)
-        if user.target is aten.sub.Tensor and other in fixed and user.args[0] is at and not taken:
-            taken = True
-        elif user.target is aten.mul.Tensor and other in fixed and scales is None:
-            scales = other
-        elif user.target is aten.mul.Tensor and not by_row and _origin(other)[0] is origin.args[2]:
-            by_row = True  # what chose the scale of the row rounded it, too
-        elif user.target is not aten._to_copy.default:
-            return
-        at = user
-    if at is None or taken != (added == _UNSIGNED) or added not in (0, _UNSIGNED):
-        return
+    origin, added = None, 0
+    x = _rows(node.args[0])
+    if node.target is aten._int_mm.default:
+        origin, added = _origin(node.args[0])
+        x = _rounded(origin)
     columns = shape(weights)[-1:]
+    if x is None or shape(x)[-1:] != shape(weights)[:1] or added not in (0, _UNSIGNED):
+        return
+    scaling = _Scaling(None if origin is None else origin.args[2], fixed, offset=added != 0)
+    at = scaling.last(node)
+    if at is None or shape(scaling.scales) != columns:
+        return
     end, bias = _end(at, (*shape(x)[:-1], *columns), fixed)
-    if end is not None and shape(scales) == columns:
-        end.replace_all_uses_with(_linear(module, end, x, (weights, scales, bias)))
+    if end is not None:
+        end.replace_all_uses_with(_linear(module, end, x, (weights, scaling.scales, bias)))
+
+
+class _Scaling:
+    """What follows a product of integers, until the scales of rows and columns are back.
+
+    row: what chose the scales of the rows, None where rows are as they were. offset: the rows were
+    made unsigned, which is taken back.
+    """
+
+    def __init__(self, row: Any, fixed: Collection[Node], *, offset: bool) -> None:
+        self.row, self.fixed, self.offset = row, fixed, offset
+        self.scales: Any = None
+
+    def last(self, node: Node) -> Node | None:
+        """The node behind which the result is that of real numbers; None if there is none."""
+        at: Node | None = node
+        while at is not None and (self.row is not None or self.scales is None or self.offset):
+            user = _only_user(at)
+            at = user if user is not None and self._takes(user, at) else None
+        return at
+
+    def _takes(self, user: Node, at: Node) -> bool:
+        """Whether `user` gives back a part."""
+        other = _operand(user, at)
+        constant = other in self.fixed
+        if user.target is aten.sub.Tensor and self.offset and constant and user.args[0] is at:
+            self.offset = False
+        elif user.target is aten.mul.Tensor and constant and self.scales is None:
+            self.scales = other
+        elif user.target is aten.mul.Tensor and self.row and _origin(other)[0] is self.row:
+            self.row = None
+        else:
+            return user.target is aten._to_copy.default
+        return True
 
 
 def _are_integers(node: Any) -> bool:
