@@ -60,19 +60,10 @@ they are a lower bound, and good for comparisons. The standard error of the samp
 `--samples` makes it smaller.
 """
 
-_LARGEST = """
-Three parts lead on `default`. Figures are of `ad` and of `resnet8`, in IHP's cells.
+_GATES = """
+Without clock gates (`--no-clock-gating`) the parts that take the most would take more. Memories are
+read and written as often in both.
 """
-_DONE = (
-    "**The clock of the matrix engine**: 14.8 and 40.8 µJ without clock gates, 12.0 and 31.6 with "
-    "them. Gates stop weights that wait and accumulators at rest. What vectors pass through is "
-    "clocked as long as one is on its way.",
-    "**The memories of the accumulator**: 0.9 and 36.6 µJ, with gates or without. A fold of a "
-    "product reads and writes each of its sums once, so fewer folds are the way to less: more rows "
-    "of the array.",
-    "**The clock of the vector engine**: 9.5 and 26.1 µJ without clock gates, 2.5 and 7.8 with "
-    "them and with lanes that rest while nothing is in them.",
-)
 
 
 def render(files: Sequence[Path]) -> str:
@@ -91,9 +82,6 @@ def render(files: Sequence[Path]) -> str:
         prose(_SOURCES),
         prose(_NOT),
         *measured,
-        heading(2, "What takes the most, and what is done about it"),
-        prose(_LARGEST),
-        bullets(map(wrapped, _DONE)),
     )
 
 
@@ -106,6 +94,35 @@ def _measured(found: Record) -> Iterator[str]:
     yield _blocks(records)
     yield heading(3, f"By part, share of the energy on the chip of `{records[0]['config']}`")
     yield _parts(records)
+    if found.get("ungated"):
+        yield heading(3, f"What clock gates spare: `{records[0]['config']}`")
+        yield prose(_GATES)
+        yield _gates(records, found["ungated"])
+
+
+def _gates(records: Sequence[Record], ungated: Sequence[Record]) -> str:
+    """The largest parts of each network in µJ, without clock gates and with them."""
+    gated = {r["name"]: r for r in records}
+    rows = []
+    for plain in ungated:
+        with_gates = gated[plain["name"]]
+        rows.append(
+            (f"`{plain['name']}`", "all", *_spared(plain["chip_pj"], with_gates["chip_pj"]))
+        )
+        for _, block, part in _ordered(plain)[:5]:
+            pair = (r["blocks"][block][part] for r in (plain, with_gates))
+            rows.append((f"`{plain['name']}`", f"{block} {part}", *_spared(*pair)))
+    return table(("network", "on the chip", "without, µJ", "with, µJ", "spared"), rows, "llrrr")
+
+
+def _spared(plain: float, gated: float) -> tuple[str, str, str]:
+    return f"{plain / 1e6:,.1f}", f"{gated / 1e6:,.1f}", f"{1 - gated / plain:.0%}"
+
+
+def _ordered(record: Record) -> list[tuple[float, str, str]]:
+    """(pJ, block, part), the largest first."""
+    every = [(pj, b, part) for b, parts in record["blocks"].items() for part, pj in parts.items()]
+    return sorted(every, reverse=True)
 
 
 def _totals(records: Sequence[Record]) -> str:
@@ -131,13 +148,8 @@ def _totals(records: Sequence[Record]) -> str:
 
 
 def _largest(record: Record) -> str:
-    every = [
-        (pj, f"{block} {part}")
-        for block, parts in record["blocks"].items()
-        for part, pj in parts.items()
-    ]
-    every.sort(reverse=True)
-    return ", ".join(f"{name} {pj / record['chip_pj']:.0%}" for pj, name in every[:3])
+    largest = _ordered(record)[:3]
+    return ", ".join(f"{block} {part} {pj / record['chip_pj']:.0%}" for pj, block, part in largest)
 
 
 def _blocks(records: Sequence[Record]) -> str:

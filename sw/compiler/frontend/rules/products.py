@@ -207,7 +207,7 @@ def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
 
 
 def _times_rows(im: Importer, node: Node, out: Value, factors: tuple[str, float]) -> Value:
-    """The product of softmax's weights, with the division that they left to it."""
+    """A product with the weights of a softmax, divided by their sums."""
     tensor, factor = factors
     shift = shift_for(1.01 * 128 / factor)
     rows = im.reshaped(tensor, (*out.shape[:-1], 1))
@@ -282,10 +282,8 @@ def _only_rows_of_a_product(im: Importer, node: Node) -> bool:
             return False
         (reader,) = readers
         if plan.rule in ("matmul", "mm"):
-            operands = (
-                reader.args[-2:] if reader.target is not aten.addmm.default else reader.args[1:3]
-            )
-            return operands[0] is at and operands[1] is not at
+            first, second = reader.args[-2:]
+            return first is at and second is not at
         same_rows = plan.rule == "view" and shape(reader)[-1:] == shape(node)[-1:]
         if plan.rule != "same" and not same_rows:
             return False
@@ -293,7 +291,7 @@ def _only_rows_of_a_product(im: Importer, node: Node) -> bool:
 
 
 def _weights(im: Importer, node: Node, scores: Value, mask: str = "") -> Value:
-    """The softmax of scores, of which the product that reads it makes the division."""
+    """The weights of a softmax; the product that reads them divides by their sum."""
     operators, factor = attention_weights(
         scores.shape, scores.step, in_dtype=im.dtype(scores), mask=bool(mask)
     )
