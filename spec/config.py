@@ -58,7 +58,8 @@ class NpuConfig:
     vector engine, a divisor of `cols`; 0 stands for one a column. `regions`: regions of memory
     that LOAD and STORE can address, of which compiled programs use four.
     `engine_counters`: whether the NPU counts what each engine does; without them they read as 0.
-    `program_loops`: whether fetch can run a section of the program again (REPEAT).
+    `program_loops`: whether fetch can run a section of the program again (REPEAT). `load_window`:
+    bus words that LOAD keeps for the bytes that it takes from them later.
     `name` is a label: it is not part of `digest()`.
     """
 
@@ -93,6 +94,7 @@ class NpuConfig:
     regions: int = 8
     engine_counters: bool = True
     program_loops: bool = True
+    load_window: int = 4
     wide_operands: bool = False
 
     def __post_init__(self) -> None:
@@ -136,6 +138,7 @@ class NpuConfig:
             "max_burst",
             "weight_rows",
             "vector_contexts",
+            "load_window",
         ):
             value = getattr(self, name)
             if not _is_pow2(value):
@@ -333,6 +336,7 @@ _LATER = (
     "engine_counters",
     "weight_rows",
     "program_loops",
+    "load_window",
 )
 """Fields that configurations did not always have."""
 
@@ -356,6 +360,7 @@ _RANGES = (
     ("vector_contexts", 1, 8),
     ("vector_lanes", 0, 128),
     ("regions", 4, 8),
+    ("load_window", 2, 4),
 )
 
 
@@ -396,6 +401,7 @@ PRESETS: dict[str, NpuConfig] = {
             regions=4,
             engine_counters=False,
             program_loops=False,
+            load_window=2,
             semaphores=20,
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),

@@ -100,7 +100,12 @@ async def instruct(ctx, port, instruction, index, given_up=lambda: False):
 
 def start_item(layout, instruction, index):
     """The fields of `instruction` that a sequencer begins with (`start_layout`), and `index`."""
-    return layout.const({"instr": _fields(layout["instr"].shape, instruction), "index": index})
+    used = {
+        name: sum((slot["amount"] != 0) << s for s, slot in enumerate(instruction[group]))
+        for name, group in (("waits", "wait"), ("posts", "post"))
+    }
+    instr = _fields(layout["instr"].shape, instruction)
+    return layout.const({"instr": instr, **used, "index": index})
 
 
 def rest_item(layout, instruction):

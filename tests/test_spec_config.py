@@ -76,6 +76,8 @@ RULES = [
     ({"vector_contexts": 3}, "vector_contexts=3: must be a power of two"),
     ({"engine_counters": 2}, "engine_counters=2: must be true or false"),
     ({"program_loops": 1}, "program_loops=1: must be true or false"),
+    ({"load_window": 3}, "load_window=3: must be a power of two"),
+    ({"load_window": 8}, "load_window=8: must lie in 2…4"),
     ({"regions": 3}, "regions=3: must lie in 4…8"),
     ({"vector_lanes": 129}, "vector_lanes=129: must lie in 0…128"),
     (

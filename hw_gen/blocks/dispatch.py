@@ -121,5 +121,8 @@ class InstructionQueues(wiring.Component):
 
     def _item(self, opcode: Opcode, dropped: frozenset[str], instruction: Signal) -> Value:
         begins = selected(start_layout(opcode, dropped)["instr"].shape, instruction)
+        used = [
+            slot.amount != 0 for slots in (instruction.wait, instruction.post) for slot in slots
+        ]
         rest = selected(rest_layout(opcode, dropped), instruction)
-        return Cat(begins, self.i.payload.index, rest)
+        return Cat(begins, *used, self.i.payload.index, rest)

@@ -13,9 +13,6 @@ from hw_gen.blocks.dma_runs import RUN_BITS
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS
 
-WINDOW = 4
-"""Bus words that the writer keeps: a run may begin up to WINDOW - 1 words before the newest."""
-
 MERGE_BEATS = 4
 """Words that runs of less than one collect for a request. More would delay the first of them by
 the cycles that collecting takes, and descriptors wait for as long."""
@@ -26,13 +23,14 @@ PATIENCE = 16
 
 def copy_layout(config: NpuConfig, tag) -> data.StructLayout:
     """A run as the writer sees it: `lane` of its first byte on the bus, and how many of the words
-    that the writer keeps, up to the newest, it uses (`have`; 0: its first word is yet to come)."""
+    that the writer keeps, up to the newest, it uses (`have`; 0: its first word is yet to come).
+    The writer keeps `config.load_window` words: a run may begin in any of them."""
     return data.StructLayout(
         {
             "chip": CHIP_BITS,
             "bytes": RUN_BITS,
             "lane": lane_bits(config),
-            "have": range(WINDOW + 1),
+            "have": range(config.load_window + 1),
             "tag": tag,
         }
     )
@@ -70,7 +68,7 @@ class LoadRequests(wiring.Component):
                 "first": self._word_bits,
                 "last": self._word_bits,
                 "short": 1,
-                "few": range(WINDOW + 2),
+                "few": range(config.load_window + 2),
             }
         )
         burst = data.StructLayout({"word": self._word_bits, "len": 8})
@@ -85,9 +83,10 @@ class LoadRequests(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        window = self._config.load_window
         run, valid, accept = Signal(self._held), Signal(), Signal()
         # The newest word that was asked for, and how many in a row up to it the writer keeps.
-        newest, kept = Signal(self._word_bits), Signal(range(WINDOW + 1))
+        newest, kept = Signal(self._word_bits), Signal(range(window + 1))
         have, near, joined, quiet = Signal.like(kept), Signal(), Signal(), Signal()
         words = self._words(m, platform)
         ahead = self._ahead(m, platform, run, newest, accept & ~quiet, self.i.ready)
@@ -107,7 +106,7 @@ class LoadRequests(wiring.Component):
             sum_ = Mux(joined, kept, 0) + missing
             m.d.sync += [
                 newest.eq(run.last),
-                kept.eq(Mux(~run.short | (sum_ > WINDOW), WINDOW, sum_)),
+                kept.eq(Mux(~run.short | (sum_ > window), window, sum_)),
             ]
         copy = self.copies.payload
         m.d.comb += [
@@ -123,10 +122,10 @@ class LoadRequests(wiring.Component):
 
     def _words(self, m: Module, platform) -> Any:
         """The run that comes, as it will be held."""
-        lanes, run = lane_bits(self._config), self.i.payload
+        lanes, run, window = lane_bits(self._config), self.i.payload, self._config.load_window
         held = Signal(self._held, name="words")
         last = sum_less_one(m, platform, "last", run.addr, run.bytes)
-        low = run.bytes[: lanes + WINDOW.bit_length()]
+        low = run.bytes[: lanes + window.bit_length()]
         m.d.comb += [
             held.chip.eq(run.chip),
             held.bytes.eq(run.bytes),
@@ -134,7 +133,7 @@ class LoadRequests(wiring.Component):
             held.tag.eq(run.tag),
             held.first.eq(run.addr[lanes:]),
             held.last.eq(last[lanes:]),
-            held.short.eq(run.bytes <= WINDOW << lanes),
+            held.short.eq(run.bytes <= window << lanes),
             held.few.eq(((run.addr[:lanes] + low - 1) >> lanes) + 1),
         ]
         return held
@@ -144,11 +143,13 @@ class LoadRequests(wiring.Component):
     ) -> Any:
         """How far the newest word is ahead of the first one of the run that is held.
 
-        `close`: by `words`, less than WINDOW. `follows`: the first one is the next after it. Both
-        are known when the run comes: from the newest word, and from the last one of the run before,
-        which becomes the newest if that run `moves` it.
+        `close`: by `words`, less than the window. `follows`: the first one is the next after it.
+        Both are known when the run comes: from the newest word, and from the last one of the run
+        before, which becomes the newest if that run `moves` it.
         """
-        layout = data.StructLayout({"close": 1, "words": range(WINDOW), "follows": 1})
+        layout = data.StructLayout(
+            {"close": 1, "words": range(self._config.load_window), "follows": 1}
+        )
         first = self.i.payload.addr[lane_bits(self._config) :]
         found = []
         for name, word in (("newest", newest), ("last", run.last)):

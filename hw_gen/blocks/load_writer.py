@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw_gen.blocks.dma_bursts import lane_bits
-from hw_gen.blocks.load_requests import WINDOW, copy_layout
+from hw_gen.blocks.load_requests import copy_layout
 from hw_gen.interfaces import size_bits, spad_write, table_write
 from hw_gen.layouts import INDEX_BITS
 from spec.config import NpuConfig
@@ -17,11 +17,13 @@ handles("hw_gen.blocks.load_writer", Space, Space.SPAD, Space.ACC, Space.PARAM, 
 
 
 class LoadWriter(wiring.Component):
-    """Takes runs in program order and cuts them out of the last `WINDOW` words of the bus.
+    """Takes runs in program order and cuts them out of the last words of the bus.
 
     A run becomes pieces of at most `bus_bytes` bytes, each one write. In the scratchpad a piece
     begins where the last one ended, whatever words it lies in; in PARAM and TABLE it ends with its
     bus word; a fill of the scratchpad has pieces of `word_bytes`.
+
+    `config.load_window` words are kept.
 
     Members
     -------
@@ -122,16 +124,16 @@ class LoadWriter(wiring.Component):
     def _cut(self, m: Module, popped, wants, have, lane) -> Value:
         """The window moves with every word; returns: `bus_bytes` bytes from `lane` on of the word
         that is the `have`-th newest, counting the one that comes."""
-        bus = 8 * self._config.bus_bytes
-        window = Signal(data.ArrayLayout(bus, WINDOW), reset_less=True)
+        bus, words = 8 * self._config.bus_bytes, self._config.load_window
+        window = Signal(data.ArrayLayout(bus, words), reset_less=True)
         incoming = self.beat.payload.data
         with m.If(popped):
-            m.d.sync += window.eq(Cat(incoming, window)[: bus * WINDOW])
-        now = Signal(data.ArrayLayout(bus, WINDOW))
-        m.d.comb += now.eq(Mux(wants, Cat(incoming, window)[: bus * WINDOW], window))
+            m.d.sync += window.eq(Cat(incoming, window)[: bus * words])
+        now = Signal(data.ArrayLayout(bus, words))
+        m.d.comb += now.eq(Mux(wants, Cat(incoming, window)[: bus * words], window))
         first, second = Signal(bus), Signal(bus)
         with m.Switch(have):
-            for k in range(1, WINDOW + 1):
+            for k in range(1, words + 1):
                 with m.Case(k):
                     m.d.comb += first.eq(now[k - 1])
                     if k > 1:

@@ -31,7 +31,8 @@ class PostQueue(wiring.Component):
     """Holds up to `depth` entries in order and sends an entry's updates once it has fired.
 
     An entry is kept as the slots that it enables. What these are is kept once for each instruction,
-    of which there may be `INSTRUCTIONS`.
+    of which there may be `INSTRUCTIONS`. The oldest entry is in registers, for the way from it to
+    the semaphores and back is long; it goes there at once where no other waits.
 
     Members
     -------
@@ -57,27 +58,28 @@ class PostQueue(wiring.Component):
         entry_layout = data.StructLayout({"enable": SYNC_SLOTS, "last": 1})
         m.submodules.entries = entries = Fifo(entry_layout, depth=self._depth)
         m.submodules.posts = posts = Fifo(posts_layout, depth=min(self._depth, INSTRUCTIONS))
-        pushed, entry = self.i.payload, entries.o.payload
+        pushed = self.i.payload
         # Whether an engine posts is known late in a cycle: its entry waits in registers.
         waiting, came = Signal(entry_layout, reset_less=True), Signal()
         room, push = Signal(), Signal()
         first = Signal(init=1)  # the next entry is the first one of its instruction
         fired = Signal(range(self._depth + 3))
-        sent = Signal(SYNC_SLOTS)
-        left = Signal(SYNC_SLOTS)
-        pop = Signal()
+        # The oldest entry, and which of its slots are yet to be sent.
+        held, left, last = Signal(), Signal(SYNC_SLOTS, reset_less=True), Signal(reset_less=True)
+        alone, sends, pop = Signal(), Signal(), Signal()
         m.d.comb += [
             room.eq(~came | entries.i.ready),
             self.i.ready.eq(room & (posts.i.ready | ~first)),
             push.eq(self.i.valid & self.i.ready),
-            entries.i.valid.eq(came),
+            alone.eq(~held & (entries.level == 0)),
+            entries.i.valid.eq(came & ~alone),
             entries.i.payload.eq(waiting),
             posts.i.valid.eq(push & first),
             posts.i.payload.eq(pushed.posts),
             self.o.payload.index.eq(posts.o.payload.index),
-            left.eq(entry.enable & ~sent),
-            self.o.valid.eq(entries.o.valid & (fired != 0) & left.any()),
-            self.empty.eq((entries.level == 0) & ~came),
+            self.o.valid.eq(held & (fired != 0)),
+            sends.eq(self.o.valid & self.o.ready),
+            self.empty.eq(alone & ~came),
         ]
         with m.If(room):
             m.d.sync += [
@@ -95,18 +97,31 @@ class PostQueue(wiring.Component):
                     self.o.payload.amount.eq(posts.o.payload.slots[s].amount),
                     lowest.eq(1 << s),
                 ]
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += sent.eq(sent | lowest)
-            with m.If((left & ~lowest) == 0):
-                m.d.comb += [pop.eq(1), entries.o.ready.eq(1), posts.o.ready.eq(entry.last)]
-                m.d.sync += sent.eq(0)
+        rest = left & ~lowest
+        next_ = data.View(entry_layout, Mux(alone, waiting, entries.o.payload))
+        m.d.comb += [
+            pop.eq(sends & (rest == 0)),
+            entries.o.ready.eq(~held | pop),
+            posts.o.ready.eq(pop & last),
+        ]
+        with m.If(~held | pop):
+            m.d.sync += [
+                held.eq(entries.o.valid | (alone & came)),
+                left.eq(next_.enable),
+                last.eq(next_.last),
+            ]
+        with m.Elif(sends):
+            m.d.sync += left.eq(rest)
         # Neither comes early in a cycle.
         with m.If(self.fire & ~pop):
             m.d.sync += fired.eq(fired + 1)
         with m.Elif(pop & ~self.fire):
             m.d.sync += fired.eq(fired - 1)
         if checking(platform):
-            held = Signal(range(self._depth + 3))
-            m.d.sync += held.eq(held + push - pop)
-            check(m, platform, fired + self.fire <= held + push, "post queue: fired but not held")
+            there = Signal(range(self._depth + 3))
+            m.d.sync += there.eq(there + push - pop)
+            check(m, platform, fired + self.fire <= there + push, "post queue: fired but not held")
+            check(m, platform, ~held | left.any(), "post queue: an entry without updates")
+            offered = ~self.o.valid | posts.o.valid
+            check(m, platform, offered, "post queue: an entry before what it posts")
         return m

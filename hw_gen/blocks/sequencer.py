@@ -110,8 +110,14 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.instr[name].eq(held)
                 with m.If(load):
                     m.d.sync += held.eq(self.i.start.instr[name])
+        # The slots that are used at all.
+        self._used = {
+            name: Signal(SYNC_SLOTS, name=f"used_{name}", reset_less=True)
+            for name in ("waits", "posts")
+        }
         with m.If(load):
             m.d.sync += [self.index.eq(self.i.start.index), self.active.eq(1)]
+            m.d.sync += [held.eq(self.i.start[name]) for name, held in self._used.items()]
         with m.Elif(accept & step.last):
             m.d.sync += self.active.eq(0)
 
@@ -222,7 +228,7 @@ class Sequencer(wiring.Component):
             slot = self.instr.wait[s]
             ours = Cat(slot.point == p for p in self._wait_points).any()
             m.d.comb += [
-                slots[s].eq((slot.amount != 0) & ours & reached[s]),
+                slots[s].eq(self._used["waits"][s] & ours & reached[s]),
                 due[s].eq(slots[s] & ~met[s]),
             ]
             with m.If(load):
@@ -254,7 +260,7 @@ class Sequencer(wiring.Component):
             m.d.comb += [entry.posts.index.eq(self.index), entry.last.eq(last_from[0])]
             for s in range(SYNC_SLOTS):
                 slot = self.instr.post[s]
-                fires = (slot.amount != 0) & (slot.point == point)
+                fires = self._used["posts"][s] & (slot.point == point)
                 m.d.comb += [
                     entry.enable[s].eq(fires & self._reach(slot.level, last_from)),
                     entry.posts.slots[s].sem.eq(slot.sem),

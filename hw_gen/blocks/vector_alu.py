@@ -27,8 +27,8 @@ IDENTITY = exhaustive(
 @dataclass(frozen=True)
 class _Operands:
     """int32 operands A and B, and what several functions have in common: their sum (ADD) or
-    difference, comparisons, and A shifted by the low bits of B, to the left for LSL. `rounded`:
-    the same, and 1 more if the bit below is set.
+    difference, comparisons, the one of them that MIN or MAX takes (`extreme`), and A shifted by the
+    low bits of B, to the left for LSL. `rounded`: the same, and 1 more if the bit below is set.
     """
 
     a: Value
@@ -37,6 +37,7 @@ class _Operands:
     less: Value
     equal: Value
     differ: Value
+    extreme: Value
     shifted: Value
     rounded: Value
 
@@ -48,8 +49,8 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
         Alu.PASS: lambda x: x.a,
         Alu.ADD: lambda x: x.total,
         Alu.SUB: lambda x: x.total,
-        Alu.MIN: lambda x: Mux(x.less, x.a, x.b),
-        Alu.MAX: lambda x: Mux(x.less, x.b, x.a),
+        Alu.MIN: lambda x: x.extreme,
+        Alu.MAX: lambda x: x.extreme,
         Alu.ASR: lambda x: x.shifted,
         Alu.ASR_ROUND: lambda x: x.rounded,
         Alu.LSL: lambda x: x.shifted[::-1],
@@ -69,11 +70,11 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 
 def early_flags(kind: Value) -> Value:
     """What is known of a function of the ALU before its operands are there: it takes their
-    difference, and not their sum; a shift keeps the sign of A; A comes with its bits in reverse, so
-    that a shift to the right is one to the left.
+    difference, and not their sum; a shift keeps the sign of A; it is MIN; A comes with its bits in
+    reverse, so that a shift to the right is one to the left.
     """
     left = kind == Alu.LSL
-    return Cat(kind != Alu.ADD, (kind != Alu.LSR) & ~left, left)
+    return Cat(kind != Alu.ADD, (kind != Alu.LSR) & ~left, kind == Alu.MIN, left)
 
 
 def alu(
@@ -92,7 +93,7 @@ def alu(
     reverse.
     """
     v = Signal(signed(32), name=f"alu_{name}")
-    minus, arithmetic, _ = early
+    minus, arithmetic, least, _ = early
     # One shifter to the right for all, LSL too; a bit below for rounding, one above for the sign.
     right = Signal(signed(34), name=f"right_{name}")
     sign = a[31] & arithmetic
@@ -108,7 +109,8 @@ def alu(
         equal.eq(differ == 0),
     ]
     rounded = fast_sum(m, platform, f"rounded_{name}", right[1:33], Const(0, 32), right[0])
-    operands = _Operands(a, b, total, less, equal, differ, right[1:33], rounded)
+    extreme = Mux(less == least, a, b)
+    operands = _Operands(a, b, total, less, equal, differ, extreme, right[1:33], rounded)
     with m.Switch(kind):
         for member, function in FUNCTIONS.items():
             if member in SHIFTS and not config.shifts:

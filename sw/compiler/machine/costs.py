@@ -135,9 +135,9 @@ LOAD_REQUEST = 6
 """Cycles from a step of LOAD to its request: run, index, burst, address
 (hw_gen/blocks/load_requests.py)."""
 
-WINDOW_WORDS, MERGED_WORDS = 4, 4
-"""Words that LOAD keeps for the runs to come, and most that it collects for a request (`WINDOW`,
-`MERGE_BEATS` in hw_gen/blocks/load_requests.py)."""
+MERGED_WORDS = 4
+"""Words that LOAD collects for a request at most (`MERGE_BEATS` in
+hw_gen/blocks/load_requests.py)."""
 
 LOAD_LANDS = 6
 """Cycles from a bus word to the bank that it is for: two beats of buffer, the word that is cut

@@ -1,18 +1,18 @@
 """What a LOAD or STORE asks of the bus: words, bursts, and accesses of a DRAM.
 
-LOAD fetches a word once while it is among the last `WINDOW`, and collects the words of short runs
-for a request (`hw_gen/blocks/load_requests.py`). STORE writes every run by itself
-(`hw_gen/blocks/dma_bursts.py`). Both are followed run by run.
+LOAD fetches a word once while it is among the last ones (`NpuConfig.load_window`), and collects
+the words of short runs for a request (`hw_gen/blocks/load_requests.py`). STORE writes every run by
+itself (`hw_gen/blocks/dma_bursts.py`). Both are followed run by run.
 """
 
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from spec.config import NpuConfig
 from spec.isa import Space
-from sw.compiler.machine.costs import MERGED_WORDS, WINDOW_WORDS
+from sw.compiler.machine.costs import MERGED_WORDS
 from sw.compiler.program.records import Load, Store
 from sw.compiler.program.virtual import VirtualInstruction
 
@@ -38,6 +38,18 @@ class Transfer(NamedTuple):
     high: int = 0
 
 
+class _Port(NamedTuple):
+    """How the NPU asks memory: bytes of a bus word, words of the longest burst, words kept."""
+
+    bus: int
+    burst: int
+    window: int
+
+    @classmethod
+    def of(cls, config: NpuConfig) -> Self:
+        return cls(config.bus_bytes, config.max_burst, config.load_window)
+
+
 NOTHING = Transfer(0.0, 0.0, 0.0, 0.0)
 
 
@@ -56,7 +68,7 @@ def transfer(instruction: VirtualInstruction, steps: int, config: NpuConfig) -> 
     # Indices may lead anywhere.
     loops = ((steps, page + BLOCK_BYTES),) if record.indexed else loops
     runs, words, bursts, blocks = _followed(
-        record.run, loops, base % page, config.bus_bytes, config.max_burst, merges
+        record.run, loops, base % page, _Port.of(config), merges
     )
     pieces = float(math.ceil(record.run / config.bus_bytes) * steps)
     part = steps / runs
@@ -77,10 +89,11 @@ def transfer(instruction: VirtualInstruction, steps: int, config: NpuConfig) -> 
 
 @lru_cache(maxsize=4096)
 def _followed(
-    run: int, loops: tuple[tuple[int, int], ...], base: int, bus: int, burst: int, merges: bool
+    run: int, loops: tuple[tuple[int, int], ...], base: int, port: _Port, merges: bool
 ) -> tuple[int, int, int, int]:
     """(runs, words, bursts, blocks) of the runs that are followed."""
-    page, short = burst * bus, run <= WINDOW_WORDS * bus
+    bus, burst, window = port
+    page, short = burst * bus, run <= window * bus
     runs = words = bursts = blocks = 0
     for stretch in _stretches(base, loops):
         newest, kept, held, block = -2, 0, 0, -1
@@ -100,7 +113,7 @@ def _followed(
             else:
                 bursts += counted * ((last * bus) // page - (begin * bus) // page + 1)
                 held = min(missing, MERGED_WORDS)
-            kept = min(WINDOW_WORDS, (kept if joined else 0) + missing) if short else WINDOW_WORDS
+            kept = min(window, (kept if joined else 0) + missing) if short else window
             newest = last
             low, high = begin * bus // BLOCK_BYTES, (last * bus + bus - 1) // BLOCK_BYTES
             words += counted * missing
