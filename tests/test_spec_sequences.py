@@ -11,6 +11,7 @@ from spec.sequences import (
     Sequence,
     attention_weights,
     error_bound,
+    group_norm,
     layer_norm,
     quantize_rows,
     reciprocal,
@@ -170,6 +171,36 @@ def test_norms_stay_within_their_stated_error(size: int, negative: bool) -> None
         exact = _norm(steps * in_scale, gamma, 1e-6, centre=False)
         (y,) = run(rms_norm(x.shape, in_scale, 1e-6, gamma, out_scale), steps)
         assert np.abs(y * out_scale - exact).max() <= bound * (1 + np.abs(exact).max() / 8)
+
+
+@pytest.mark.parametrize("mean", [0, 20000])
+@pytest.mark.parametrize(
+    ("pixels", "channels", "groups"), [(49, 32, 8), (9, 24, 24), (2048, 64, 1), (70000, 16, 4)]
+)
+def test_group_norms_are_norms_of_channels_in_all_pixels(
+    pixels: int, channels: int, groups: int, mean: int
+) -> None:
+    """Sums of int16 exceed int32 in the last two, where the mean is far from 0."""
+    rng = np.random.default_rng(pixels)
+    gamma, beta = rng.uniform(0.2, 2.0, channels), rng.normal(size=channels)
+    steps = np.rint(rng.normal(size=(2, pixels, channels)) * 1000 + mean)
+    steps = np.clip(steps, -32768, 32767).astype(np.int64)
+    rows = steps.reshape(2, pixels, groups, -1).transpose(0, 2, 1, 3)
+    flat = _norm(rows.reshape(2, groups, -1) * 1e-3, np.ones(1), 1e-12, centre=True)
+    exact = flat.reshape(rows.shape).transpose(0, 2, 1, 3).reshape(steps.shape) * gamma + beta
+    out_scale = 40 / 32767
+    operators = group_norm(steps.shape, groups, 1e-3, 1e-12, gamma, beta, out_scale)
+    (y,) = run(operators, steps)
+    assert np.abs(y * out_scale - exact).max() <= 4e-3 * (1 + np.abs(exact).max() / 8)
+    assert abs((y * out_scale - exact).mean()) <= 1e-3
+
+
+def test_layer_norms_of_rows_whose_sums_exceed_int32() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.rint(rng.normal(size=(1, 2, 150_000)) * 1000 + 20000).astype(np.int64)
+    exact = _norm(steps * 1e-3, np.ones(1), 1e-12, centre=True)
+    (y,) = run(layer_norm(steps.shape, 1e-3, 1e-12, None, None, 8 / 32767), steps)
+    assert np.abs(y * 8 / 32767 - exact).max() <= 2e-2 * (1 + np.abs(exact).max() / 8)
 
 
 @pytest.mark.parametrize("signs", [1.0, -1.0])

@@ -6,7 +6,7 @@ about one pass of the vector engine; RESCALE and TABLE ride behind the operator 
 """
 
 from spec.sequences.base import Sequence, Step
-from spec.sequences.norms import layer_norm, norm_reach, rms_norm
+from spec.sequences.norms import group_norm, layer_norm, norm_reach, rms_norm
 from spec.sequences.quantize import quantize_rows
 from spec.sequences.rows import reciprocal, rsqrt
 from spec.sequences.softmax import attention_weights, softmax
@@ -18,6 +18,7 @@ __all__ = [
     "Step",
     "attention_weights",
     "error_bound",
+    "group_norm",
     "layer_norm",
     "norm_reach",
     "quantize_rows",

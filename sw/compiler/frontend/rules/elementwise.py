@@ -1,4 +1,4 @@
-"""Sums, products by element, norms, and functions of one value."""
+"""Sums, products by element, and functions of one value."""
 
 import math
 from collections.abc import Callable
@@ -12,21 +12,17 @@ from numpy.typing import NDArray
 from torch.fx import Node
 
 from spec.sequences import Sequence as Operators
-from spec.sequences import layer_norm as layer_norm_of
-from spec.sequences import norm_reach, reciprocal, tabled
-from spec.sequences import rms_norm as rms_norm_of
+from spec.sequences import reciprocal, tabled
 from spec.sequences.rows import shift_for
 from spec.sequences.unary import STEP
 from sw.compiler.frontend.building import Value, innermost
 from sw.compiler.frontend.importer import Importer
-from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, aten, is_float, name, shape
+from sw.compiler.frontend.nodes import aten, is_float, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.calibrate import HUGE, MASKED
 from sw.compiler.frontend.quantization.formats import Format, exact
 from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.rules.broadcast import joined, same_shape
-from sw.compiler.frontend.rules.convolutions import scaled
 from sw.compiler.frontend.rules.logic import clamp_integers, operand
 from sw.compiler.frontend.rules.products import COARSE, added_constant, added_scores, fits_scores
 from sw.compiler.frontend.rules.quantize import is_quantized_sum, quantized_sum
@@ -263,53 +259,6 @@ def bounded(im: Importer, node: Node, plan: Plan) -> Value:
         return value
     attributes = {"min_val": min(steps[0], most), "max_val": max(steps[1], least)}
     return replace(value, tensor=im.op(node, "CLAMP", [value.tensor], attributes))
-
-
-def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
-    (source,) = plan.reads
-    given = arguments(plan.source)
-    gamma, beta, eps = im.constant(given["weight"]), im.constant(given["bias"]), given["eps"]
-    value = im.ordered(im.int16(source))
-    want = _norm_format(im, node)
-    operators = layer_norm_of(value.shape, value.step, eps, gamma, beta, want.scale, want.dtype)
-    (out,) = im.sequence(node, operators, value.tensor)
-    return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
-
-
-def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
-    """A layer norm of each group, then the affine map of the channels."""
-    (source,) = plan.reads
-    given = arguments(plan.source)
-    groups, eps = given.get("num_groups") or given["group"], given["eps"]
-    value = im.ordered(im.int16(source))
-    rows = (value.shape[0] * groups, math.prod(value.shape[1:]) // groups)
-    bound = min(norm_reach(rows[1], value.step, eps), 16.0)
-    scale = bound / 32767
-    operators = layer_norm_of(rows, value.step, eps, None, None, scale, "int16")
-    (out,) = im.sequence(node, operators, im.reshaped(value.tensor, rows))
-    made = replace(value, tensor=im.reshaped(out, value.shape), scale=scale)
-    a, b = im.constant(given["weight"]), im.constant(given["bias"])
-    a = np.ones(1) if a is None else a
-    return scaled(im, node, made, a, np.zeros(1) if b is None else b, bound)
-
-
-def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
-    (source,) = plan.reads
-    value = im.ordered(im.int16(source))
-    gamma = im.constant(plan.data["gamma"])
-    want = _norm_format(im, node)
-    operators = rms_norm_of(
-        value.shape, value.step, plan.data["eps"], gamma, want.scale, want.dtype
-    )
-    (out,) = im.sequence(node, operators, value.tensor)
-    return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
-
-
-def _norm_format(im: Importer, node: Node) -> Format:
-    want = im.formats.of(node)
-    if want.zero_point:
-        return im.formats.symmetric(node)
-    return im.formats.wide(node) if want.dtype == "int32" else want
 
 
 def same(im: Importer, node: Node, plan: Plan) -> Value:

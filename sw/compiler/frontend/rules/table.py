@@ -9,6 +9,7 @@ from sw.compiler.frontend.rules import (
     gathers,
     logic,
     moves,
+    norms,
     pools,
     products,
     quantize,
@@ -16,7 +17,7 @@ from sw.compiler.frontend.rules import (
 )
 
 _FILES = (
-    *(convolutions, elementwise, gathers, logic, moves),
+    *(convolutions, elementwise, gathers, logic, moves, norms),
     *(pools, products, quantize, reductions),
 )
 
