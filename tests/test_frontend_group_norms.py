@@ -109,7 +109,7 @@ def test_pictures_whose_sums_exceed_int32_have_their_mean() -> None:
     """A sum of 262,144 values of int16 that are all positive wrapped around."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(3, 64, 1), nn.GroupNorm(1, 64)).eval()
-    nn.init.constant_(module[0].bias, 5.0)  # type: ignore[arg-type]
+    nn.init.constant_(module[0].bias, 5.0)
     x = torch.randn(1, 3, 64, 64)
     program = systola.compile(module, (x,), systola.preset("default"), policy="wide")
     (got,) = program.outputs(systola.run(program.image, program.inputs(x)))

@@ -45,15 +45,26 @@ def _reads_inputs(value: Any) -> bool:
 
 def addmm(node: Node) -> str:
     factors = [arguments(node).get(name, 1) for name in ("alpha", "beta")]
-    return "" if factors == [1, 1] else f"alpha, beta = {factors}: only 1"
+    if factors != [1, 1]:
+        return f"alpha, beta = {factors}: only 1"
+    return _sums(shape(node.args[-1])[-2])
+
+
+MOST_PRODUCTS = ((1 << 31) - 1) >> 14
+"""Products of two int8 whose sum always fits in int32."""
+
+
+def _sums(products: int) -> str:
+    most = f"at most {MOST_PRODUCTS:,} fit in int32; add up the products of parts"
+    return "" if products <= MOST_PRODUCTS else f"sums of {products:,} products: {most}"
 
 
 def matmul(node: Node) -> str:
     a, b = shape(node.args[0]), shape(node.args[1])
     if len(b) == 2 and len(a) >= 2:
-        return ""
+        return _sums(b[-2])
     if len(a) == len(b) >= 2 and a[:-2] == b[:-2]:
-        return ""
+        return _sums(b[-2])
     return (
         f"matrix product of {list(a)} and {list(b)}: equal leading dimensions needed; expand the "
         "smaller operand, or use a linear layer for constant weights"

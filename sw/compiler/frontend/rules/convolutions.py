@@ -11,6 +11,7 @@ from torch.fx import Node
 from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.limits import MOST_PRODUCTS
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.values import TINY, Scale
@@ -67,6 +68,8 @@ def conv(
     im.require(
         bool(np.abs(steps).max() <= _BIAS_LIMIT), node, "the bias does not fit in the accumulator"
     )
+    if weight.size // len(scale) > MOST_PRODUCTS // 2:
+        _sums_fit(im, node, weight.reshape(len(scale), -1), zero_point, weight_zp)
     operands = [
         tensor,
         im.graph.add_constant(f"{node.name}_weight", weight, "int8"),
@@ -75,6 +78,21 @@ def conv(
         im.scalar(weight_zp, "int8"),
     ]
     return im.op(node, kind, operands, attributes or {})
+
+
+def _sums_fit(
+    im: Importer, node: Node, weight: NDArray[Any], zero_point: int, weight_zp: int
+) -> None:
+    """Refuse weights [out, in] whose products with int8 might not add up in int32."""
+    wide = weight.astype(np.int64) - weight_zp
+    low, high = wide * (-128 - zero_point), wide * (127 - zero_point)
+    most = max(np.maximum(low, high).sum(1).max(), -np.minimum(low, high).sum(1).min())
+    im.require(
+        most < 1 << 31,
+        node,
+        f"sums of {wide.shape[1]:,} products may reach {most:,}, which int32 does not hold",
+        "add up the products of parts",
+    )
 
 
 def exact_windows(

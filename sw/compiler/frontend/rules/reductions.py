@@ -9,7 +9,7 @@ from torch.fx import Node
 from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, name, shape
+from sw.compiler.frontend.nodes import arguments, is_float, name, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
 from sw.compiler.frontend.rules.grids import changes_grid, keeps_grid, rounded_behind
@@ -25,17 +25,42 @@ def _axes(call: Node) -> list[int]:
     return sorted(a % rank for a in ([given] if isinstance(given, int) else given))
 
 
-def _reduced(im: Importer, node: Node, axes: Sequence[int], value: Value, kind: str) -> Value:
-    """One TOSA reduction after the other, in memory order."""
+def _reduced(
+    im: Importer, node: Node, axes: Sequence[int], value: Value, kind: str, bits: int = 0
+) -> Value:
+    """One TOSA reduction after the other, in memory order.
+
+    bits: of each value, where the sum of many might need more than int32 has. They then lose low
+    bits before the dimension that is too much.
+    """
     order = value.layout.some_axes
     value = im.ordered(value, order)
-    tensor = value.tensor
+    most = 1 << bits - 1 if bits else 0
     for at in sorted(order.index(a) for a in axes):
-        tensor = im.op(node, kind, [tensor], {"axis": at})
+        count = value.shape[order[at]]
+        value, most = _with_room(im, node, value, most, count)
+        value = replace(value, tensor=im.op(node, kind, [value.tensor], {"axis": at}))
     kept = Layout.of([1 if i in axes else s for i, s in enumerate(value.shape)], order)
     layout = kept.reshape(shape(node))
     assert layout is not None  # only dimensions of size 1 go
-    return replace(value, tensor=tensor, layout=layout)
+    return replace(value, layout=layout)
+
+
+def _with_room(im: Importer, node: Node, value: Value, most: int, count: int) -> tuple[Value, int]:
+    """A value up to `most`, in steps of which `count` add up in int32; what the sum is at most."""
+    excess = max(0, most * count - 1) >> 31
+    if excess:
+        by = 1 << excess.bit_length()
+        value = im.convert(value, Format(dtype="int32", scale=value.step * by), node.name)
+        most = most // by + 1
+    return value, most * count
+
+
+def _bits(im: Importer, source: Node) -> int:
+    """Of a value that `_int32` gives; 0 of whole numbers, whose sums are exact if they fit."""
+    if not is_float(source):
+        return 0
+    return 9 if im.planner.grid_behind(source) is not None else 16
 
 
 def _int32(im: Importer, node: Node, source: Node) -> Value:
@@ -51,7 +76,8 @@ def total(im: Importer, node: Node, plan: Plan) -> Value:
     """REDUCE_SUM in int32."""
     (source,) = plan.reads
     value = _int32(im, node, source)
-    return im.finish(node, _reduced(im, node, _axes(plan.source), value, "REDUCE_SUM"))
+    axes, bits = _axes(plan.source), _bits(im, source)
+    return im.finish(node, _reduced(im, node, axes, value, "REDUCE_SUM", bits))
 
 
 def mean(im: Importer, node: Node, plan: Plan) -> Value:
@@ -75,7 +101,8 @@ def adaptive_avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def _mean(im: Importer, node: Node, source: Node, axes: Sequence[int]) -> Value:
-    value = _reduced(im, node, axes, _int32(im, node, source), "REDUCE_SUM")
+    bits = _bits(im, source)
+    value = _reduced(im, node, axes, _int32(im, node, source), "REDUCE_SUM", bits)
     count = math.prod(shape(source)) // max(math.prod(shape(node)), 1)
     value = replace(value, scale=value.scale / count)
     return value if rounded_behind(im, node) else im.finish(node, value)
@@ -114,6 +141,8 @@ def cumsum(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
     value = im.ordered(_int32(im, node, source))
     axis = arguments(plan.source)["dim"] % len(value.shape)
+    bits = _bits(im, source)
+    value, _ = _with_room(im, node, value, 1 << bits - 1 if bits else 0, value.shape[axis])
     tensor, size, by = value.tensor, list(value.shape), 1
     while by < size[axis]:
         part = [n - by if i == axis else n for i, n in enumerate(size)]
