@@ -71,9 +71,9 @@ class Rows:
         """As it meets the row's elements."""
         return s.reshape(statistic, shape_of_rows(self.shape)[0])
 
-    def beside(self, s: Sequence, total: str) -> str:
-        """What came from `total`, as it meets the row's elements."""
-        return total
+    def beside(self, s: Sequence, mean: str) -> str:
+        """A mean that has the form of `total`, as it meets the row's elements."""
+        return mean
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,10 @@ class Groups(Rows):
             statistic = s.op("ADD", statistic, zeros)
         return s.reshape(statistic, (samples, 1, channels))
 
-    def beside(self, s: Sequence, total: str) -> str:
-        return total if self.channels == 1 else self.unpacked(s, total)
+    def beside(self, s: Sequence, mean: str) -> str:
+        # A mean of int16 has 16 bits: a vector of them is half as many words to read.
+        spread = mean if self.channels == 1 else self.unpacked(s, mean)
+        return s.cast(s.rescale(spread, 1.0, "int16"), "int32")
 
 
 def _dropped(size: int) -> int:
