@@ -39,6 +39,10 @@ LEAST_UNITS = 16
 MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
+MOST_BLOCKS = 4 * MAX_SLICES
+"""Column blocks of a step: each posts that its weights are there, and that its sums are, maybe
+before anybody takes a post, and a counter may have 8 bits."""
+
 MOST_K_TILES = 16
 """Parts of the reduction that are tried where fewer fit, but load something twice."""
 
@@ -234,6 +238,8 @@ class _Search:
 
     def _tile_n_fits(self, tile_n: int, vectors: int, k_tiles: int, single: bool) -> bool:
         """Whether accumulators and parameters of `tile_n` blocks fit; `single`: none follow."""
+        if tile_n > MOST_BLOCKS and not self.cost.held_wgt:
+            return False
         if k_tiles > 1 and tile_n > 1:
             # Blocks that accumulate piecemeal live at once, and the next tile's begin before
             # this one's epilogue is done.
