@@ -162,7 +162,8 @@ class _Assignment:
         if enough < len(instructions):
             other = instructions[enough]
             point = Point.DONE if other.engine is Engine.LOAD else Point.READ
-            return [(instruction, other, (other.engine, point, instruction.engine.name))]
+            posting = WEIGHTS if channel[1] is Point.WEIGHTS else instruction.engine.name
+            return [(instruction, other, (other.engine, point, posting))]
         taken = self._take_early(channel)
         if taken is None:
             raise LegalityError(
@@ -194,14 +195,21 @@ class _Assignment:
         return instruction, instructions[wanted], channel
 
     def _known(self, instruction: VirtualInstruction, channel: Channel) -> int:
-        """Number of the last consumer whose waits are surely over when `instruction` starts."""
+        """Number of the last consumer whose waits are surely over when `instruction` starts.
+
+        The weight sequencer runs ahead of the main one: its posts know its own waits only.
+        """
         waiting = channel[2]
         if waiting == instruction.engine.name:
             return self.found.index[id(instruction)] - 1
         weights = waiting == WEIGHTS
         engine = Engine.MATRIX if weights else Engine[waiting]
         source = (engine, Point.WEIGHTS if weights else Point.READ)
-        index, iteration = self.found.start[id(instruction)].get(source, NEVER)
+        if channel[1] is Point.WEIGHTS:
+            known = self.found.weights[id(instruction)].at(0, 0)
+        else:
+            known = self.found.start[id(instruction)]
+        index, iteration = known.get(source, NEVER)
         return index if iteration == END else index - 1
 
 

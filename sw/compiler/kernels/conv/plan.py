@@ -40,8 +40,8 @@ MAX_SLICES = 48
 """Slices of one load that are waited for singly: keeps semaphore counts far from their maximum."""
 
 MOST_BLOCKS = 4 * MAX_SLICES
-"""Column blocks of a step: each posts that its weights are there, and that its sums are, maybe
-before anybody takes a post, and a counter may have 8 bits."""
+"""Column blocks of a step. All of them may post that their weights are there before the step's
+first MATRIX takes a post, and a counter may have 8 bits."""
 
 MOST_K_TILES = 16
 """Parts of the reduction that are tried where fewer fit, but load something twice."""
