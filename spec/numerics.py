@@ -28,6 +28,8 @@ NUMPY: dict[DType, type[np.generic]] = exhaustive(
     },
 )
 SHIFT_MIN, SHIFT_MAX = 2, 62
+SUMMANDS = 1 << 16
+"""Values of int16 whose sum always fits in int32."""
 
 
 def wrap32(x: Int) -> Int:

@@ -183,6 +183,7 @@ def test_group_norms_are_norms_of_channels_in_all_pixels(
     """Sums of int16 exceed int32 in the last two, where the mean is far from 0."""
     rng = np.random.default_rng(pixels)
     gamma, beta = rng.uniform(0.2, 2.0, channels), rng.normal(size=channels)
+    gamma[::5] *= -1
     steps = np.rint(rng.normal(size=(2, pixels, channels)) * 1000 + mean)
     steps = np.clip(steps, -32768, 32767).astype(np.int64)
     rows = steps.reshape(2, pixels, groups, -1).transpose(0, 2, 1, 3)
@@ -193,6 +194,20 @@ def test_group_norms_are_norms_of_channels_in_all_pixels(
     (y,) = run(operators, steps)
     assert np.abs(y * out_scale - exact).max() <= 4e-3 * (1 + np.abs(exact).max() / 8)
     assert abs((y * out_scale - exact).mean()) <= 1e-3
+
+
+def test_group_norms_of_few_values_that_are_not_0() -> None:
+    """As behind a ReLU: a pixel lies far out, under weights of both signs."""
+    rng = np.random.default_rng(0)
+    steps = rng.integers(0, 2000, size=(1, 400, 8))
+    steps[0, 7] = 30000
+    exact = _norm(steps.reshape(1, 1, -1) * 1e-3, np.ones(1), 1e-12, centre=True)
+    gamma = np.where(np.arange(8) % 2, 1.5, -1.5)
+    exact = exact.reshape(steps.shape) * gamma
+    out_scale = 40 / 32767
+    (y,) = run(group_norm(steps.shape, 1, 1e-3, 1e-12, gamma, None, out_scale), steps)
+    assert np.abs(exact).max() > 24
+    assert np.abs(y * out_scale - exact).max() <= 4e-3 * (1 + np.abs(exact).max() / 8)
 
 
 def test_layer_norms_of_rows_whose_sums_exceed_int32() -> None:

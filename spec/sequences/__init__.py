@@ -6,7 +6,7 @@ about one pass of the vector engine; RESCALE and TABLE ride behind the operator 
 """
 
 from spec.sequences.base import Sequence, Step
-from spec.sequences.norms import group_norm, layer_norm, norm_reach, rms_norm
+from spec.sequences.norms import group_norm, layer_norm, rms_norm
 from spec.sequences.quantize import quantize_rows
 from spec.sequences.rows import reciprocal, rsqrt
 from spec.sequences.softmax import attention_weights, softmax
@@ -20,7 +20,6 @@ __all__ = [
     "error_bound",
     "group_norm",
     "layer_norm",
-    "norm_reach",
     "quantize_rows",
     "reciprocal",
     "rms_norm",

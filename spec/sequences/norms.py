@@ -23,17 +23,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spec.numerics import SUMMANDS
 from spec.sequences.base import Float, Sequence, shape_of_rows
 from spec.sequences.rows import rsqrt, shift_for
 
 _FINE = 256
 """Steps of γ·n + β before it is rounded, for each step of the output."""
-
-_FAR = 16.0
-"""Deviations from the mean that a group norm with weights of both signs reaches."""
-
-_SUMMED = 1 << 16
-"""Values of int16 whose sum always fits in int32."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +63,11 @@ class Rows:
         return s.reshape(statistic, self.packed_shape)
 
     def unpacked(self, s: Sequence, statistic: str) -> str:
-        """As it meets the row's elements."""
+        """A packed statistic, in the form in which elements meet it."""
         return s.reshape(statistic, shape_of_rows(self.shape)[0])
 
     def beside(self, s: Sequence, mean: str) -> str:
-        """A mean that has the form of `total`, as it meets the row's elements."""
+        """The mean of each row, in the form in which elements meet it."""
         return mean
 
 
@@ -133,14 +128,14 @@ class Groups(Rows):
 
 def _dropped(size: int) -> int:
     """Low bits that a sum of so many int16 must do without."""
-    return max(0, (size - 1).bit_length() - (_SUMMED.bit_length() - 1))
+    return max(0, (size - 1).bit_length() - (SUMMANDS.bit_length() - 1))
 
 
 def _less(s: Sequence, values: str, bits: int) -> str:
     return s.rescale(values, 2.0**-bits, "int32") if bits else values
 
 
-def norm_reach(size: int, in_scale: float, eps: float) -> float:
+def _reach(size: int, in_scale: float, eps: float) -> float:
     """Bound of |n|: √size, or what the largest difference is beside √eps where that is less."""
     most = 2.0**15 * in_scale
     return most / math.sqrt(eps) if most * most < size * eps else math.sqrt(size)
@@ -187,7 +182,7 @@ def normalized(
     inverse = rows.unpacked(s, inverse)
     # n = d / √(squares·2^k / size)
     step = factor * math.sqrt(size / 2.0**k)
-    shift = shift_for(1.1 * norm_reach(size, in_scale, eps) / step)
+    shift = shift_for(1.1 * _reach(size, in_scale, eps) / step)
     return s.mul(rows.widened(s, narrow), inverse, shift), step * 2.0**shift
 
 
@@ -200,27 +195,22 @@ def affine(
     beta: Float | None,
     out_scale: float | Float,
     out_dtype: str,
-    largest: float,
 ) -> str:
-    """γ·n + β in `out_dtype`. `largest`: of |n|; `out_scale` may be per channel."""
+    """γ·n + β in `out_dtype`; `out_scale` may be per channel."""
     scales = np.asarray(out_scale, np.float64)
     weights = np.asarray(1.0 if gamma is None else gamma, np.float64) / scales
 
     def ratio(factor: float) -> float | Float:
-        return factor * weights if weights.ndim else factor * float(weights)
+        ratios = factor * np.abs(weights)
+        return ratios if weights.ndim else float(ratios)
 
-    if beta is None and (weights >= 0).all():
+    signs = np.where(weights < 0, -1, 1)
+    if beta is None and (signs > 0).all():
         return s.rescale(n, ratio(step), out_dtype)
-    if (weights >= 0).all():
-        scaled = s.rescale(n, ratio(step * _FINE), "int32")
-    else:  # multipliers of RESCALE have no sign
-        narrow = largest / 32767
-        n16 = s.rescale(n, step / narrow, "int16")
-        top = float(np.abs(weights).max())
-        signed = s.constant(np.rint(weights / top * 32767).reshape((1,) * (rank - 1) + (-1,)),
-                            "int32")  # fmt: skip
-        scaled = s.mul(s.cast(n16, "int32"), signed, 0)
-        scaled = s.rescale(scaled, narrow * _FINE * top / 32767, "int32")
+    scaled = s.rescale(n, ratio(step * _FINE), "int32")
+    if (signs < 0).any():  # multipliers of RESCALE have no sign
+        by_channel = s.constant(signs.reshape((1,) * (rank - 1) + (-1,)), "int32")
+        scaled = s.mul(scaled, by_channel, 0)
     if beta is not None:
         offset = np.rint(np.asarray(beta, np.float64) / scales * _FINE)
         scaled = s.op("ADD", scaled, s.constant(offset.reshape((1,) * (rank - 1) + (-1,)), "int32"))
@@ -289,8 +279,6 @@ def _norm(
     s = Sequence()
     x = s.input("x", "int16")
     n, step = normalized(s, x, rows, in_scale, eps, centre=centre)
-    largest = norm_reach(rows.size, in_scale, eps)
-    largest = min(largest, _FAR) if isinstance(rows, Groups) else largest
-    out = affine(s, n, step, len(rows.shape), gamma, beta, out_scale, out_dtype, largest)
+    out = affine(s, n, step, len(rows.shape), gamma, beta, out_scale, out_dtype)
     s.outputs = [out]
     return s

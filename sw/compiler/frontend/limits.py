@@ -10,6 +10,9 @@ from torch.fx import Node
 
 from sw.compiler.frontend.nodes import arguments, is_float, kind, shape
 
+MOST_PRODUCTS = ((1 << 31) - 1) >> 15
+"""Products of two int8, of which one is less its zero point, whose sum always fits in int32."""
+
 
 def nothing(_: Node) -> str:
     return ""
@@ -50,10 +53,6 @@ def addmm(node: Node) -> str:
     return _sums(shape(node.args[-1])[-2])
 
 
-MOST_PRODUCTS = ((1 << 31) - 1) >> 14
-"""Products of two int8 whose sum always fits in int32."""
-
-
 def _sums(products: int) -> str:
     most = f"at most {MOST_PRODUCTS:,} fit in int32; add up the products of parts"
     return "" if products <= MOST_PRODUCTS else f"sums of {products:,} products: {most}"
@@ -75,7 +74,7 @@ def attention(node: Node) -> str:
     q, k = shape(node.args[0]), shape(node.args[1])
     if len(q) != 4 or len(k) != 4:
         return f"attention of {len(q)} dimensions: only [batch, heads, tokens, size]"
-    return "" if q[1] % k[1] == 0 else f"{q[1]} heads and {k[1]} heads of keys"
+    return _sums(k[2]) if q[1] % k[1] == 0 else f"{q[1]} heads and {k[1]} heads of keys"
 
 
 def convolution(node: Node) -> str:

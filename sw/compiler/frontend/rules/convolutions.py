@@ -68,7 +68,7 @@ def conv(
     im.require(
         bool(np.abs(steps).max() <= _BIAS_LIMIT), node, "the bias does not fit in the accumulator"
     )
-    if weight.size // len(scale) > MOST_PRODUCTS // 2:
+    if weight.size // len(scale) > MOST_PRODUCTS:
         _sums_fit(im, node, weight.reshape(len(scale), -1), zero_point, weight_zp)
     operands = [
         tensor,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch.fx import Node
 
+from spec.numerics import SUMMANDS
 from sw.compiler.frontend.building import Value
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
@@ -26,6 +27,24 @@ class _Pool:
     stride: tuple[int, int]
     padding: tuple[int, int] = (0, 0)
     ceil: bool = False
+
+    def down(self) -> "_Pool":
+        """One column after the other."""
+        return replace(
+            self,
+            kernel=(self.kernel[0], 1),
+            stride=(self.stride[0], 1),
+            padding=(self.padding[0], 0),
+        )
+
+    def across(self) -> "_Pool":
+        """One row after the other."""
+        return replace(
+            self,
+            kernel=(1, self.kernel[1]),
+            stride=(1, self.stride[1]),
+            padding=(0, self.padding[1]),
+        )
 
 
 def _pool(given: Mapping[str, Any]) -> _Pool:
@@ -93,9 +112,24 @@ def _averaged(im: Importer, node: Node, source: Node) -> Value:
 
 
 def _average(im: Importer, node: Node, value: Value, pool: _Pool) -> Value:
+    """AVG_POOL2D: of rows, and then of columns, where the sum of a window might not fit in int32.
+
+    The part of a window that lies in the image is a rectangle, whose mean is that of its rows'.
+    """
     if im.dtype(value) == "int32":
         value = im.convert(value, im.formats.wide(node), node.name)
-    return _pooled(im, node, value, "AVG_POOL2D", pool)
+    (rows, columns), most = pool.kernel, SUMMANDS if im.dtype(value) == "int16" else SUMMANDS << 7
+    if rows * columns <= most:
+        return _pooled(im, node, value, "AVG_POOL2D", pool)
+    im.require(
+        max(rows, columns) <= most,
+        node,
+        f"the average of {rows}×{columns} values: at most {most:,} of a row or a column",
+        "average parts of it first",
+    )
+    tall = (*shape(node)[:3], value.shape[3])
+    value = _pooled(im, node, value, "AVG_POOL2D", pool.down(), tall)
+    return _pooled(im, node, value, "AVG_POOL2D", pool.across())
 
 
 def pooled_mean(im: Importer, node: Node, value: Value) -> Value:
