@@ -59,7 +59,7 @@ class NpuConfig:
     that LOAD and STORE can address, of which compiled programs use four.
     `engine_counters`: whether the NPU counts what each engine does; without them they read as 0.
     `program_loops`: whether fetch can run a section of the program again (REPEAT). `load_window`:
-    bus words that LOAD keeps for the bytes that it takes from them later.
+    bus words that LOAD keeps, so that later runs need not fetch them again.
     `name` is a label: it is not part of `digest()`.
     """
 

@@ -35,7 +35,7 @@ MEANING = {
     "regions": "regions of memory that programs can address; compiled ones use four",
     "engine_counters": "whether it counts what each engine did; if not, they read as 0",
     "program_loops": "fetch runs sections of a program again, so that what repeats is stored once",
-    "load_window": "bus words that LOAD keeps for the bytes that it takes from them later",
+    "load_window": "bus words that LOAD keeps, so that later runs need not fetch them again",
     "wide_operands": "reserved for operands wider than 8 bits",
 }
 """What each field is."""
