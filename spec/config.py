@@ -408,8 +408,20 @@ PRESETS: dict[str, NpuConfig] = {
         NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),
         NpuConfig(name="default"),
         NpuConfig(name="large", rows=32, cols=32, spad_kib=1024, acc_kib=256, bus_bytes=32),
-        NpuConfig(name="huge", rows=64, cols=64, spad_kib=4096, acc_kib=1024, bus_bytes=64),
-        NpuConfig(name="giant", rows=128, cols=128, spad_kib=8192, acc_kib=4096, bus_bytes=64),
+        # Few vectors meet each fold of a large array: weights and activations take turns at banks.
+        NpuConfig(
+            name="huge", rows=64, cols=64, spad_kib=4096, acc_kib=1024, bus_bytes=64, banks=16
+        ),
+        NpuConfig(
+            name="giant",
+            rows=128,
+            cols=128,
+            spad_kib=8192,
+            acc_kib=4096,
+            bus_bytes=64,
+            banks=16,
+            weight_rows=2,
+        ),
         NpuConfig(name="rect", rows=8, cols=16, spad_kib=128, acc_kib=32),
         NpuConfig(name="odd", rows=12, cols=12, spad_kib=128, acc_kib=24),
     )

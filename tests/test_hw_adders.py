@@ -70,6 +70,28 @@ def test_a_narrow_number_is_added_and_the_sum_has_the_sign_of_the_first():
 
 
 @pytest.mark.parametrize("platform", [None, RtlPlatform(plain_sums=True)])
+@pytest.mark.parametrize(("width", "narrow"), [(32, 18), (20, 5), (12, 11), (6, 1)])
+def test_a_narrow_signed_number_is_added_and_subtracted(width, narrow, platform):
+    m, a, b, carry = Module(), Signal(signed(width)), Signal(signed(narrow)), Signal()
+    outs = Cat(
+        fast_sum(m, platform, "plain", a, b),
+        fast_sum(m, platform, "carried", a, b, carry),
+        fast_difference(m, platform, "less", a, b),
+    )
+    half = 1 << (narrow - 1)
+    near = {n for n in (-half, 1 - half, -2, -1, 0, 1, half - 2, half - 1) if -half <= n < half}
+    borders = {(y << (narrow % width)) + d for y in (0, 1, 2, -1) for d in (-1, 0, 1)}
+    firsts = [*values(width), *(x % (1 << width) for x in sorted(borders))]
+    rows = [
+        (x - ((x >> (width - 1)) << width), y, (x ^ y) & 1) for x in firsts for y in sorted(near)
+    ]
+    mask = (1 << width) - 1
+    for (x, y, c), found in zip(rows, settle(m, (a, b, carry), rows, outs), strict=True):
+        wanted = (x + y, x + y + c, x - y)
+        assert [found >> width * i & mask for i in range(3)] == [w & mask for w in wanted], (x, y)
+
+
+@pytest.mark.parametrize("platform", [None, RtlPlatform(plain_sums=True)])
 @pytest.mark.parametrize("width", [4, 24])
 def test_a_sum_passes_a_limit(width, platform):
     m, a, b, limit = Module(), Signal(width), Signal(width), Signal(width + 1)

@@ -291,6 +291,41 @@ def test_a_mark_is_answered_when_its_bytes_are_read():
     assert seen == [0xDDCCBBAA]
 
 
+@pytest.mark.parametrize("form", FORMS, ids=["synthesized", "simulated"])
+def test_posted_writes_of_one_word_wait_for_its_bank_as_one(form):
+    """Bytes of one word, each written twice, while another client takes its bank."""
+    config = preset("tiny")
+    dut = Scratchpad(config, tags=[0], writes=1)
+    width = config.word_bytes
+    writes = [(at, 1, 0x10 * turn + at) for turn in (1, 2) for at in range(width)]
+    taken = next(w for w in range(1, 64) if config.bank_of(w) == config.bank_of(0))
+    seen, cycles = [], [0]
+
+    async def bench(ctx):
+        port, hog, read = dut.posted, dut.write[0], dut.read[0]
+        ctx.set(hog.valid, 1)
+        ctx.set(hog.addr, taken * width)
+        ctx.set(hog.size, 1)
+        ctx.set(port.valid, 1)
+        for at, size, value in writes:
+            for name, field in (("addr", at), ("size", size), ("data", value)):
+                ctx.set(getattr(port, name), field)
+            while not (await sample(ctx, port.ready))[0]:
+                cycles[0] += 1
+        ctx.set(port.valid, 0)
+        while not (await sample(ctx, port.empty))[0]:
+            pass
+        ctx.set(read.size, width)
+        ctx.set(read.valid, 1)
+        while not seen:
+            valid, word = await sample(ctx, read.data_valid, read.data)
+            seen.extend([word] * valid)
+
+    simulate(dut, bench, platform=form)
+    assert cycles[0] == 0
+    assert seen[0].to_bytes(width, "little") == bytes(value for _, _, value in writes[width:])
+
+
 def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
     """Nine bytes of each pixel's 27, while the array reads pixels and results come and go."""
     config = preset("default")

@@ -11,20 +11,26 @@ _PART = 11
 
 
 def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | int = 0) -> Signal:
-    """a + b + carry, as wide and as signed as `a`. A narrower `b` must be unsigned.
+    """a + b + carry, as wide and as signed as `a`.
 
-    Each part of 11 bits is added without and with a carry, which chooses (carry select). Synthesis
-    for small area turns a plain sum, and also a tree of prefixes, into a chain through all bits.
-    For simulators and FPGAs it is a plain sum.
+    Each part of 11 bits is added without and with a carry, which chooses (carry select). Above the
+    sign of a narrower signed `b`, bits of `a` change only where the carry differs from that sign
+    (`_stepped`). Synthesis for small area turns a plain sum, and also a tree of prefixes, into a
+    chain through all bits. For simulators and FPGAs it is a plain sum.
     """
     width = len(a)
     a, b, carry = Value.cast(a), Value.cast(b), Value.cast(carry)
-    assert len(carry) == 1 and (len(b) >= width or not b.shape().signed)
-    b = Cat(b, Const(0, max(0, width - len(b))))[:width]
+    assert len(carry) == 1
     out = Signal(Shape(width, a.shape().signed), name=name)
     if asks_for(platform, "plain_sums"):
         m.d.comb += out.eq(a + b + carry)
         return out
+    if b.shape().signed and len(b) < width:
+        low = len(b)
+        short = fast_sum(m, platform, f"{name}_short", Cat(a[:low], Const(0, 1)), b[:low], carry)
+        m.d.comb += out.eq(Cat(short[:low], _stepped(a[low:], short[low], b[-1])))
+        return out
+    b = Cat(b, Const(0, max(0, width - len(b))))[:width]
     for low in range(0, width, _PART):
         x, y = a[low : min(low + _PART, width)], b[low : min(low + _PART, width)]
         without = Signal(len(x) + 1, name=f"{name}_{low}")
@@ -41,6 +47,17 @@ def fast_sum(m: Module, platform, name: str, a: Value, b: Value, carry: Value | 
         # Two gates from carry to carry.
         carry = without[-1] | (carried[-1] & carry)
     return out
+
+
+def _stepped(value: Value, up: Value, down: Value) -> Value:
+    """value + up - down, as wide as `value`."""
+    # A bit changes if all below it let a carry through: ones on the way up, zeros on the way down.
+    reached: list[Value] = [up ^ down]
+    through: Value = Const(1, 1)
+    for bit in value[:-1]:
+        through = through & (bit ^ down)
+        reached.append(through & (up ^ down))
+    return value ^ Cat(*reached)
 
 
 def fast_difference(m: Module, platform, name: str, a: Value, b: Value) -> Signal:

@@ -42,7 +42,7 @@ class Scratchpad(wiring.Component):
     read[i] : ``In(spad_read(config, tags[i]))``; write[j] : ``In(spad_write(config))``.
     posted : ``In(spad_write(config))``. Each bank has a word of buffer for its writes, written
         when nobody else asks for the bank: a write that takes two busy banks needs them free at
-        some time, not at the same time.
+        some time, not at the same time. Writes of the same word join in the buffer.
 
     Timing: an access a cycle and client. Data come READ_LATENCY cycles after a read was accepted,
     and as much later as its banks were taken.
@@ -170,11 +170,12 @@ class Scratchpad(wiring.Component):
         buffers = [Signal(layout, name=f"buffer_{b}", reset_less=True) for b in range(cfg.banks)]
         full, drains, left = Signal(cfg.banks), Signal(cfg.banks), Signal(cfg.banks)
         owed, marked, accept = Signal(cfg.banks), Signal(), Signal()
+        joins = Signal(cfg.banks)
         m.d.comb += [
             full.eq(Cat(buffer.full for buffer in buffers)),
             drains.eq(full & ~used),
             left.eq(full & ~drains),
-            request.ready.eq(((place.needs & left) == 0) & ~(place.mark & marked)),
+            request.ready.eq(((place.needs & left & ~joins) == 0) & ~(place.mark & marked)),
             accept.eq(request.valid & request.ready),
             port.landed.eq(marked & ((owed & left) == 0)),
             port.empty.eq((full == 0) & ~request.valid),
@@ -182,18 +183,28 @@ class Scratchpad(wiring.Component):
         for b, buffer in enumerate(buffers):
             hit0, hit = place.bank0 == b, accept & place.needs[b]
             age = Signal(range(AGE_LIMIT + 1), name=f"buffer_age_{b}")
-            m.d.comb += stale[b].eq(age == AGE_LIMIT)
+            row = Signal(range(cfg.bank_depth), name=f"posted_row_{b}")
+            lanes = Signal(cfg.word_bytes, name=f"posted_lanes_{b}")
+            m.d.comb += [
+                stale[b].eq(age == AGE_LIMIT),
+                row.eq(Mux(hit0, place.row0, place.row1)),
+                lanes.eq(Mux(hit0, place.low, place.high)),
+                joins[b].eq(buffer.row == row),
+            ]
             with m.If(hit):
                 m.d.sync += [
-                    buffer.row.eq(Mux(hit0, place.row0, place.row1)),
-                    buffer.data.eq(place.data),
-                    buffer.lanes.eq(Mux(hit0, place.low, place.high)),
+                    buffer.row.eq(row),
+                    buffer.lanes.eq(lanes | Mux(left[b], buffer.lanes, 0)),
                     buffer.full.eq(1),
-                    age.eq(0),
                 ]
+                for k in range(cfg.word_bytes):
+                    with m.If(lanes[k]):
+                        m.d.sync += buffer.data[8 * k : 8 * k + 8].eq(place.data[8 * k : 8 * k + 8])
             with m.Elif(drains[b]):
-                m.d.sync += [buffer.full.eq(0), age.eq(0)]
-            with m.Elif(buffer.full & ~stale[b]):
+                m.d.sync += buffer.full.eq(0)
+            with m.If(drains[b] | ~buffer.full):
+                m.d.sync += age.eq(0)
+            with m.Elif(~stale[b]):
                 m.d.sync += age.eq(age + 1)
         # What a mark waits for: the words that are left when its write is accepted, and its own.
         with m.If(accept & place.mark):

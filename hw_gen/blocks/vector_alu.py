@@ -28,7 +28,8 @@ IDENTITY = exhaustive(
 class _Operands:
     """int32 operands A and B, and what several functions have in common: their sum (ADD) or
     difference, comparisons, the one of them that MIN or MAX takes (`extreme`), and A shifted by the
-    low bits of B, to the left for LSL. `rounded`: the same, and 1 more if the bit below is set.
+    low bits of B, to the left for LSL. `rounded`: the same, and 1 more if the bit below is set; for
+    ABS the magnitude of A.
     """
 
     a: Value
@@ -62,7 +63,7 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
         Alu.GT: lambda x: ~(x.less | x.equal),
         Alu.GE: lambda x: ~x.less,
         Alu.CLZ: lambda x: _leading_zeros(x.a[:32]),
-        Alu.ABS: lambda x: Mux(x.a < 0, -x.a, x.a),
+        Alu.ABS: lambda x: x.rounded,
     },
 )
 """v of the operands; its low 32 bits count."""
@@ -70,11 +71,12 @@ FUNCTIONS: dict[Alu, Callable[[_Operands], Value]] = exhaustive(
 
 def early_flags(kind: Value) -> Value:
     """What is known of a function of the ALU before its operands are there: it takes their
-    difference, and not their sum; a shift keeps the sign of A; it is MIN; A comes with its bits in
-    reverse, so that a shift to the right is one to the left.
+    difference, and not their sum; a shift keeps the sign of A; it is MIN; it is ABS; A comes with
+    its bits in reverse, so that a shift to the right is one to the left.
     """
     left = kind == Alu.LSL
-    return Cat(kind != Alu.ADD, (kind != Alu.LSR) & ~left, kind == Alu.MIN, left)
+    arithmetic = (kind != Alu.LSR) & ~left
+    return Cat(kind != Alu.ADD, arithmetic, kind == Alu.MIN, kind == Alu.ABS, left)
 
 
 def alu(
@@ -93,11 +95,13 @@ def alu(
     reverse.
     """
     v = Signal(signed(32), name=f"alu_{name}")
-    minus, arithmetic, least, _ = early
+    minus, arithmetic, least, magnitude, _ = early
     # One shifter to the right for all, LSL too; a bit below for rounding, one above for the sign.
+    # -A is ~A and 1 more: a shift by nothing that is rounded.
     right = Signal(signed(34), name=f"right_{name}")
-    sign = a[31] & arithmetic
-    m.d.comb += right.eq(Cat(Const(0, 1), a[:32], sign).as_signed() >> b[:5])
+    sign, negate = a[31] & arithmetic, a[31] & magnitude
+    wide = Cat(negate, a[:32] ^ negate.replicate(32), sign).as_signed()
+    m.d.comb += right.eq(wide >> Mux(magnitude, 0, b[:5]) if config.shifts else wide)
     less, equal = Signal(name=f"less_{name}"), Signal(name=f"equal_{name}")
     differ = Signal(32, name=f"differ_{name}")
     second = b[:32] ^ minus.replicate(32)

@@ -229,11 +229,9 @@ class VectorLanes(wiring.Component):
         step, lane = self._step, slice(32 * c, 32 * c + 32)
         a, b, clamped, v, kept = (reg(n) for n in ("a", "b", "a_6", "v", "v_9"))
         m.submodules[f"rescale_{c}"] = rescale = LaneRescale()
-        zero_a, zero_b = (Signal(signed(32), name=f"zero_{x}_{c}") for x in "ab")
-        m.d.comb += [zero_a.eq(step.a_zp), zero_b.eq(step.b_zp)]
         platform, raw_b = self._platform, Mux(step.b_none, 0, step.b[lane])
-        moved_a = fast_difference(m, platform, f"moved_a_{c}", step.a[lane].as_signed(), zero_a)
-        moved_b = fast_difference(m, platform, f"moved_b_{c}", raw_b.as_signed(), zero_b)
+        moved_a = fast_difference(m, platform, f"moved_a_{c}", step.a[lane].as_signed(), step.a_zp)
+        moved_b = fast_difference(m, platform, f"moved_b_{c}", raw_b.as_signed(), step.b_zp)
         # Of maxima of narrow elements, which come extended, the larger goes on as A.
         less = Signal(name=f"less_{c}")
         m.d.comb += less.eq(step.a[lane][:_NARROW].as_signed() < step.b[lane][:_NARROW].as_signed())
@@ -345,9 +343,7 @@ class VectorLanes(wiring.Component):
                 direct = Mux(across, self._tree.o, direct)
                 kept = Mux(schedule.result_across, self._tree.o, kept)
             value = Mux(scaled[c], lane.scaled, direct).as_signed()
-            zeros = Signal(signed(32), name=f"zeros_{c}")
-            m.d.comb += zeros.eq(zero)
-            shifted = fast_sum(m, self._platform, f"shifted_{c}", value, zeros)
+            shifted = fast_sum(m, self._platform, f"shifted_{c}", value, zero)
             m.d.sync += [
                 lane.kept.eq(kept),
                 moved.eq(shifted),
