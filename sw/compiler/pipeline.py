@@ -25,6 +25,7 @@ from sw.compiler.placement.columns import cut_columns
 from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.follow import follow_tiles
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
+from sw.compiler.placement.predict import Effort
 from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.placement.samples import mix_turns, take_turns
 from sw.compiler.program.allocate import (
@@ -111,8 +112,10 @@ def _lower(
     if not options.on_chip or options.keep_all:
         return layers
 
+    effort = Effort()
+
     def predict(some: LayerProgram) -> int:
-        return _predicted_alone(some, config, options, graph, families, planner)
+        return _predicted_alone(some, config, options, graph, families, planner, effort)
 
     ordered = move_products_behind(layers, config)
     cut = cut_columns(ordered, config, planner.cost, predict)
@@ -127,11 +130,13 @@ def _predicted_alone(
     graph: Graph,
     families: Families,
     planner: Planner,
+    effort: Effort,
 ) -> int:
     """Predicted cycles of a program of its own, which may be a few layers of another."""
     residency = _residency(layers, config, options, planner)
     plans = _tiling(layers, residency, planner)
     tensors, _, virtual = _schedule(layers, plans, residency, config, graph, families)
+    effort.take(len(virtual.instructions))
     _allocate(layers, residency, tensors, virtual, graph, config, options)
     scheduled = _list_scheduling(virtual, residency, config)
     program = _semaphores(virtual, scheduled, residency, config)

@@ -20,15 +20,17 @@ MOST = 1.1
 
 def early_rescales(graph: Graph) -> None:
     """Every RESCALE of the tensor that alone reads such operators."""
+    readers, producers = graph.consumers(), graph.producers()
     for op in [op for op in graph.ops if op.kind == "RESCALE"]:
-        readers, producers = graph.consumers(), graph.producers()
         before = _before(graph, op, producers, readers)
-        if _is_worth(graph, op, before):
-            for each in before:
-                source = graph.tensors[each.inputs[0]]
-                result = graph.tensors[op.outputs[0]]
-                name = graph.fresh_name(f"{result.name}_first")
-                exchange(graph, each, op, replace(result, name=name, shape=source.shape))
+        if not _is_worth(graph, op, before, producers):
+            continue
+        for each in before:
+            source = graph.tensors[each.inputs[0]]
+            result = graph.tensors[op.outputs[0]]
+            name = graph.fresh_name(f"{result.name}_first")
+            exchange(graph, each, op, replace(result, name=name, shape=source.shape))
+        readers, producers = graph.consumers(), graph.producers()
 
 
 def _before(
@@ -60,7 +62,7 @@ def _commutes(graph: Graph, op: Op, rescale: Op) -> bool:
     return op.kind != "SLICE" or source.size <= MOST * result.size
 
 
-def _is_worth(graph: Graph, rescale: Op, before: Sequence[Op]) -> bool:
+def _is_worth(graph: Graph, rescale: Op, before: Sequence[Op], producers: Mapping[str, Op]) -> bool:
     """Whether fewer elements are rescaled, or about as many, and fewer bytes are moved then."""
     if not before:
         return False
@@ -69,6 +71,6 @@ def _is_worth(graph: Graph, rescale: Op, before: Sequence[Op]) -> bool:
         return True
     shrinks = result.nbytes < graph.tensors[rescale.inputs[0]].nbytes
     pools = any(op.kind == "MAX_POOL2D" for op in before)
-    maker = graph.producers().get(source.name)
+    maker = producers.get(source.name)
     # Of a pool's operand the RESCALE is free only where another layer takes it.
     return shrinks and (not pools or (maker is not None and maker.kind in ("RESCALE", "CLAMP")))

@@ -16,7 +16,7 @@ from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.placement.follow import can_follow
 from sw.compiler.placement.overlap import WORTH
-from sw.compiler.placement.predict import Predict, predicted
+from sw.compiler.placement.predict import Predict, TooLong, predicted
 from sw.compiler.placement.residency import Cost
 
 FOLLOWED, FOLLOWING = 1.5, 0.75
@@ -92,10 +92,13 @@ class _Search:
         if some > MOST * channels:
             return 0
         before, behind = around
-        now, cut = (
-            predicted(self.predict, self.program, [*before, *layers, *behind])
-            for layers in (pair, _cut(pair, some))
-        )
+        try:
+            now, cut = (
+                predicted(self.predict, self.program, [*before, *layers, *behind])
+                for layers in (pair, _cut(pair, some))
+            )
+        except TooLong:
+            return 0
         return some if now - cut >= HIDDEN * beside else 0
 
 

@@ -2,13 +2,40 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import Layer, LayerProgram
 
 Predict = Callable[[LayerProgram], int]
-"""Predicted cycles of a program of its own."""
+"""Predicted cycles of a program of its own; raises `TooLong`."""
+
+LONGEST = 8_000
+"""Instructions of the longest program that is compared with others."""
+
+ALL = 100_000
+"""Instructions of all of them, of one network."""
+
+
+class TooLong(Exception):
+    """A program that would take too long to predict: to compare it is a choice, not a need."""
+
+
+@dataclass(slots=True)
+class Effort:
+    """What is left of the instructions that one network's programs to compare may have.
+
+    Large pictures with many channels have programs of tens of thousands of instructions for three
+    layers; without a limit compilation takes minutes.
+    """
+
+    left: int = ALL
+
+    def take(self, instructions: int) -> None:
+        """`TooLong` if that is too much."""
+        if instructions > min(LONGEST, self.left):
+            raise TooLong
+        self.left -= instructions
 
 
 def predicted(
@@ -18,7 +45,7 @@ def predicted(
     in_turn: Collection[int] = (),
 ) -> float:
     """The cycles of `layers` of `program`, of which those of numbers `in_turn` take turns; infinite
-    if they do not fit.
+    if they do not fit. Raises `TooLong`.
     """
     some = replace(program, layers=tuple(layers), in_turn=frozenset(in_turn))
     try:

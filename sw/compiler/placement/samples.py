@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from spec.config import NpuConfig
 from sw.compiler.kernels.base import EngineCycles, Layer, LayerProgram
 from sw.compiler.kernels.budget import Overlap
-from sw.compiler.placement.predict import Predict, predicted
+from sw.compiler.placement.predict import Predict, TooLong, predicted
 from sw.compiler.placement.residency import Residency
 
 GAIN = 0.97
@@ -106,9 +106,12 @@ class _Search:
         counts = [n for n in PARTS if samples % n == 0 and samples // n <= MOST_SAMPLES]
         if len(group) < 2 or not counts or not self._can_pay(group):
             return 1
-        best = min(counts, key=lambda n: self._cycles(group, n))
-        worth = self._cycles(group, best) <= GAIN * self._cycles(group, 1)
-        return best if worth else 1
+        try:
+            cycles = {n: self._cycles(group, n) for n in (1, *counts)}
+        except TooLong:
+            return 1
+        best = min(counts, key=cycles.__getitem__)
+        return best if cycles[best] <= GAIN * cycles[1] else 1
 
     def _can_pay(self, group: Sequence[Layer]) -> bool:
         """Whether it would pay if one engine never waited."""
