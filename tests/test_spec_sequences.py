@@ -18,6 +18,7 @@ from spec.sequences import (
     rms_norm,
     rsqrt,
     softmax,
+    tabled,
     unary,
 )
 from spec.sequences.softmax import mask_value
@@ -57,6 +58,24 @@ def test_every_int16_input_of_a_function_stays_within_its_stated_error(
         error = np.abs(y * out_scale - exact)[inside].max()
         assert error <= error_bound(name, in_scale, out_scale)
         assert error > 0.4 * out_scale  # the bound says something
+
+
+@pytest.mark.parametrize("turns", [0.4, 3.9, 4.1, 50.0, 3000.0])
+def test_a_periodic_function_is_as_fine_over_many_periods(turns: float) -> None:
+    """The error is that of a table over one period, or over at most eight."""
+    x = np.arange(-32768, 32768)
+    period = 2.5
+    in_scale = turns * period / 32768
+
+    def wave(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 0.7 * np.sin(2 * math.pi / period * v) + 0.2 * np.cos(6 * math.pi / period * v)
+
+    sequence = tabled(wave, in_scale, 1 / 32767, in_dtype="int16", out_dtype="int16", period=period)
+    (y,) = run(sequence, x)
+    table = min(2 * turns, 8) if turns <= 4 else 1
+    curve = (0.7 + 0.2 * 9) * (2 * math.pi / period) ** 2
+    bound = (table * period / 512) ** 2 / 8 * curve + 2.0**-14 + math.pi * 2.0**-15
+    assert np.abs(y / 32767 - wave(x * in_scale)).max() <= bound
 
 
 def test_an_int8_function_is_correctly_rounded() -> None:

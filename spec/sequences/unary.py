@@ -2,6 +2,8 @@
 
 int8: one TABLE of 256 entries, each rounded correctly: the error is half a step of the output.
 int16: TABLE of 513 entries with interpolation, and one RESCALE to int8 or int16.
+Periodic functions of many periods (the sine of a position): TABLE over one period. CAST to int16
+keeps the low bits of a value in steps of 2^−16 of the period, which is its place in the period.
 
 Largest error of the int16 form against float64, for inputs that are exact multiples of `in_scale`:
 half a step of the output, plus half an entry's step (max|f| / 65534), plus interpolation
@@ -72,6 +74,13 @@ def entries16(
     return [int(v) for v in np.rint(values / step)], step
 
 
+TURNS = 4.0
+"""A table over the whole range would be coarse for a function of more periods on either side."""
+
+_TURN = 1 << 16
+"""Steps of a period."""
+
+
 def error_bound(name: str, in_scale: float, out_scale: float) -> float:
     """Largest error of `unary` with an int16 input, where the output does not saturate."""
     f, curve = FUNCTIONS[name]
@@ -118,8 +127,11 @@ def tabled(
     in_zp: int = 0,
     out_zp: int = 0,
     channels: Float | None = None,
+    period: float = 0.0,
 ) -> Sequence:
-    """As `unary`, for any function."""
+    """As `unary`, for any function. `period`: it has one; used where an int16 input has more than
+    `TURNS` of them on either side.
+    """
     s = Sequence()
     x = s.input("x", in_dtype)
     if in_dtype == "int8":
@@ -131,6 +143,9 @@ def tabled(
         return s
     if in_zp:
         raise ValueError(f"in_zp={in_zp}: int16 values have zero point 0")
+    if period and 32768 * in_scale > TURNS * period:
+        turns = s.rescale(x, in_scale / period * _TURN, "int32")
+        x, in_scale = s.op("CAST", turns, dtype="int16"), period / _TURN
     entries, step = entries16(f, in_scale)
     scale = out_scale if channels is None else out_scale * np.asarray(channels, np.float64)
     wide = s.table16(x, entries)

@@ -38,6 +38,8 @@ BOUNDS = targets("bounded")
 UNIVARIATE = BOUNDS | targets("univariate", "add", "sub", "multiply", "divide")
 """Elementwise operators: with one operand that is not a number they are a function of one value."""
 
+PERIODIC = frozenset({aten.sin.default, aten.cos.default})
+
 FIRST = frozenset(
     row.target
     for row in ROWS

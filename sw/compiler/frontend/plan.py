@@ -6,6 +6,7 @@ imported. Plans are made from the outputs back, so that every value's readers ar
 is made.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from sw.compiler.frontend.operator_sets import (
     BATCH_NORMS,
     BOUNDS,
     LINEAR,
+    PERIODIC,
     SAME,
     UNIVARIATE,
     Plan,
@@ -36,6 +38,9 @@ from sw.compiler.frontend.quantization.quantize_nodes import (
 )
 from sw.compiler.frontend.quantization.values import Grid
 from sw.compiler.frontend.sources import source_line
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+"""A function of a float64 tensor, element by element."""
 
 
 class Planner:
@@ -162,10 +167,35 @@ class Planner:
         ratio = function(grid) / grid
         if bool((ratio - ratio[0]).abs().max() <= 1e-6 * ratio[0].abs()) and ratio[0] > 0:
             return Plan(rule="scale", reads=(root,), data={"factor": float(ratio[0])})
-        return Plan(rule="univariate", reads=(root,), data={"function": function})
+        data = {"function": function, "period": self._period(node, root, function)}
+        return Plan(rule="univariate", reads=(root,), data=data)
 
-    def function(self, node: Node, root: Node) -> Callable[[torch.Tensor], torch.Tensor]:
-        """The chain from `root` to `node` as a function of a float64 tensor."""
+    def _period(self, node: Node, root: Node, function: Function) -> float:
+        """The period of a chain that takes sines of its value; 0 for a chain that has none."""
+        at = torch.tensor([-2.0, -0.5, 0.25, 1.0, 3.0], dtype=torch.float64)
+        slopes, pending = set[float](), [node]
+        while pending:
+            each = pending.pop()
+            if each is root or each in self.fixed:
+                continue
+            if each.target not in PERIODIC:
+                pending += self.variable(each)
+                continue
+            (inner,) = self.variable(each)
+            values = self.function(inner, root)(at)
+            slope = float((values[-1] - values[0]) / (at[-1] - at[0]))
+            if not torch.allclose(values, values[0] + slope * (at - at[0]), 1e-9, 1e-9):
+                return 0.0
+            slopes.add(abs(slope))
+        if not slopes - {0.0}:
+            return 0.0
+        period = 2 * math.pi / min(slopes - {0.0})
+        # Others must be multiples of the slowest one, and nothing else may depend on the value.
+        same_again = torch.allclose(function(at), function(at + period), 1e-6, 1e-6)
+        return period if same_again else 0.0
+
+    def function(self, node: Node, root: Node) -> Function:
+        """The chain from `root` to `node`."""
 
         def run(x: torch.Tensor) -> torch.Tensor:
             values: dict[Node, Any] = {root: x}

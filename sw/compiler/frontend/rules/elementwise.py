@@ -170,18 +170,27 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     if im.planner.grid_behind(source) is not None and want.dtype == "int8":
         return _tabled(im, node, im.value(source), partial(_values, plan.data["function"]), want)
     value = im.int16(source)
-    f = _within(im, source, plan.data["function"], value)
+    period = plan.data["period"]
+    if period:
+        f: Callable[[Float], Float] = partial(_values, plan.data["function"])
+    else:
+        f = _within(im, source, plan.data["function"], value)
     grid = np.linspace(-32768, 32767, 9) * np.max(value.scale)
     if not im.ranges.largest.get(node, 1.0) and not f(grid).any():
         zeros = np.zeros(shape(node))  # x · 0: no table has such a scale
         return im.quantized(node.name, zeros, im.formats.wide(node))
     if want.dtype == "int32":
         want = im.formats.wide(node)
-    return _tabled(im, node, value, f, want)
+    return _tabled(im, node, value, f, want, period)
 
 
 def _tabled(
-    im: Importer, node: Node, value: Value, f: Callable[[Float], Float], want: Format
+    im: Importer,
+    node: Node,
+    value: Value,
+    f: Callable[[Float], Float],
+    want: Format,
+    period: float = 0.0,
 ) -> Value:
     """TABLE: interpolated for int16, with an entry for each of the 256 values for int8."""
     channels = want.scale if isinstance(want.scale, np.ndarray) else None
@@ -197,6 +206,7 @@ def _tabled(
         out_dtype=want.dtype,
         out_zp=want.zero_point,
         channels=channels,
+        period=period,
     )
     (out,) = im.sequence(node, operators, value.tensor)
     return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point, axis=want.axis)

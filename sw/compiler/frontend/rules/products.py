@@ -16,7 +16,7 @@ from spec.sequences.softmax import INT8_SCALE, INT8_ZERO_POINT, mask_value
 from sw.compiler.frontend.building import Value, equal_ranks
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.layout import Layout
-from sw.compiler.frontend.nodes import arguments, aten, shape
+from sw.compiler.frontend.nodes import arguments, aten, permutation, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.quantization.formats import HEADROOM, Format, matrix
@@ -247,7 +247,9 @@ def added_scores(im: Importer, source: Node, step: float, keys: int) -> Value:
 
 
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
-    """Softmax along the last axis; int8 has its own scale, which spans 0…1, or that of a grid."""
+    """Softmax along the last axis: of 0…1, or of what calibration saw of it with room above, or
+    with the scale of a grid.
+    """
     (source,) = plan.reads
     scores = im.value(source)
     if scores.channelwise or scores.zero_point:
@@ -256,7 +258,9 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
     if narrow and _only_rows_of_a_product(im, node):
         return _weights(im, node, scores)
-    scale, zero_point = (INT8_SCALE, INT8_ZERO_POINT) if narrow else (1 / 32767, 0)
+    # Of a thousand nearly equal values none is near 1.
+    most = min(1.0, (2 if narrow else 16) * im.formats.magnitude(node))
+    scale, zero_point = (most * INT8_SCALE, INT8_ZERO_POINT) if narrow else (most / 32767, 0)
     if narrow and im.formats.grid(node) is not None:
         scale, zero_point = float(want.scale), want.zero_point
     operators = softmax_of(
@@ -273,8 +277,11 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def _only_rows_of_a_product(im: Importer, node: Node) -> bool:
-    """Whether one product alone reads a value, as its first operand and by the same rows."""
-    at = node
+    """Whether one product alone reads a value, as its first operand and by the same rows.
+
+    `einsum` comes as permutations and views before and behind a product.
+    """
+    at, rows = node, Layout.of(shape(node))
     while True:
         readers = im.planner.readers.get(at, [])
         plan = im.planner.plans.get(readers[0]) if len(readers) == 1 else None
@@ -283,11 +290,21 @@ def _only_rows_of_a_product(im: Importer, node: Node) -> bool:
         (reader,) = readers
         if plan.rule in ("matmul", "mm"):
             first, second = reader.args[-2:]
-            return first is at and second is not at
-        same_rows = plan.rule == "view" and shape(reader)[-1:] == shape(node)[-1:]
-        if plan.rule != "same" and not same_rows:
+            whole = rows.is_ordered(range(len(rows.groups))) and rows.shape[-1] == shape(node)[-1]
+            return first is at and second is not at and whole
+        moved = _moved(rows, reader, plan)
+        if moved is None:
             return False
-        at = reader
+        at, rows = reader, moved
+
+
+def _moved(layout: Layout, node: Node, plan: Plan) -> Layout | None:
+    """The layout behind an operator that only arranges elements; None behind another."""
+    if plan.rule == "same":
+        return layout
+    if plan.rule == "permute":
+        return layout.permute(permutation(node, len(layout.groups)))
+    return layout.reshape(shape(node)) if plan.rule == "view" else None
 
 
 def _weights(im: Importer, node: Node, scores: Value, mask: str = "") -> Value:
