@@ -7,6 +7,8 @@ from frontend_cases import Apply
 from frontend_helpers import quantized_module, random_tensors, run_module, run_quantized
 from torch import nn
 
+import systola
+from sw.compiler.errors import CompileError
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.quantization.policy import is_quantized
@@ -132,3 +134,35 @@ def test_graph_runs_with_other_strides_than_those_it_was_captured_with() -> None
     turned = x.contiguous(memory_format=torch.channels_last)
     (result,) = graph(turned)
     assert torch.equal(result, model(x))
+
+
+class WithConstants(nn.Module):
+    """Results of which only the first depends on the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+        self.register_buffer("fixed", torch.randn(3, 5))
+
+    def forward(self, x):
+        flags = torch.tensor([True, False])
+        return self.linear(x), self.fixed * 2, torch.tensor([3, -4]), torch.zeros(()), flags
+
+
+def test_outputs_may_be_constants() -> None:
+    torch.manual_seed(0)
+    module, x = WithConstants().eval(), torch.randn(2, 8)
+    program = systola.compile(module, (x,), systola.preset("small"))
+    got = program.outputs(systola.run(program.image, program.inputs(x)))
+    for one, want in zip(got, module(x), strict=True):
+        assert np.shape(one) == tuple(want.shape)
+        assert np.allclose(one, want.detach().numpy(), atol=0.02)
+
+
+def test_some_output_must_depend_on_an_input() -> None:
+    class Fixed(nn.Module):
+        def forward(self, x):
+            return torch.ones(3)
+
+    with pytest.raises(CompileError, match="no output depends on the inputs"):
+        systola.compile(Fixed(), (torch.ones(2),), systola.preset("small"))

@@ -21,6 +21,7 @@ from sw.compiler.frontend.batch_norms import fold_batch_norms
 from sw.compiler.frontend.dynamic_shapes import dynamic_dims
 from sw.compiler.frontend.normalize import normalize
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
+from sw.compiler.frontend.rewrites.single import compute_in_single
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,8 @@ def capture(
     """The graph of `model` in inference mode for inputs like the examples.
 
     model: a module, which is not changed (its training flag is put back); an `ExportedProgram`; a
-    graph that PT2E has converted. Modules of half or double precision become float32, unless
-    `convert` is False.
+    graph that PT2E has converted. Half and double precision become float32, in modules and inside
+    them, unless `convert` is False.
     `CompileError` where `torch.export` cannot trace it.
     """
     keywords = dict(example_keywords or {})
@@ -136,6 +137,8 @@ def capture(
         graph, notes = _exported(model, args, keywords, name, convert)
     tensors = flat_tensors(args, keywords, tuple(keywords))
     results = _flattened(graph)
+    if convert:
+        compute_in_single(graph)
     fold_batch_norms(graph)
     normalize(graph)
     used, unused = _drop_unused(graph)
@@ -255,14 +258,9 @@ def _single_precision(
     tensors = [*model.parameters(), *model.buffers()] if is_module else []
     leaves = torch.utils._pytree.tree_leaves((args, keywords))
     tensors += [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    others = {t.dtype for t in tensors if t.is_floating_point()} - {torch.float32}
     if isinstance(model, torch.export.ExportedProgram):
-        inside = {t.dtype for t in model.state_dict.values() if t.is_floating_point()}
-        if inside - {torch.float32}:
-            raise CompileError(
-                f"the exported program computes in {', '.join(map(str, inside))}",
-                hint="export the module in float32: module.float()",
-            )
+        tensors += model.state_dict.values()
+    others = {t.dtype for t in tensors if t.is_floating_point()} - {torch.float32}
     if not others:
         return model, args, keywords, []
     if is_module:

@@ -269,19 +269,23 @@ class Importer(Building):
         ports = []
         leaves = torch.utils._pytree.tree_leaves(node.args)
         operands = [leaf for leaf in leaves if isinstance(leaf, Node)]
+        self.require(
+            any(operand in self.env for operand in operands), node,
+            "no output depends on the inputs", "return what is computed from the inputs",
+        )  # fmt: skip
         for operand, port in zip_longest(operands, wanted):
             if operand is None:
                 raise self.error(node, f"formats of {len(wanted)} outputs, not of {len(operands)}")
-            self.require(
-                operand in self.env, node, f"output {operand.name} does not depend on the inputs",
-                "return what is computed from the inputs only",
-            )  # fmt: skip
-            if port is None:
-                value = self.narrow_or_wide(operand)  # as it lies: the port says how
-            else:
+            known = self.constant(operand)
+            if port is not None:
                 value = self.ordered(self._like(operand, port))
+            elif known is not None:
+                value = self.quantized(operand.name, known, self.formats.wide(operand))
+            else:
+                value = self.narrow_or_wide(operand)  # as it lies: the port says how
             tensor = value.tensor
-            if tensor in self.graph.outputs or tensor in self.graph.inputs:
+            names = (*self.graph.outputs, *self.graph.inputs)
+            if tensor in names or self.graph.tensors[tensor].is_constant:
                 tensor = self.op(None, "IDENTITY", [tensor], name="output")
             info = self.graph.tensors[tensor]
             info.scale, info.zero_point = value.step, value.zero_point

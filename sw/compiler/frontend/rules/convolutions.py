@@ -103,12 +103,16 @@ def exact_windows(
     stride: Sequence[int],
     pads: Pads,
 ) -> tuple[str, tuple[int, ...]]:
-    """(tensor, TOSA's pad) of an N…C tensor: cut by a SLICE if windows leave a rest of it."""
+    """(tensor, TOSA's pad) of an N…C tensor: cut by a SLICE if windows leave a rest of it, or where
+    its padding is negative.
+    """
     n, *extent, c = im.graph.tensors[tensor].shape
-    kept, pad = fit_windows(extent, reach, stride, pads)
-    size = [n, *kept, c]
+    begin = [max(0, -before) for before, _ in pads]
+    inner = [size - at for size, at in zip(extent, begin, strict=True)]
+    pads = tuple((max(0, before), behind) for before, behind in pads)
+    kept, pad = fit_windows(inner, reach, stride, pads)
     if kept != extent:
-        tensor = im.slice(node, tensor, [0] * len(size), size, name=f"{node.name}_cut")
+        tensor = im.slice(node, tensor, [0, *begin, 0], [n, *kept, c], name=f"{node.name}_cut")
     return tensor, pad
 
 
@@ -268,6 +272,7 @@ def _products(
         kind = "TRANSPOSE_CONV2D"
         weight = stuffed(weight, w.dilation)
         ends = [(-p[0], e - p[1]) for p, e in zip(w.pads, w.extra, strict=True)]
+        tensor, ends = _cropped(im, node, tensor, weight.shape[2:], w.stride, ends)
         attributes: dict[str, Any] = {"out_pad": [*ends[0], *ends[1]], "stride": w.stride}
     else:
         reach = [(k - 1) * d + 1 for k, d in zip(kernel, w.dilation, strict=True)]
@@ -288,6 +293,24 @@ def _products(
         at = slice(i * made, (i + 1) * made)
         parts.append(conv(im, node, kind, part, columns[at], scale[at], bias[at], attributes, *zps))
     return parts
+
+
+def _cropped(
+    im: Importer, node: Node, tensor: str, kernel: Sequence[int], stride: Sequence[int],
+    ends: list[tuple[int, int]],
+) -> tuple[str, list[tuple[int, int]]]:  # fmt: skip
+    """The image of a transposed convolution without the rows and columns all of whose results are
+    cut off, and what is cut off then. TOSA cuts off less than a kernel.
+    """
+    size = list(im.graph.tensors[tensor].shape)
+    begin, left = [0] * len(size), []
+    for axis, (k, s, cut) in enumerate(zip(kernel, stride, ends, strict=True), 1):
+        first, last = (max(0, (-c - k) // s + 1) for c in cut)
+        begin[axis], size[axis] = first, size[axis] - first - last
+        left.append((cut[0] + first * s, cut[1] + last * s))
+    if size == list(im.graph.tensors[tensor].shape):
+        return tensor, left
+    return im.slice(node, tensor, begin, size, name=f"{node.name}_inner"), left
 
 
 def affine(im: Importer, node: Node, plan: Plan) -> Value:
