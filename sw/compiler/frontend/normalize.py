@@ -14,6 +14,7 @@ from sw.compiler.frontend.rewrites.bags import rewrite_bags
 from sw.compiler.frontend.rewrites.dynamic_rows import unround_rows
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
+from sw.compiler.frontend.rewrites.unpools import rewrite_unpools
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -37,6 +38,7 @@ def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
     unround_rows(module, fixed_nodes(module))
     rewrite_bags(module)
+    rewrite_unpools(module)
     rewrite(module)
     fixed = fixed_nodes(module)
     masks: dict[Node, Node] = {}

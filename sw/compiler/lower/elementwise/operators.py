@@ -110,7 +110,8 @@ def finish_last_step(ctx: Context, builder: FusedBuilder, out: str, names: list[
     if follows is None or follows.attributes["per_channel"] or used:
         return out
     out, epilogue = ctx.fusion.after_int32(out, names)
-    assert epilogue.multiplier is not None and epilogue.shift is not None
+    if epilogue.multiplier is None or epilogue.shift is None:
+        return out  # it subtracts a zero point first
     last.values |= {
         "o_scale": Scale.TENSOR,
         "o_mult": int(epilogue.multiplier[0]),

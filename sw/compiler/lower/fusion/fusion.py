@@ -7,7 +7,7 @@ from typing import Any
 
 from spec.isa import Alu, DType
 from sw.compiler.kernels.layers import Epilogue
-from sw.compiler.lower.fusion.epilogues import FOLLOWING, follower, plain
+from sw.compiler.lower.fusion.epilogues import FOLLOWING, follower, plain, zero_point
 from sw.compiler.lower.fusion.sums import PRODUCTS, find_sums
 from sw.compiler.tosa.graph import Graph, Op
 
@@ -76,8 +76,17 @@ class Fusion:
     def after_int32(
         self, name: str, names: list[str], *, several: bool = False, **values: Any
     ) -> tuple[str, Epilogue]:
-        """The same for the int32 tensor `name`; `values`: fields that its epilogue begins with."""
-        return self.follow(name, plain(DType.I32, **values), names, several=several)
+        """The same for tensor `name`, of which the layer has int32 sums or selections; `values`:
+        fields that its epilogue begins with.
+        """
+        epilogue = plain(DType.I32, **values)
+        op = self.next(name, "RESCALE")
+        if op is not None:
+            # A narrow value may have a zero point, which no epilogue subtracts.
+            moved = zero_point(self.graph, op.inputs[3], unsigned=op.attributes["input_unsigned"])
+            if moved or op.attributes["input_unsigned"]:
+                return name, epilogue
+        return self.follow(name, epilogue, names, several=several)
 
     def _operand_rescales(self) -> dict[str, Op]:
         """By output: the RESCALEs that only feed binary operators, whose layers compute them."""
