@@ -19,15 +19,15 @@ LARGEST = {"int8": 128, "int16": 32768, "int32": 1 << 31}
 ROOM = 1 << 30
 """What no int32 value may exceed: sums that wrap around are undefined."""
 
-MOST = 4096
-"""Elements of a value."""
-
 
 @dataclass(slots=True)
 class Maker:
-    """A graph in the making. `reach`: of each value, a bound of its magnitude."""
+    """A graph in the making. `most`: elements of a value. `reach`: of each value, a bound of its
+    magnitude.
+    """
 
     rng: Rng
+    most: int
     graph: Graph = field(default_factory=lambda: Graph(name="random"))
     reach: dict[str, int] = field(default_factory=dict)
 
@@ -289,18 +289,18 @@ def _move(m: Maker) -> None:
             ),
         )
         parts = [name, others or name][:: 1 if m.chance(2) else -1]
-        if sum(math.prod(m.shape(p)) for p in parts) <= MOST:
+        if sum(math.prod(m.shape(p)) for p in parts) <= m.most:
             m.add("CONCAT", parts, max(m.reach[p] for p in parts), axis=axis)
     elif which == 5:
         pads = [int(v) for v in rng.integers(0, 3, 2 * rank)]
         grown = math.prod(s + a + b for s, a, b in zip(shape, pads[::2], pads[1::2], strict=True))
-        if grown <= MOST:
+        if grown <= m.most:
             kind = m.dtype(name)
             value = m.constant([0 if kind == "bool" else int(rng.integers(-100, 100))], kind)
             m.add("PAD", [name, m.constant(pads, "shape"), value], max(reach, 100))
     else:
         times = [int(v) for v in rng.choice([1, 1, 2], rank)]
-        if math.prod(shape) * math.prod(times) <= MOST:
+        if math.prod(shape) * math.prod(times) <= m.most:
             m.add("TILE", [name, m.constant(times, "shape")], reach)
 
 
@@ -332,9 +332,52 @@ def _conv(m: Maker) -> None:
         m.constant([0], "int8"),
     ]
     reach = taps * 256 * 127 + 5000
-    made = m.add(kind, operands, reach, pad=pads, stride=[1, 1], dilation=[1, 1])
+    strides = [int(v) for v in rng.choice([1, 1, 2, 3], 2)]
+    for i, (size, k, by) in enumerate(zip((h, w), kernel, strides, strict=True)):
+        # The last window leaves nothing over.
+        pads[2 * i + 1] += -(size + pads[2 * i] + pads[2 * i + 1] - k) % by
+    made = m.add(kind, operands, reach, pad=pads, stride=strides, dilation=[1, 1])
+    _narrowed(m, made)
+
+
+def _narrowed(m: Maker, made: str) -> None:
+    """Most products are rescaled at once."""
     if not m.chance(4):
-        m.rescaled(made, str(rng.choice(["int8", "int8", "int16"])))
+        m.rescaled(made, str(m.rng.choice(["int8", "int8", "int16"])))
+
+
+def _transposed(m: Maker) -> None:
+    name = _image(m)
+    if name is None:
+        return
+    rng, c = m.rng, m.shape(name)[-1]
+    kernel, strides = ([int(v) for v in rng.integers(1, 4, 2)] for _ in range(2))
+    cut = [int(rng.integers(1 - min(k, 2), 2)) for k in kernel for _ in range(2)]
+    many = int(rng.choice([1, 5, 9]))
+    operands = [
+        name,
+        m.constant(rng.integers(-127, 128, (many, *kernel, c)), "int8"),
+        m.constant(rng.integers(-5000, 5000, many), "int32"),
+        m.constant([int(rng.integers(-128, 128))], "int8"),
+        m.constant([0], "int8"),
+    ]
+    _, h, w, _ = m.shape(name)
+    sizes = [
+        (n - 1) * by + a + b + k
+        for n, by, k, a, b in zip((h, w), strides, kernel, cut[::2], cut[1::2], strict=True)
+    ]
+    if min(sizes) > 0 and math.prod(sizes) * many <= m.most:
+        reach = math.prod(kernel) * c * 256 * 127 + 5000
+        made = m.add("TRANSPOSE_CONV2D", operands, reach, out_pad=cut, stride=strides)
+        _narrowed(m, made)
+
+
+def _gather(m: Maker) -> None:
+    name = m.pick("int8", "int16", "int32", test=lambda n: len(m.shape(n)) == 3)
+    if name is not None:
+        n, k, _ = m.shape(name)
+        rows = m.constant(m.rng.integers(0, k, (n, int(m.rng.integers(1, 9)))), "int32")
+        m.add("GATHER", [name, rows], m.reach[name])
 
 
 def _matmul(m: Maker) -> None:
@@ -365,7 +408,7 @@ def _pool(m: Maker) -> None:
 
 def _resize(m: Maker) -> None:
     name = _image(m)
-    if name is None or 4 * math.prod(m.shape(name)) > MOST:
+    if name is None or 4 * math.prod(m.shape(name)) > m.most:
         return
     operands = [m.constant(v, "shape") for v in ([2, 1, 2, 1], [0, 0], [0, 0])]
     if m.chance(2):
@@ -377,25 +420,22 @@ def _resize(m: Maker) -> None:
 STEPS = (
     *(_rescale, _rescale, _rescale, _clamp, _table, _sum, _sum, _product, _compare, _select),
     *(_select, _logic, _bits, _shift, _unary, _cast, _reduce, _argmax, _move, _move, _move),
-    *(_conv, _conv, _matmul, _pool, _resize),
+    *(_conv, _conv, _transposed, _gather, _matmul, _pool, _resize),
 )
-SHAPES = (
-    (1, 4, 6, 5),
-    (1, 3, 5, 8),
-    (2, 5, 3, 4),
-    (1, 1, 7, 17),
-    (3, 7, 9),
-    (2, 9, 4),
-    (6, 11),
-    (40,),
-)
+IMAGES = ((1, 4, 6, 5), (1, 3, 5, 8), (2, 5, 3, 4), (1, 1, 7, 17))
+ROWS = ((3, 7, 9), (2, 9, 4), (6, 11), (40,))
 
 
-def random_graph(seed: int, operators: int) -> Graph:
-    """A graph of about so many operators, all of whose ends are outputs, and some inner values."""
-    m = Maker(np.random.default_rng(seed))
+def random_graph(seed: int, operators: int, large: int = 1) -> Graph:
+    """A graph of about so many operators, all of whose ends are outputs, and some inner values.
+
+    large: images have so many times as many rows and columns, rows so many times as many values.
+    """
+    m = Maker(np.random.default_rng(seed), 4096 * large**2)
+    shapes = [(n, h * large, w * large, c) for n, h, w, c in IMAGES]
+    shapes += [(*some, last * large) for *some, last in ROWS]
     for _ in range(int(m.rng.integers(1, 4))):
-        shape = SHAPES[int(m.rng.integers(len(SHAPES)))]
+        shape = shapes[int(m.rng.integers(len(shapes)))]
         dtype = str(m.rng.choice(["int8", "int8", "int8", "int16", "int32", "bool"]))
         for _ in range(int(m.rng.integers(1, 3))):
             name = m.graph.add_input(f"x{len(m.graph.inputs)}", shape, dtype)

@@ -424,6 +424,8 @@ def _channels(value: Value) -> NDArray[np.int32] | None:
 def _operand_part(step: PendingStep) -> ArithmeticFields | None:
     """The fields of A that do what a step does; None if it does more."""
     values = step.values
+    if step.reduce is not Reduce.NONE:
+        return None
     if values.get("alu") is Alu.LSL and set(values) == {"alu", "b_none", "b_zp"}:
         shift = -values["b_zp"]
         return {"a_shl": shift} if 0 < shift <= MAX_SHIFT and _raw(step) else None
