@@ -78,6 +78,39 @@ def test_a_periodic_function_is_as_fine_over_many_periods(turns: float) -> None:
     assert np.abs(y / 32767 - wave(x * in_scale)).max() <= bound
 
 
+CURVED = {
+    "tanh": (np.tanh, 400.0),
+    "log": (lambda v: np.log(np.maximum(v, 0) + 0.5), 2000.0),
+    "root": (lambda v: np.sqrt(np.maximum(v, 0)), 50.0),
+    "reciprocal": (lambda v: 1 / (np.maximum(v, 0) + 0.1), 20.0),
+    "bell": (lambda v: np.exp(-v * v), 200.0),
+}
+"""Functions that are curved around zero only, and how far the input reaches."""
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_a_second_table_has_what_the_first_one_lacks_around_zero(name: str) -> None:
+    f, reach = CURVED[name]
+    x = np.arange(-32768, 32768)
+    exact = f(x * reach / 32768)
+    top = np.abs(exact).max()
+    sequence = tabled(f, reach / 32768, top / 32767, in_dtype="int16", out_dtype="int16")
+    assert [step.kind for step in sequence.steps].count("TABLE") == 2
+    (y,) = run(sequence, x)
+    errors = np.abs(y * top / 32767 - exact)
+    # Between two entries of the second table lies one step of the input.
+    step = np.abs(np.diff(f(np.arange(-600, 600) * reach / 32768))).max()
+    assert errors.max() <= step + 2e-3 * top
+    coarse = np.interp(x, np.arange(-256, 257) * 128, f(np.arange(-256, 257) * reach / 256))
+    assert errors.max() < np.abs(coarse - exact).max() / 3
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_usual_ranges_have_one_table(name: str) -> None:
+    sequence = unary(name, 12 / 32768, 12 / 127)
+    assert [step.kind for step in sequence.steps] == ["TABLE", "RESCALE"]
+
+
 def test_an_int8_function_is_correctly_rounded() -> None:
     x = np.arange(-128, 128)
     (y,) = run(unary("gelu", 0.05, 0.03, in_dtype="int8", in_zp=3, out_zp=-100), x)

@@ -1,7 +1,9 @@
 """Functions of one value: GELU, SiLU, tanh, sigmoid, exp …, by TABLE.
 
 int8: one TABLE of 256 entries, each rounded correctly: the error is half a step of the output.
-int16: TABLE of 513 entries with interpolation, and one RESCALE to int8 or int16.
+int16: TABLE of 513 entries with interpolation, and one RESCALE to int8 or int16. Where a function
+is curved around zero only (log, reciprocal, tanh of a wide range), a second TABLE over the inner
+64th of the range has what the first one lacks there.
 Periodic functions of many periods (the sine of a position): TABLE over one period. CAST to int16
 keeps the low bits of a value in steps of 2^−16 of the period, which is its place in the period.
 
@@ -80,6 +82,32 @@ TURNS = 4.0
 _TURN = 1 << 16
 """Steps of a period."""
 
+_NEAR = 64
+"""How much finer a second table is, over as small a part of the range, around zero."""
+
+_ROUGH = 2.0**-8
+"""Part of the largest value from which on an error of interpolation is worth a second table."""
+
+
+def _rest(
+    f: Callable[[Float], Float], in_scale: float, entries: list[int], step: float
+) -> tuple[list[int], float] | None:
+    """What a table of `f` lacks around zero: (entries over the inner part of the range, real value
+    of one step of them); None where that is little, or where it lacks as much elsewhere.
+    """
+    inner = 32768 // _NEAR
+    x = np.arange(-32768, 32768)
+    table = np.interp(x, (np.arange(ENTRIES) - 256) * STEP, entries) * step
+    lacking = np.asarray(f(x * in_scale), np.float64) - table
+    near = np.abs(x) < inner
+    worst, outside = (float(np.abs(lacking[part]).max()) for part in (near, ~near))
+    if worst < _ROUGH * np.abs(entries).max() * step or outside > worst / 4:
+        return None
+    at = (np.arange(ENTRIES) - 256) * (STEP // _NEAR)
+    values = lacking[at + 32768]
+    unit = float(np.abs(values).max()) / 32767
+    return [int(v) for v in np.rint(values / unit)], unit
+
 
 def error_bound(name: str, in_scale: float, out_scale: float) -> float:
     """Largest error of `unary` with an int16 input, where the output does not saturate."""
@@ -148,6 +176,11 @@ def tabled(
         x, in_scale = s.op("CAST", turns, dtype="int16"), period / _TURN
     entries, step = entries16(f, in_scale)
     scale = out_scale if channels is None else out_scale * np.asarray(channels, np.float64)
+    rest = _rest(f, in_scale, entries, step)
     wide = s.table16(x, entries)
+    if rest is not None:
+        # Outside, the input saturates, where the correction is 0.
+        near = s.rescale(x, _NEAR, "int16")
+        wide = s.op("ADD", wide, s.rescale(s.table16(near, rest[0]), rest[1] / step, "int32"))
     s.outputs = [s.rescale(wide, step / STEP / scale, out_dtype, output_zp=out_zp)]
     return s
