@@ -3,8 +3,8 @@
 A matcher looks at the last node of a group and gives its plan, or None.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -74,6 +74,115 @@ def _rms_core(node: Node) -> tuple[Node, float] | None:
         if squared and same(square.args[0]) is x:
             return x, float(total.args[1])
     return None
+
+
+class Chains(Protocol):
+    """What a planner knows of chains of functions of one value."""
+
+    def root(self, node: Node) -> Node:
+        """The value that `node` is a function of; itself if it is none."""
+
+    def function(self, node: Node, root: Node) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The chain from `root` to `node`."""
+
+
+_DECADES = torch.tensor([1e2, 1e4, 1e6, 1e8], dtype=torch.float64)
+
+
+def unit_rows(node: Node, chains: Chains) -> Plan | None:
+    """x over a multiple of the root of Σx² or of its mean, however that is written: `normalize`,
+    x / (x.norm() + ε), a layer norm in separate operators behind its subtraction.
+    """
+    if node.target not in (aten.mul.Tensor, aten.div.Tensor):
+        return None
+    divided = node.target is aten.div.Tensor
+    for x, factor in (node.args[:2],) if divided else (node.args[:2], node.args[1::-1]):
+        by = _unexpanded(factor)
+        if not isinstance(x, Node) or by is None:
+            continue
+        total = chains.root(by)
+        x, times = _unscaled(x)
+        axis = _squares_along(total, x)
+        if axis is None:
+            continue
+        f = chains.function(by, total)
+        at = torch.cat([torch.zeros(1, dtype=torch.float64), _DECADES])
+        values = f(at) if divided else 1 / f(at)
+        slopes = values[1:] / _DECADES.sqrt()
+        slope = float(slopes[-1])
+        if not slope > 0 or bool(((slopes - slope).abs() > 1e-3 * slope).any()):
+            continue
+        # A bound, or what is added to a root, is as good as an ε below it where it is small.
+        least = (float(values[0]) / slope) ** 2
+        near = least * _DECADES / 1e5
+        roots = f(near) if divided else 1 / f(near)
+        off = roots / (slope * (near + least).sqrt()) - 1
+        if least > _SMALL**2 and bool((off.abs() > 1e-2).any()):
+            continue
+        size = shape(x)[axis] if total.target is aten.sum.dim_IntList else 1
+        eps = max(least / size, _LEAST)
+        data = {"eps": eps, "gamma": None, "factor": times / (slope * size**0.5), "axis": axis}
+        return Plan(rule="rms_norm", reads=(x,), data=data)
+    return None
+
+
+_SMALL = 1e-4
+"""A norm below which no row matters."""
+
+_LEAST = 1e-12
+"""An ε where the model has none, or less: rows of zeros stay zeros."""
+
+
+def _unscaled(node: Any) -> tuple[Any, float]:
+    """What is multiplied by positive numbers, and their product."""
+    times = 1.0
+    while isinstance(node, Node) and node.target in (aten.mul.Tensor, aten.div.Tensor):
+        value, by = same(node.args[0]), node.args[1]
+        if not isinstance(by, int | float) or by <= 0:
+            break
+        times = times * by if node.target is aten.mul.Tensor else times / by
+        node = value
+    return node, times
+
+
+def _unexpanded(node: Any) -> Node | None:
+    """What is expanded along dimensions of one element, if it is a tensor."""
+    node = same(node)
+    if isinstance(node, Node) and node.target is aten.expand.default:
+        node = same(node.args[0])
+    return node if isinstance(node, Node) else None
+
+
+def _squares_along(node: Node, x: Node) -> int | None:
+    """The dimension, of several elements, along which `node` is the sum or the mean of x²; its
+    results keep that dimension.
+    """
+    if node.target not in (aten.sum.dim_IntList, aten.mean.dim):
+        return None
+    given, sizes = arguments(node), shape(x)
+    axes = [a % len(sizes) for a in given["dim"] or ()]
+    if len(axes) != 1 or not given["keepdim"] or sizes[axes[0]] == 1:
+        return None
+    square = same(node.args[0])
+    if square.target is aten.pow.Tensor_Scalar and square.args[1] == 2:
+        factors = square.args[:1]
+    elif square.target in (aten.square.default, aten.mul.Tensor):
+        factors = square.args[:2]
+    else:
+        return None
+    return axes[0] if all(_alike(factor, x) for factor in factors) else None
+
+
+def _alike(a: Any, b: Any, depth: int = 3) -> bool:
+    """Whether two values are the same, or computed by the same operators of the same values."""
+    a, b = same(a), same(b)
+    if a is b or not isinstance(a, Node) or not isinstance(b, Node):
+        return bool(a == b)
+    if depth == 0 or a.op != "call_function" or a.target is not b.target:
+        return False
+    if a.kwargs != b.kwargs or len(a.args) != len(b.args):
+        return False
+    return all(_alike(x, y, depth - 1) for x, y in zip(a.args, b.args, strict=True))
 
 
 # Convolutions -------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class Planner:
             found = match(node, self.fixed)
             if found is not None:
                 return found
-        found = self._bounded(node) or self._univariate(node)
+        found = patterns.unit_rows(node, self) or self._bounded(node) or self._univariate(node)
         if found is not None:
             return found
         if node.target in SAME:
@@ -127,7 +127,7 @@ class Planner:
             return  # a constant of one element that has more dimensions than the value
         if name(node) == "mul" and any(self._is_huge(a) for a in node.args):
             return  # a mask's factor: between 0 and 1 no table could follow it
-        sources = {self._root(same(n)) for n in self.variable(node)}
+        sources = {self.root(same(n)) for n in self.variable(node)}
         if len(sources) == 1 and is_float(node):
             self.roots[node] = sources.pop()
 
@@ -135,7 +135,7 @@ class Planner:
         value = self.fixed.get(argument, argument)
         return not isinstance(value, Node) and bool((torch.as_tensor(value).abs() > HUGE).any())
 
-    def _root(self, node: Node) -> Node:
+    def root(self, node: Node) -> Node:
         """What lies before the functions that end in `node`; bounds of a value begin anew."""
         return node if self._only_bounds(node) else self.roots.get(node, node)
 

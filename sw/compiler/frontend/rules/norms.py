@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 from torch.fx import Node
 
 from spec.sequences import group_norm as group_norm_of
@@ -47,15 +48,22 @@ def group_norm(im: Importer, node: Node, plan: Plan) -> Value:
 
 
 def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
+    """Along the last dimension, or another one, which then lies innermost."""
     (source,) = plan.reads
-    value = im.ordered(im.int16(source))
+    value = im.int16(source)
+    rank = len(value.shape)
+    axis = plan.data.get("axis", rank - 1)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    value = im.ordered(replace(value, layout=value.layout.permute(order)))
     gamma = im.constant(plan.data["gamma"])
     want = _norm_format(im, node)
-    operators = rms_norm_of(
-        value.shape, value.step, plan.data["eps"], gamma, want.scale, want.dtype
-    )
+    if isinstance(want.scale, np.ndarray) and want.axis % rank != axis:
+        want = im.formats.wide(node)
+    scale = want.scale / plan.data.get("factor", 1.0)
+    operators = rms_norm_of(value.shape, value.step, plan.data["eps"], gamma, scale, want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
-    return Value(tensor=out, layout=Layout.of(value.shape), scale=want.scale)
+    layout = Layout.of(value.shape).permute([order.index(a) for a in range(rank)])
+    return Value(tensor=out, layout=layout, scale=want.scale, axis=want.axis)
 
 
 def _norm_format(im: Importer, node: Node) -> Format:
