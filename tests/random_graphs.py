@@ -7,8 +7,10 @@ into their own steps, values that several layers read, moves that vanish into st
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spec.numerics import scale_to_multiplier
 from sw.compiler.tosa.graph import Graph
@@ -48,7 +50,7 @@ class Maker:
     def constant(self, data: object, dtype: str) -> str:
         return self.graph.add_constant("constant", np.asarray(data), dtype)
 
-    def add(self, kind: str, operands: list[str], reach: int, out: str = "", **more: object) -> str:
+    def add(self, kind: str, operands: list[str], reach: int, out: str = "", **more: Any) -> str:
         name = self.graph.add_op(kind, operands, more, out_dtype=out)
         self.reach[name] = reach
         return name
@@ -398,7 +400,7 @@ def _pool(m: Maker) -> None:
         return
     _, h, w, _ = m.shape(name)
     kernel = [int(m.rng.integers(1, min(size, 3) + 1)) for size in (h, w)]
-    more = {"kernel": kernel, "stride": [1, 1], "pad": [0, 0, 0, 0]}
+    more: dict[str, Any] = {"kernel": kernel, "stride": [1, 1], "pad": [0, 0, 0, 0]}
     if m.chance(2):
         m.add("MAX_POOL2D", [name], m.reach[name], **more)
     else:
@@ -432,7 +434,7 @@ def random_graph(seed: int, operators: int, large: int = 1) -> Graph:
     large: images have so many times as many rows and columns, rows so many times as many values.
     """
     m = Maker(np.random.default_rng(seed), 4096 * large**2)
-    shapes = [(n, h * large, w * large, c) for n, h, w, c in IMAGES]
+    shapes: list[tuple[int, ...]] = [(n, h * large, w * large, c) for n, h, w, c in IMAGES]
     shapes += [(*some, last * large) for *some, last in ROWS]
     for _ in range(int(m.rng.integers(1, 4))):
         shape = shapes[int(m.rng.integers(len(shapes)))]
@@ -452,7 +454,7 @@ def random_graph(seed: int, operators: int, large: int = 1) -> Graph:
     return m.graph
 
 
-def random_values(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+def random_values(graph: Graph, seed: int) -> dict[str, NDArray[Any]]:
     """Values of the inputs, of which int32 has 20 bits."""
     rng, values = np.random.default_rng(seed), {}
     for name in graph.inputs:
