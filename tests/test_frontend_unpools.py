@@ -29,12 +29,12 @@ class Segment(nn.Module):
 
 
 @pytest.mark.parametrize("kernel", [2, 3, (1, 2), (2, 3)])
-@pytest.mark.parametrize("size", [(12, 18), (13, 19)])
+@pytest.mark.parametrize(("size", "up"), [((12, 18), False), ((13, 19), False), ((36, 36), True)])
 def test_values_go_where_the_maximum_was(
-    kernel: int | tuple[int, int], size: tuple[int, int]
+    kernel: int | tuple[int, int], size: tuple[int, int], up: bool
 ) -> None:
     torch.manual_seed(0)
-    module, x = Segment(kernel).eval(), torch.randn(2, 4, *size)
+    module, x = Segment(kernel, ceil_mode=up).eval(), torch.randn(2, 4, *size)
     program = systola.compile(module, (x,), NPU)
     (got,) = program.outputs(systola.run(program.image, program.inputs(x)))
     want = module(x).detach().numpy()

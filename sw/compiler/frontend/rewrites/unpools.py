@@ -44,7 +44,8 @@ def _pool(indices: Any) -> Node | None:
         return None
     given = arguments(pool)
     kernel = _pair(given["kernel_size"])
-    apart = _pair(given["stride"] or kernel) != kernel or given["ceil_mode"]
+    rest = any(n % k for n, k in zip(shape(given["self"])[-2:], kernel, strict=True))
+    apart = _pair(given["stride"] or kernel) != kernel or (given["ceil_mode"] and rest)
     padded = any(_pair(given["padding"])) or _pair(given["dilation"]) != (1, 1)
     return None if apart or padded else pool
 
