@@ -12,11 +12,13 @@ from executorch_models import Counting, Mixed, cnn, lowered, quantized, resnet18
 import systola
 from spec.names import did_you_mean
 from sw.cli.main import main
+from sw.compiler.frontend.capture import capture
 from sw.compiler.tosa.file import from_flatbuffer
 from sw.frontends.executorch import library
 from sw.frontends.executorch.errors import MISSING
 from sw.measure.compiled import figures, programs
 from sw.runtime.session import OptionError
+from sw.torch_backend.fallback import partition_model
 from sw.torch_backend.variant import NotCompiledError
 from systola.executorch import ExecuTorchError, SystolaPartitioner, load, register
 
@@ -47,9 +49,8 @@ def test_what_the_npu_lacks_stays_with_executorch(mixed):
 
 def test_a_file_computes_bit_for_bit_what_a_partitioned_model_computes(mixed):
     path, _, model, (x, shift) = mixed
-    other = systola.partition(
-        model, (x,), systola.preset("tiny"), example_keywords={"shift": shift}
-    )
+    captured = capture(model, (x,), {"shift": shift}, whole=False)
+    other = partition_model(captured, systola.preset("tiny"))
     again = torch.randn(x.shape, generator=torch.manual_seed(3))
     classes, scores = load(path)(again, shift)
     want = other(again, shift=shift)

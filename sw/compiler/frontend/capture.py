@@ -117,12 +117,14 @@ def capture(
     example_keywords: Mapping[str, Any] | None = None,
     *,
     convert: bool = True,
+    whole: bool = True,
 ) -> Captured:
     """The graph of `model` in inference mode for inputs like the examples.
 
     model: a module, which is not changed (its training flag is put back); an `ExportedProgram`; a
-    graph that PT2E has converted. Half and double precision become float32, in modules and inside
-    them, unless `convert` is False.
+    graph that PT2E has converted. Half and double precision become float32 unless `convert` is
+    False: that of parameters and inputs, and inside the model where it is compiled as a `whole`.
+    Of a part, others read the results, in the type that the model says.
     `CompileError` where `torch.export` cannot trace it.
     """
     keywords = dict(example_keywords or {})
@@ -134,10 +136,10 @@ def capture(
     if isinstance(model, GraphModule) and _is_functional(model):
         graph, notes = model, list[str]()
     else:
-        graph, notes = _exported(model, args, keywords, name, convert)
+        graph, notes = _exported(model, args, keywords, name, convert, whole)
     tensors = flat_tensors(args, keywords, tuple(keywords))
     results = _flattened(graph)
-    if convert:
+    if convert and whole:
         compute_in_single(graph)
     fold_batch_norms(graph)
     normalize(graph)
@@ -207,8 +209,9 @@ def _is_functional(module: GraphModule) -> bool:
 
 
 def _exported(
-    model: Any, args: tuple[Any, ...], keywords: dict[str, Any], name: str, convert: bool
-) -> tuple[GraphModule, list[str]]:
+    model: Any, args: tuple[Any, ...], keywords: dict[str, Any], name: str, convert: bool,
+    whole: bool,
+) -> tuple[GraphModule, list[str]]:  # fmt: skip
     """(functional graph, notes) of a module or program through `torch.export`."""
     is_module = isinstance(model, torch.nn.Module)
     modes = [(part, part.training) for part in model.modules()] if is_module else []
@@ -219,7 +222,7 @@ def _exported(
             warnings.simplefilter("ignore", FutureWarning)
             module = model
             if convert:
-                module, args, keywords, notes = _single_precision(model, args, keywords)
+                module, args, keywords, notes = _single_precision(model, args, keywords, whole)
             if isinstance(module, torch.export.ExportedProgram) and dynamic_dims(module):
                 notes.append(
                     "exported with dynamic shapes, compiled for those of the example: "
@@ -251,7 +254,7 @@ def _to_inference(module: torch.nn.Module) -> None:
 
 
 def _single_precision(
-    model: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    model: Any, args: tuple[Any, ...], keywords: dict[str, Any], whole: bool
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any], list[str]]:
     """Model and call with every float as float32, and a note where that changed something."""
     is_module = isinstance(model, torch.nn.Module)
@@ -261,6 +264,11 @@ def _single_precision(
     if isinstance(model, torch.export.ExportedProgram):
         tensors += model.state_dict.values()
     others = {t.dtype for t in tensors if t.is_floating_point()} - {torch.float32}
+    if others and not whole and isinstance(model, torch.export.ExportedProgram):
+        raise CompileError(
+            f"the exported program computes in {', '.join(map(str, others))}",
+            hint="export the module in float32: module.float()",
+        )
     if not others:
         return model, args, keywords, []
     if is_module:

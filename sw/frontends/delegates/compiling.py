@@ -82,7 +82,7 @@ def loaded_region(region: Region, load: Load) -> Attempt | Refused:
     if isinstance(loaded, dict):
         return loaded
     try:
-        captured = capture(loaded.module, loaded.example)
+        captured = capture(loaded.module, loaded.example, whole=False)
     except CompileError as error:
         return dict.fromkeys(region.own, _first_line(error))
     attempt = Attempt(region=region, loaded=loaded, captured=captured)

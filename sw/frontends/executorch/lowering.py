@@ -38,7 +38,7 @@ def lower(
             "the program has no example inputs; export it again with torch.export"
         )
     args, keywords = program.example_inputs
-    captured = capture(program, args, keywords)
+    captured = capture(program, args, keywords, whole=False)
     partitioned = partition_captured(captured, options, _calibration(captured, options))
     module = _Lowered(captured, partitioned, keep_graph)
     return torch.export.export(module, tuple(args), dict(keywords), strict=False), partitioned
