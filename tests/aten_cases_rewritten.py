@@ -94,6 +94,8 @@ REWRITTEN_CASES: list[Case] = [
     case("softshrink", _ROWS, 0.7),
     case("frac", X((2, 3, 8), 0.1, 0.9)),
     *each("hypot logaddexp", X((2, 3, 8), 0.3, 4), X((3, 8), 0.3, 4)),
+    case("atan2", _ROWS, X((3, 8), -2, 2)),
+    case("sinc", _ROWS),
     case("nan_to_num", _ROWS),
     *each("isinf isnan", _ROWS, plus=True),
     *each("floor_divide remainder.Tensor fmod.Tensor", _INTS, X((8,), 1, 4, torch.int64)),

@@ -166,7 +166,7 @@ ROWS: tuple[Operator, ...] = (
     *rewritten(NUMBERS, EXACT_OR_ONE, "sign", "sgn"),
     *rewritten(FLOAT, ROUNDED, "threshold", "hardshrink", "heaviside"),
     *rewritten(FLOAT, Steps(3), "softshrink", "frac"),
-    *rewritten(FLOAT, _FUNCTION, "hypot", "logaddexp"),
+    *rewritten(FLOAT, _FUNCTION, "hypot", "logaddexp", "atan2", "sinc"),
     *rewritten(FLOAT, EXACT, "nan_to_num", limits=_FINITE),
     *rewritten(FLOAT, ROUNDED, "isinf", "isnan", limits=_FINITE),
     *rewritten(NUMBERS, EXACT_OR_ONE, "floor_divide", "div.Scalar_mode", "remainder.Scalar",

@@ -41,6 +41,16 @@ def sign(x: Tensor) -> Tensor:
     return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
 
 
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    """The angle of a point, from that of its place in an eighth of the circle."""
+    high, wide = y.abs(), x.abs()
+    ratio = torch.minimum(high, wide) / torch.maximum(high, wide).clamp_min(1e-12)
+    angle = torch.atan(ratio)
+    angle = torch.where(high > wide, math.pi / 2 - angle, angle)
+    angle = torch.where(x < 0, math.pi - angle, angle)
+    return torch.where(y < 0, -angle, angle)
+
+
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """relu(x) − w · relu(−x)."""
     if weight.numel() > 1:

@@ -230,13 +230,19 @@ def _within(
                 np.asarray(function(torch.from_numpy(at)).double().numpy(), np.float64)
                 for at in (x, np.clip(x, low, high), np.clip(x, low - step, high + step))
             )
-        top = np.abs(inner).max()
+        top = np.abs(inner[np.isfinite(inner)]).max(initial=0.0)
         if np.isfinite(y).all() and np.abs(y).max() <= _STEEP * top:
             return y
         good = np.isfinite(near) & (np.abs(near) <= _STEEP * top)
-        return np.where(good, near, inner)
+        return _filled(x, np.where(good, near, inner))
 
     return f
+
+
+def _filled(x: Float, y: Float) -> Float:
+    """With what lies between its neighbours where a function has no value: sin(x) / x at 0."""
+    known = np.isfinite(y)
+    return y if known.all() or not known.any() else np.interp(x, x[known], y[known])
 
 
 def bounded(im: Importer, node: Node, plan: Plan) -> Value:
