@@ -37,6 +37,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[], Tensor], flo
         0.06,
     ),
     "with the value": (lambda x: x + torch.sin(3 * x) ** 2 / 3, lambda: torch.randn(8, 16), 0.01),
+    "with a bend far off": (
+        lambda x: torch.sin(3 * x) + 4 * torch.relu(x - 8),
+        lambda: torch.rand(8, 16) * 12,
+        0.1,
+    ),
     "of a square": (lambda x: torch.sin(x * x), lambda: torch.rand(8, 16) * 3, 0.01),
     "slow": (torch.sin, lambda: torch.randn(8, 16), 0.002),
 }

@@ -101,7 +101,8 @@ def _rest(
     lacking = np.asarray(f(x * in_scale), np.float64) - table
     near = np.abs(x) < inner
     worst, outside = (float(np.abs(lacking[part]).max()) for part in (near, ~near))
-    if worst < _ROUGH * np.abs(entries).max() * step or outside > worst / 4:
+    top = float(np.abs(entries).max()) * step
+    if not (worst >= _ROUGH * top and outside <= worst / 4 and math.isfinite(worst)):
         return None
     at = (np.arange(ENTRIES) - 256) * (STEP // _NEAR)
     values = lacking[at + 32768]

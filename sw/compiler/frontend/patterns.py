@@ -3,6 +3,7 @@
 A matcher looks at the last node of a group and gives its plan, or None.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -111,6 +112,8 @@ def unit_rows(node: Node, chains: Chains) -> Plan | None:
         slopes = values[1:] / _DECADES.sqrt()
         slope = float(slopes[-1])
         if not slope > 0 or bool(((slopes - slope).abs() > 1e-3 * slope).any()):
+            continue
+        if not math.isfinite(values[0]):
             continue
         # A bound, or what is added to a root, is as good as an ε below it where it is small.
         least = (float(values[0]) / slope) ** 2

@@ -234,12 +234,12 @@ def _within(
         if np.isfinite(y).all() and np.abs(y).max() <= _STEEP * top:
             return y
         good = np.isfinite(near) & (np.abs(near) <= _STEEP * top)
-        return _filled(x, np.where(good, near, inner))
+        return _without_gaps(x, np.where(good, near, inner))
 
     return f
 
 
-def _filled(x: Float, y: Float) -> Float:
+def _without_gaps(x: Float, y: Float) -> Float:
     """With what lies between its neighbours where a function has no value: sin(x) / x at 0."""
     known = np.isfinite(y)
     return y if known.all() or not known.any() else np.interp(x, x[known], y[known])
