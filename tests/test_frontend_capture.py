@@ -166,3 +166,13 @@ def test_some_output_must_depend_on_an_input() -> None:
 
     with pytest.raises(CompileError, match="no output depends on the inputs"):
         systola.compile(Fixed(), (torch.ones(2),), systola.preset("small"))
+
+
+@pytest.mark.parametrize("value", [2**40, float("inf")])
+def test_constants_that_no_integer_holds_are_refused(value: float) -> None:
+    class Large(nn.Module):
+        def forward(self, x):
+            return x * 2, torch.tensor([value, 1])
+
+    with pytest.raises(CompileError, match="no int32 holds it"):
+        systola.compile(Large(), (torch.ones(2),), systola.preset("small"))

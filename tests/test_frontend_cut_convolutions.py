@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import systola
+from sw.compiler.errors import CompileError
 
 NPU = systola.preset("small")
 CUT: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
@@ -29,3 +30,9 @@ def test_what_is_cut_off_is_not_computed(name: str) -> None:
     want = module(x).detach().numpy()
     assert got.shape == want.shape
     assert np.abs(got - want).max() < 0.02 * np.abs(want).max()
+
+
+def test_a_result_of_bias_alone_is_refused() -> None:
+    module = nn.ConvTranspose2d(4, 6, 1, 3, 1).eval()
+    with pytest.raises(CompileError, match="padding cuts off all that the input gives"):
+        systola.compile(module, (torch.randn(1, 4, 2, 2),), NPU)

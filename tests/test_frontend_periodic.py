@@ -42,6 +42,13 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[], Tensor], flo
         lambda: torch.rand(8, 16) * 12,
         0.1,
     ),
+    "over a sine": (lambda x: 1 / torch.sin(x), lambda: torch.rand(8, 16) * 0.9 + 0.3, 0.005),
+    "tangent": (lambda x: torch.sin(x) / torch.cos(x), lambda: torch.rand(8, 16) * 2 - 1, 0.005),
+    "near a pole": (
+        lambda x: 1 / (x + 0.013),
+        lambda: torch.cat([torch.tensor([0.03, 0.04, 0.1, 0.2]), torch.rand(124) * 10]),
+        0.2,
+    ),
     "of a square": (lambda x: torch.sin(x * x), lambda: torch.rand(8, 16) * 3, 0.01),
     "slow": (torch.sin, lambda: torch.randn(8, 16), 0.002),
 }

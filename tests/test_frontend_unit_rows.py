@@ -32,6 +32,8 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda x: x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5),
     "power": lambda x: x * (x**2).mean(-1, keepdim=True) ** -0.5,
     "layer norm": custom,
+    "scaled before": lambda x: (2 * x) / (2 * x).norm(dim=-1, keepdim=True),
+    "a bound of squares": lambda x: x * torch.rsqrt(squares(x).clamp_min(1e-12)),
     "half a norm": lambda x: x / (0.5 * x.norm(dim=-1, keepdim=True)),
     "read twice": lambda x: x / x.norm(dim=-1, keepdim=True) + 0 * squares(x),
 }
@@ -63,6 +65,7 @@ def test_rows_of_unit_length(way: str) -> None:
         lambda x: x / squares(x).sqrt().sqrt(),
         lambda x: x / (x.norm(dim=-1, keepdim=True) + x.abs().mean(-1, keepdim=True)),
         lambda x: x / x.norm(dim=1, keepdim=True).mean(-1, keepdim=True),
+        lambda x: x[:1, :1] / x[:1, :1].norm(dim=-1, keepdim=True).expand(1, 5, 1),
         lambda x: torch.roll(x, 1, 1) / x.norm(dim=-1, keepdim=True),
     ],
 )
@@ -95,3 +98,16 @@ def test_channels_of_an_image() -> None:
     (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
     want = module(*calls[2]).detach().numpy()
     assert np.abs(got - want).max() < 0.04 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1e3])
+def test_values_of_any_size(size: float) -> None:
+    torch.manual_seed(0)
+    calls = [(torch.randn(1, 12, 24) * size,) for _ in range(3)]
+    calls[2][0][0, 3] = 0
+    program = systola.compile(
+        Function(lambda x: functional.normalize(x, dim=-1)), calls[0], NPU, calibration=calls[:2]
+    )
+    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
+    want = functional.normalize(calls[2][0], dim=-1).numpy()
+    assert np.abs(got - want).max() < 0.01 * np.abs(want).max()

@@ -89,11 +89,17 @@ _ROUGH = 2.0**-8
 """Part of the largest value from which on an error of interpolation is worth a second table."""
 
 
+def has_many_periods(in_scale: float, period: float) -> bool:
+    """Whether a table of one period serves int16 values better than one of their range."""
+    return period > 0 and 32768 * in_scale > TURNS * period
+
+
 def _rest(
     f: Callable[[Float], Float], in_scale: float, entries: list[int], step: float
 ) -> tuple[list[int], float] | None:
     """What a table of `f` lacks around zero: (entries over the inner part of the range, real value
-    of one step of them); None where that is little, or where it lacks as much elsewhere.
+    of one step of them); None where that is little, or where more than a quarter of it is lacking
+    elsewhere too.
     """
     inner = 32768 // _NEAR
     x = np.arange(-32768, 32768)
@@ -172,7 +178,7 @@ def tabled(
         return s
     if in_zp:
         raise ValueError(f"in_zp={in_zp}: int16 values have zero point 0")
-    if period and 32768 * in_scale > TURNS * period:
+    if has_many_periods(in_scale, period):
         turns = s.rescale(x, in_scale / period * _TURN, "int32")
         x, in_scale = s.op("CAST", turns, dtype="int16"), period / _TURN
     entries, step = entries16(f, in_scale)
@@ -180,7 +186,7 @@ def tabled(
     rest = _rest(f, in_scale, entries, step)
     wide = s.table16(x, entries)
     if rest is not None:
-        # Outside, the input saturates, where the correction is 0.
+        # Outside, the input saturates at an end, where the correction is next to 0.
         near = s.rescale(x, _NEAR, "int16")
         wide = s.op("ADD", wide, s.rescale(s.table16(near, rest[0]), rest[1] / step, "int32"))
     s.outputs = [s.rescale(wide, step / STEP / scale, out_dtype, output_zp=out_zp)]

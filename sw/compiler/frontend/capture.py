@@ -122,9 +122,9 @@ def capture(
     """The graph of `model` in inference mode for inputs like the examples.
 
     model: a module, which is not changed (its training flag is put back); an `ExportedProgram`; a
-    graph that PT2E has converted. Half and double precision become float32 unless `convert` is
-    False: that of parameters and inputs, and inside the model where it is compiled as a `whole`.
-    Of a part, others read the results, in the type that the model says.
+    graph that PT2E has converted. `convert`: parameters and inputs of half and double precision
+    become float32. `whole`: the model is compiled as a whole, so that floats inside it become
+    float32 too; a part keeps its types, because others read its results.
     `CompileError` where `torch.export` cannot trace it.
     """
     keywords = dict(example_keywords or {})

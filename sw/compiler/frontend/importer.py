@@ -280,6 +280,12 @@ class Importer(Building):
             if port is not None:
                 value = self.ordered(self._like(operand, port))
             elif known is not None:
+                largest = np.abs(known).max(initial=0)
+                self.require(
+                    bool(np.isfinite(largest)) and (is_float(operand) or largest < 2**31), node,
+                    f"output {operand.name} is a constant with {largest:.4g}: no int32 holds it",
+                    "leave it out: it is the same in each call",
+                )  # fmt: skip
                 value = self.quantized(operand.name, known, self.formats.wide(operand))
             else:
                 value = self.narrow_or_wide(operand)  # as it lies: the port says how

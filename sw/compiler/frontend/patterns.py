@@ -78,7 +78,9 @@ def _rms_core(node: Node) -> tuple[Node, float] | None:
 
 
 class Chains(Protocol):
-    """What a planner knows of chains of functions of one value."""
+    """What a planner knows of chains of functions of one value. `roots`: of each node in one."""
+
+    roots: dict[Node, Node]
 
     def root(self, node: Node) -> Node:
         """The value that `node` is a function of; itself if it is none."""
@@ -99,11 +101,14 @@ def unit_rows(node: Node, chains: Chains) -> Plan | None:
     divided = node.target is aten.div.Tensor
     for x, factor in (node.args[:2],) if divided else (node.args[:2], node.args[1::-1]):
         by = _unexpanded(factor)
-        if not isinstance(x, Node) or by is None:
+        if not isinstance(x, Node) or by is None or shape(x) != shape(node):
             continue
         total = chains.root(by)
-        x, times = _unscaled(x)
-        axis = _squares_along(total, x)
+        total = chains.roots.get(total, total)  # a bound begins a chain of its own
+        axis, times = _squares_along(total, x), 1.0
+        if axis is None:
+            x, times = _unscaled(x)
+            axis = _squares_along(total, x)
         if axis is None:
             continue
         f = chains.function(by, total)
@@ -123,17 +128,18 @@ def unit_rows(node: Node, chains: Chains) -> Plan | None:
         if least > _SMALL**2 and bool((off.abs() > 1e-2).any()):
             continue
         size = shape(x)[axis] if total.target is aten.sum.dim_IntList else 1
-        eps = max(least / size, _LEAST)
-        data = {"eps": eps, "gamma": None, "factor": times / (slope * size**0.5), "axis": axis}
+        data = {
+            "eps": least / size,
+            "gamma": None,
+            "factor": times / (slope * size**0.5),
+            "axis": axis,
+        }
         return Plan(rule="rms_norm", reads=(x,), data=data)
     return None
 
 
-_SMALL = 1e-4
-"""A norm below which no row matters."""
-
-_LEAST = 1e-12
-"""An ε where the model has none, or less: rows of zeros stay zeros."""
+_SMALL = 2e-5
+"""A norm below which no row matters: what is added to norms is smaller."""
 
 
 def _unscaled(node: Any) -> tuple[Any, float]:

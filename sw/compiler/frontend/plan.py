@@ -173,11 +173,12 @@ class Planner:
     def _period(self, node: Node, root: Node, function: Function) -> float:
         """The period of a chain that takes sines of its value; 0 for a chain that has none."""
         at = torch.tensor([-2.0, -0.5, 0.25, 1.0, 3.0], dtype=torch.float64)
-        slopes, pending = set[float](), [node]
+        slopes, pending, seen = set[float](), [node], set[Node]()
         while pending:
             each = pending.pop()
-            if each is root or each in self.fixed:
+            if each is root or each in self.fixed or each in seen:
                 continue
+            seen.add(each)
             if each.target not in PERIODIC:
                 pending += self.variable(each)
                 continue

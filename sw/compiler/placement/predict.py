@@ -14,11 +14,11 @@ LONGEST = 8_000
 """Instructions of the longest program that is compared with others."""
 
 ALL = 100_000
-"""Instructions of all of them, of one network."""
+"""Instructions of all programs that are compared for one network."""
 
 
 class TooLong(Exception):
-    """A program that would take too long to predict: to compare it is a choice, not a need."""
+    """A program that would take too long to predict. The compiler can do without the comparison."""
 
 
 @dataclass(slots=True)

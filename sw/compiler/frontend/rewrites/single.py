@@ -14,7 +14,9 @@ OTHERS = frozenset({torch.float64, torch.float16, torch.bfloat16})
 
 
 def compute_in_single(module: GraphModule) -> None:
-    """Every float of the graph becomes float32: constants, conversions, and what is noted."""
+    """Every float of the graph becomes float32: constants, conversions, and the types in the nodes'
+    meta data.
+    """
     for node in module.graph.nodes:
         if node.op == "get_attr":
             path, _, name = node.target.rpartition(".")

@@ -47,7 +47,7 @@ def _pool(indices: Any) -> Node | None:
     rest = any(n % k for n, k in zip(shape(given["self"])[-2:], kernel, strict=True))
     apart = _pair(given["stride"] or kernel) != kernel or (given["ceil_mode"] and rest)
     padded = any(_pair(given["padding"])) or _pair(given["dilation"]) != (1, 1)
-    return None if apart or padded else pool
+    return None if apart or padded or kernel == (1, 1) else pool
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -306,6 +306,10 @@ def _cropped(
     begin, left = [0] * len(size), []
     for axis, (k, s, cut) in enumerate(zip(kernel, stride, ends, strict=True), 1):
         first, last = (max(0, (-c - k) // s + 1) for c in cut)
+        im.require(
+            first + last < size[axis], node, "padding cuts off all that the input gives",
+            "its result is the bias alone: leave the layer out",
+        )  # fmt: skip
         begin[axis], size[axis] = first, size[axis] - first - last
         left.append((cut[0] + first * s, cut[1] + last * s))
     if size == list(im.graph.tensors[tensor].shape):

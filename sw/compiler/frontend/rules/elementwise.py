@@ -14,7 +14,7 @@ from torch.fx import Node
 from spec.sequences import Sequence as Operators
 from spec.sequences import reciprocal, tabled
 from spec.sequences.rows import shift_for
-from spec.sequences.unary import STEP
+from spec.sequences.unary import STEP, has_many_periods
 from sw.compiler.frontend.building import Value, innermost
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.nodes import aten, is_float, name, shape
@@ -170,11 +170,12 @@ def univariate(im: Importer, node: Node, plan: Plan) -> Value:
     if im.planner.grid_behind(source) is not None and want.dtype == "int8":
         return _tabled(im, node, im.value(source), partial(_values, plan.data["function"]), want)
     value = im.int16(source)
-    period = plan.data["period"]
-    if period:
-        f: Callable[[Float], Float] = partial(_values, plan.data["function"])
-    else:
-        f = _within(im, source, plan.data["function"], value)
+    function, period = plan.data["function"], plan.data["period"]
+    if not (has_many_periods(value.step, period) and _is_finite(function, period)):
+        period = 0.0
+    f: Callable[[Float], Float] = partial(_values, function)
+    if not period:
+        f = _within(im, source, function, value)
     grid = np.linspace(-32768, 32767, 9) * np.max(value.scale)
     if not im.ranges.largest.get(node, 1.0) and not f(grid).any():
         zeros = np.zeros(shape(node))  # x · 0: no table has such a scale
@@ -224,19 +225,30 @@ def _within(
     low = im.ranges.least.get(source, -np.inf)
     high = im.ranges.most.get(source, np.inf)
 
-    def f(x: Float) -> Float:
+    def at(x: Float) -> Float:
         with np.errstate(all="ignore"):
-            y, inner, near = (
-                np.asarray(function(torch.from_numpy(at)).double().numpy(), np.float64)
-                for at in (x, np.clip(x, low, high), np.clip(x, low - step, high + step))
-            )
-        top = np.abs(inner[np.isfinite(inner)]).max(initial=0.0)
-        if np.isfinite(y).all() and np.abs(y).max() <= _STEEP * top:
-            return y
+            return np.asarray(function(torch.from_numpy(x)).double().numpy(), np.float64)
+
+    whole = np.arange(-32768, 32769) * value.step
+    everywhere, inner = at(whole), at(np.clip(whole, low, high))
+    top = np.abs(inner[np.isfinite(inner)]).max(initial=0.0)
+    tame = bool(np.isfinite(everywhere).all() and np.abs(everywhere).max() <= _STEEP * top)
+
+    def f(x: Float) -> Float:
+        if tame:
+            return at(x)
+        near = at(np.clip(x, low - step, high + step))
         good = np.isfinite(near) & (np.abs(near) <= _STEEP * top)
-        return _without_gaps(x, np.where(good, near, inner))
+        return _without_gaps(x, np.where(good, near, at(np.clip(x, low, high))))
 
     return f
+
+
+def _is_finite(function: Callable[[torch.Tensor], torch.Tensor], period: float) -> bool:
+    """Whether a function has a value all over a period."""
+    turn = torch.linspace(-period / 2, period / 2, 1 << 12, dtype=torch.float64)
+    values = function(turn)
+    return bool(values.isfinite().all() and values.abs().max() < HUGE)
 
 
 def _without_gaps(x: Float, y: Float) -> Float:

@@ -16,6 +16,9 @@ from sw.compiler.frontend.nodes import arguments
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.formats import Format
 
+_LEAST = 1e-2
+"""Part of the square of one step that is added to the squares of a row."""
+
 
 def layer_norm(im: Importer, node: Node, plan: Plan) -> Value:
     (source,) = plan.reads
@@ -60,7 +63,9 @@ def rms_norm(im: Importer, node: Node, plan: Plan) -> Value:
     if isinstance(want.scale, np.ndarray) and want.axis % rank != axis:
         want = im.formats.wide(node)
     scale = want.scale / plan.data.get("factor", 1.0)
-    operators = rms_norm_of(value.shape, value.step, plan.data["eps"], gamma, scale, want.dtype)
+    # Rows of zeros stay zeros where the model has no ε.
+    eps = max(plan.data["eps"], _LEAST * value.step**2 / value.shape[-1])
+    operators = rms_norm_of(value.shape, value.step, eps, gamma, scale, want.dtype)
     (out,) = im.sequence(node, operators, value.tensor)
     layout = Layout.of(value.shape).permute([order.index(a) for a in range(rank)])
     return Value(tensor=out, layout=layout, scale=want.scale, axis=want.axis)

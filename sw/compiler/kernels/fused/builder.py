@@ -261,14 +261,14 @@ class FusedBuilder:
 
     def keeps_product(self) -> bool:
         """Whether the product may stay in the accumulator: steps read it as A, in its own type, and
-        none needs more than one image of it at a time.
+        none reduces along a dimension before the last two: there is one matrix at a time.
         """
         if self.product is None:
             return False
         value = self.product[0]
-        images = len(value.shape) - 2
+        leading = len(value.shape) - 2
         for step in self.steps:
-            if 0 <= step.axis < images and value.shape[step.axis] > 1:
+            if 0 <= step.axis < leading and value.shape[step.axis] > 1:
                 return False
         reads = [s for s in self.steps if s.a is value]
         return bool(reads) and all(
