@@ -17,7 +17,7 @@ def graph_of(function, *inputs):
         def forward(self, *args):
             return function(*args)
 
-    return capture(Module(), inputs).graph
+    return capture(Module(), inputs, convert=False).graph
 
 
 def reasons_of(function, *inputs):

@@ -40,6 +40,8 @@ ON_THE_CPU = {
     "reflection_pad3d": MOVED,
     "_upsample_nearest_exact3d.vec": MOVED,
     "pixel_shuffle": MOVED,
+    "roll": MOVED,
+    "slice_scatter": MOVED,
 }
 """Operators that stay on the CPU, with the reason that the report gives."""
 
