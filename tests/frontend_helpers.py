@@ -10,6 +10,7 @@ from frontend_cases import EXACT_CASES, TIE_CASES
 from torch.fx import GraphModule
 from torchao.quantization.pt2e.quantizer import Quantizer
 
+import systola
 from sw.compiler.frontend.capture import capture
 from sw.compiler.frontend.importing import import_graph
 from sw.compiler.frontend.ports import Imported, unpack_outputs
@@ -43,6 +44,15 @@ def quantized_module(
     with one_thread():
         graph = capture(module.eval(), tensors).graph
         return quantize_graph(graph, [tuple(tensors)], quantizer)
+
+
+def on_golden(
+    module: torch.nn.Module, calls: Sequence[tuple[torch.Tensor, ...]], config: str = "small"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The last of `calls` on the golden model and in PyTorch; the others calibrate."""
+    program = systola.compile(module, calls[0], systola.preset(config), calibration=calls[:-1])
+    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[-1])))
+    return got, module(*calls[-1]).detach().numpy()
 
 
 def run_module(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Run:

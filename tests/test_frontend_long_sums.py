@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from frontend_cases import Apply
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -13,16 +14,6 @@ from sw.compiler.frontend.importing import import_model
 from sw.compiler.frontend.ports import unpack_outputs
 from sw.compiler.frontend.quantization.calls import pack_inputs
 from sw.compiler.tosa.interpreter import run_graph
-
-
-class Function(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
 
 SUMS: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "mean of all": (lambda x: x.mean((1, 2, 3)), (2, 16, 100, 100)),
@@ -46,14 +37,14 @@ def test_long_sums_of_values_far_from_zero(name: str) -> None:
     torch.manual_seed(0)
     function, shape = SUMS[name]
     calls = [(_far_from_zero(shape),) for _ in range(3)]
-    imported = import_model(Function(function), calls[0], policy="wide", calibration=calls)
+    imported = import_model(Apply(function), calls[0], policy="wide", calibration=calls)
     (got,) = unpack_outputs(imported, run_graph(imported.graph, pack_inputs(imported, calls[0])))
     exact = function(calls[0][0]).numpy()
     assert np.abs(got - exact).max() <= 1e-3 * np.abs(exact).max()
 
 
 def test_products_of_activations_that_might_not_add_up_are_refused() -> None:
-    function = Function(lambda x: x @ x.transpose(-1, -2))
+    function = Apply(lambda x: x @ x.transpose(-1, -2))
     with pytest.raises(
         CompileError, match=r"sums of 140,000 products: at most 65,535 fit in int32"
     ):

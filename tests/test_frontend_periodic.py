@@ -6,11 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from frontend_cases import Apply
+from frontend_helpers import on_golden
+from torch import Tensor
 
-import systola
-
-NPU = systola.preset("small")
 FREQUENCIES = torch.exp(-torch.arange(16) / 16 * 7)
 
 
@@ -55,20 +54,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[], Tensor], flo
 """The function, what it is called with, and the largest error."""
 
 
-class Function(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_sines_of_any_range(name: str) -> None:
     torch.manual_seed(0)
     function, make, most = FUNCTIONS[name]
     calls = [(make(),) for _ in range(5)]
-    program = systola.compile(Function(function), calls[0], NPU, calibration=calls[:4])
-    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[4])))
-    assert np.abs(got - function(calls[4][0]).numpy()).max() <= most
+    got, want = on_golden(Apply(function), calls)
+    assert np.abs(got - want).max() <= most

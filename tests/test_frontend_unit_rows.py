@@ -5,12 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from frontend_cases import Apply
+from frontend_helpers import on_golden
 from torch import Tensor, nn
 from torch.nn import functional
-
-import systola
-
-NPU = systola.preset("small")
 
 
 def custom(x: Tensor) -> Tensor:
@@ -39,23 +37,12 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class Function(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_of_unit_length(way: str) -> None:
     torch.manual_seed(0)
     lengths = torch.logspace(-2, 0, 12)[:, None]
     calls = [(torch.randn(2, 12, 24) * lengths,) for _ in range(3)]
-    program = systola.compile(Function(WAYS[way]), calls[0], NPU, calibration=calls[:2])
-    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
-    want = WAYS[way](calls[2][0]).numpy()
+    got, want = on_golden(Apply(WAYS[way]), calls)
     assert np.abs(got - want).max() < 0.015 * np.abs(want).max()
 
 
@@ -74,9 +61,7 @@ def test_what_is_no_norm_is_computed_as_it_is_written(
 ) -> None:
     torch.manual_seed(0)
     calls = [(torch.randn(2, 12, 24),) for _ in range(3)]
-    program = systola.compile(Function(function), calls[0], NPU, calibration=calls[:2])
-    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
-    want = function(calls[2][0]).numpy()
+    got, want = on_golden(Apply(function), calls)
     assert np.abs(got - want).max() < 0.02 * np.abs(want).max()
 
 
@@ -94,9 +79,7 @@ def test_channels_of_an_image() -> None:
 
     module = Scaled().eval()
     calls = [(torch.randn(1, 3, 9, 11),) for _ in range(3)]
-    program = systola.compile(module, calls[0], NPU, calibration=calls[:2])
-    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
-    want = module(*calls[2]).detach().numpy()
+    got, want = on_golden(module, calls)
     assert np.abs(got - want).max() < 0.04 * np.abs(want).max()
 
 
@@ -105,9 +88,5 @@ def test_values_of_any_size(size: float) -> None:
     torch.manual_seed(0)
     calls = [(torch.randn(1, 12, 24) * size,) for _ in range(3)]
     calls[2][0][0, 3] = 0
-    program = systola.compile(
-        Function(lambda x: functional.normalize(x, dim=-1)), calls[0], NPU, calibration=calls[:2]
-    )
-    (got,) = program.outputs(systola.run(program.image, program.inputs(*calls[2])))
-    want = functional.normalize(calls[2][0], dim=-1).numpy()
+    got, want = on_golden(Apply(lambda x: functional.normalize(x, dim=-1)), calls)
     assert np.abs(got - want).max() < 0.01 * np.abs(want).max()

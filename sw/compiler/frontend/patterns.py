@@ -30,53 +30,6 @@ _AFFINE = (aten.mul.Tensor, aten.div.Tensor, aten.add.Tensor, aten.sub.Tensor)
 # RMS norm -----------------------------------------------------------------------------------------
 
 
-def rms_norm(node: Node, constants: Constants) -> Plan | None:
-    """[γ ·] x · rsqrt(mean(x²) + ε)."""
-    if node.target is aten.rms_norm.default:
-        given = arguments(node)
-        return _rms(given["input"], given["eps"] or 1.2e-7, given["weight"])
-    if node.target is not aten.mul.Tensor:
-        return None
-    a, b = node.args[:2]
-    for gamma, inner in ((a, b), (b, a)):
-        core = same(inner)
-        if isinstance(gamma, Node) and gamma in constants and isinstance(core, Node):
-            found = _rms_core(core)
-            if found is not None and len(core.users) == 1:
-                return _rms(*found, gamma)
-    found = _rms_core(node)
-    return None if found is None else _rms(*found, None)
-
-
-def _rms(x: Node, eps: Any, gamma: Any) -> Plan:
-    return Plan(rule="rms_norm", reads=(x,), data={"eps": float(eps), "gamma": gamma})
-
-
-def _rms_core(node: Node) -> tuple[Node, float] | None:
-    if node.target is not aten.mul.Tensor:
-        return None
-    for x, scale in (node.args[:2], node.args[1::-1]):
-        x, scale = same(x), same(scale)
-        if not isinstance(scale, Node) or scale.target is not aten.rsqrt.default:
-            continue
-        total = same(scale.args[0])
-        if not isinstance(total, Node) or total.target is not aten.add.Tensor:
-            continue
-        if not isinstance(total.args[1], float | int):
-            continue
-        mean = same(total.args[0])
-        if not isinstance(mean, Node) or mean.target is not aten.mean.dim:
-            continue
-        axes, rank = mean.args[1], len(node_argument(mean, 0).meta["val"].shape)
-        if not isinstance(axes, list | tuple) or tuple(axes) not in ((-1,), (rank - 1,)):
-            continue
-        square = same(mean.args[0])
-        squared = square.target is aten.pow.Tensor_Scalar and square.args[1] == 2
-        if squared and same(square.args[0]) is x:
-            return x, float(total.args[1])
-    return None
-
-
 class Chains(Protocol):
     """What a planner knows of chains of functions of one value. `roots`: of each node in one."""
 
@@ -87,6 +40,25 @@ class Chains(Protocol):
 
     def function(self, node: Node, root: Node) -> Callable[[torch.Tensor], torch.Tensor]:
         """The chain from `root` to `node`."""
+
+
+def rms_norm(node: Node, constants: Constants, chains: Chains) -> Plan | None:
+    """[γ ·] x over its own norm."""
+    if node.target is aten.rms_norm.default:
+        given = arguments(node)
+        data = {"eps": float(given["eps"] or 1.2e-7), "gamma": given["weight"]}
+        return Plan(rule="rms_norm", reads=(given["input"],), data=data)
+    if node.target is aten.mul.Tensor:
+        for gamma, inner in (node.args[:2], node.args[1::-1]):
+            core = same(inner)
+            if not isinstance(core, Node) or gamma not in constants or len(core.users) != 1:
+                continue
+            found, sizes = unit_rows(core, chains), shape(core)
+            along = found is not None and found.data["axis"] == len(sizes) - 1
+            if found is not None and along and constants[gamma].numel() == sizes[-1]:
+                found.data["gamma"] = gamma
+                return found
+    return unit_rows(node, chains)
 
 
 _DECADES = torch.tensor([1e2, 1e4, 1e6, 1e8], dtype=torch.float64)

@@ -94,11 +94,12 @@ class Planner:
             return Plan(rule="quantize", reads=self.variable(node)[:1])
         if is_dequantize(node):
             return Plan(rule="same", reads=self.variable(node)[:1])
-        for match in (patterns.rms_norm, patterns.convolution):
-            found = match(node, self.fixed)
-            if found is not None:
-                return found
-        found = patterns.unit_rows(node, self) or self._bounded(node) or self._univariate(node)
+        found = (
+            patterns.rms_norm(node, self.fixed, self)
+            or patterns.convolution(node, self.fixed)
+            or self._bounded(node)
+            or self._univariate(node)
+        )
         if found is not None:
             return found
         if node.target in SAME:

@@ -23,8 +23,8 @@ constant, whatever computes it. Operators with several results give the first on
 of equally many indices a bag becomes gathers and a reduction. `max_unpool2d` by the indices of a
 pool of windows side by side becomes comparisons and choices.
 
-A value over its own norm is an RMS norm, however that is written. Sines and cosines of many periods
-have a table of one period, functions that are curved around zero a second table there.
+A value over its own norm is an RMS norm, in all usual spellings. Sines and cosines of many periods
+have a table of one period. Functions that are curved around zero have a second table there.
 
 Tested, by `tests/test_aten_operators.py`: each row alone, the golden model's integers being the
 interpreter's, and the result against PyTorch's in float64 for inputs that the ports hold exactly. A

@@ -246,6 +246,12 @@ def added_scores(im: Importer, source: Node, step: float, keys: int) -> Value:
     return im.convert(value, Format(dtype="int32", scale=step), source.name)
 
 
+_ROOM_NARROW, _ROOM_WIDE = 2, 16
+"""How many times what calibration saw of a softmax fits in int8 and in int16: of a thousand nearly
+equal values none is near 1, but in other inputs one may be larger. int16 has steps to spare.
+"""
+
+
 def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     """Softmax along the last axis: of 0…1, or of what calibration saw of it with room above, or
     with the scale of a grid.
@@ -258,8 +264,7 @@ def softmax(im: Importer, node: Node, plan: Plan) -> Value:
     narrow = want.dtype == "int8" and not isinstance(want.scale, np.ndarray)
     if narrow and _only_rows_of_a_product(im, node):
         return _weights(im, node, scores)
-    # Of a thousand nearly equal values none is near 1.
-    most = min(1.0, (2 if narrow else 16) * im.formats.magnitude(node))
+    most = min(1.0, (_ROOM_NARROW if narrow else _ROOM_WIDE) * im.formats.magnitude(node))
     scale, zero_point = (most * INT8_SCALE, INT8_ZERO_POINT) if narrow else (most / 32767, 0)
     if narrow and im.formats.grid(node) is not None:
         scale, zero_point = float(want.scale), want.zero_point
