@@ -197,7 +197,7 @@ def test_layers_have_the_names_of_onnx(residual):
     nodes = [node.name for node in onnx.load(residual).graph.node if node.op_type == "Conv"]
     loaded = load_onnx(residual)
     program = systola.compile(loaded.module, loaded.example, precision={nodes[0]: "int16"})
-    wide = [name for name, layer in program.imported.layers.items() if layer.wide]
+    wide = [name for name, layer in program.imported.layers.items() if layer.width == "int16"]
     assert wide == ["conv2d"]
     assert nodes[0] in program.imported.graph.modules.values()
 

@@ -66,8 +66,8 @@ def _error(imported: Imported) -> float:
 
 def test_every_kind_of_layer_reads_16_bits_with_a_fraction_of_the_error() -> None:
     narrow, wide = _imported(precision()), _imported(precision(["*=int16"]))
-    assert [each.wide for each in wide.layers.values()] == [True] * 5
-    assert not any(each.wide for each in narrow.layers.values())
+    assert [each.width for each in wide.layers.values()] == ["int16"] * 5
+    assert not any(each.width != "int8" for each in narrow.layers.values())
     assert _error(wide) < 0.2 * _error(narrow)
     assert "at int16, as asked for" in wide.reason
 
@@ -80,12 +80,117 @@ def test_devices_compute_the_integers_of_layers_of_16_bits(name: str) -> None:
     assert row["device_exact"]
 
 
+class _Products(nn.Module):
+    """Products of activations: of rows, with a constant, with a bias, attention with a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.mixed = nn.Linear(16, 48), nn.Parameter(torch.randn(2, 6, 6))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        q, k, v = self.linear(x).view(2, 6, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        last = nn.functional.scaled_dot_product_attention(q[:, :, -1:], k, v)
+        causal = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        spelt = (q @ k.transpose(2, 3) / 3).softmax(-1) @ v
+        rows = torch.addmm(x[0, :, :8], x[0], x[1].T @ v[1, 0])
+        return attended + causal, last * spelt, self.mixed @ x, rows
+
+
+@lru_cache(maxsize=1)
+def _products() -> tuple[Captured, Calls]:
+    with seeded(12):
+        module = _Products().eval()
+        samples = [(torch.randn(2, 6, 16), torch.randn(2, 1, 6, 6)) for _ in range(16)]
+    return capture(module, samples[0]), samples
+
+
+def _of_products(*rules: str) -> Imported:
+    captured, samples = _products()
+    return import_graph(captured.graph, samples[:12], precision=precision(rules), policy="wide")
+
+
+def test_weights_of_16_bits_leave_a_fraction_of_the_error() -> None:
+    wide, whole = (_imported(precision([f"*={width}"])) for width in ("int16", "int16x16"))
+    assert [each.width for each in whole.layers.values()] == ["int16x16"] * 5
+    assert _error(whole) < 0.05 * _error(wide)
+    assert "at int16x16, as asked for" in whole.reason
+
+
+def test_products_of_activations_have_16_bits() -> None:
+    captured, samples = _products()
+    narrow, whole = _of_products(), _of_products("*=int16x16")
+    exact = [floats(captured.graph, call) for call in samples[12:]]
+    for output in range(4):
+        errors = []
+        for imported in (narrow, whole):
+            got = [integers(imported, call)[output] for call in samples[12:]]
+            wanted = [each[output] for each in exact]
+            errors.append(np.square(np.subtract(got, wanted)).sum())
+        assert errors[1] < 5e-3 * errors[0], output
+
+
+def test_only_activations_and_weights_together_have_16_bits_in_a_product_of_activations() -> None:
+    with pytest.raises(CompileError, match=r"int16: .* cannot read 16 bits") as caught:
+        _of_products("scaled_dot_product_attention=int16")
+    assert "int16x16" in str(caught.value)
+    alone = _of_products("scaled_dot_product_attention=int16x16")
+    assert [each.width for each in alone.layers.values()] == ["int8"]
+
+
+@pytest.mark.parametrize("name", ["tiny", "odd", "default"])
+def test_devices_compute_the_integers_of_weights_of_16_bits(name: str) -> None:
+    for imported, (_, samples) in (
+        (_imported(precision(["*=int16x16"])), _kinds()),
+        (_of_products("*=int16x16"), _products()),
+    ):
+        row = on_device(imported, samples[12:14], preset(name), DeviceOptions(device="golden"))
+        assert row["device_exact"]
+
+
+@pytest.mark.rtl
+def test_the_rtl_computes_the_integers_of_weights_of_16_bits() -> None:
+    _, samples = _products()
+    whole = _of_products("*=int16x16")
+    assert on_device(whole, samples[12:13], preset("tiny"), DeviceOptions(device="rtl"))[
+        "device_exact"
+    ]
+
+
+def test_channels_of_very_different_ranges_have_steps_of_their_own() -> None:
+    class Uneven(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(2, 8, 1)
+            self.second = nn.Conv2d(8, 8, 3, 1, 1, groups=8)
+            with torch.no_grad():
+                gains = 10.0 ** -torch.arange(0, 2, 0.25)
+                self.first.weight *= gains.view(8, 1, 1, 1)
+                self.first.bias *= gains
+                self.second.weight /= gains.view(8, 1, 1, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.second(self.first(x))
+            return y
+
+    with seeded(3):
+        module, samples = Uneven().eval(), [(torch.randn(1, 2, 9, 9),) for _ in range(16)]
+    captured = capture(module, samples[0])
+    whole = import_graph(
+        captured.graph, samples[:12], policy="wide", precision=precision(["*=int16x16"])
+    )
+    for call in samples[12:]:
+        wanted, got = floats(captured.graph, call)[0], integers(whole, call)[0]
+        channels = np.abs(np.subtract(got, wanted)).max((0, 2, 3)) / np.abs(wanted).max((0, 2, 3))
+        assert channels.max() < 0.003
+
+
 def test_one_layer_by_its_name_or_its_module() -> None:
     for pattern in ("conv2d_3", "poin*"):
         wide = _imported(precision([f"{pattern}=int16"]))
-        assert [name for name, each in wide.layers.items() if each.wide] == ["conv2d_3"]
+        assert [name for name, each in wide.layers.items() if each.width != "int8"] == ["conv2d_3"]
     last = _imported(precision(["*=int16", "conv2d*=int8"]))
-    assert [name for name, each in last.layers.items() if each.wide] == ["linear"]
+    assert [name for name, each in last.layers.items() if each.width != "int8"] == ["linear"]
 
 
 def test_a_name_that_no_layer_has_is_an_error() -> None:
@@ -96,8 +201,8 @@ def test_a_name_that_no_layer_has_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("rules", "budget", "message"),
     [
-        (["conv2d"], "", "precision 'conv2d': must be NAME=int8 or NAME=int16"),
-        (["conv2d=int4"], "", "precision conv2d=int4: must be int8 or int16"),
+        (["conv2d"], "", "precision 'conv2d': must be NAME=int8, NAME=int16 or NAME=int16x16"),
+        (["conv2d=int4"], "", "precision conv2d=int4: must be int8, int16 or int16x16"),
         ([], "much", "precision budget 'much': must be a PCC, cycles in %, or both"),
         ([], "99", "precision budget '99': a PCC is at most 1"),
     ],
@@ -126,16 +231,16 @@ def test_a_budget_of_accuracy_takes_layers_until_it_holds() -> None:
     whole = 1 - _error(_imported(precision(["*=int16"])))
     none = 1 - _error(_imported(precision()))
     some = _imported(precision((), f"{(whole + none) / 2:.6f}"))
-    taken = sum(each.wide for each in some.layers.values())
+    taken = sum(each.width != "int8" for each in some.layers.values())
     assert 0 < taken < 5
     assert 1 - _error(some) > none
     assert "chosen for the budget: PCC" in some.reason
 
 
 def test_a_budget_of_cycles_is_kept() -> None:
-    assert not any(each.wide for each in _imported(precision((), "0.01,1%")).layers.values())
+    assert not any(e.width != "int8" for e in _imported(precision((), "0.01,1%")).layers.values())
     imported = _imported(precision((), "400%"))
-    assert all(each.wide for each in imported.layers.values())
+    assert all(each.width == "int16" for each in imported.layers.values())
 
 
 def test_a_compiled_model_takes_a_precision() -> None:
@@ -143,7 +248,7 @@ def test_a_compiled_model_takes_a_precision() -> None:
         module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.SiLU(), nn.Conv2d(4, 4, 1))
     example = (torch.randn(1, 3, 4, 4),)
     compiled = systola.compile(module, example, preset("tiny"), precision={"conv2d_1": "int16"})
-    assert [each.wide for each in compiled.imported.layers.values()] == [False, True]
+    assert [e.width for e in compiled.imported.layers.values()] == ["int8", "int16"]
 
 
 MODEL = """
@@ -187,3 +292,12 @@ def test_a_quantized_file_takes_no_precision(tmp_path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(ModelError, match=r"--precision: .* is quantized already"):
         get_model(str(path), Supplied(precision=precision(["*=int16"])))
+
+
+def test_a_built_in_network_takes_a_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    bounds = []
+    for precision_of_all in ("int8", "int16x16"):
+        _command("bound", "resnet8", "--precision", f"*={precision_of_all}")
+        (line,) = (t for t in capsys.readouterr().out.splitlines() if "layer bound:" in t)
+        bounds.append(int(line.split()[2].replace(",", "")))
+    assert bounds[1] == 3 * bounds[0]  # high · high, high · low, low · high

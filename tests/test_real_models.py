@@ -81,18 +81,19 @@ def test_faces_of_photographs_are_where_litert_finds_them():
 
 
 @pytest.mark.timeout(900)
-def test_a_line_of_text_reads_as_in_onnx_runtime():
+@pytest.mark.parametrize(("fast", "least"), [(True, 0.98), (False, 0.9999)])
+def test_a_line_of_text_reads_as_in_onnx_runtime(fast, least):
     folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
     picture = Image.new("RGB", (160, HEIGHT), "beige")
     font = ImageFont.truetype(str(folder / "DejaVuSerif.ttf"), 28)
     ImageDraw.Draw(picture).text((6, 6), "Array 16", "navy", font)
     x, known = padded(picture, 160), read_text.characters()
-    program = read_text.compiled(read_text.RECOGNIZER, x.shape, NPU, lines(4, 160, seed=1))
+    program = read_text.compiled(read_text.RECOGNIZER, x.shape, NPU, lines(4, 160, seed=1), fast)
     session = onnxruntime.InferenceSession(str(read_text.model_file(read_text.RECOGNIZER)))
     (expected,) = session.run(None, {"x": x})
     (got,) = on_golden(program)(x)
     assert spelt(got, known)[0] == spelt(expected, known)[0] == "Array 16"
-    assert pcc(got, expected) > 0.98
+    assert pcc(got, expected) > least
 
 
 def test_boxes_of_a_map_lie_around_turned_lines():

@@ -22,6 +22,7 @@ from spec.sequences import (
     unary,
 )
 from spec.sequences.softmax import mask_value
+from spec.sequences.unary import ROUGH, silu
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.compiler.tosa.sequences import emit
@@ -103,6 +104,26 @@ def test_a_second_table_has_what_the_first_one_lacks_around_zero(name: str) -> N
     assert errors.max() <= step + 2e-3 * top
     coarse = np.interp(x, np.arange(-256, 257) * 128, f(np.arange(-256, 257) * reach / 256))
     assert errors.max() < np.abs(coarse - exact).max() / 3
+
+
+def _hardswish(x):
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
+@pytest.mark.parametrize(
+    ("f", "reach"), [(_hardswish, 60.0), (silu, 40.0), (np.tanh, 12.0), (_hardswish, 16.0)]
+)
+def test_a_second_table_lies_where_the_first_one_lacks_most_if_all_bits_count(f, reach):
+    x = np.arange(-32768, 32768)
+    exact, errors = f(x * reach / 32768), []
+    top = float(np.abs(exact).max())
+    for rough in (ROUGH, 2.0**-13):
+        sequence = tabled(
+            f, reach / 32768, top / 32767, in_dtype="int16", out_dtype="int16", rough=rough
+        )
+        (y,) = run(sequence, x)
+        errors.append(np.abs(y * top / 32767 - exact).max())
+    assert errors[1] < errors[0] / 3 or errors[1] < 2 * top / 32767
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -14,7 +14,9 @@ from tutorial_pages import FOLDER, blocks, commands, differences, masked, pages,
 
 SWEEP = "systola sweep arrays.yaml --out sweep"
 PICTURES = {"layers.png": "layers.png", "sweep/points.png": "points.png"}
-ROW = re.compile(r"^│ (\w+) +│ +(\d+) +│ +([\d.]+) +│ +[\d,]+ +│ +[\d.]+ +│ +([\d,]+) (\d+)% │$", re.M)
+ROW = re.compile(
+    r"^│ (\w+) +│ +(\d+) +│ +([\d.]+) +│ +[\d,]+ +│ +[\d.]+ +│ +([\d,]+) (\d+)% │$", re.M
+)
 
 
 def cycles(name: str, folder: Path) -> int:

@@ -2,8 +2,8 @@
 
 int8: one TABLE of 256 entries, each rounded correctly: the error is half a step of the output.
 int16: TABLE of 513 entries with interpolation, and one RESCALE to int8 or int16. Where a function
-is curved around zero only (log, reciprocal, tanh of a wide range), a second TABLE over the inner
-64th of the range has what the first one lacks there.
+is curved around zero only (log, reciprocal, tanh of a wide range), a second TABLE over an inner
+part of the range has what the first one lacks there.
 Periodic functions of many periods (the sine of a position): TABLE over one period. CAST to int16
 keeps the low bits of a value in steps of 2^−16 of the period, which is its place in the period.
 
@@ -82,10 +82,10 @@ TURNS = 4.0
 _TURN = 1 << 16
 """Steps of a period."""
 
-_NEAR = 64
-"""How much finer a second table is, over as small a part of the range, around zero."""
+_NEAR = (64, 32, 16, 8, 4, 2)
+"""How much finer a second table may be, over as small a part of the range, around zero."""
 
-_ROUGH = 2.0**-8
+ROUGH = 2.0**-8
 """Part of the largest value from which on an error of interpolation is worth a second table."""
 
 
@@ -95,25 +95,31 @@ def has_many_periods(in_scale: float, period: float) -> bool:
 
 
 def _rest(
-    f: Callable[[Float], Float], in_scale: float, entries: list[int], step: float
-) -> tuple[list[int], float] | None:
+    f: Callable[[Float], Float], in_scale: float, entries: list[int], step: float, rough: float
+) -> tuple[list[int], float, int] | None:
     """What a table of `f` lacks around zero: (entries over the inner part of the range, real value
-    of one step of them); None where that is little, or where more than a quarter of it is lacking
-    elsewhere too.
+    of one step of them, one of `_NEAR`); None where that is less than `rough` of the largest value,
+    or where more than a quarter of it is lacking elsewhere too.
     """
-    inner = 32768 // _NEAR
-    x = np.arange(-32768, 32768)
+    x = np.arange(-32768, 32769)
     table = np.interp(x, (np.arange(ENTRIES) - 256) * STEP, entries) * step
     lacking = np.asarray(f(x * in_scale), np.float64) - table
-    near = np.abs(x) < inner
-    worst, outside = (float(np.abs(lacking[part]).max()) for part in (near, ~near))
-    top = float(np.abs(entries).max()) * step
-    if not (worst >= _ROUGH * top and outside <= worst / 4 and math.isfinite(worst)):
+    worst = float(np.abs(lacking).max())
+    if not (math.isfinite(worst) and worst >= rough * float(np.abs(entries).max()) * step):
         return None
-    at = (np.arange(ENTRIES) - 256) * (STEP // _NEAR)
-    values = lacking[at + 32768]
+
+    def left(finer: int) -> float:
+        """What is lacking outside, or, next to a bend, inside."""
+        return max(float(np.abs(lacking[np.abs(x) >= 32768 // finer]).max()), worst / finer)
+
+    finer = min(_NEAR, key=left)
+    if left(finer) > worst / 4:
+        return None
+    values = lacking[(np.arange(ENTRIES) - 256) * (STEP // finer) + 32768]
+    if not values.any():
+        return None
     unit = float(np.abs(values).max()) / 32767
-    return [int(v) for v in np.rint(values / unit)], unit
+    return [int(v) for v in np.rint(values / unit)], unit, finer
 
 
 def error_bound(name: str, in_scale: float, out_scale: float) -> float:
@@ -163,9 +169,10 @@ def tabled(
     out_zp: int = 0,
     channels: Float | None = None,
     period: float = 0.0,
+    rough: float = ROUGH,
 ) -> Sequence:
     """As `unary`, for any function. `period`: it has one; used where an int16 input has more than
-    `TURNS` of them on either side.
+    `TURNS` of them on either side. rough: see `ROUGH`.
     """
     s = Sequence()
     x = s.input("x", in_dtype)
@@ -183,11 +190,11 @@ def tabled(
         x, in_scale = s.op("CAST", turns, dtype="int16"), period / _TURN
     entries, step = entries16(f, in_scale)
     scale = out_scale if channels is None else out_scale * np.asarray(channels, np.float64)
-    rest = _rest(f, in_scale, entries, step)
+    rest = _rest(f, in_scale, entries, step, rough)
     wide = s.table16(x, entries)
     if rest is not None:
         # Outside, the input saturates at an end, where the correction is next to 0.
-        near = s.rescale(x, _NEAR, "int16")
+        near = s.rescale(x, rest[2], "int16")
         wide = s.op("ADD", wide, s.rescale(s.table16(near, rest[0]), rest[1] / step, "int32"))
     s.outputs = [s.rescale(wide, step / STEP / scale, out_dtype, output_zp=out_zp)]
     return s

@@ -59,7 +59,8 @@ PolicyOption = Annotated[
 PrecisionOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--precision", help="layers that read 16 bits: NAME=int16, NAME with * and ?; repeatable"
+        "--precision",
+        help="layers of 16 bits: NAME=int16 or int16x16, NAME with * and ?; repeatable",
     ),
 ]
 BudgetOption = Annotated[

@@ -83,7 +83,7 @@ def compile_module(
     precision are converted; integers and bools stay what they are. calibration: calls (a tensor, a
     sequence of arguments, a mapping of keyword arguments, or a pair of both), each a whole multiple
     of the examples' batch; without it the examples calibrate. policy: see `policy.py`. quantizer:
-    of PT2E, for policy `pt2e`. precision, precision_budget: layers that read 16 bits, by name
+    of PT2E, for policy `pt2e`. precision, precision_budget: layers of 16 bits, by name
     (`{"features.3.*": "int16"}`, or `NAME=int16`), or until a PCC or for more cycles; see
     `precision.py`. `seed`, where calibration data is random, is recorded in the image
     together with the number of samples. `CompileError` on anything that cannot be captured,

@@ -20,6 +20,7 @@ from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort, Operands
 from sw.compiler.frontend.quantization.calibrate import Ranges, RangesNeededError
 from sw.compiler.frontend.quantization.formats import Format, Formats
+from sw.compiler.frontend.quantization.precision import Width
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.sources import line_or_module, module_of
 from sw.compiler.frontend.support import mistyped
@@ -41,7 +42,7 @@ class Importer(Building):
         self.env: dict[Node, Any] = {}
         self.made: dict[Node, ModelPort] = {}
         self.seen: dict[str, tuple[float, float]] = {}
-        self.lows: dict[str, str] = {}
+        self.lows: dict[tuple[str, int], str] = {}
         self.operands: dict[str, Operands] = {}
         self.by_row: dict[tuple[str, bytes], tuple[str, str]] = {}
 
@@ -120,12 +121,12 @@ class Importer(Building):
 
     def note_operands(
         self, layer: Node, x: Value, weights: Any, unit: Any = 1.0, *, by_row: bool = False,
-        wide: bool = False, restored: NDArray[np.float64] | None = None,
+        width: Width = "int8", restored: NDArray[np.float64] | None = None,
     ) -> None:  # fmt: skip
         """Remember what a layer with weights multiplies; see `Operands`."""
         self.operands[layer.name] = Operands(
             scale=x.scale, zero_point=x.zero_point, weights=np.asarray(weights), unit=unit,
-            by_row=by_row, wide=wide, module=module_of(layer), restored=restored, axis=x.axis,
+            by_row=by_row, width=width, module=module_of(layer), restored=restored, axis=x.axis,
         )  # fmt: skip
 
     def finish(self, node: Node, value: Value) -> Value:

@@ -125,9 +125,21 @@ def import_graph(
         options["precision"] = chosen.precision
     imported = _imported(graph, samples, choice, options, quantizer)
     if not wanted.is_default and not wanted.has_budget:
-        names = ", ".join(name for name, each in imported.layers.items() if each.wide)
-        imported = replace(imported, reason=f"{choice.reason}; {names} at int16, as asked for")
+        imported = replace(imported, reason=f"{choice.reason}; {_widths(imported)}, as asked for")
     return imported
+
+
+def _widths(imported: Imported) -> str:
+    """The layers of each width but int8."""
+    found: dict[str, list[str]] = {}
+    for name, each in imported.layers.items():
+        if each.width != "int8":
+            found.setdefault(each.width, []).append(name)
+    every = len(imported.layers)
+    return ", ".join(
+        f"{'every layer' if len(names) == every else ', '.join(names)} at {width}"
+        for width, names in found.items()
+    )
 
 
 def _imported(

@@ -186,7 +186,8 @@ ROWS: tuple[Operator, ...] = (
     *rewritten(FLOAT, ROUNDED, "histc", limits="between two numbers"),
     *rewritten(NUMBERS, ROUNDED, "scatter.src", "scatter.value", "scatter_add",
                limits="indices for every row"),
-    *rewritten(NUMBERS, ROUNDED, "index_put", limits="one vector of indices"),
+    *rewritten(NUMBERS, ROUNDED, "index_put",
+               limits="dimensions that follow one another, or a mask"),
     # Rewritten: parts and orders
     *rewritten(ANY, EXACT, "roll", "channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
           "diagonal", "tile", "repeat_interleave.self_int", "unfold", "im2col",

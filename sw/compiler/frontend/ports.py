@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.layout import Layout
+from sw.compiler.frontend.quantization.precision import Width
 from sw.compiler.tosa.graph import Graph
 
 
@@ -46,7 +47,7 @@ class Operands:
     """What a layer with weights multiplies: real activation = scale · (integer − zero_point).
 
     scale: one, or by input channel (dimension `axis`). by_row: the scale is also multiplied by the
-    largest value of each row, divided by 127. wide: 16 bits, as two halves. weights: the step of
+    largest value of each row, divided by 127. width: see `Width`. weights: the step of
     each output's weights, of which `unit` times the real ones are multiples. module: its path.
     restored: what its bias adds to each output for the rounding of its weights, None for nothing.
     """
@@ -56,7 +57,7 @@ class Operands:
     weights: NDArray[np.float64]
     unit: float | NDArray[np.float64]
     by_row: bool
-    wide: bool
+    width: Width
     module: str
     restored: NDArray[np.float64] | None = None
     axis: int = -1

@@ -25,14 +25,17 @@ layers add up to about the model's. `--json` writes all of them.
 """
 
 _WIDE = """
-A layer with weights reads 8 bits of its activation, or 16 with `--precision NAME=int16`. NAME is a
+A layer with weights reads 8 bits of its activation, or 16 with `--precision NAME=int16`. With
+`NAME=int16x16` its weights have 16 bits too, and products of activations as attention has them take
+it as well: `--precision '*=int16x16'` comes as near to the float network as the NPU can. NAME is a
 layer's name or its module's path; `*` and `?` match any letters, and the last option that matches
 counts. `--precision-budget 0.99` takes layers, those first that gain most for a cycle, until the
 PCC holds on samples held out of the calibration; `--precision-budget 10%` takes layers for at most
 10% more predicted cycles; `0.99,10%` stops at either. `systola run`, `compile`, `profile`,
 `accuracy` and the other commands that take a model know both options, `systola.compile` knows
 `precision=` and `precision_budget=`. The report names the layers that were chosen, the PCC before
-and after, and the cycles. [Decision 54](decisions/0054-layers-of-16-bits.md) says what 16 bits are.
+and after, and the cycles. Decisions [54](decisions/0054-layers-of-16-bits.md) and
+[96](decisions/0096-weights-of-16-bits.md) say what 16 bits are.
 """
 
 
@@ -61,7 +64,7 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def _wide(row: Row) -> int:
-    return sum(layer["width"] == "int16" for layer in row["layers"])
+    return sum(layer["width"] != "int8" for layer in row["layers"])
 
 
 def _networks(rows: Sequence[Row]) -> str:

@@ -17,9 +17,19 @@ from numpy.typing import NDArray
 from sw.compiler.frontend.quantization.calibrate import Images
 from sw.compiler.frontend.quantization.ends import affine
 from sw.compiler.frontend.quantization.smoothing import ALPHAS, GAIN, factors, floored
+from sw.compiler.frontend.quantization.values import TINY
 from sw.compiler.frontend.windows import by_weight
 
 Float = NDArray[np.float64]
+
+_STILL = 64
+"""A channel whose deviation is a smaller part of its largest value is constant."""
+
+_FINEST = 16
+"""Steps of a channel of 16 bits for one of the largest channel, at most."""
+
+_NOISE = 2.0**-10
+"""Deviation that rounding to 16 bits may leave in a result, by the result's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +78,26 @@ def image_scales(images: Images, readers: Sequence[Reader], elements: int) -> Fl
     errors = [error(s) for s in candidates]
     best = int(np.argmin(errors))
     return candidates[best] if errors[best] * GAIN < errors[0] else None
+
+
+def wide_scales(images: Images, readers: Sequence[Reader], step: float) -> Float | None:
+    """As `image_scales`, of a value of 16 bits with this step; None where the step is fine enough.
+
+    A channel has room for new inputs: as far as its largest values are expected to go. One that is
+    constant in calibration, or rarely active, may do in new inputs what others do: it has the scale
+    of the largest.
+    """
+    energy = np.sum([reader.energy() for reader in readers], axis=0)
+    noise, signal = step**2 / 12 * energy.sum(), (images.variance * energy).sum()
+    if noise <= signal * _NOISE**2:
+        return None
+    low, high = (np.maximum(side, 0.0) for side in (-np.array(images.least), np.array(images.most)))
+    largest = np.maximum(low, high)
+    reach = largest.max(axis=0)
+    mean = largest.mean(axis=0)
+    known = (images.variance > np.square(mean / _STILL)) & (largest.std(axis=0) < mean)
+    scales = np.where(known, reach / max(float(reach.max()), TINY), 1.0)
+    return np.asarray(np.maximum(scales, 1 / _FINEST), np.float64)
 
 
 def _candidates(images: Images, readers: Sequence[Reader]) -> Iterator[Float]:

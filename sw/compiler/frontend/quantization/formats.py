@@ -23,10 +23,16 @@ from sw.compiler.frontend.nodes import aten, is_float, kind
 from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, Plan
 from sw.compiler.frontend.plan import Planner, linear_weight
 from sw.compiler.frontend.quantization.calibrate import Ranges
-from sw.compiler.frontend.quantization.channels import Reader, image_scales
+from sw.compiler.frontend.quantization.channels import Reader, image_scales, wide_scales
 from sw.compiler.frontend.quantization.ends import affine
-from sw.compiler.frontend.quantization.precise import FINER, wide_layers
-from sw.compiler.frontend.quantization.precision import PLAIN, Precision
+from sw.compiler.frontend.quantization.precise import (
+    FINE,
+    FINER,
+    exact_values,
+    factors_of,
+    wide_layers,
+)
+from sw.compiler.frontend.quantization.precision import PLAIN, Precision, Width
 from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, choose
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
@@ -41,12 +47,6 @@ HEADROOM = 1.5
 Steps of int16 cost little beside those of int8, less than what saturates in new inputs.
 """
 
-FINE = 128
-"""Steps of int16 for one of int8: 255 of those still fit."""
-
-_LOW = FINER // 2 + 1
-"""The low half of a value reaches so far on both sides of the zero point."""
-
 _CHANNELLED = ("convolution", "bounded", "univariate", "add", "sub", "multiply", "affine")
 """Rules whose result may have a scale for each channel of an image."""
 
@@ -57,6 +57,13 @@ _ROOM = 1.25
 def _unit(largest: float) -> float:
     """A magnitude to divide a range by: what calibration saw only at zero may have any scale."""
     return largest if largest > TINY else 1.0
+
+
+def halved(form: Format, width: Width) -> Format:
+    """An int8 format as that of the high half of 16 bits: with room for the low half."""
+    low = FINER[width] // 2 + 1  # so far on both sides of the zero point
+    zero = min(max(form.zero_point, low - 128), 127 - low)
+    return replace(form, scale=form.scale * 255 / (255 - low), zero_point=zero)
 
 
 def exact(node: Node) -> Format:
@@ -73,6 +80,7 @@ class Formats:
         self.planner, self.ranges = planner, ranges
         self.precise = wide_layers(planner, wanted)
         self.rows: Rows = rows
+        self._exact = exact_values(planner, self.precise)
         self._wholes = wholes_of(planner)
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
@@ -100,7 +108,7 @@ class Formats:
             return grid.format
         if not is_float(node):
             return exact(node)
-        if any(reader in self.precise for reader, _, _ in self.readers(node)):
+        if any(self._is_halved(reader, operand) for reader, operand, _ in self.readers(node)):
             return self.fine(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"} and self.is_head(node):
@@ -141,6 +149,14 @@ class Formats:
         if plan.rule in ("add", "sub") and self.of(reader).dtype == "int32":
             return "softmax"
         return "wide"
+
+    def _is_halved(self, reader: Node, operand: Node) -> bool:
+        """Whether a product reads this operand with 16 bits."""
+        return reader in self.precise and operand in factors_of(self.planner.plans[reader])
+
+    def is_exact(self, node: Node) -> bool:
+        """Whether layers of 16 bits, weights too, read the value or what is made of it."""
+        return node in self._exact
 
     def _plain(self, node: Node) -> bool:
         """Whether a product of activations, moved to linear layers, may be int8 of one scale."""
@@ -213,9 +229,15 @@ class Formats:
         """The scales of the channels of an image that only convolutions read; None: one for all."""
         if node not in self._channels:
             readers, elements = self._image_readers(node), node.meta["val"].numel()
-            self._channels[node] = (
-                image_scales(self.ranges.images[node], readers, elements) if readers else None
-            )
+            widths = {self.precise.get(r, "int8") for r, _, _ in self.readers(node)}
+            if not readers or "int16" in widths:
+                self._channels[node] = None
+            elif widths == {"int16x16"}:
+                self._channels[node] = None  # while the step of one scale is found
+                step = float(np.max(self.fine(node).scale))
+                self._channels[node] = wide_scales(self.ranges.images[node], readers, step)
+            else:
+                self._channels[node] = image_scales(self.ranges.images[node], readers, elements)
         return self._channels[node]
 
     def _image_readers(self, node: Node) -> list[Reader] | None:
@@ -230,7 +252,7 @@ class Formats:
             of_reader = self.planner.plans.get(reader)
             if of_reader is None or of_reader.rule != "convolution" or moved:
                 return None
-            if reader in self.precise or of_reader.source.args[1] in self.planner.stored:
+            if of_reader.source.args[1] in self.planner.stored:
                 return None  # integers that the model brings have no factors by channel
             found.append(self._image_reader(of_reader))
         return found
@@ -246,14 +268,15 @@ class Formats:
 
     def high(self, node: Node) -> Format:
         """int8 for the high half of a value of 16 bits: its zero point leaves room for the low."""
+        widths = set(map(self.precise.get, (reader for reader, _, _ in self.readers(node))))
         form = self.convolved(node)
-        zero = min(max(form.zero_point, _LOW - 128), 127 - _LOW)
-        scale = _ROOM * float(form.scale) * 255 / (255 - _LOW)
-        return Format(dtype="int8", scale=scale, zero_point=zero)
+        form = replace(form, scale=_ROOM * form.scale)
+        return halved(form, "int16x16" if "int16x16" in widths else "int16")
 
     def fine(self, node: Node) -> Format:
         """int16 for a value that products read with 16 bits."""
-        return Format(dtype="int16", scale=float(self.high(node).scale) / FINE)
+        high = self.high(node)
+        return Format(dtype="int16", scale=high.scale / FINE, axis=high.axis)
 
     def is_head(self, node: Node) -> bool:
         """Whether linear layers read `node` as a convolution would: features of a whole image.

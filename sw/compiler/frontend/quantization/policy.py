@@ -53,7 +53,7 @@ def choose(graph: GraphModule, policy: Policy, precision: Precision = PLAIN) -> 
     if not precision.is_default and (policy == "pt2e" or is_quantized(graph)):
         raise CompileError(
             "precision: under policy pt2e every layer is int8",
-            hint="policy wide, of a float model, has layers that read 16 bits",
+            hint="policy wide, of a float model, has layers of 16 bits",
         )
     if is_quantized(graph):
         if policy == "wide":

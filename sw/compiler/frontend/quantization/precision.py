@@ -1,4 +1,4 @@
-"""Which layers read 16 bits: asked for by name, or by a budget."""
+"""Which layers have more than 8 bits: asked for by name, or by a budget."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,8 @@ from typing import Literal, cast, get_args
 
 from sw.compiler.errors import CompileError
 
-Width = Literal["int8", "int16"]
+Width = Literal["int8", "int16", "int16x16"]
+"""Bits of what a layer multiplies: `int16` activations with int8 weights, or 16 bits of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ PLAIN = Precision()
 def precision(rules: Iterable[str] | Mapping[str, str] = (), budget: str = "") -> Precision:
     """`Precision` from what a user wrote; `CompileError` says what is wrong.
 
-    rules: `PATTERN=int8` or `PATTERN=int16`, * and ? match as in names of files. budget: a PCC
-    (`0.99`), cycles (`10%`), or both (`0.99,10%`).
+    rules: `PATTERN=int8`, `=int16` or `=int16x16`, * and ? match as in names of files. budget: a
+    PCC (`0.99`), cycles (`10%`), or both (`0.99,10%`).
     """
     given = rules.items() if isinstance(rules, Mapping) else (_split(rule) for rule in rules)
     known = tuple((pattern, _width(pattern, width)) for pattern, width in given)
@@ -77,7 +78,7 @@ def _split(rule: str) -> tuple[str, str]:
     pattern, _, width = rule.rpartition("=")
     if not pattern:
         raise CompileError(
-            f"precision {rule!r}: must be NAME=int8 or NAME=int16",
+            f"precision {rule!r}: must be NAME=int8, NAME=int16 or NAME=int16x16",
             hint="`systola sensitivity` lists the names; * and ? match any letters",
         )
     return pattern, width
@@ -85,7 +86,7 @@ def _split(rule: str) -> tuple[str, str]:
 
 def _width(pattern: str, width: str) -> Width:
     if width not in get_args(Width):
-        raise CompileError(f"precision {pattern}={width}: must be int8 or int16")
+        raise CompileError(f"precision {pattern}={width}: must be int8, int16 or int16x16")
     return cast(Width, width)
 
 

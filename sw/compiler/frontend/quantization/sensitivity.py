@@ -18,7 +18,7 @@ from sw.compiler.frontend.nodes import arguments, name
 from sw.compiler.frontend.operator_sets import CONVOLUTIONS
 from sw.compiler.frontend.plan import linear_weight
 from sw.compiler.frontend.ports import Operands
-from sw.compiler.frontend.quantization.precise import FINER
+from sw.compiler.frontend.quantization.precise import FINE, FINER
 
 Env = dict[Node, Any]
 
@@ -121,9 +121,10 @@ def _activation(x: torch.Tensor, operands: Operands) -> torch.Tensor:
         scale = scale / scale.max()
         scale = scale * (values / scale).abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
     steps = (values / scale).round().clamp(*_ends(operands))
-    if operands.wide:
-        rest = ((values / scale - steps) * FINER).round().clamp(-FINER // 2, FINER // 2)
-        steps = steps + rest / FINER
+    if operands.width != "int8":
+        finer = FINER[operands.width]
+        rest = ((values / scale - steps) * finer).round().clamp(-finer // 2, finer // 2)
+        steps = steps + rest / finer
     return (steps * scale).to(x.dtype)
 
 
@@ -142,7 +143,9 @@ def _weights(w: torch.Tensor, node: Node, operands: Operands) -> torch.Tensor:
         return w
     unit: Any = torch.as_tensor(np.asarray(operands.unit), dtype=torch.float64)
     step = torch.as_tensor(operands.weights).reshape(-1, *[1] * (values.dim() - 1))
-    rounded = (values * unit / step).round().clamp(-127, 127) * step / unit
+    finer = FINE if operands.width == "int16x16" else 1
+    rounded = (values * unit / step * finer).round().clamp(-127 * finer, 127 * finer) / finer
+    rounded = rounded * step / unit
     return (rounded if first else rounded.transpose(0, 1)).to(w.dtype)
 
 
@@ -172,7 +175,7 @@ def _loss(
         name=node.name,
         module=operands.module,
         kind=str(node.target).split(".")[1] if "." in str(node.target) else str(node.target),
-        width="int16" if operands.wide else "int8",
+        width=operands.width,
         pcc=float(pccs.mean()),
         sqnr=-10 * float(np.log10(max(share, 1e-20))),
         work=int(work),

@@ -1,5 +1,7 @@
 """The largest values of a row, and values that are written to places."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -88,14 +90,29 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def index_put(
     x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """Places of one dimension, each with all that it holds."""
-    ((axis, index),) = ((i, n) for i, n in enumerate(indices) if n is not None)
-    if accumulate or index.dim() != 1 or index.dtype == torch.bool:
-        raise ValueError("index_put by one vector of indices, without accumulate, only")
-    shape = (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])
-    index = torch.where(index < 0, index + x.shape[axis], index)
-    index = index.reshape(-1, *[1] * (x.dim() - axis - 1)).expand(shape)
-    return scatter_src(x, axis, index, values.expand(shape))
+    """Places by a mask, which take one value, or by vectors for dimensions that follow another."""
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    axis, first = given[0]
+    if any(index.dtype == torch.bool for _, index in given):
+        if len(given) > 1 or values.numel() > 1:
+            raise ValueError("index_put by a mask of one value only: use torch.where")
+        mask = first.reshape(*first.shape, *[1] * (x.dim() - axis - first.dim()))
+        value = values.reshape(())
+        return torch.where(mask, x + value if accumulate else value, x)
+    if [a for a, _ in given] != list(range(axis, axis + len(given))):
+        raise ValueError("index_put by indices of dimensions that do not follow one another")
+    sizes = x.shape[axis : axis + len(given)]
+    vectors = torch.broadcast_tensors(*(index for _, index in given))
+    at = torch.zeros_like(vectors[0])
+    for vector, size in zip(vectors, sizes, strict=True):
+        at = at * size + torch.where(vector < 0, vector + size, vector)
+    rest = x.shape[axis + len(given) :]
+    values = values.expand(*x.shape[:axis], *at.shape, *rest)
+    values = values.reshape(*x.shape[:axis], at.numel(), *rest)
+    index = at.reshape(-1, *[1] * len(rest)).expand(values.shape)
+    flat = x.reshape(*x.shape[:axis], math.prod(sizes), *rest)
+    write = scatter_add if accumulate else scatter_src
+    return write(flat, axis, index, values).reshape(x.shape)
 
 
 def _hits(x: Tensor, dim: int, index: Tensor) -> Tensor:

@@ -16,11 +16,13 @@ from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.quantization.values import TINY, Scale
 from sw.compiler.frontend.rules.halves import (
+    Product,
+    added,
     by_channels,
     by_rows,
     halves,
     interleaved,
-    low_weights,
+    products,
 )
 from sw.compiler.frontend.rules.mean_errors import mean_error
 from sw.compiler.frontend.weights import row_scales
@@ -146,31 +148,27 @@ class _Weights:
 def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     """CONV2D, DEPTHWISE_CONV2D, CONV3D or TRANSPOSE_CONV2D, or one of these for each group."""
     call = plan.source
-    wide = node in im.formats.precise
-    x, low = halves(im, plan.reads[0]) if wide else (im.convolved(plan.reads[0]), None)
+    width, (source,) = im.formats.precise.get(node, "int8"), plan.reads
+    operands = [im.convolved(source)] if width == "int8" else halves(im, source, width)
+    x = operands[0]
     weight = im.constant(call.args[1])
     assert weight is not None
     kernel = weight[:, :, None, :] if weight.ndim == 3 else weight
     w = windows(call, kernel.shape[2:])
-    tensor, axes = image(im, x)
+    tensors, axes = [image(im, value)[0] for value in operands], image(im, x)[1]
     if w.transposed:
         kernel = output_first(kernel, w.groups)
     weights = _weights(im, node, plan, x, kernel, w)
-    integers, scale = weights.integers, weights.scale
+    scale = weights.scale
     factor, restored = plan.data["factor"], weights.restored
     restored = None if restored is None else restored / factor
     unit = _by_weight(x.scale, (*kernel.shape[:2], *weight.shape[2:]), w)
-    im.note_operands(call, x, scale / factor, unit, wide=wide, restored=restored)
-    if low is not None:
-        both = tensor, image(im, low)[0]
-        tensor, integers, w = _halved(im, both, integers, low_weights(weights.real, scale), w)
-    if w.transposed and all(s == 1 for s in w.stride):
-        integers, w = as_plain(integers, w)
-    if w.transposed or (kernel.ndim == 5 and w.groups > 1):
-        integers, w = merged_groups(integers, w, weights.zero_point)
-    tensor, w = _absorb_pad(im, tensor, w, x.zero_point)
+    im.note_operands(call, x, scale / factor, unit, width=width, restored=restored)
+    summands = products(width, weights.real, weights.integers, scale, weights.zero_point)
     zps = x.zero_point, weights.zero_point
-    parts = _products(im, node, tensor, integers, scale, weights.bias, w, *zps)
+    sums = [_sums(im, node, tensors, each, weights, w, zps) for each in summands]
+    finer = [each.steps for each in summands]
+    parts = [added(im, node, each, finer) for each in zip(*sums, strict=True)]
     layout = Layout.of(shape(node), axes)
     if len(parts) == 1:
         out = im.reshaped(parts[0], layout.memory_shape)
@@ -201,7 +199,7 @@ def _weights(
     integers, scale = int8_weights(columns, bias)
     seen = im.ranges.images.get(plan.reads[0])
     restored = None
-    if seen is not None:
+    if seen is not None and im.formats.precise.get(node) != "int16x16":
         rounding = columns - integers * scale.reshape(by_output)
         restored = mean_error(rounding, seen.mean / x.scale, w, x.shape[2:], shape(node)[2:])
         bias = bias + restored
@@ -215,8 +213,28 @@ def _by_weight(scale: Scale, kernel: Sequence[int], w: Windows) -> Scale:
     return by_weight(scale, kernel, w.groups) if isinstance(scale, np.ndarray) else scale
 
 
+def _sums(
+    im: Importer, node: Node, tensors: Sequence[str], part: Product, weights: _Weights, w: Windows,
+    zps: tuple[int, int],
+) -> list[str]:  # fmt: skip
+    """The accumulators of one product of a convolution, one tensor or one for each group.
+
+    tensors: the operand, or its halves. The bias is in the product that has the layer's steps.
+    """
+    tensor, integers, grouped = tensors[0], part.high, w.groups > 1
+    if part.low is not None:
+        tensor, integers, w = _halved(im, tensors, part.high, part.low, w)
+    if w.transposed and all(s == 1 for s in w.stride):
+        integers, w = as_plain(integers, w)
+    if w.transposed or (integers.ndim == 5 and grouped):
+        integers, w = merged_groups(integers, w, zps[1])
+    tensor, w = _absorb_pad(im, tensor, w, zps[0])
+    bias = weights.bias if part.steps == 1 else np.zeros_like(weights.bias)
+    return _products(im, node, tensor, integers, weights.scale / part.steps, bias, w, *zps)
+
+
 def _halved(
-    im: Importer, tensors: tuple[str, str], high: Float, low: Float, w: Windows
+    im: Importer, tensors: Sequence[str], high: Float, low: Float, w: Windows
 ) -> tuple[str, Float, Windows]:
     """(operand, weights, windows) of a convolution that reads 16 bits as two halves."""
     if w.groups == 1:

@@ -14,7 +14,7 @@ from torch.fx import Node
 from spec.sequences import Sequence as Operators
 from spec.sequences import reciprocal, tabled
 from spec.sequences.rows import shift_for
-from spec.sequences.unary import STEP, has_many_periods
+from spec.sequences.unary import ROUGH, STEP, has_many_periods
 from sw.compiler.frontend.building import Value, innermost
 from sw.compiler.frontend.importer import Importer
 from sw.compiler.frontend.nodes import aten, is_float, name, shape
@@ -31,6 +31,9 @@ Float = NDArray[np.float64]
 
 _STEEP = 4.0
 """A table may reach this many times the largest value within the calibration's range."""
+
+_EXACT = 2.0**-13
+"""As `ROUGH`, for a function between layers whose activations and weights have 16 bits."""
 
 _FINE = 256
 """Steps of a sum for each step of its int16 result."""
@@ -208,6 +211,7 @@ def _tabled(
         out_zp=want.zero_point,
         channels=channels,
         period=period,
+        rough=_EXACT if im.formats.is_exact(node) else ROUGH,
     )
     (out,) = im.sequence(node, operators, value.tensor)
     return replace(value, tensor=out, scale=want.scale, zero_point=want.zero_point, axis=want.axis)

@@ -1,7 +1,6 @@
 """Linear layers, products of activations, attention, embeddings."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +18,14 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import arguments, aten, permutation, shape
 from sw.compiler.frontend.operator_sets import Plan
 from sw.compiler.frontend.plan import linear_weight
-from sw.compiler.frontend.quantization.formats import HEADROOM, Format, matrix
+from sw.compiler.frontend.quantization.formats import HEADROOM, Format, halved, matrix
+from sw.compiler.frontend.quantization.precise import FINE
+from sw.compiler.frontend.quantization.precision import Width
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.rules.broadcast import joined
 from sw.compiler.frontend.rules.convolutions import conv
-from sw.compiler.frontend.rules.halves import by_channels, halves, low_weights
+from sw.compiler.frontend.rules.halves import added, by_channels, halves, products, split
+from sw.compiler.frontend.rules.matrices import Operand, flat, operand, permuted, product, shaped
 from sw.compiler.frontend.weights import quantized
 
 Float = NDArray[np.float64]
@@ -43,7 +45,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
         return _stored_linear(im, node, value, stored)
     shared = im.formats.origin(source)
     if node in im.formats.precise:
-        return _wide_linear(im, node, source)
+        return _wide_linear(im, node, source, im.formats.precise[node])
     if im.formats.is_head(shared):
         x, magnitudes = im.ordered(im.convolved(source)), ""
     elif im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
@@ -75,21 +77,26 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     return im.finish(node, Value(tensor=out, layout=layout, scale=scale))
 
 
-def _wide_linear(im: Importer, node: Node, source: Node) -> Value:
+def _wide_linear(im: Importer, node: Node, source: Node, width: Width) -> Value:
     """A linear layer that reads 16 bits as two halves."""
-    high, low = (im.ordered(half) for half in halves(im, source))
+    high, low = (im.ordered(half) for half in halves(im, source, width))
     unit, bias = np.asarray(high.step), _bias(im, node)
     real = np.asarray(matrix(node, im.planner.fixed), np.float64)
-    mean = _mean_input(im, im.formats.origin(source), unit)
+    mean = _mean_input(im, im.formats.origin(source), unit) if width == "int16" else None
     weights = quantized(real, unit, mean, bias)
     if weights.lost is not None:
         bias = weights.lost if bias is None else bias + weights.lost
-    im.note_operands(node, high, weights.scale, unit, wide=True, restored=weights.lost)
-    tensor = by_channels(im, (high.tensor, low.tensor))
-    columns = np.concatenate([weights.integers, low_weights(real * unit, weights.scale)], axis=1)
-    out = _by_rows(im, node, replace(high, tensor=tensor), columns, weights.scale, bias)
-    layout = Layout.of((*high.shape[:-1], len(columns)))
-    out = im.reshaped(out, layout.shape)
+    im.note_operands(node, high, weights.scale, unit, width=width, restored=weights.lost)
+    parts, sums = products(width, real * unit, weights.integers, weights.scale), []
+    for part in parts:
+        x, columns = high, part.high
+        if part.low is not None:
+            x = replace(high, tensor=by_channels(im, (high.tensor, low.tensor)))
+            columns = np.concatenate([part.high, part.low], axis=1)
+        own = bias if part.steps == 1 else None
+        sums.append(_by_rows(im, node, x, columns, weights.scale / part.steps, own))
+    layout = Layout.of((*high.shape[:-1], len(real)))
+    out = im.reshaped(added(im, node, sums, [part.steps for part in parts]), layout.shape)
     return im.finish(node, Value(tensor=out, layout=layout, scale=weights.scale))
 
 
@@ -161,27 +168,6 @@ def _by_row(im: Importer, node: Node, source: Node, channels: Float) -> tuple[Va
     return Value(tensor=q, layout=wide.layout, scale=wide.step / ratios / 127), m
 
 
-def product(
-    im: Importer, node: Node, a: Value, b: Value, size: tuple[int, ...]
-) -> Value:  # fmt: skip
-    """MATMUL of row-major [B, M, K] and [B, K, N] operands: an int32 value of shape `size`."""
-    operands = [a.tensor, b.tensor, *(im.scalar(v.zero_point, "int8") for v in (a, b))]
-    out = im.op(node, "MATMUL", operands)
-    return Value(tensor=im.reshaped(out, size), layout=Layout.of(size), scale=a.step * b.step)
-
-
-def _shaped(im: Importer, value: Value, size: Sequence[int]) -> Value:
-    """A row-major value under another shape."""
-    value = im.ordered(value)
-    return replace(value, tensor=im.reshaped(value.tensor, size), layout=Layout.of(size))
-
-
-def _flat(im: Importer, value: Value) -> Value:
-    """Row-major, with the leading dimensions as one."""
-    *lead, m, k = value.shape
-    return _shaped(im, value, (math.prod(lead), m, k))
-
-
 def matmul(im: Importer, node: Node, _: Plan) -> Value:
     return im.finish(node, matmul_of(im, node, *node.args[:2]))
 
@@ -198,12 +184,13 @@ def mm(im: Importer, node: Node, _: Plan) -> Value:
 
 
 def matmul_of(im: Importer, node: Node, a: Node, b: Node) -> Value:
-    left, right = im.int8(a), im.int8(b)
-    size = (*left.shape[:-1], right.shape[-1])
-    if len(right.shape) == 2:  # one matrix for all rows
-        left = _shaped(im, left, (math.prod(left.shape[:-1]), left.shape[-1]))
-    out = product(im, node, _flat(im, left), _flat(im, right), size)
-    return out if left.factors is None else _times_rows(im, node, out, left.factors)
+    left, right = operand(im, node, a), operand(im, node, b)
+    size = (*left[0].shape[:-1], right[0].shape[-1])
+    factors = left[0].factors
+    if len(right[0].shape) == 2:  # one matrix for all rows
+        left = shaped(im, left, (math.prod(size[:-1]), left[0].shape[-1]))
+    out = product(im, node, flat(im, left), flat(im, right), size)
+    return out if factors is None else _times_rows(im, node, out, factors)
 
 
 def _times_rows(im: Importer, node: Node, out: Value, factors: tuple[str, float]) -> Value:
@@ -330,27 +317,44 @@ def _weights(im: Importer, node: Node, scores: Value, mask: str = "") -> Value:
 def attention(im: Importer, node: Node, plan: Plan) -> Value:
     """softmax(q·kᵀ·scale + mask) · v. Heads that share keys become more rows of one product."""
     given = arguments(node)
-    q, k, v = (im.int8(given[name]) for name in ("query", "key", "value"))
-    scale = given["scale"] or 1 / math.sqrt(q.shape[-1])
-    batch, heads, rows, size = q.shape
-    groups, keys = k.shape[1], k.shape[2]
-    q = _shaped(im, q, (batch * groups, heads // groups * rows, size))
+    q, k, v = (operand(im, node, given[name]) for name in ("query", "key", "value"))
+    batch, heads, rows, size = q[0].shape
+    scale = given["scale"] or 1 / math.sqrt(size)
+    groups, keys = k[0].shape[1], k[0].shape[2]
+    grouped = batch * groups, heads // groups * rows
+    q = shaped(im, q, (*grouped, size))
     scores = product(im, node, *_score_operands(im, q, k), (batch, heads, rows, keys))
     scores = replace(scores, scale=scores.step * float(scale))
     added = _mask(im, node, given["attn_mask"], given["is_causal"], scores)
-    weights = _weights(im, node, scores, added)
-    assert weights.factors is not None
-    w = _shaped(im, weights, (*q.shape[:2], keys))
-    out = product(im, node, w, _flat(im, v), (batch, heads, rows, v.shape[-1]))
-    return im.finish(node, _times_rows(im, node, out, weights.factors))
+    wide = node in im.formats.precise
+    weights = (
+        _wide_weights(im, node, scores, added) if wide else (_weights(im, node, scores, added),)
+    )
+    w = shaped(im, weights, (*grouped, keys))
+    out = product(im, node, w, flat(im, v), (batch, heads, rows, v[0].shape[-1]))
+    factors = weights[0].factors
+    return im.finish(node, out if factors is None else _times_rows(im, node, out, factors))
 
 
-def _score_operands(im: Importer, q: Value, k: Value) -> tuple[Value, Value]:
+def _wide_weights(im: Importer, node: Node, scores: Value, mask: str) -> Operand:
+    """The weights of a softmax in 16 bits, as two halves."""
+    want = halved(Format(dtype="int8", scale=1 / 255, zero_point=-128), im.formats.precise[node])
+    fine = float(want.scale) / FINE
+    operators = softmax_of(
+        scores.shape, scores.step, in_dtype=im.dtype(scores), out_dtype="int16", out_scale=fine,
+        out_zp=0, mask=bool(mask),
+    )  # fmt: skip
+    (out,) = im.sequence(node, operators, scores.tensor, *([mask] if mask else []))
+    value = Value(tensor=out, layout=Layout.of(scores.shape), scale=fine)
+    return split(im, value, want, im.formats.precise[node], f"{node.name}_weights")
+
+
+def _score_operands(im: Importer, q: Operand, k: Operand) -> tuple[Operand, Operand]:
     """The operands of q·kᵀ; of a single row k·qᵀ, which needs no transposed keys."""
-    groups, rows, size = q.shape
+    groups, rows, size = q[0].shape
     if rows > 1:
-        return q, _flat(im, replace(k, layout=k.layout.permute((0, 1, 3, 2))))
-    return _flat(im, k), _shaped(im, q, (groups, size, 1))
+        return q, flat(im, permuted(k, (0, 1, 3, 2)))
+    return flat(im, k), shaped(im, q, (groups, size, 1))
 
 
 def _mask(im: Importer, node: Node, mask: Any, causal: bool, scores: Value) -> str:
