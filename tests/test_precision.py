@@ -1,4 +1,4 @@
-"""Layers that read 16 bits: their integers on the device, their accuracy, how they are chosen."""
+"""Layers of 16 bits: their integers on the device, their accuracy, how they are chosen."""
 
 import json
 from functools import lru_cache
@@ -136,6 +136,19 @@ def test_only_activations_and_weights_together_have_16_bits_in_a_product_of_acti
     assert "int16x16" in str(caught.value)
     alone = _of_products("scaled_dot_product_attention=int16x16")
     assert [each.width for each in alone.layers.values()] == ["int8"]
+    assert "; scaled_dot_product_attention at int16x16, as asked for" in alone.reason
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_layers_of_any_widths_read_the_same_values(seed: int) -> None:
+    widths = np.random.default_rng(seed).choice(["int8", "int16", "int16x16"], 5)
+    names = ("conv2d", "conv2d_1", "conv2d_2", "conv2d_3", "linear")
+    mixed = _imported(precision(dict(zip(names, map(str, widths), strict=True))))
+    assert {**mixed.widths} == dict(zip(names, widths, strict=True))
+    assert _error(mixed) < 1.5 * _error(_imported(precision()))
+    _, samples = _kinds()
+    row = on_device(mixed, samples[12:13], preset("odd"), DeviceOptions(device="golden"))
+    assert row["device_exact"]
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd", "default"])

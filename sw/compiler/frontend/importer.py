@@ -188,7 +188,7 @@ class Importer(Building):
         alive = {n.name: p for n, p in self.made.items() if p.name in self.graph.tensors}
         return Imported(
             graph=self.graph, inputs=tuple(inputs), outputs=outputs, quantized=alive,
-            seen=self.seen, layers=self.operands,
+            seen=self.seen, layers=self.operands, widths=self.formats.widths,
         )  # fmt: skip
 
     def _require_int32(self, node: Node) -> None:

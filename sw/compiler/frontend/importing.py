@@ -130,12 +130,12 @@ def import_graph(
 
 
 def _widths(imported: Imported) -> str:
-    """The layers of each width but int8."""
+    """The layers and products of each width but int8."""
     found: dict[str, list[str]] = {}
-    for name, each in imported.layers.items():
-        if each.width != "int8":
-            found.setdefault(each.width, []).append(name)
-    every = len(imported.layers)
+    for name, width in imported.widths.items():
+        if width != "int8":
+            found.setdefault(width, []).append(name)
+    every = len(imported.widths)
     return ", ".join(
         f"{'every layer' if len(names) == every else ', '.join(names)} at {width}"
         for width, names in found.items()

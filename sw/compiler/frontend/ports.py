@@ -76,7 +76,7 @@ class Imported:
     know. samples: how many calibrated it (rows of the first input). source: the graph of PyTorch
     that was imported (quantized, for policy `pt2e`). seen: by TOSA tensor, what calibration saw of
     integers and bools that float values are computed from: the least and the largest. layers: the
-    operands of the layers with weights, by node.
+    operands of the layers with weights, by node. widths: of these and of products of activations.
     """
 
     graph: Graph
@@ -90,6 +90,7 @@ class Imported:
     source: Any = None
     seen: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     layers: Mapping[str, Operands] = field(default_factory=dict)
+    widths: Mapping[str, Width] = field(default_factory=dict)
 
 
 def quantize_input(port: ModelPort, value: Any) -> NDArray[Any]:

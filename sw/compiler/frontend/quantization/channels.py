@@ -83,9 +83,8 @@ def image_scales(images: Images, readers: Sequence[Reader], elements: int) -> Fl
 def wide_scales(images: Images, readers: Sequence[Reader], step: float) -> Float | None:
     """As `image_scales`, of a value of 16 bits with this step; None where the step is fine enough.
 
-    A channel has room for new inputs: as far as its largest values are expected to go. One that is
-    constant in calibration, or rarely active, may do in new inputs what others do: it has the scale
-    of the largest.
+    Scales follow the largest value that calibration saw of a channel. One that is constant there,
+    or rarely active, may do in new inputs what others do: it has the scale of the largest channel.
     """
     energy = np.sum([reader.energy() for reader in readers], axis=0)
     noise, signal = step**2 / 12 * energy.sum(), (images.variance * energy).sum()

@@ -30,6 +30,7 @@ from sw.compiler.frontend.quantization.precise import (
     FINER,
     exact_values,
     factors_of,
+    layers,
     wide_layers,
 )
 from sw.compiler.frontend.quantization.precision import PLAIN, Precision, Width
@@ -66,6 +67,11 @@ def halved(form: Format, width: Width) -> Format:
     return replace(form, scale=form.scale * 255 / (255 - low), zero_point=zero)
 
 
+def _high(form: Format, width: Width) -> Format:
+    """`halved`, of a value that new inputs may exceed."""
+    return halved(replace(form, scale=_ROOM * form.scale), width)
+
+
 def exact(node: Node) -> Format:
     """The format of integers and of bools."""
     return Format(dtype="bool" if kind(node) == "bool" else "int32", scale=1.0)
@@ -80,6 +86,7 @@ class Formats:
         self.planner, self.ranges = planner, ranges
         self.precise = wide_layers(planner, wanted)
         self.rows: Rows = rows
+        self.widths = {name: self.precise.get(n, "int8") for name, n in layers(planner)}
         self._exact = exact_values(planner, self.precise)
         self._wholes = wholes_of(planner)
         self._made: dict[Node, Format] = {}
@@ -233,9 +240,8 @@ class Formats:
             if not readers or "int16" in widths:
                 self._channels[node] = None
             elif widths == {"int16x16"}:
-                self._channels[node] = None  # while the step of one scale is found
-                step = float(np.max(self.fine(node).scale))
-                self._channels[node] = wide_scales(self.ranges.images[node], readers, step)
+                step = _high(affine(self.ranges.ends[node], elements), "int16x16").scale / FINE
+                self._channels[node] = wide_scales(self.ranges.images[node], readers, float(step))
             else:
                 self._channels[node] = image_scales(self.ranges.images[node], readers, elements)
         return self._channels[node]
@@ -269,9 +275,7 @@ class Formats:
     def high(self, node: Node) -> Format:
         """int8 for the high half of a value of 16 bits: its zero point leaves room for the low."""
         widths = set(map(self.precise.get, (reader for reader, _, _ in self.readers(node))))
-        form = self.convolved(node)
-        form = replace(form, scale=_ROOM * form.scale)
-        return halved(form, "int16x16" if "int16x16" in widths else "int16")
+        return _high(self.convolved(node), "int16x16" if "int16x16" in widths else "int16")
 
     def fine(self, node: Node) -> Format:
         """int16 for a value that products read with 16 bits."""
