@@ -4,11 +4,15 @@
     PYTHONPATH=.:tests python -m random_files microsoft --count 2000
     PYTHONPATH=.:tests python -m random_files litert --count 2000 --seed 1
     PYTHONPATH=.:tests python -m random_files nnef --count 2000
+    PYTHONPATH=.:tests python -m random_files pt2 --count 2000
+    PYTHONPATH=.:tests python -m random_files stablehlo --count 2000
+    PYTHONPATH=.:tests python -m random_files tosa --count 2000
 
 Nothing outside of the model's folder may be opened: the audit hook sees every file.
 """
 
 import argparse
+import io
 import random
 import re
 import shutil
@@ -16,6 +20,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+import zipfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -23,14 +28,20 @@ from pathlib import Path
 import nnef_cases
 import numpy as np
 import onnx
+import torch
 from litert_networks import cnn
 from onnx import TensorProto, helper
 from onnx_models import array, model, value
+from random_tosa import CASES, random_graph
 
 from spec.errors import SystolaError
+from sw.compiler.tosa.file import load_tosa
+from sw.compiler.tosa.flatbuffer import to_flatbuffer
 from sw.frontends.litert import load_litert
 from sw.frontends.nnef import load_nnef
 from sw.frontends.onnx import load_onnx
+from sw.frontends.stablehlo import load_stablehlo
+from sw.models.user import load_pt2
 
 OPERATORS = (
     *("Conv", "Relu", "Add", "Reshape", "Transpose", "Concat", "Resize", "Softmax", "Expand"),
@@ -303,11 +314,110 @@ def _damaged_text(text: str, rng: random.Random) -> str:
     return "".join(words)
 
 
+def _pt2(folder: Path):
+    """An archive that is damaged, or one of its files, whose checksum is right."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten())
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(net, (torch.ones(1, 3, 8, 8),)), buffer)
+    with zipfile.ZipFile(buffer) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    path = folder / "net.pt2"
+
+    def write(rng: random.Random) -> Path:
+        if rng.random() < 0.2:
+            path.write_bytes(damaged_bytes(buffer.getvalue(), rng))
+            return path
+        chosen = rng.choice(sorted(members))
+        is_text = chosen.endswith(".json") and rng.random() < 0.8
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                if name != chosen:
+                    archive.writestr(name, data)
+                elif is_text:
+                    archive.writestr(name, _damaged_words(data.decode(), rng))
+                elif rng.random() < 0.8:
+                    archive.writestr(name, damaged_bytes(data, rng))
+        return path
+
+    return load_pt2, write
+
+
+def _damaged_words(text: str, rng: random.Random) -> str:
+    """One to three numbers or names that are others of the text, or none that it has; in a third
+    of all texts one of them is another wherever it stands.
+    """
+    words = re.findall(r'"[^"]*"|[%@\w.-]+|.', text, re.DOTALL)
+    places = [i for i, word in enumerate(words) if len(word) > 1 or word.isdigit()]
+    known = [words[i] for i in places]
+    if rng.random() < 0.3:
+        old, new = rng.choice(known), rng.choice((*known, "1", "2", "-3.5", "stablehlo.add"))
+        return "".join(new if word == old else word for word in words)
+    for _ in range(rng.randint(1, 3)):
+        other = (*map(str, NUMBERS), "null", "true", '"none"', "[]", "{}")
+        words[rng.choice(places)] = rng.choice(known if rng.random() < 0.6 else other)
+    return "".join(words)
+
+
+_HLO = """module {
+  func.func @main(%x: tensor<1x8x8x3xf32>) -> tensor<1x5xf32> {
+    %w = stablehlo.constant dense<2.5e-01> : tensor<3x3x3x4xf32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %c = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+      window = {stride = [1, 1], pad = [[1, 1], [1, 1]], rhs_dilate = [1, 1]}
+      {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+      : (tensor<1x8x8x3xf32>, tensor<3x3x3x4xf32>) -> tensor<1x8x8x4xf32>
+    %b = stablehlo.broadcast_in_dim %z, dims = [] : (tensor<f32>) -> tensor<1x8x8x4xf32>
+    %r = stablehlo.maximum %c, %b : tensor<1x8x8x4xf32>
+    %p = "stablehlo.reduce_window"(%r, %low) <{window_dimensions = array<i64: 1, 2, 2, 1>,
+      window_strides = array<i64: 1, 2, 2, 1>}> ({
+    ^bb0(%a: tensor<f32>, %d: tensor<f32>):
+      %m = stablehlo.maximum %a, %d : tensor<f32>
+      stablehlo.return %m : tensor<f32>
+    }) : (tensor<1x8x8x4xf32>, tensor<f32>) -> tensor<1x4x4x4xf32>
+    %f = stablehlo.reshape %p : (tensor<1x4x4x4xf32>) -> tensor<1x64xf32>
+    %k = stablehlo.constant dense<1.25e-01> : tensor<64x5xf32>
+    %y = stablehlo.dot_general %f, %k, contracting_dims = [1] x [0]
+      : (tensor<1x64xf32>, tensor<64x5xf32>) -> tensor<1x5xf32>
+    return %y : tensor<1x5xf32>
+  }
+}
+"""
+
+
+def _stablehlo(folder: Path):
+    path = folder / "net.mlir"
+    text = _HLO
+
+    def write(rng: random.Random) -> Path:
+        if rng.random() < 0.3:
+            path.write_bytes(damaged_bytes(text.encode(), rng))
+        else:
+            path.write_text(_damaged_words(text, rng))
+        return path
+
+    return load_stablehlo, write
+
+
+def _tosa(folder: Path):
+    graphs = [random_graph(kind, np.random.default_rng(3), 4)[0] for kind in CASES]
+    whole, path = [to_flatbuffer(graph) for graph in graphs], folder / "net.tosa"
+
+    def write(rng: random.Random) -> Path:
+        path.write_bytes(damaged_bytes(rng.choice(whole), rng))
+        return path
+
+    return load_tosa, write
+
+
 DOORS = {
     "onnx": _onnx,
     "microsoft": partial(_onnx, make=own_operators),
     "litert": _litert,
     "nnef": _nnef,
+    "pt2": _pt2,
+    "stablehlo": _stablehlo,
+    "tosa": _tosa,
 }
 """For each door a function of the model's folder: what loads, and what writes a damaged file."""
 

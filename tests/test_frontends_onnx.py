@@ -317,6 +317,23 @@ def test_shapes_must_be_of_inputs_and_fit():
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [("Relu", "graph.node[0].op_type"), ("y_1", "graph.node[0].output[0]")],
+)
+def test_names_that_are_no_text_are_refused_with_their_place(tmp_path, written, place):
+    proto = model([("Relu", ["x"], ["y_1"]), ("Relu", ["y_1"], ["y"])])
+    damaged = proto.SerializeToString().replace(written.encode(), b"\xff" + written[1:].encode(), 1)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(damaged)
+    with pytest.raises(OnnxError) as caught:
+        load_onnx(path)
+    assert str(caught.value) == (
+        f"{path}: not a valid model: {place} is no text: '\\xff{written[1:]}' is not UTF-8\n"
+        "  hint: copy the file again"
+    )
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path):
     missing, text = tmp_path / "none.onnx", tmp_path / "text.onnx"
     with pytest.raises(OnnxError) as caught:

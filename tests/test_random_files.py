@@ -10,7 +10,11 @@ import random_files
 
 
 @pytest.mark.parametrize(
-    ("door", "count"), [("onnx", 60), ("microsoft", 60), ("litert", 60), ("nnef", 20)]
+    ("door", "count"),
+    [
+        *(("onnx", 60), ("microsoft", 60), ("litert", 60), ("nnef", 20), ("pt2", 30)),
+        *(("stablehlo", 30), ("tosa", 60)),
+    ],
 )
 def test_damaged_files_are_models_or_errors(door, count):
     with warnings.catch_warnings():

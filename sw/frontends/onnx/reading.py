@@ -12,6 +12,7 @@ from sw.frontends.onnx.microsoft import standard
 from sw.frontends.onnx.microsoft.writer import FUNCTIONS
 from sw.frontends.onnx.node import reads_of
 from sw.frontends.onnx.operators.table import OPERATORS
+from sw.frontends.onnx.text import require_text
 
 OLDEST, NEWEST = 13, 28
 """Versions of the default operator set: what the functions of operators are written for."""
@@ -57,6 +58,7 @@ def read(source: Any) -> tuple[Any, str, Path | None]:
         raise OnnxError(
             f"no ONNX model: {_first_line(error)}", file=str(path), hint="copy the file again"
         ) from None
+    require_text(model, str(path))
     return model, str(path), path.parent
 
 
