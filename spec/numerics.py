@@ -93,14 +93,18 @@ def reciprocal_scale(count: int) -> tuple[int, int]:
     return (((1 << 30) + 1) << k) // count, 30 + k
 
 
+class ScaleError(ValueError):
+    """A factor that no RESCALE multiplies by."""
+
+
 def scale_to_multiplier(scale: float) -> tuple[int, int]:
     """(multiplier, shift) with 2^30 <= multiplier < 2^31 and multiplier / 2^shift ~ scale.
 
     Exact Python integers throughout. Scales too small for shift 62 lose multiplier bits; scales
-    of 2^29 and more raise ValueError.
+    of 2^29 and more raise ScaleError.
     """
     if not math.isfinite(scale) or scale <= 0:
-        raise ValueError(f"scale {scale!r} must be positive and finite")
+        raise ScaleError(f"scale {scale!r} must be positive and finite")
     mantissa, exponent = math.frexp(scale)
     multiplier = round(mantissa * (1 << 31))
     shift = 31 - exponent
@@ -109,5 +113,5 @@ def scale_to_multiplier(scale: float) -> tuple[int, int]:
     if shift > SHIFT_MAX:
         multiplier, shift = multiplier >> min(31, shift - SHIFT_MAX), SHIFT_MAX
     if shift < SHIFT_MIN:
-        raise ValueError(f"scale {scale!r} is too large: shift {shift} < {SHIFT_MIN}")
+        raise ScaleError(f"scale {scale:.4g} is too large: RESCALE multiplies by less than 2^29")
     return multiplier, shift

@@ -52,6 +52,12 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
         IMAGE,
         "operator aten.adaptive_max_pool2d.default is not supported here: result 1: only the first",
     ),
+    "huge_values": (
+        lambda: Apply(lambda x: torch.softmax(x * 1e20, -1)),
+        IMAGE,
+        "is too large: RESCALE multiplies by less than 2^29: the values before and behind it are "
+        "too far apart",
+    ),
     "pool_indices": (
         lambda: Apply(lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float()),
         IMAGE,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch.fx import GraphModule, Node
 
 from spec.errors import SystolaError
+from spec.numerics import ScaleError
 from sw.compiler.errors import CompileError
 from sw.compiler.frontend.building import Building, Value
 from sw.compiler.frontend.layout import Layout
@@ -180,6 +181,12 @@ class Importer(Building):
                     self.env[node] = rule(self, node, plan)
                 except (SystolaError, RangesNeededError):
                     raise
+                except ScaleError as error:
+                    raise self.error(
+                        node,
+                        f"{error}: the values before and behind it are too far apart",
+                        "check the weights and the calibration data for values that are wrong",
+                    ) from error
                 except Exception as error:  # whoever splits the graph must know where
                     raise self.error(node, f"{type(error).__name__}: {error}") from error
                 self._note(node)
