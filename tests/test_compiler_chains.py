@@ -60,6 +60,54 @@ def test_chain_that_fits_nowhere_is_cut() -> None:
     assert_compiles_exactly(g, preset("tiny"), random_inputs(g, 1))
 
 
+def _means(side: int, channels: int, *, squared: bool = False, scaled: bool = False) -> Graph:
+    """The mean of an image, of its squares if `squared`, by one axis and the other; the image times
+    a function of the means of all channels if `scaled`.
+    """
+    g = Graph(name="means")
+    x = g.add_input("x", (1, side, side, channels), "int16")
+    wide = g.add_op("CAST", [x], out_dtype="int32")
+    shift = g.add_constant("none", [0], "int8")
+    if squared:
+        square = rescale(g, g.add_op("MUL", [wide, wide, shift]), 2.0**-16, 0, "int16")
+        wide = g.add_op("CAST", [square], out_dtype="int32")
+    total = g.add_op("REDUCE_SUM", [g.add_op("REDUCE_SUM", [wide], {"axis": 1})], {"axis": 2})
+    mean = rescale(g, total, 1 / side**2, 0, "int16")
+    if scaled:
+        means = g.add_op("CAST", [mean], out_dtype="int32")
+        all_of = g.add_op("REDUCE_SUM", [means], {"axis": 3})
+        for _ in range(5):
+            all_of = g.add_op("CLZ", [g.add_op("ABS", [all_of])])
+        whole = g.add_op("ADD", [means, all_of])
+        around = g.add_op("CAST", [x], out_dtype="int32")
+        mean = rescale(g, g.add_op("MUL", [around, whole, shift]), 2.0**-5, 0, "int16")
+    g.outputs = [mean]
+    g.verify()
+    return g
+
+
+@pytest.mark.parametrize(
+    ("side", "squared", "layers"), [(64, False, 2), (32, True, 2), (8, False, 1)]
+)
+def test_sums_of_a_plane_that_crowds_the_scratchpad_are_two_layers(
+    side: int, squared: bool, layers: int
+) -> None:
+    g, config = _means(side, 24, squared=squared), preset("default")
+    assert len(run_stages(g, config).layers.layers) == layers
+    for name in ("default", "odd"):
+        assert_compiles_exactly(g, preset(name), random_inputs(g, 1))
+
+
+def test_what_takes_long_for_few_elements_is_not_computed_with_many() -> None:
+    g, config = _means(32, 160, scaled=True), preset("default")
+    few, many = run_stages(g, config).layers.layers[-2:]
+    assert isinstance(few, FusedLayer) and isinstance(many, FusedLayer)
+    assert few.shape[-1] == 160 and len(few.steps) > len(many.steps)
+    assert_compiles_exactly(g, config, random_inputs(g, 1))
+    one = _means(8, 16, scaled=True)
+    assert len(run_stages(one, config).layers.layers) == 1
+
+
 def test_rows_of_whole_vectors_and_one_element() -> None:
     for size in (5, 9, 17):
         g = _softmax_like(6, size, False)

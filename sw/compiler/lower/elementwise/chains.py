@@ -24,6 +24,7 @@ from sw.compiler.lower.elementwise.members import (
     closed,
     leaving,
     longest_chain,
+    until_second_sum,
     users,
 )
 from sw.compiler.lower.elementwise.steps import add_steps
@@ -37,9 +38,10 @@ def lower_chain(ctx: Context, op: Op) -> bool:
         return _lower_product(ctx, op)
     found = longest_chain(ctx, Chain(), op)
     while len(found) > 1:
-        layer = _layer(ctx, found, FusedBuilder())
+        first = until_second_sum(ctx, found)
+        layer = _layer(ctx, first, FusedBuilder())
         if layer is not None:
-            _append(ctx, layer, found)
+            _append(ctx, layer, first)
             return True
         found = closed(ctx, found[:-1])
     return False

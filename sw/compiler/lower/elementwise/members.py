@@ -4,6 +4,7 @@ Only operators that a step can compute, with operands in memory or made by the c
 broadcast to one shape, join it.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from sw.compiler.kernels.views import ITEM
@@ -16,11 +17,20 @@ from sw.compiler.tosa.graph import Op
 WINDOW = 48
 """Operators behind the first that are looked at."""
 
+LONG, MANY = 6, 128
+"""Steps and elements, at least, of what is a layer of its own where more elements read it."""
+
+TILES = 4
+"""Tiles of two reductions that the scratchpad has room for where they are one layer."""
+
 RESULTS = 3
 """What a chain makes for others, at most."""
 
 SINGLE = ("RESCALE", "CLAMP", "TABLE", *ALU)
 """Operators that other layers compute as well: alone they make no chain."""
+
+_ALONE = ("CAST", "RESCALE", "ABS", "NEGATE", "CLAMP")
+"""Operators of one tensor that cost a step."""
 
 _KINDS = {*STEPS, "RESHAPE"} - {"INTDIV"}
 """Operators of chains; INTDIV is long enough alone."""
@@ -84,6 +94,37 @@ def _is_worth(ctx: Context, ops: list[Op]) -> bool:
     ) or (len(ops) > 1 and len(leaving(ctx, ops)) > 1)
 
 
+def until_second_sum(ctx: Context, ops: list[Op]) -> list[Op]:
+    """`ops` up to a reduction of what one along another axis has left, where that is faster.
+
+    A tile holds the axes of all its reductions whole. Where it hardly fits, its loads and steps do
+    not overlap; of a layer with one reduction tiles have any size along the other axis. Nothing
+    behind may have more elements again: those would be read from memory twice.
+    """
+    first = next((i for i, op in enumerate(ops) if op.kind in REDUCTIONS), len(ops))
+    for i, op in enumerate(ops[first + 1 :], first + 1):
+        if op.kind not in REDUCTIONS or op.attributes["axis"] == ops[first].attributes["axis"]:
+            continue
+        names = [name for each in ops[i:] for name in (*data_operands(ctx, each), *each.outputs)]
+        left = ctx.graph.tensors[op.inputs[0]].size
+        small = all(ctx.graph.tensors[name].size <= left for name in names)
+        crowded = _tile_bytes(ctx, ops[: first + 1], op) * TILES > ctx.config.spad_bytes
+        return (closed(ctx, ops[:i]) or ops) if small and crowded else ops
+    return ops
+
+
+def _tile_bytes(ctx: Context, ops: list[Op], second: Op) -> int:
+    """Bytes of a tile of one vector, which two reductions hold whole: of the last of `ops`, and
+    `second`; with an int32 register where other operators come before them.
+    """
+    (name,) = ops[-1].outputs
+    read, left = ctx.shape(ops[-1].inputs[0]), ctx.shape(name)
+    along = read[ops[-1].attributes["axis"]] * left[second.attributes["axis"]]
+    wide = any(op.kind != "CAST" for op in ops[:-1])
+    item = ITEM[ctx.dtype(ops[0].inputs[0])] + (ITEM["int32"] if wide else 0)
+    return along * ctx.config.cols * item
+
+
 def without_casts(ctx: Context, ops: list[Op]) -> list[Op]:
     """`ops` without CASTs to wider types that only elementwise operators of other layers read.
 
@@ -138,7 +179,7 @@ def _free(ctx: Context, op: Op) -> bool:
 
 def _stands_beside(ctx: Context, op: Op) -> bool:
     """Whether `op` is elementwise on one tensor that is in memory."""
-    alone = op.kind in ("CAST", "RESCALE", "ABS", "NEGATE", "CLAMP") and _free(ctx, op)
+    alone = op.kind in _ALONE and _free(ctx, op)
     if not alone or op.attributes.get("per_channel"):
         return False
     return bool(ctx.shape(op.outputs[0])) and _ready(ctx, op.inputs[0])
@@ -162,8 +203,25 @@ def _joins_chain(ctx: Context, chain: Chain, op: Op) -> bool:
             n in chain.packed or ctx.graph.tensors[n].size == 1 for n in operands
         )
     shapes = [*(ctx.shape(n) for n in operands), out]
+    if _grows(chain, shapes):
+        return False
     return _rows_fit(ctx, chain, op, shapes) and all(
         _within(shape, chain.shape) for shape in shapes
+    )
+
+
+def _grows(chain: Chain, shapes: list[tuple[int, ...]]) -> bool:
+    """Whether every tile would compute again what takes long and has fewer elements."""
+    steps = sum(op.kind not in (*_ALONE, "RESHAPE") for op in chain.ops)
+    same_rank = [shape for shape in shapes if len(shape) == len(chain.shape)]
+    return (
+        steps >= LONG
+        and math.prod(chain.shape) >= MANY
+        and any(
+            size > before
+            for shape in same_rank
+            for size, before in zip(shape, chain.shape, strict=True)
+        )
     )
 
 
