@@ -27,16 +27,21 @@ def batch_norm_error(node: Node) -> CompileError:
     )
 
 
+def parameters_of(graph: GraphModule) -> dict[Node, torch.Tensor]:
+    """The values of parameters and buffers, by the nodes that read them."""
+    return {
+        node: attrgetter(node.target)(graph).detach()
+        for node in graph.graph.nodes
+        if node.op == "get_attr"
+    }
+
+
 def fold_batch_norms(graph: GraphModule) -> None:
     """Fold each batch norm into the layer before it, in place; behind anything else it stays.
 
     `CompileError` for one whose parameters are no constants: PT2E would fail on them.
     """
-    parameters = {
-        node: attrgetter(node.target)(graph).detach()
-        for node in graph.graph.nodes
-        if node.op == "get_attr"
-    }
+    parameters = parameters_of(graph)
     for node in list(graph.graph.nodes):
         if node.target is _BATCH_NORM and _follows_layer(node, parameters):
             _fold(graph, node, parameters)

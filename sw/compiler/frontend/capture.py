@@ -2,7 +2,8 @@
 
 `torch.export` traces it; in-place operators become functional ones, composite operators (linear,
 conv2d, pools) stay whole, batch norms in inference mode are folded into their convolution or linear
-layer (`batch_norms.py`), and what has no rule is rewritten (`normalize.py`).
+layer (`batch_norms.py`), sums of convolutions of one value become one (`rewrites/branches.py`), and
+what has no rule is rewritten (`normalize.py`).
 """
 
 import contextlib
@@ -17,10 +18,11 @@ import torch
 from torch.fx import GraphModule, Node
 
 from sw.compiler.errors import CompileError
-from sw.compiler.frontend.batch_norms import fold_batch_norms
+from sw.compiler.frontend.batch_norms import fold_batch_norms, parameters_of
 from sw.compiler.frontend.dynamic_shapes import dynamic_dims
 from sw.compiler.frontend.normalize import normalize
 from sw.compiler.frontend.quantization.quantize_nodes import is_quantize
+from sw.compiler.frontend.rewrites.branches import join_branches
 from sw.compiler.frontend.rewrites.single import compute_in_single
 
 
@@ -142,6 +144,7 @@ def capture(
     if convert and whole:
         compute_in_single(graph)
     fold_batch_norms(graph)
+    join_branches(graph, parameters_of(graph))
     normalize(graph)
     used, unused = _drop_unused(graph)
     if unused:
