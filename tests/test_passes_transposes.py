@@ -73,6 +73,19 @@ def test_narrow_elements_are_transposed() -> None:
     assert passed(g) == ["TRANSPOSE", "RESCALE"]
 
 
+def test_narrow_elements_have_another_shape() -> None:
+    g = Graph(name="narrow")
+    x = g.add_input("x", (7, 9), "int16")
+    y = g.add_input("y", (1, 63), "int32")
+    wide = g.add_op("RESHAPE", [rescale(g, x, 3.0, 0, "int32"), _shape(g, [1, 63])])
+    g.outputs = [g.add_op("ADD", [wide, y])]
+    assert passed(g) == ["RESHAPE", "RESCALE", "ADD"]
+
+
+def _shape(g: Graph, sizes: list[int]) -> str:
+    return g.add_constant("sizes", sizes, "shape")
+
+
 @pytest.mark.parametrize("why", ["two readers", "an output", "narrower"])
 def test_a_transpose_stays_behind_a_rescale(why: str) -> None:
     g = Graph(name="stays")

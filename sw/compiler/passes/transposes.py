@@ -54,14 +54,13 @@ def sunk(graph: Graph) -> Graph:
 
 
 def narrow_transposes(graph: Graph) -> None:
-    """TRANSPOSE before a RESCALE or a CAST to a wider type that nobody else reads; RESHAPE before
-    a CAST, so that a reduction or a sum behind it has the CAST in its layer.
+    """TRANSPOSE and RESHAPE before a RESCALE or a CAST to a wider type that nobody else reads, so
+    that a reduction or a sum behind has it in its layer.
     """
     readers, producers = graph.consumers(), graph.producers()
     for op in [op for op in graph.ops if op.kind in ("TRANSPOSE", "RESHAPE")]:
         before = producers.get(op.inputs[0])
-        kinds = ("CAST",) if op.kind == "RESHAPE" else ("RESCALE", "CAST")
-        if before is None or before.kind not in kinds:
+        if before is None or before.kind not in ("RESCALE", "CAST"):
             continue
         narrow, wide = (graph.tensors[n] for n in (before.inputs[0], before.outputs[0]))
         alone = len(readers[wide.name]) == 1 and wide.name not in graph.outputs
