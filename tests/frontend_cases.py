@@ -157,7 +157,9 @@ EXACT_CASES: dict[str, Case] = {
         "ADD",
     ),
     "residual_shortcut": _case(
-        _f(lambda c, d, x: c(x) + d(x), nn.Conv2d(5, 16, 3, padding=1), nn.Conv2d(5, 16, 1)),
+        _f(
+            lambda c, d, x: c(F.relu(x)) + d(x), nn.Conv2d(5, 16, 3, padding=1), nn.Conv2d(5, 16, 1)
+        ),
         IMAGE,
         "ADD",
     ),
