@@ -113,5 +113,5 @@ def scale_to_multiplier(scale: float) -> tuple[int, int]:
     if shift > SHIFT_MAX:
         multiplier, shift = multiplier >> min(31, shift - SHIFT_MAX), SHIFT_MAX
     if shift < SHIFT_MIN:
-        raise ScaleError(f"scale {scale:.4g} is too large: RESCALE multiplies by less than 2^29")
+        raise ScaleError(f"scale {scale:.4g} is too large, RESCALE multiplies by less than 2^29")
     return multiplier, shift

@@ -343,8 +343,8 @@ def _pt2(folder: Path):
 
 
 def _damaged_words(text: str, rng: random.Random) -> str:
-    """One to three numbers or names that are others of the text, or none that it has; in a third
-    of all texts one of them is another wherever it stands.
+    """One to three numbers or names that are others of the text, or none that it has; in three
+    of ten texts one of them is another wherever it stands.
     """
     words = re.findall(r'"[^"]*"|[%@\w.-]+|.', text, re.DOTALL)
     places = [i for i, word in enumerate(words) if len(word) > 1 or word.isdigit()]

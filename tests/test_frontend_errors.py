@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "huge_values": (
         lambda: Apply(lambda x: torch.softmax(x * 1e20, -1)),
         IMAGE,
-        "is too large: RESCALE multiplies by less than 2^29: the values before and behind it are "
+        "is too large, RESCALE multiplies by less than 2^29; the values before and behind it are "
         "too far apart",
     ),
     "pool_indices": (

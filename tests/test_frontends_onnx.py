@@ -332,6 +332,8 @@ def test_names_that_are_no_text_are_refused_with_their_place(tmp_path, written, 
         f"{path}: not a valid model: {place} is no text: '\\xff{written[1:]}' is not UTF-8\n"
         "  hint: copy the file again"
     )
+    with pytest.raises(OnnxError, match=r"^model: not a valid model: graph\.node\[0\]"):
+        load_onnx(onnx.load(path))
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):

@@ -120,7 +120,7 @@ def test_scale_limits():
     assert scale_to_multiplier(0.5) == (1 << 30, 31)
     assert scale_to_multiplier(1 - 2.0**-40) == (1 << 30, 30)  # rounds up to a power of two
     assert scale_to_multiplier(2.0**-80) == (0, 62)
-    with pytest.raises(ValueError, match=r"is too large: RESCALE multiplies by less than 2\^29$"):
+    with pytest.raises(ValueError, match=r"is too large, RESCALE multiplies by less than 2\^29$"):
         scale_to_multiplier(2.0**29)
 
 

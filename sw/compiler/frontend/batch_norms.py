@@ -69,7 +69,9 @@ def _fold(graph: GraphModule, norm: Node, parameters: Mapping[Node, torch.Tensor
     values = {"weight": scaled, "bias": np.broadcast_to(moved, len(weight))}
     with graph.graph.inserting_before(layer):
         nodes = [
-            _parameter(graph, f"{layer.name}_folded_{name}", torch.from_numpy(value.copy()), weight)
+            add_parameter(
+                graph, f"{layer.name}_folded_{name}", torch.tensor(value).to(weight.dtype)
+            )
             for name, value in values.items()
         ]
     layer.args = (layer.args[0], *nodes, *layer.args[3:])
@@ -78,8 +80,9 @@ def _fold(graph: GraphModule, norm: Node, parameters: Mapping[Node, torch.Tensor
             user.replace_all_uses_with(layer)
 
 
-def _parameter(graph: GraphModule, name: str, value: torch.Tensor, like: torch.Tensor) -> Node:
-    graph.register_buffer(name, value.to(like.dtype))
+def add_parameter(graph: GraphModule, name: str, value: torch.Tensor) -> Node:
+    """A node that reads a new buffer, where the graph inserts nodes now."""
+    graph.register_buffer(name, value)
     node = graph.graph.get_attr(name)
     node.meta["val"] = getattr(graph, name)
     return node

@@ -184,7 +184,7 @@ class Importer(Building):
                 except ScaleError as error:
                     raise self.error(
                         node,
-                        f"{error}: the values before and behind it are too far apart",
+                        f"{error}; the values before and behind it are too far apart",
                         "check the weights and the calibration data for values that are wrong",
                     ) from error
                 except Exception as error:  # whoever splits the graph must know where

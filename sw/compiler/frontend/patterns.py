@@ -176,21 +176,25 @@ def convolution(node: Node, constants: Constants) -> Plan | None:
     """
     if len(shape(node)) < 3:
         return None
-    channels = shape(node)[1]
-    factor, offset = np.ones(channels), np.zeros(channels)
-    at: Any = node
-    while isinstance(at, Node) and at.target not in CONVOLUTIONS:
-        step = channel_affine(at, constants)
-        if step is None:
-            return None
-        at, a, b = step
-        factor, offset = factor * a, factor * b + offset
-        if len(at.users) != 1:
-            return None
-    if not isinstance(at, Node) or node_argument(at, 1) not in constants:
+    at, factor, offset = channel_affines(node, constants)
+    alone = at is node or len(at.users) == 1
+    if at.target not in CONVOLUTIONS or not alone or node_argument(at, 1) not in constants:
         return None
     data = {"factor": factor, "offset": offset}
     return Plan(rule="convolution", reads=(node_argument(at, 0),), data=data, call=at)
+
+
+def channel_affines(node: Node, constants: Constants) -> tuple[Node, Float, Float]:
+    """(x, a, b) where `node` is a[c] · x + b[c]: back to a convolution, or what others read too."""
+    channels = shape(node)[1]
+    at, factor, offset = node, np.ones(channels), np.zeros(channels)
+    while at.target not in CONVOLUTIONS and (at is node or len(at.users) == 1):
+        step = channel_affine(at, constants)
+        if step is None:
+            break
+        at, a, b = step
+        factor, offset = factor * a, factor * b + offset
+    return at, factor, offset
 
 
 def channel_affine(node: Node, constants: Constants) -> tuple[Node, Float, Float] | None:

@@ -42,6 +42,7 @@ def read(source: Any) -> tuple[Any, str, Path | None]:
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
         model.CopyFrom(source)
+        require_text(model, "model")
         return model, model.graph.name or "model", None
     path = Path(source)
     if not path.is_file():

@@ -7,15 +7,16 @@ instead, in float64, where rounding them to int8 loses little more than rounding
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.fx import GraphModule, Node
 
+from sw.compiler.frontend.batch_norms import add_parameter
 from sw.compiler.frontend.nodes import arguments, aten, is_float, node_argument, shape
-from sw.compiler.frontend.patterns import channel_affine
+from sw.compiler.frontend.patterns import channel_affines
+from sw.compiler.frontend.windows import windows
 
 MOST_NOISE = 8.0
 """Times the squared rounding error of weights, averaged over channels: that of 1.5 bits less."""
@@ -99,20 +100,15 @@ def _leaves(root: Node) -> Iterator[Node]:
 
 def _branch(leaf: Node, constants: Constants) -> _Branch | None:
     """The summand, with the affine maps of its channels; None where nothing can join it."""
-    channels = shape(leaf)[1]
-    factor, offset = np.ones(channels), np.zeros(channels)
-    at = leaf
-    while at.target not in _CONVOLUTIONS and len(at.users) == 1:
-        step = channel_affine(at, constants)
-        if step is None:
-            break
-        at, a, b = step
-        factor, offset = factor * a, factor * b + offset
-    if at.target in _CONVOLUTIONS and len(at.users) == 1:
-        return _of_convolution(at, factor, offset, constants)
+    if len(leaf.users) == 1:
+        at, factor, offset = channel_affines(leaf, constants)
+        if at.target in _CONVOLUTIONS and len(at.users) == 1:
+            return _of_convolution(at, factor, offset, constants)
+    else:
+        at, factor, offset = leaf, np.ones(shape(leaf)[1]), np.zeros(shape(leaf)[1])
     return _Branch(
-        x=at, weight=factor.reshape(-1, 1, 1, 1), bias=offset, groups=channels,
-        noise=np.zeros(channels),
+        x=at, weight=factor.reshape(-1, 1, 1, 1), bias=offset, groups=len(factor),
+        noise=np.zeros(len(factor)),
     )  # fmt: skip
 
 
@@ -120,28 +116,20 @@ def _of_convolution(
     conv: Node, factor: Float, offset: Float, constants: Constants
 ) -> _Branch | None:
     given = arguments(conv)
-    weight, bias, padding = constants.get(given["weight"]), given["bias"], given["padding"]
-    known = weight is not None and (bias is None or bias in constants)
-    if not known or any(each != 1 for each in given["dilation"]):
+    weight, bias = constants.get(given["weight"]), given["bias"]
+    if weight is None or (bias is not None and bias not in constants):
         return None
-    assert weight is not None
-    sides = weight.shape[2:]
-    if padding == "same":
-        if any(side % 2 == 0 for side in sides):  # PyTorch pads such on one side more
-            return None
-        padding = [side // 2 for side in sides]
+    over = windows(conv, weight.shape[2:])
+    if any(each != 1 for each in over.dilation) or any(p != q for p, q in over.pads):
+        return None
     scaled = weight.double().numpy() * factor.reshape(-1, 1, 1, 1)
     moved = offset if bias is None else constants[bias].double().numpy() * factor + offset
-    top, left = _pair([0] if padding == "valid" else padding)
+    (top, _), (left, _) = over.pads
     return _Branch(
         x=given["input"], weight=scaled, bias=moved, first=(-top, -left),
-        stride=_pair(given["stride"]), groups=given["groups"], noise=_noise(scaled), conv=conv,
+        stride=(over.stride[0], over.stride[1]), groups=over.groups, noise=_noise(scaled),
+        conv=conv,
     )  # fmt: skip
-
-
-def _pair(values: Any) -> tuple[int, int]:
-    values = list(values)
-    return values[0], values[-1]
 
 
 def _noise(weight: Float) -> Float:
@@ -202,13 +190,12 @@ def _replace(module: GraphModule, root: Node, total: _Branch, rest: list[Node]) 
     """The convolution, and the summands that are left, in place of `root`."""
     conv = total.conv
     assert conv is not None
-    nodes = []
-    for name, value in (("weight", total.weight), ("bias", total.bias)):
-        full = f"{conv.name}_joined_{name}"
-        module.register_buffer(full, torch.from_numpy(value).float())
-        with module.graph.inserting_before(conv):
-            nodes.append(module.graph.get_attr(full))
-        nodes[-1].meta["val"] = getattr(module, full)
+    values = {"weight": total.weight, "bias": total.bias}
+    with module.graph.inserting_before(conv):
+        nodes = [
+            add_parameter(module, f"{conv.name}_joined_{name}", torch.from_numpy(value).float())
+            for name, value in values.items()
+        ]
     padding = [-low for low in total.first]
     conv.target = aten.conv2d.default
     conv.args = (total.x, *nodes, list(total.stride), padding, [1, 1], total.groups)

@@ -17,8 +17,8 @@ from sw.compiler.tosa.graph import Op
 WINDOW = 48
 """Operators behind the first that are looked at."""
 
-LONG, MANY = 6, 128
-"""Steps and elements, at least, of what is a layer of its own where more elements read it."""
+LONG, MANY = 6, 8
+"""Steps and vectors, at least, of what is a layer of its own where more elements read it."""
 
 TILES = 4
 """Tiles of two reductions that the scratchpad has room for where they are one layer."""
@@ -203,20 +203,20 @@ def _joins_chain(ctx: Context, chain: Chain, op: Op) -> bool:
             n in chain.packed or ctx.graph.tensors[n].size == 1 for n in operands
         )
     shapes = [*(ctx.shape(n) for n in operands), out]
-    if _grows(chain, shapes):
+    if _grows(ctx, chain, shapes):
         return False
     return _rows_fit(ctx, chain, op, shapes) and all(
         _within(shape, chain.shape) for shape in shapes
     )
 
 
-def _grows(chain: Chain, shapes: list[tuple[int, ...]]) -> bool:
+def _grows(ctx: Context, chain: Chain, shapes: list[tuple[int, ...]]) -> bool:
     """Whether every tile would compute again what takes long and has fewer elements."""
     steps = sum(op.kind not in (*_ALONE, "RESHAPE") for op in chain.ops)
     same_rank = [shape for shape in shapes if len(shape) == len(chain.shape)]
     return (
         steps >= LONG
-        and math.prod(chain.shape) >= MANY
+        and math.prod(chain.shape) >= MANY * ctx.config.cols
         and any(
             size > before
             for shape in same_rank
