@@ -15,6 +15,7 @@ from sw.compiler.frontend.rewrites.dynamic_rows import unround_rows
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 from sw.compiler.frontend.rewrites.unpools import rewrite_unpools
+from sw.compiler.frontend.rewrites.weights_first import put_weights_first
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -57,6 +58,7 @@ def normalize(module: GraphModule) -> None:
             if mask not in fixed and kind(mask) == "bool":
                 node.replace_input_with(mask, _added(module, mask, masks))
     move_permutes(module)
+    put_weights_first(module)
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()

@@ -1,0 +1,57 @@
+"""Products whose second operand is a transposed softmax: the weights become the first operand.
+
+einsum and JAX write attention as vᵀ·pᵀ, which is (p·v)ᵀ. A product divides its rows by the sums of
+a softmax (`rules/products.py`), so the weights must be its rows.
+"""
+
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from sw.compiler.frontend.nodes import aten, is_float, permutation, shape
+from sw.compiler.frontend.operators import targets
+
+_PRODUCTS = targets("matmul") | {aten.mm.default}
+_PERMUTES = targets("permute")
+_SOFTMAX = targets("softmax")
+
+
+def put_weights_first(module: GraphModule) -> None:
+    """Rewrite a captured graph in place; it computes the same."""
+    for node in list(module.graph.nodes):
+        if node.target in _PRODUCTS and _is_transposed_softmax(node.args[1]):
+            _swap(node)
+
+
+def _is_transposed_softmax(node: Any) -> bool:
+    """Whether a value is a softmax with its last two dimensions swapped, for one reader."""
+    if node.target not in _PERMUTES or len(node.users) > 1 or len(shape(node)) < 2:
+        return False
+    source: Any = node.args[0]
+    rank = len(shape(node))
+    return (
+        source.target in _SOFTMAX
+        and len(source.users) == 1
+        and is_float(source)
+        and permutation(node, rank) == _swapped(rank)
+    )
+
+
+def _swapped(rank: int) -> list[int]:
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _swap(node: Node) -> None:
+    """a·pᵀ as (p·aᵀ)ᵀ."""
+    left: Any = node.args[0]
+    moved: Any = node.args[1]
+    rank = len(shape(node))
+    if len(shape(left)) != rank or len(shape(moved)) != rank:
+        return
+    swapped, value = _swapped(rank), node.meta["val"]
+    with node.graph.inserting_before(node):
+        turned = node.graph.call_function(aten.permute.default, (left, swapped))
+        product = node.graph.call_function(node.target, (moved.args[0], turned))
+    turned.meta = {**node.meta, "val": left.meta["val"].permute(swapped)}
+    product.meta = {**node.meta, "val": value.permute(swapped)}
+    node.target, node.args = aten.permute.default, (product, swapped)
