@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from golden_model.loops import Ints
 from spec.exhaustive import exhaustive
-from spec.isa import Alu, DType, Reduce, Table
+from spec.isa import INTERPOLATED, TABLE_SHIFT, Alu, DType, Reduce, Table
 from spec.numerics import interpolate, leading_zeros, multiply
 
 Lanes = NDArray[np.int32]
@@ -106,7 +106,7 @@ def clamp_and_shift(v: Fields, value: Lanes) -> Lanes:
 
 def table_bytes(v: Fields, size: int) -> int:
     """How much of a TABLE of `size` bytes is looked at."""
-    return size if v["table"] == Table.I16 else 1 << 8
+    return size if v["table"] in INTERPOLATED else 1 << 8
 
 
 def finish(v: Fields, value: Lanes, table: NDArray[np.uint8]) -> Lanes:
@@ -124,6 +124,9 @@ LOOK_UP: dict[Table, Callable[[Lanes, NDArray[np.uint8]], Lanes]] = exhaustive(
         Table.OFF: lambda value, table: value,
         Table.I8: lambda value, table: table.view(np.int8)[(value + 128) & 0xFF].astype(np.int32),
         Table.I16: lambda value, table: interpolate(table.view("<i2"), value).astype(np.int32),
+        Table.I16_I8: lambda value, table: (
+            interpolate(table.view("<i2"), value) >> TABLE_SHIFT
+        ).astype(np.int32),
     },
 )
 """Results from their index; the TABLE's bytes."""

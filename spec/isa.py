@@ -7,7 +7,19 @@ from typing import Any
 
 from spec.codec import ROWS, Bits, Elements, unpack
 from spec.errors import SystolaError
-from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
+from spec.isa_enums import (
+    INTERPOLATED,
+    TABLE_SHIFT,
+    Alu,
+    DType,
+    Engine,
+    Opcode,
+    Point,
+    Reduce,
+    Scale,
+    Space,
+    Table,
+)
 from spec.isa_format import GRANULE_BITS, GRANULE_BYTES, Field, Format, Group
 from spec.isa_table import (
     BY_BITS,
@@ -44,6 +56,7 @@ __all__ = [
     "GRANULE_BITS",
     "GRANULE_BYTES",
     "INDEX_BYTES",
+    "INTERPOLATED",
     "ISA_DIGEST",
     "ISA_VERSION",
     "KERNEL_ROWS",
@@ -59,6 +72,7 @@ __all__ = [
     "STEPS",
     "SYNC_SLOTS",
     "TABLE",
+    "TABLE_SHIFT",
     "VECTOR_BITS",
     "Alu",
     "DType",

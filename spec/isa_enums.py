@@ -128,11 +128,21 @@ class Alu(enum.IntEnum):
 
 
 class Table(enum.IntEnum):
-    """How VECTOR looks its results up: int8 entries, or int16 entries with interpolation."""
+    """How VECTOR looks its results up: int8 entries, or int16 entries with interpolation, of whose
+    23 bits I16_I8 leaves the upper eight.
+    """
 
     OFF = 0
     I8 = 1
     I16 = 2
+    I16_I8 = 3
+
+
+INTERPOLATED = (Table.I16, Table.I16_I8)
+"""Lookups with an index of int16."""
+
+TABLE_SHIFT = 15
+"""Lower bits of an interpolated value that I16_I8 leaves out."""
 
 
 class Reduce(enum.IntEnum):

@@ -16,7 +16,7 @@ from spec.exhaustive import exhaustive
 from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
 from spec.isa_format import GRANULE_BITS, Field, Format, Group
 
-ISA_VERSION = (1, 3)
+ISA_VERSION = (1, 4)
 """Major: a change. Minor: an addition. For people: images are accepted by `ISA_DIGEST`."""
 
 LOOPS = 6

@@ -17,6 +17,7 @@ from spec.exhaustive import exhaustive
 from spec.isa import (
     DISPLACED,
     FORMATS,
+    INTERPOLATED,
     LOOPS,
     NO_LOOP,
     OPERAND_HIGH,
@@ -323,8 +324,11 @@ def _tensor_shift(v: Fields, operand: str) -> Rule:
 
 def _table_bound(v: Fields, name: str) -> Rule:
     return (
-        (v["table"] == Table.I16) & outside(v[name], *_INT16),
-        lambda: f"{name}: value {v[name]}: with table=I16 it must lie in {_INT16[0]}…{_INT16[1]}",
+        among(v["table"], *INTERPOLATED) & outside(v[name], *_INT16),
+        lambda: (
+            f"{name}: value {v[name]}: with table={Table(v['table']).name} it must lie in "
+            f"{_INT16[0]}…{_INT16[1]}"
+        ),
     )
 
 

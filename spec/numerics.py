@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.exhaustive import exhaustive
-from spec.isa import DType
+from spec.isa import TABLE_SHIFT, DType
 
 Int = NDArray[np.int64]
 AnyInt = NDArray[np.signedinteger[Any]]
@@ -75,6 +75,28 @@ def interpolate(table: AnyInt, x: AnyInt) -> Int:
     index, fraction = (wide + 32768) >> 7, wide & 127
     base = table[index].astype(np.int64)
     return (base << 7) + (table[index + 1].astype(np.int64) - base) * fraction
+
+
+def short_table(
+    table: AnyInt, multiplier: int, shift: int, output_zp: int
+) -> NDArray[np.int16] | None:
+    """Entries whose interpolated values, without their TABLE_SHIFT lower bits, are what RESCALE to
+    int8 makes of those of `table`; None where int16 has no such entries.
+
+    A value is an affine function of two entries, so a factor and an offset of it are those of the
+    entries. A RESCALE by a power of two is (value + half) >> shift, plus its zero point.
+    """
+    if multiplier <= 0 or multiplier & (multiplier - 1):
+        return None
+    finer = TABLE_SHIFT - (shift - multiplier.bit_length() + 1)
+    if not 0 <= finer < TABLE_SHIFT:
+        return None
+    unit = 1 << TABLE_SHIFT - 7
+    moved = (np.asarray(table, np.int64) << finer) + output_zp * unit + unit // 2
+    low, high = RANGES[DType.I16]
+    if moved.min() < low or moved.max() > high:
+        return None
+    return moved.astype(np.int16)
 
 
 def rescale(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spec.config import NpuConfig
-from spec.isa import Alu, Opcode, Table
+from spec.isa import INTERPOLATED, Alu, Opcode
 from spec.logic import Fields, Truth, among
 
 SHIFTS = (Alu.ASR, Alu.ASR_ROUND, Alu.LSL, Alu.LSR, Alu.CLZ)
@@ -68,7 +68,7 @@ FUNCTIONS: tuple[Function, ...] = (
         what="tables of int16",
         opcodes=(Opcode.VECTOR,),
         field="table",
-        uses=lambda v: v["table"] == Table.I16,
+        uses=lambda v: among(v["table"], *INTERPOLATED),
     ),
     Function(
         flag="shifts",

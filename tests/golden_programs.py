@@ -388,7 +388,8 @@ def random_operator(rng: np.random.Generator, config: NpuConfig) -> Instruction:
         values |= {"reduce_lanes": 1, "reduce_loops": loops, "lane_loop": lane_loop}
     if values["table"] and rng.random() < 0.6:
         low, high = sorted(int(n) for n in rng.integers(-(1 << 15), 1 << 15, 2))
-        values |= {"table": Table.I16, "o_min": low, "o_max": high}
+        wide = int(rng.choice([Table.I16, Table.I16_I8]))
+        values |= {"table": wide, "o_min": low, "o_max": high}
     return Instruction(Opcode.VECTOR, values)
 
 

@@ -240,12 +240,14 @@ class Reference:
         if v["table"] == Table.I8:
             at = (value + 128) % 256
             value = int.from_bytes(self.table[at : at + 1], "little", signed=True)
-        elif v["table"] == Table.I16:
+        elif v["table"] in (Table.I16, Table.I16_I8):
             entry, rest = divmod(value + 32768, 128)
             at = 2 * entry
             base = int.from_bytes(self.table[at : at + 2], "little", signed=True)
             following = int.from_bytes(self.table[at + 2 : at + 4], "little", signed=True)
             value = base * 128 + (following - base) * rest
+            if v["table"] == Table.I16_I8:
+                value >>= 15
         return value
 
     def _write(self, v, index, values: list[int]) -> None:

@@ -69,7 +69,11 @@ def _chains(draw: Any) -> tuple[Graph, str, int]:
     for i in range(passes):
         wide = g.tensors[y].dtype == "int32"
         low = (
-            one(0.01, 0.3) if wide and not i else one(0.004, 0.9) if wide else one(0.02, 1.3, 40.0)
+            one(0.01, 0.3)
+            if wide and not i
+            else one(0.004, 0.9, 2.0**-14, 2.0**-15)
+            if wide
+            else one(0.02, 1.3, 40.0)
         )
         dtype, many = one("int8", "int16", "int32"), one(True, False)
         new = one(-128, 9, 0) if dtype == "int8" else 0

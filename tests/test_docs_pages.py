@@ -21,7 +21,7 @@ EXAMPLES = {"my_model.py", "model.py", "net.tosa", "mine.yaml", "file.yaml", "po
 FORMULAS = {
     "MATRIX": "R C W[r][c] y x v[r] p[c] a acc[a][c]",
     "DEPTHWISE": "w[k][t][c] y x v(k,q)[c] p[j][c] a acc[a][c]",
-    "VECTOR": "inside a b a a a a b v v v v v v v write",
+    "VECTOR": "inside a b a a a a b v v v v v v v v write",
 }
 """What the contract's formulas define, in their order."""
 

@@ -230,6 +230,12 @@ RULES: list[tuple[Opcode, dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         VECTOR,
+        {"table": Table.I16_I8, "o_min": -32769},
+        {"table": Table.I16_I8, "o_min": -32768, "o_max": 32767},
+        "VECTOR.o_min: value -32769: with table=I16_I8 it must lie in -32768…32767",
+    ),
+    (
+        VECTOR,
         {"table": Table.I16, "o_max": 32768},
         {"table": Table.I8, "o_max": 32768},
         "VECTOR.o_max: value 32768: with table=I16 it must lie in -32768…32767",
@@ -296,6 +302,12 @@ OPTIONAL = [
         "VECTOR.reduce_lanes: value 1: needs reductions across the vector lanes",
     ),
     ("table_int16", VECTOR, {"table": Table.I16}, "VECTOR.table: value 2: needs tables of int16"),
+    (
+        "table_int16",
+        VECTOR,
+        {"table": Table.I16_I8},
+        "VECTOR.table: value 3: needs tables of int16",
+    ),
     *(
         ("shifts", VECTOR, {"alu": alu}, f"VECTOR.alu: value {alu:d}: needs shifts by a tensor")
         for alu in (Alu.ASR, Alu.ASR_ROUND, Alu.LSL, Alu.LSR, Alu.CLZ)

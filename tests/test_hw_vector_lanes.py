@@ -10,7 +10,7 @@ from hw_bench import FORMS, reused, simulate
 from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
 from spec import NpuConfig, preset
-from spec.isa import Alu, DType, Reduce, Scale, Table, merges_b
+from spec.isa import INTERPOLATED, Alu, DType, Reduce, Scale, Table, merges_b
 from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
 
 TINY = preset("tiny")
@@ -73,7 +73,7 @@ def random_context(rng):
         o_zp=rng.randint(-128, 127),
         o_min=bound[0],
         o_max=bound[1],
-        table=rng.choice([Table.OFF, Table.OFF, Table.I8, Table.I16]),
+        table=rng.choice([Table.OFF, Table.OFF, *Table]),
         b_none=rng.random() < 0.2,
     )
     context["reduce_lanes"] = int(context["reduce"] != Reduce.NONE and rng.random() < 0.5)
@@ -90,7 +90,7 @@ def random_context(rng):
         context.update(o_scale=Scale.OFF, o_min=I32[0], o_max=I32[1], table=Table.OFF)
     if context["table"] == Table.I8:
         context.update(o_min=-128, o_max=127)
-    if context["table"] == Table.I16:
+    if context["table"] in INTERPOLATED:
         context.update(o_min=-(1 << 15), o_max=(1 << 15) - 1, o_zp=rng.randint(-(1 << 15), 1 << 15))
     return context
 
@@ -138,8 +138,9 @@ def reference(config, context, steps, params, table):
         v = np.clip(wrap32(v + context["o_zp"]), context["o_min"], context["o_max"])
         if context["table"] == Table.I8:
             v = table.view(np.int8)[v + 128]
-        elif context["table"] == Table.I16:
+        elif context["table"] in INTERPOLATED:
             v = interpolate(table, v)
+            v = v >> 15 if context["table"] == Table.I16_I8 else v
         if context["reduce"] == Reduce.NONE or step["red_last"]:
             out.append(list(v[: 1 if context["reduce_lanes"] else step["lanes"]]))
     return out

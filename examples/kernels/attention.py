@@ -14,7 +14,7 @@ from systola.language import Tensor, Tile, int8, int32, tiles
 def weigh(q: Tensor, keys: Tile, step: float, tile: int, weights: list, sums: Tile) -> Iterator:
     """int8 weights in steps of 1/255 of each row's largest, zero point −128, and their sums."""
     for i in tiles(q.shape[0], tile):
-        e, one = nl.exponentials(nl.dot(nl.load(q[i]), keys.T), step)
+        e, one = nl.exponentials(nl.dot(nl.load(q[i]), keys.T), step, levels=255)
         weights.append(nl.keep(e.requantize(255 / one, -128)))
         nl.keep((weights[-1] + 128).sum(), into=sums[i])
         yield
@@ -36,10 +36,11 @@ def attention(
     """`step`: of a score, the scales of q and k over √size. The result has the scale of v."""
     before = iter(())
     for head in range(q.shape[0]):
-        keys, values = nl.load(k[head]), nl.load(v[head])
+        keys, values = nl.load(k[head]), None
         for part in tiles(q.shape[1], block):
             weights, sums = [], nl.empty(q, int32[part.stop - part.start, 1])
             nl.interleave(weigh(q[head, part], keys, step, tile, weights, sums), before)
+            values = values or nl.load(v[head])  # needed later than the queries
             inverse, factor = nl.reciprocal(sums, 255, 255 * keys.shape[0])
             before = finish(out[head, part], weights, values, nl.keep(inverse), factor)
     nl.interleave(before)

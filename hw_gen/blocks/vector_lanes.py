@@ -352,7 +352,8 @@ class VectorLanes(wiring.Component):
             results.append(out)
         m.d.comb += [
             table.valid.eq(valid[2] & (kind != Table.OFF)),
-            table.wide.eq(kind == Table.I16),
+            table.wide.eq((kind == Table.I16) | (kind == Table.I16_I8)),
+            table.short.eq(kind == Table.I16_I8),
             table.value.eq(Cat(*results)),
         ]
         self._leave(m, schedule, Mux(schedule.exit.table, table.o, Cat(*results)))

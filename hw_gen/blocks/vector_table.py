@@ -9,9 +9,9 @@ from hw_gen.checks import check
 from hw_gen.interfaces import table_write
 from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import Table
+from spec.isa import TABLE_SHIFT, Table
 
-handles("hw_gen.blocks.vector_table", Table, Table.OFF, Table.I8, Table.I16)
+handles("hw_gen.blocks.vector_table", Table, Table.OFF, Table.I8, Table.I16, Table.I16_I8)
 
 _ENTRY = 16
 _BYTE = 8
@@ -30,7 +30,8 @@ class VectorTable(wiring.Component):
 
     Members
     -------
-    valid, wide, value : look up, `wide` between int16; an int32 of each lane.
+    valid, wide, short, value : look up, `wide` between int16, `short` without the result's
+        TABLE_SHIFT lower bits; an int32 of each lane.
     o : the results, `LATENCY` cycles later. Lookups follow each other every `interval` cycles.
     write : ``In(table_write)``, byte addresses from 0.
 
@@ -47,6 +48,7 @@ class VectorTable(wiring.Component):
             {
                 "valid": In(1),
                 "wide": In(1),
+                "short": In(1),
                 "value": In(word),
                 "o": Out(word),
                 "write": In(table_write(config)),
@@ -59,23 +61,31 @@ class VectorTable(wiring.Component):
         if interval(self._config) > 1:
             m.d.sync += second.eq(self.valid)
         check(m, platform, ~(self.valid & second), "vector table: lookups in successive cycles")
-        wide = [Signal(name="wide_0")]
-        for s in (1, 2, 3):
-            wide.append(Signal(name=f"wide_{s}", reset_less=True))
-            m.d.sync += wide[s].eq(wide[s - 1])
-        m.d.comb += wide[0].eq(Mux(second, wide[1], self.wide))
+        wide = self._stages(m, "wide", self.wide, second)
+        short = self._stages(m, "short", self.short, second)
         for c in range(0, lanes, 2):
             pair = [self.value[32 * k : 32 * k + _ENTRY] for k in (c, c + 1)]
             waiting = Signal(_ENTRY, name=f"waiting_{c}", reset_less=True)
             m.d.sync += waiting.eq(pair[1])
             value = Mux(second, waiting, pair[0])
-            out = self._lane(m, c, value, self.valid | second, wide)
+            out = self._lane(m, c, value, self.valid | second, wide, short[3])
             before = Signal(signed(32), name=f"before_{c}", reset_less=True)
             m.d.sync += before.eq(out)
             m.d.comb += self.o[32 * c : 32 * c + 64].eq(Cat(before, out))
         return m
 
-    def _lane(self, m: Module, c: int, value: Value, valid: Value, wide: list) -> Value:
+    def _stages(self, m: Module, name: str, given: Value, second: Value) -> list[Signal]:
+        """A flag of a lookup, and that in the stages behind; the second lane has the first's."""
+        flags = [Signal(name=f"{name}_0")]
+        for s in (1, 2, 3):
+            flags.append(Signal(name=f"{name}_{s}", reset_less=True))
+            m.d.sync += flags[s].eq(flags[s - 1])
+        m.d.comb += flags[0].eq(Mux(second, flags[1], given))
+        return flags
+
+    def _lane(
+        self, m: Module, c: int, value: Value, valid: Value, wide: list, short: Value
+    ) -> Value:
         def reg(name: str, shape) -> Signal:
             return Signal(shape, name=f"{name}_{c}", reset_less=True)
 
@@ -85,7 +95,8 @@ class VectorTable(wiring.Component):
         base = [reg(f"base_{s}", signed(_ENTRY)) for s in (2, 3)]
         step, product = reg("step", signed(_ENTRY + 1)), reg("product", signed(_ENTRY + 8))
         entry, following, byte = self._read(m, c, value, valid, wide[0], reg)
-        out = reg("out", signed(32))
+        out, total = reg("out", signed(32)), Signal(signed(_ENTRY + _FRACTION), name=f"total_{c}")
+        m.d.comb += total.eq((base[1] << _FRACTION) + product)
         m.d.sync += [
             fraction[0].eq(value),
             fraction[1].eq(fraction[0]),
@@ -93,7 +104,7 @@ class VectorTable(wiring.Component):
             step.eq(following - entry),
             base[1].eq(base[0]),
             product.eq(step * fraction[1]),
-            out.eq(Mux(wide[3], (base[1] << _FRACTION) + product, base[1])),
+            out.eq(Mux(wide[3], Mux(short, total >> TABLE_SHIFT, total), base[1])),
         ]
         return out
 

@@ -5,7 +5,8 @@
 
 Σd² is REDUCE_SUM(d·x >> k) − (m·Σd >> k), and Σd what rounding the mean has left: products of two
 different values take one pass less on a machine whose second operand comes from slower memory.
-Then y = γ·n + β: the RESCALE by γ rides behind n, the sum is one pass.
+Then y = γ·(n + β/γ): the sum and a product with γ are one pass. Where β/γ is far larger than n,
+y = γ·n + β: the RESCALE by γ rides behind n, the sum is one pass.
 
 A group of a group norm is a row: some channels of all pixels. Channels stay innermost: sums are of
 each channel first, and what belongs to a group meets its channels again as a vector of channels.
@@ -26,6 +27,9 @@ import numpy as np
 from spec.numerics import SUMMANDS
 from spec.sequences.base import Float, Sequence, shape_of_rows
 from spec.sequences.rows import rsqrt, shift_for
+
+_FAR = 64
+"""How many times as large as n β/γ may be: n has as many times fewer steps."""
 
 _FINE = 256
 """Steps of γ·n + β before it is rounded, for each step of the output."""
@@ -142,9 +146,18 @@ def _reach(size: int, in_scale: float, eps: float) -> float:
 
 
 def normalized(
-    s: Sequence, x: str, rows: Rows, in_scale: float, eps: float, *, centre: bool
+    s: Sequence,
+    x: str,
+    rows: Rows,
+    in_scale: float,
+    eps: float,
+    *,
+    centre: bool,
+    reach: float,
 ) -> tuple[str, float]:
-    """(int32 n, real value of one step of it); `centre` subtracts the mean (layer norm)."""
+    """(int32 n, real value of one step of it); `centre` subtracts the mean (layer norm). reach:
+    what has fewer than 2^30 steps, n at least.
+    """
     size, rank = rows.size, len(rows.shape)
     k = size.bit_length() - 1  # size · 2^30 >> k stays below 2^31
     smallest = eps * size / in_scale**2
@@ -182,8 +195,18 @@ def normalized(
     inverse = rows.unpacked(s, inverse)
     # n = d / √(squares·2^k / size)
     step = factor * math.sqrt(size / 2.0**k)
-    shift = shift_for(1.1 * _reach(size, in_scale, eps) / step)
+    shift = shift_for(1.1 * reach / step)
     return s.mul(rows.widened(s, narrow), inverse, shift), step * 2.0**shift
+
+
+def _before(gamma: Float | None, beta: Float | None, most: float) -> Float | None:
+    """β/γ; None where a magnitude is above `most`."""
+    if beta is None:
+        return np.zeros(1)
+    weights = np.asarray(1.0 if gamma is None else gamma, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        early = np.where(np.asarray(beta) == 0, 0.0, np.asarray(beta, np.float64) / weights)
+    return early if (np.abs(early) <= most).all() else None
 
 
 def affine(
@@ -195,25 +218,33 @@ def affine(
     beta: Float | None,
     out_scale: float | Float,
     out_dtype: str,
+    early: Float | None = None,
 ) -> str:
-    """γ·n + β in `out_dtype`; `out_scale` may be per channel."""
+    """γ·n + β in `out_dtype`; `out_scale` may be per channel. early: β/γ, to add before the product
+    with γ.
+    """
     scales = np.asarray(out_scale, np.float64)
     weights = np.asarray(1.0 if gamma is None else gamma, np.float64) / scales
-
-    def ratio(factor: float) -> float | Float:
-        ratios = factor * np.abs(weights)
-        return ratios if weights.ndim else float(ratios)
-
+    by_channel = (1,) * (rank - 1) + (-1,)
     signs = np.where(weights < 0, -1, 1)
-    if beta is None and (signs > 0).all():
-        return s.rescale(n, ratio(step), out_dtype)
-    scaled = s.rescale(n, ratio(step * _FINE), "int32")
+    # A MUL has multipliers with signs, and one shift for all.
+    shift = 30 - math.frexp(float(np.abs(weights).max()) * step)[1]
+    if early is not None and ((signs > 0).all() or 30 <= shift <= 62):
+        if early.any():
+            n = s.op("ADD", n, s.constant(np.rint(early / step).reshape(by_channel), "int32"))
+        if (signs > 0).all():
+            ratios = step * weights
+            return s.rescale(n, ratios if weights.ndim else float(ratios), out_dtype)
+        factors = np.rint(weights * step * 2.0**shift).reshape(by_channel)
+        return s.rescale(s.mul(n, s.constant(factors, "int32"), shift), 1.0, out_dtype)
+
+    ratios = step * _FINE * np.abs(weights)
+    scaled = s.rescale(n, ratios if weights.ndim else float(ratios), "int32")
     if (signs < 0).any():  # multipliers of RESCALE have no sign
-        by_channel = s.constant(signs.reshape((1,) * (rank - 1) + (-1,)), "int32")
-        scaled = s.mul(scaled, by_channel, 0)
+        scaled = s.mul(scaled, s.constant(signs.reshape(by_channel), "int32"), 0)
     if beta is not None:
         offset = np.rint(np.asarray(beta, np.float64) / scales * _FINE)
-        scaled = s.op("ADD", scaled, s.constant(offset.reshape((1,) * (rank - 1) + (-1,)), "int32"))
+        scaled = s.op("ADD", scaled, s.constant(offset.reshape(by_channel), "int32"))
     return s.rescale(scaled, 1 / _FINE, out_dtype)
 
 
@@ -278,7 +309,11 @@ def _norm(
 ) -> Sequence:
     s = Sequence()
     x = s.input("x", "int16")
-    n, step = normalized(s, x, rows, in_scale, eps, centre=centre)
-    out = affine(s, n, step, len(rows.shape), gamma, beta, out_scale, out_dtype)
+    reach, rank = _reach(rows.size, in_scale, eps), len(rows.shape)
+    early = _before(gamma, beta, _FAR * reach)
+    if early is not None:
+        reach = max(reach, float(np.abs(early).max(initial=0.0)))
+    n, step = normalized(s, x, rows, in_scale, eps, centre=centre, reach=reach)
+    out = affine(s, n, step, rank, gamma, beta, out_scale, out_dtype, early)
     s.outputs = [out]
     return s

@@ -21,6 +21,9 @@ from spec.sequences.unary import STEP, entries16
 INT8_SCALE, INT8_ZERO_POINT = 1 / 256, -128
 """Probabilities in int8: (q + 128) / 256. 1 saturates at 255/256."""
 
+_WEIGHT_PEAK = 255 * STEP
+"""The table's entry of e^0 where the results are int8 weights: 255 of them."""
+
 MASKED = 1 << 26
 """How far below the others a masked score lies, in steps of the exponential's table."""
 
@@ -30,7 +33,12 @@ def exponent_range(keys: int) -> tuple[int, float]:
     peak = min(32767, ((1 << 31) - 1) // (STEP * keys))
     if peak < 64:
         raise ValueError(f"softmax over {keys} values: at most {((1 << 31) - 1) // (STEP * 64)}")
-    return peak, math.log(2 * peak) + 0.01
+    return peak, reach_of(peak)
+
+
+def reach_of(peak: int) -> float:
+    """R: e^−R rounds to entry 0 where e^0 has entry `peak`."""
+    return math.log(2 * peak) + 0.01
 
 
 def mask_value(in_scale: float, keys: int) -> int:
@@ -50,8 +58,9 @@ def attention_weights(
     """
     s = Sequence()
     keys, rank = shape[-1], len(shape)
-    e, peak = _exponentials(s, shape, in_scale, in_dtype, mask)
-    w = s.rescale(e, 255 / (peak * STEP), "int8", output_zp=INT8_ZERO_POINT)
+    # A RESCALE by a power of two can be a part of the TABLE.
+    e = _exponentials(s, shape, in_scale, in_dtype, mask, _WEIGHT_PEAK)
+    w = s.rescale(e, 255 / (_WEIGHT_PEAK * STEP), "int8", output_zp=INT8_ZERO_POINT)
     centred = s.rescale(w, 1.0, "int32", input_zp=INT8_ZERO_POINT)
     total = s.op("REDUCE_SUM", centred, axis=rank - 1)
     rows, packed = shape_of_rows(shape)
@@ -61,21 +70,21 @@ def attention_weights(
 
 
 def _exponentials(
-    s: Sequence, shape: Items[int], in_scale: float, in_dtype: str, mask: bool
-) -> tuple[str, int]:
-    """(int32 e^(x − max), the table's entry of e^0)."""
+    s: Sequence, shape: Items[int], in_scale: float, in_dtype: str, mask: bool, peak: int
+) -> str:
+    """int32 e^(x − max); peak: the table's entry of e^0."""
     x = s.cast(s.input("x", in_dtype), "int32")
-    keys, axis = shape[-1], len(shape) - 1
+    axis = len(shape) - 1
     if mask:
         x = s.op("ADD", x, s.input("mask", "int32"))
-    peak, reach = exponent_range(keys)
+    reach = reach_of(peak)
     # Both operands of SUB are rescaled, not its result: a step of the vector engine rescales two
     # values in two cycles, which TABLE takes anyway, and three in three.
     ratio = in_scale * 32768 / reach
     top = s.rescale(s.op("REDUCE_MAX", x, axis=axis), ratio, "int32")
     below = s.rescale(s.op("SUB", s.rescale(x, ratio, "int32"), top), 1.0, "int16")
     entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
-    return s.table16(below, entries), peak
+    return s.table16(below, entries)
 
 
 def softmax(
@@ -95,7 +104,8 @@ def softmax(
     """
     s = Sequence()
     keys, rank = shape[-1], len(shape)
-    e, peak = _exponentials(s, shape, in_scale, in_dtype, mask)
+    peak, _ = exponent_range(keys)
+    e = _exponentials(s, shape, in_scale, in_dtype, mask, peak)
     total = s.op("REDUCE_SUM", e, axis=rank - 1)
     rows, packed = shape_of_rows(shape)
     low = peak * STEP

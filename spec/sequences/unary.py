@@ -8,7 +8,8 @@ Periodic functions of many periods (the sine of a position): TABLE over one peri
 keeps the low bits of a value in steps of 2^−16 of the period, which is its place in the period.
 
 Largest error of the int16 form against float64, for inputs that are exact multiples of `in_scale`:
-half a step of the output, plus half an entry's step (max|f| / 65534), plus interpolation
+half a step of the output, plus half an entry's step (max|f| / 65534, for int8 a 256th of the
+output's), plus interpolation
 (128·in_scale)²/8 · max|f″|, for GELU, SiLU, tanh and sigmoid at most 0.8, 0.5, 0.77, 0.1.
 `error_bound` gives the sum.
 """
@@ -126,7 +127,7 @@ def error_bound(name: str, in_scale: float, out_scale: float) -> float:
     """Largest error of `unary` with an int16 input, where the output does not saturate."""
     f, curve = FUNCTIONS[name]
     _, step = entries16(f, in_scale)
-    rounding = 0.5 * out_scale * (1 + 2.0**-14) + 0.5 * step
+    rounding = 0.5 * out_scale * (1 + 2.0**-14) + 0.5 * max(step, out_scale / STEP)
     return rounding + (STEP * in_scale) ** 2 / 8 * curve
 
 
@@ -191,6 +192,14 @@ def tabled(
     entries, step = entries16(f, in_scale)
     scale = out_scale if channels is None else out_scale * np.asarray(channels, np.float64)
     rest = _rest(f, in_scale, entries, step, rough)
+    if rest is None and out_dtype == "int8" and channels is None:
+        low, high = (STEP * (end - out_zp) for end in (-128, 127))
+        grid = (np.arange(ENTRIES) - 256) * (STEP * in_scale)
+        fine = np.clip(np.rint(np.asarray(f(grid), np.float64) / out_scale * STEP), low, high)
+        # A RESCALE by a power of two can be a part of the TABLE.
+        wide = s.table16(x, fine)
+        s.outputs = [s.rescale(wide, 1 / STEP / STEP, "int8", output_zp=out_zp)]
+        return s
     wide = s.table16(x, entries)
     if rest is not None:
         # Outside, the input saturates at an end, where the correction is next to 0.

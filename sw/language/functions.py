@@ -8,26 +8,30 @@ import numpy as np
 
 from spec.names import did_you_mean
 from spec.sequences.rows import leading_zeros
-from spec.sequences.softmax import exponent_range
+from spec.sequences.softmax import exponent_range, reach_of
 from spec.sequences.unary import FUNCTIONS, STEP, entries16, tabled
 from sw.language.source import caller
 from sw.language.values import Expression, Tile, Values, keep
 
 
-def exponentials(scores: Tile, step: float) -> tuple[Expression, int]:
+def exponentials(scores: Tile, step: float, levels: int = 0) -> tuple[Expression, int]:
     """(e^(step · (x − the largest of its row)) as int32, the value of e^0): a softmax's first half.
 
-    `scores`: int32 […, keys], of which an integer stands for `step`. Sums of a row fit in int32.
+    `scores`: int32 […, keys], of which an integer stands for `step`. `levels`: e^0 is as many times
+    2^14, so that to requantize by one step a level is a part of the TABLE. 0: sums of a row fit in
+    int32.
     """
-    keys = scores.shape[-1]
+    if not 0 <= levels <= 255:
+        raise scores.trace.error(f"levels {levels}: must lie in 0…255", caller())
     try:
-        peak, reach = exponent_range(keys)
+        peak = levels * STEP or exponent_range(scores.shape[-1])[0]
+        reach = reach_of(peak)
     except ValueError as error:
         raise scores.trace.error(str(error), caller()) from None
     ratio = step * 32768 / reach
     entries, _ = entries16(lambda v: np.exp(np.minimum(v, 0)), reach / 32768, peak)
-    top = keep(scores.max().rescale(ratio))
-    below = (scores.rescale(ratio) - top).to("int16")
+    top = keep(scores.max())
+    below = (scores.rescale(ratio) - top.rescale(ratio)).to("int16")
     return below.lookup(np.array(entries, np.int16)), peak * STEP
 
 

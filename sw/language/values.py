@@ -159,8 +159,12 @@ class Values:
         least = least if low is None else max(least, low)
         most = most if high is None else min(most, high)
         value: Values = self if bias is None else self._biased(bias)
-        scaled = value.rescale(scale)
         moved = ArithmeticFields(o_zp=self._constant(zero_point))
+        if (least, most) == limits("int8"):
+            short = value._pending.shortened(*value._scale(scale), zero_point)
+            if short is not None:
+                return Expression(self.trace, short)
+        scaled = value.rescale(scale)
         if zero_point:
             scaled = scaled._then(lambda p: p.then(Stage.O_ZERO_POINT, moved))
         return scaled._then(lambda p: p.bounded(least, most, dtype=dtype))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spec.fields import field_of
 from spec.isa import Alu, DType, Opcode, Reduce, Scale, Table
+from spec.numerics import short_table
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArithmeticFields
 from sw.language.memory import Piece
@@ -176,6 +177,18 @@ class Pending:
         if low > high:
             return None
         return replace(self, stage=Stage.O_CLAMP, low=low, high=high, dtype=dtype or self.dtype)
+
+    def shortened(
+        self, multiplier: NDArray[Any], shift: NDArray[Any], zero_point: int
+    ) -> "Pending | None":
+        """RESCALE to int8 of what was looked up, as a part of the TABLE."""
+        if self.values.get("table") is not Table.I16 or multiplier.size > 1 or self.table is None:
+            return None
+        table = short_table(self.table, int(multiplier[0]), int(shift[0]), zero_point)
+        if table is None:
+            return None
+        values = self.values | ArithmeticFields(table=Table.I16_I8)
+        return replace(self, values=values, table=table, dtype="int8")
 
     def looked_up(self, table: NDArray[Any]) -> "Pending | None":
         """TABLE: 256 int8 of int8, or 513 int16 of int16."""

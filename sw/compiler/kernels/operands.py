@@ -18,9 +18,9 @@ class Epilogue:
 
     bias, multiplier, shift: int32/int32/int8 per channel (length 1: the same for all), or None.
     `low`/`high` bound the value after `zero_point` was added. `table`: 256 int8, or 513 int16 that
-    are interpolated, or None. `input_zp`: taken from what comes in. `params`: tensor in memory with
-    the parameter entries, where the bias is known at run time only. `first`: what an earlier VECTOR
-    does in place in the accumulator.
+    are interpolated, or None; `short`: TABLE_SHIFT lower bits of that are left out. `input_zp`:
+    taken from what comes in. `params`: tensor in memory with the parameter entries, where the bias
+    is known at run time only. `first`: what an earlier VECTOR does in place in the accumulator.
     """
 
     dtype: DType
@@ -31,6 +31,7 @@ class Epilogue:
     multiplier: NDArray[Any] | None = None
     shift: NDArray[Any] | None = None
     table: NDArray[Any] | None = None
+    short: bool = False
     input_zp: int = 0
     params: View | None = None
     first: "Epilogue | None" = None
@@ -45,7 +46,9 @@ class Epilogue:
         """What the TABLE holds."""
         if self.table is None:
             return Table.OFF
-        return Table.I8 if self.table.dtype == np.int8 else Table.I16
+        if self.table.dtype == np.int8:
+            return Table.I8
+        return Table.I16_I8 if self.short else Table.I16
 
     @property
     def has_bias(self) -> bool:

@@ -19,7 +19,7 @@ from sw.compiler.placement.overlap import WORTH
 from sw.compiler.placement.predict import Predict, TooLong, predicted
 from sw.compiler.placement.residency import Cost
 
-FOLLOWED, FOLLOWING = 1.5, 0.75
+FOLLOWED, FOLLOWING = 1.65, 0.75
 """Cycles of the columns that go before the fused layer, and of those behind it, for each of its
 own: it is slower beside a product. Behind it, the array has work left from before."""
 

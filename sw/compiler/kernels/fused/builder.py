@@ -134,6 +134,15 @@ class FusedBuilder:
         step.values["table"] = kind
         step.lookup = list(self.tables).index(key)
 
+    def look_up_instead(self, step: PendingStep, table: NDArray[Any], kind: Table) -> None:
+        """The same in place of the table that the step has, which goes unless others look it up."""
+        others = [s for s in self.steps if s.lookup >= 0 and s is not step]
+        if all(s.lookup != step.lookup for s in others):
+            del self.tables[list(self.tables)[step.lookup]]
+            for other in others:
+                other.lookup -= other.lookup > step.lookup
+        self.look_up(step, table, kind)
+
     def immediate(
         self, a: Value, b: int, kind: DType = DType.I32, **values: Unpack[ArithmeticFields]
     ) -> Value:

@@ -15,6 +15,7 @@ from sw.compiler.kernels.views import UNSIGNED, dense
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.fusion.epilogues import rescale_values, zero_point
 from sw.compiler.lower.fusion.fusion import ALU
+from sw.compiler.lower.fusion.short_tables import shortened
 from sw.compiler.program.records import VectorFields
 from sw.compiler.tosa.graph import Op
 
@@ -167,7 +168,25 @@ def _table(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -
     b.look_up(b.steps[-1], table, Table.I8 if x[0].kind is DType.I8 else Table.I16)
 
 
+def _shorten(ctx: Context, b: FusedBuilder, op: Op, x: Value, kind: DType) -> bool:
+    """Whether the TABLE before can have the RESCALE `op` in its entries; then it has."""
+    before = next((s for s in b.steps if s.out is x and s.values.get("table") is Table.I16), None)
+    name = op.inputs[0]
+    if before is None or ctx.fusion.users[name] != [op] or name in ctx.graph.outputs:
+        return False
+    entries = shortened(ctx.graph, list(b.tables.values())[before.lookup], op)
+    if entries is None:
+        return False
+    b.look_up_instead(before, entries, Table.I16_I8)
+    before.out = Value(kind, x.shape)
+    b.steps.remove(before)
+    b.steps.append(before)
+    return True
+
+
 def _rescale(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
+    if _shorten(ctx, b, op, x[0], kind):
+        return
     known = rescale_values(ctx.graph, op)
     multiplier, shift = known["multiplier"], known["shift"]
     fields = VectorFields(

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from spec.isa import DType
+from spec.isa import DType, Table
 from spec.numerics import RANGES
 from sw.compiler.kernels.layers import Epilogue
 from sw.compiler.kernels.views import DTYPE, UNSIGNED
+from sw.compiler.lower.fusion.short_tables import shortened
 from sw.compiler.tosa.graph import Graph, Op
 
 MAX_PASSES = 3
@@ -65,12 +66,12 @@ class Follower:
     """
 
     kind: str
-    fits: Callable[[Epilogue, Op], bool]
+    fits: Callable[[Graph, Epilogue, Op], bool]
     fold: Callable[[Graph, Epilogue, Op], Epilogue]
     product_only: bool = False
 
 
-def _is_unscaled(epilogue: Epilogue, op: Op) -> bool:
+def _is_unscaled(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
     """Whether this pass has int32 results that nothing has happened to but a bias."""
     return epilogue.dtype is DType.I32 and epilogue.multiplier is None
 
@@ -79,7 +80,7 @@ def _scale(graph: Graph, epilogue: Epilogue, op: Op) -> Epilogue:
     return replace(epilogue, **rescale_values(graph, op))
 
 
-def _can_clamp(epilogue: Epilogue, op: Op) -> bool:
+def _can_clamp(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
     # The pipeline clamps before it looks up.
     return epilogue.dtype in _NARROW and epilogue.table is None
 
@@ -98,7 +99,7 @@ def _has_no_table(epilogue: Epilogue) -> bool:
     return all(p.table is None for p in epilogue.passes)
 
 
-def _can_look_up(epilogue: Epilogue, op: Op) -> bool:
+def _can_look_up(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
     return epilogue.dtype is DType.I8 and _has_no_table(epilogue)
 
 
@@ -106,7 +107,7 @@ def _look_up(graph: Graph, epilogue: Epilogue, op: Op) -> Epilogue:
     return replace(epilogue, table=graph.constant(op.inputs[1]))
 
 
-def _can_interpolate(epilogue: Epilogue, op: Op) -> bool:
+def _can_interpolate(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
     return epilogue.dtype is DType.I16 and _has_no_table(epilogue)
 
 
@@ -114,7 +115,19 @@ def _interpolate(graph: Graph, epilogue: Epilogue, op: Op) -> Epilogue:
     return replace(epilogue, dtype=DType.I32, table=graph.constant(op.inputs[1]))
 
 
-def _can_go_on(epilogue: Epilogue, op: Op) -> bool:
+def _can_shorten(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
+    """Whether a TABLE with other entries has what the RESCALE behind it makes."""
+    if epilogue.lookup is not Table.I16 or epilogue.dtype is not DType.I32:
+        return False
+    return shortened(graph, np.asarray(epilogue.table), op) is not None
+
+
+def _shorten(graph: Graph, epilogue: Epilogue, op: Op) -> Epilogue:
+    table = shortened(graph, np.asarray(epilogue.table), op)
+    return replace(epilogue, dtype=DType.I8, table=table, short=True)
+
+
+def _can_go_on(graph: Graph, epilogue: Epilogue, op: Op) -> bool:
     """Whether what is in the accumulator, which is signed, can be rescaled by another pass."""
     unsigned = op.attributes["input_unsigned"] or op.attributes["output_unsigned"]
     return epilogue.dtype not in (DType.U8, DType.U16) and not unsigned
@@ -133,6 +146,7 @@ FOLLOWERS: tuple[Follower, ...] = (
     Follower("CLAMP", _can_clamp, _clamp),
     Follower("TABLE", _can_look_up, _look_up),
     Follower("TABLE", _can_interpolate, _interpolate, product_only=True),
+    Follower("RESCALE", _can_shorten, _shorten),
     Follower("RESCALE", _can_go_on, _another_pass, product_only=True),
 )
 """The first that fits is taken."""
@@ -141,8 +155,8 @@ FOLLOWING = tuple(dict.fromkeys(f.kind for f in FOLLOWERS))
 """The operators of the table."""
 
 
-def follower(epilogue: Epilogue, op: Op, *, several: bool) -> Follower | None:
+def follower(graph: Graph, epilogue: Epilogue, op: Op, *, several: bool) -> Follower | None:
     """The row by which `op` joins `epilogue`; `several`: more passes may follow."""
     more = several and len(epilogue.passes) < MAX_PASSES
     rows = (f for f in FOLLOWERS if f.kind == op.kind and (more or not f.product_only))
-    return next((f for f in rows if f.fits(epilogue, op)), None)
+    return next((f for f in rows if f.fits(graph, epilogue, op)), None)

@@ -66,7 +66,7 @@ class Fusion:
         the accumulator.
         """
         while (op := self.next(name, *FOLLOWING)) is not None:
-            row = follower(epilogue, op, several=several)
+            row = follower(self.graph, epilogue, op, several=several)
             if row is None:
                 break
             epilogue = row.fold(self.graph, epilogue, op)
