@@ -146,19 +146,26 @@ class Npu(wiring.Component):
         return posts
 
     def _scratchpad(self, m: Module, reset: SoftReset, engines: dict[Engine, Any]) -> None:
-        """Ports in the order of their priority."""
+        """Ports in the order of their priority: the vector engine's results before its operands."""
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
         last = self._shared(m, reset, load, store)
         reads = [matrix.act, *matrix.wgts]
         if self._config.depthwise:
             reads.append(engines[Engine.DEPTHWISE].spad)
+        if self._config.depthwise_pairs:
+            reads.append(engines[Engine.DEPTHWISE].beside)
+        # Results that wait stop the vector engine, and a product that waits for it.
+        leading = len(reads)
         reads += [vector.a, vector.b, last]
         tags = [client.tag.shape() for client in reads]
-        # Rows of weights that enter together often lie in one word.
-        weights = range(1, 1 + len(matrix.wgts)) if len(matrix.wgts) > 1 else ()
+        # Rows of weights that enter together often lie in one word, and so do parts of two columns.
+        together = [range(1, 1 + len(matrix.wgts))] if len(matrix.wgts) > 1 else []
+        if self._config.depthwise_pairs:
+            first = 1 + len(matrix.wgts)
+            together.append(range(first, first + 2))
         m.submodules.scratchpad = spad = reset(
-            Scratchpad(self._config, tags=tags, writes=1, together=weights)
+            Scratchpad(self._config, tags=tags, writes=1, together=together, leading=leading)
         )
         for source, sink in (
             *zip(reads, spad.read, strict=True),

@@ -21,6 +21,10 @@ PARAM_PARTS = {"bias": 4, "multiplier": 4, "shift": 1}
 """Parts of a parameter entry, one after the other: bytes of a lane's signed integer."""
 
 
+PAIR_TAPS, PAIR_STRIDE = 3, 2
+"""Kernel columns and column stride of a DEPTHWISE that reads two columns of the input at once."""
+
+
 def _is_pow2(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
@@ -48,15 +52,17 @@ class NpuConfig:
 
     `rows` is the array's input (reduction) dimension, `cols` its output dimension and the
     elements of a vector. `depthwise`: whether there is a depthwise engine, `taps` how many
-    kernel columns each of its lanes multiplies in a cycle. `transposed_weights`: whether weights
-    can also enter the array from its left edge, column by column. `weight_rows`: rows of weights
-    (or such columns) that enter the array in a cycle. `indexed_dma`: whether LOAD and STORE can add
-    an index to an address. `lane_reductions`, `table_int16`, `shifts`: whether the
-    vector engine reduces across lanes, interpolates tables of int16, and shifts by a tensor
-    (`spec.optional` says which instructions need what). `vector_contexts`: how many VECTOR
-    instructions may be under way behind the issue of their steps. `vector_lanes`: lanes of the
-    vector engine, a divisor of `cols`; 0 stands for one a column. `regions`: regions of memory
-    that LOAD and STORE can address, of which compiled programs use four.
+    kernel columns each of its lanes multiplies in a cycle, `depthwise_columns` how many columns of
+    the input it reads in one: two serve kernels of three columns and stride 2, from three taps on.
+    `transposed_weights`: whether weights can also enter the array from its left edge, column by
+    column. `weight_rows`: rows of weights (or such columns) that enter the array in a cycle.
+    `indexed_dma`: whether LOAD and STORE can add an index to an address. `lane_reductions`,
+    `table_int16`, `shifts`: whether the vector engine reduces across lanes, interpolates tables of
+    int16, and shifts by a tensor (`spec.optional` says which instructions need what).
+    `vector_contexts`: how many VECTOR instructions may be under way behind the issue of their
+    steps. `vector_lanes`: lanes of the vector engine, a divisor of `cols`; 0 stands for one a
+    column. `regions`: regions of memory that LOAD and STORE can address, of which compiled programs
+    use four.
     `engine_counters`: whether the NPU counts what each engine does; without them they read as 0.
     `program_loops`: whether fetch can run a section of the program again (REPEAT). `load_window`:
     bus words that LOAD keeps, so that later runs need not fetch them again.
@@ -83,6 +89,7 @@ class NpuConfig:
     axi_addr_bits: int = 40
     depthwise: bool = True
     taps: int = 3
+    depthwise_columns: int = 1
     transposed_weights: bool = True
     weight_rows: int = 1
     indexed_dma: bool = True
@@ -171,6 +178,11 @@ class NpuConfig:
     def pes(self) -> int:
         """Processing elements, which is multiply-accumulates per cycle."""
         return self.rows * self.cols
+
+    @property
+    def depthwise_pairs(self) -> bool:
+        """Whether the depthwise engine reads columns in pairs; fewer taps have no use for them."""
+        return self.depthwise and self.depthwise_columns > 1 and self.taps >= PAIR_TAPS
 
     @property
     def lane_count(self) -> int:
@@ -337,6 +349,7 @@ _LATER = (
     "weight_rows",
     "program_loops",
     "load_window",
+    "depthwise_columns",
 )
 """Fields that configurations did not always have."""
 
@@ -353,6 +366,7 @@ _RANGES = (
     ("sem_bits", 8, 16),
     ("queue_depth", 2, 32),
     ("taps", 1, 8),
+    ("depthwise_columns", 1, 2),
     ("outstanding", 8, 512),
     ("max_burst", 1, 256),
     ("axi_addr_bits", 32, 64),
@@ -405,12 +419,27 @@ PRESETS: dict[str, NpuConfig] = {
             semaphores=20,
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
-        NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16),
-        NpuConfig(name="default"),
-        NpuConfig(name="large", rows=32, cols=32, spad_kib=1024, acc_kib=256, bus_bytes=32),
+        NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16, depthwise_columns=2),
+        NpuConfig(name="default", depthwise_columns=2),
+        NpuConfig(
+            name="large",
+            rows=32,
+            cols=32,
+            spad_kib=1024,
+            acc_kib=256,
+            bus_bytes=32,
+            depthwise_columns=2,
+        ),
         # Few vectors meet each fold of a large array: weights and activations take turns at banks.
         NpuConfig(
-            name="huge", rows=64, cols=64, spad_kib=4096, acc_kib=1024, bus_bytes=64, banks=16
+            name="huge",
+            rows=64,
+            cols=64,
+            spad_kib=4096,
+            acc_kib=1024,
+            bus_bytes=64,
+            banks=16,
+            depthwise_columns=2,
         ),
         NpuConfig(
             name="giant",
@@ -421,6 +450,7 @@ PRESETS: dict[str, NpuConfig] = {
             bus_bytes=64,
             banks=16,
             weight_rows=2,
+            depthwise_columns=2,
         ),
         NpuConfig(name="rect", rows=8, cols=16, spad_kib=128, acc_kib=32),
         NpuConfig(name="odd", rows=12, cols=12, spad_kib=128, acc_kib=24),

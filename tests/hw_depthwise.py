@@ -69,7 +69,8 @@ class DepthwiseBench:
 
     def run(self) -> None:
         simulate(
-            self.dut, self._main, self._scratchpad, self._matrix, self._monitor, self._semaphores,
+            self.dut, self._main, self._scratchpad, self._beside, self._matrix, self._monitor,
+            self._semaphores,
             deadline=60_000,
         )  # fmt: skip
 
@@ -104,11 +105,20 @@ class DepthwiseBench:
         self.phase = "end"
 
     async def _scratchpad(self, ctx) -> None:
-        port, width = self.engine.spad, self.config.word_bytes
+        await self._port(ctx, self.engine.spad)
+
+    async def _beside(self, ctx) -> None:
+        if self.config.depthwise_pairs:
+            await self._port(ctx, self.engine.beside)
+
+    async def _port(self, ctx, port) -> None:
+        """Two accepted reads may wait for a bank."""
+        width = self.config.word_bytes
+        waiting: list[tuple] = []
         coming: list[tuple | None] = [None] * READ_LATENCY
         while self.phase != "end":
             data = coming.pop(0)
-            ctx.set(port.ready, self._free())
+            ctx.set(port.ready, len(waiting) < 2 and self._free())
             ctx.set(port.data_valid, data is not None)
             if data:
                 content, tag = data
@@ -118,9 +128,9 @@ class DepthwiseBench:
             valid, ready, addr, size, tag = await sample(
                 ctx, port.valid, port.ready, port.addr, port.size, port.tag
             )
-            coming.append(None)
             if valid and ready:
-                coming[-1] = bytes(self.reference.spad[addr : addr + size]), tag
+                waiting.append((bytes(self.reference.spad[addr : addr + size]), tag))
+            coming.append(waiting.pop(0) if waiting and self._free() else None)
             if valid and ready and size:
                 assert addr + size <= self.config.spad_bytes
                 self.reads.append((addr, size))

@@ -228,10 +228,21 @@ def test_rows_are_streamed_between_engines_that_work_at_the_same_time(
 
 def test_rows_are_not_streamed_where_a_third_of_the_scratchpad_is_too_little() -> None:
     def model(layer: Layer, budget: MemoryBudget) -> int:
-        return 100 if budget.overlap is Overlap.NONE else 106
+        return 100 if budget.overlap is Overlap.NONE else 111
 
     layers = chain(Product, Depthwise)
     assert stream_rows(layers, in_memory(layers), model) == in_memory(layers)
+
+
+@pytest.mark.parametrize(("lost", "streams"), [(20, True), (21, False)])
+def test_a_layer_may_lose_a_fifth_if_the_other_one_hides_it(lost: int, streams: bool) -> None:
+    def model(layer: Layer, budget: MemoryBudget) -> int:
+        slower = isinstance(layer, Depthwise) and budget.overlap is Overlap.ROWS
+        return 100 + lost * slower
+
+    layers = chain(Product, Depthwise)
+    found = stream_rows(layers, in_memory(layers), model).budgets
+    assert [b.overlap is Overlap.ROWS for b in found] == [streams, streams]
 
 
 def test_a_tensor_of_one_row_or_one_that_stays_on_chip_is_not_streamed() -> None:

@@ -223,7 +223,18 @@ def test_depthwise_takes_a_cycle_for_each_row_and_column_in_the_input(y0: int, c
     record = record._replace(outputs=8, stride=1, loop=[ArrayLoop(count=1)], fold_loops=0)
     # Weights come beside the columns outside the input, and before the first row.
     outside = 10 if y0 == -3 else 2
-    assert depthwise_cycles(record) == cycles + max(0, 9 - outside)
+    assert depthwise_cycles(record, preset("tiny")) == cycles + max(0, 9 - outside)
+
+
+@pytest.mark.parametrize(("config", "cycles"), [("tiny", 8 * 3 + 1), ("default", 5 * 3)])
+def test_pairs_of_columns_take_a_cycle_for_each_row(config: str, cycles: int) -> None:
+    """Four outputs of stride 2 over eight columns, with one of padding before them."""
+    record = Depthwise(
+        y0=0, x0=-1, row_step=1, col_step=1, height=5, width=8, kernel_rows=3, kernel_cols=3
+    )
+    record = record._replace(outputs=4, stride=2, loop=[ArrayLoop(count=1)], fold_loops=0)
+    weights = 9 - (config == "tiny")
+    assert depthwise_cycles(record, preset(config)) == cycles + weights
 
 
 def test_a_network_of_depthwise_layers_is_predicted_below_the_sum_of_its_layers():

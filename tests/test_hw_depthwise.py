@@ -17,6 +17,10 @@ from spec.memmap import Fault, Stall
 SMALL = dataclasses.replace(preset("tiny"), spad_kib=4, acc_kib=1)
 CONFIGS = {
     "tiny": SMALL,
+    "pairs": dataclasses.replace(SMALL, depthwise_columns=2),
+    "pairs of five": dataclasses.replace(
+        SMALL, cols=5, rows=3, acc_kib=5, spad_kib=8, taps=5, depthwise_columns=2
+    ),
     "one tap": dataclasses.replace(SMALL, taps=1),
     "five taps": dataclasses.replace(SMALL, cols=3, rows=5, acc_kib=3, taps=5),
     "four vectors": NpuConfig(
@@ -94,6 +98,46 @@ def test_rows_follow_each_other_without_a_gap() -> None:
 def test_a_wider_stride_skips_outputs_not_columns() -> None:
     bench = run([layer(stride=2, outputs=3, loop=[{"count": 4, "act": 48, "dy": 2, "acc": 3}])])
     assert bench.stalls.count(Stall.BUSY) == 4 * (1 + 6 * 3) - 6
+
+
+STRIDED = {"stride": 2, "outputs": 3, "loop": [{"count": 4, "act": 48, "dy": 2, "acc": 3}]}
+
+
+def test_pairs_of_columns_take_half_the_cycles() -> None:
+    bench = run([layer(**STRIDED)], CONFIGS["pairs"])
+    # Four pairs a row, of which the first has one column outside the input.
+    assert bench.stalls.count(Stall.BUSY) == 4 * 4 * 3 - 4
+    assert len(bench.reads) == 9 + 6 * 11
+
+
+@pytest.mark.parametrize("refuse", [0.0, 0.4])
+def test_pairs_come_between_other_rows(refuse: float) -> None:
+    """What a row leaves in the lanes must not be in the next one's first output."""
+    rng = np.random.default_rng(9)
+    body = []
+    for i in range(12):
+        cols, stride = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+        cols, stride = (3, 2) if i % 3 == 1 else (cols, stride)
+        body.append(
+            layer(
+                kernel_cols=cols, stride=stride, outputs=int(rng.integers(1, 4)),
+                x0=int(rng.integers(-7, 3)), col_step=int(rng.integers(-2, 3)),
+                accumulate=int(rng.integers(2)), acc_base=int(rng.integers(8)),
+                loop=[{"count": 3, "act": 24, "dy": 1, "acc": 2}],
+            )
+        )  # fmt: skip
+    run(body, CONFIGS["pairs"], refuse=refuse, seed=4)
+
+
+def test_addresses_of_second_columns_fault() -> None:
+    bad = {"act_base": SMALL.spad_bytes - 4 * 6, "x0": 0, "y0": 0, "act_row": 0}
+    good = layer(**STRIDED | bad | {"loop": [], "outputs": 2})
+    bench = run([good], CONFIGS["pairs"])
+    assert bench.fault is None
+    late = layer(**STRIDED | bad | {"loop": [], "act_base": bad["act_base"] + 1})
+    bench = DepthwiseBench(memories(CONFIGS["pairs"]), [good, late, good])
+    bench.run()
+    assert bench.fault == (Fault.CHIP_ADDRESS, 2)
 
 
 @pytest.mark.parametrize("refuse", [0.0, 0.5])

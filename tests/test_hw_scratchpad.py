@@ -73,7 +73,8 @@ def test_scratchpad_reads_what_was_written_at_any_address(name, form):
 
 
 @pytest.mark.parametrize(
-    ("name", "seed", "together"), [("tiny", 1, ()), ("default", 2, (1, 2)), ("odd", 3, (0, 1, 3))]
+    ("name", "seed", "together"),
+    [("tiny", 1, ()), ("default", 2, [(0, 3), (1, 2)]), ("odd", 3, [(0, 1, 3)])],
 )
 def test_what_has_landed_is_read_by_everybody(name, seed, together):
     """Two writers, each with a region of its own in which it announces what has landed; readers
@@ -166,7 +167,7 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
     assert min(checked) > 100
 
 
-@pytest.mark.parametrize(("together", "cycles"), [((), 80), ((0, 1), 40)])
+@pytest.mark.parametrize(("together", "cycles"), [((), 80), ([(0, 1)], 40)])
 def test_clients_together_read_a_word_at_once(together, cycles):
     """Halves of one word, two ports: one bank serves one of them, or both."""
     config = preset("tiny")

@@ -30,6 +30,7 @@ RULES = [
     ({"max_burst": 512}, "max_burst=512: must lie in 1…256"),
     ({"axi_addr_bits": 16}, "axi_addr_bits=16: must lie in 32…64"),
     ({"taps": 9}, "taps=9: must lie in 1…8"),
+    ({"depthwise_columns": 3}, "depthwise_columns=3: must lie in 1…2"),
     ({"weight_rows": 0}, "weight_rows=0: must lie in 1…8"),
     ({"weight_rows": 3}, "weight_rows=3: must be a power of two"),
     (
@@ -199,7 +200,14 @@ def test_digest_covers_every_field_but_the_name():
 def test_digest_is_stable_across_releases():
     # A changed digest makes every stored program image unusable: change this on purpose only.
     assert preset("tiny").digest_hex == "29bc439a2db21891"
-    assert preset("default").digest_hex == "bec2b9a24b549380"
+    assert preset("default").digest_hex == "3b80f3b19b510b3f"
+
+
+def test_pairs_of_columns_need_three_taps():
+    config = preset("default")
+    assert config.depthwise_pairs and not preset("tiny").depthwise_pairs
+    assert not config.with_settings({"taps": "2"}).depthwise_pairs
+    assert not config.with_settings({"depthwise": "no"}).depthwise_pairs
 
 
 def test_settings_from_text_change_fields_and_label():

@@ -1,7 +1,7 @@
 """The depthwise engine: each lane convolves its own channel, into the accumulator."""
 
 from amaranth.hdl import *
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.activity import resting, sequencer
@@ -9,6 +9,7 @@ from hw_gen.blocks.depthwise_lanes import DepthwiseLanes, depthwise_tag
 from hw_gen.blocks.depthwise_scan import DepthwiseScan
 from hw_gen.blocks.depthwise_weights import DepthwiseWeights
 from hw_gen.blocks.depthwise_write import DepthwiseWriter
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
@@ -18,6 +19,9 @@ from hw_gen.layouts import PostStream, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
+
+ANSWERS = 8
+"""Answers that may wait for those of the other port: more than a port has on their way."""
 
 POST_DEPTH = 16
 """More rows of outputs than are ever on their way."""
@@ -29,19 +33,23 @@ class DepthwiseEngine(wiring.Component):
     Members
     -------
     i : ``In(instruction_stream)`` of DEPTHWISE.
-    spad : scratchpad read port, for activations and weights. acc : accumulator port.
+    spad : scratchpad read port, for activations and weights; beside : that of the second column of
+        pairs, where the configuration has one. acc : accumulator port.
     wait, post_done, post_read, halt, status : as in the other engines.
 
-    Timing: a row of outputs takes a cycle per column of the input that it lies on, and per kernel
-    row in the input where the column is in it too. A fold's weights take a cycle a vector, less
-    the columns outside the input in the row before. The last output of a row is written
-    READ_LATENCY + 5 cycles after the row's last read was issued, or later.
+    Timing: a row of outputs takes a cycle per column of the input that it lies on, or per pair of
+    them, and per kernel row in the input where a column is in it too. A fold's weights take a cycle
+    a vector, less the columns outside the input in the row before. The last output of a row is
+    written READ_LATENCY + 5 cycles after the row's last read was issued, or later; a cycle later
+    where answers of pairs wait for one another.
     """
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._paired = config.depthwise_pairs
         super().__init__(
             {
+                **({"beside": Out(spad_read(config))} if self._paired else {}),
                 "i": In(instruction_stream(Opcode.DEPTHWISE)),
                 "spad": Out(spad_read(config, depthwise_tag(config))),
                 "acc": Out(acc_update(config)),
@@ -102,7 +110,7 @@ class DepthwiseEngine(wiring.Component):
             weights.halt.eq(self.halt),
             writer.claim.eq(scan.o.valid & scan.o.emit),
         ]
-        self._port(m, scan, weights, lanes)
+        self._port(m, platform, scan, weights, lanes)
         no_posts = post_queues(
             m,
             POST_DEPTH,
@@ -110,9 +118,7 @@ class DepthwiseEngine(wiring.Component):
                 "done": (seq.post[0], writer.done, self.post_done),
                 "read": (
                     seq.post[1],
-                    self.spad.data_valid
-                    & self.spad.data_tag.access.valid
-                    & self.spad.data_tag.access.read,
+                    lanes.valid & lanes.tag.access.valid & lanes.tag.access.read,
                     self.post_read,
                 ),
             },
@@ -122,25 +128,65 @@ class DepthwiseEngine(wiring.Component):
         check(m, platform, ~both, "depthwise: the scan and the weights read at once")
         return m
 
-    def _port(self, m: Module, scan, weights, lanes) -> None:
-        """One scratchpad port: the scan's reads go before those of the next fold's weights."""
+    def _port(self, m: Module, platform, scan, weights, lanes) -> None:
+        """One scratchpad port: the scan's reads go before those of the next fold's weights. Their
+        answers, with those of the second columns, go to the lanes.
+        """
         # Whose address it is depends on registers alone: whether a request is valid is known late.
         theirs, ours = Signal(), weights.request.valid
         port, read, first = self.spad, scan.request.payload, weights.request.payload
         m.d.comb += [
-            theirs.eq(scan.active & scan.o.inside),
+            theirs.eq(
+                scan.active & (scan.o.inside | scan.o.beside if self._paired else scan.o.inside)
+            ),
             port.valid.eq(scan.request.valid | (ours & ~theirs)),
             port.addr.eq(Mux(theirs, read.addr, first.addr)),
             port.size.eq(Mux(theirs, read.size, Mux(ours, first.size, 0))),
             port.tag.operand.eq(Mux(ours & ~theirs, weights.o.operand, scan.o.operand)),
             scan.request.ready.eq(port.ready),
             weights.request.ready.eq(port.ready & ~theirs),
-            lanes.valid.eq(port.data_valid),
-            lanes.data.eq(port.data),
-            lanes.tag.eq(port.data_tag),
         ]
+        if self._paired:
+            m.d.comb += [
+                self.beside.valid.eq(scan.beside.valid),
+                self.beside.addr.eq(scan.beside.payload.addr),
+                self.beside.size.eq(scan.beside.payload.size),
+                scan.beside.ready.eq(self.beside.ready),
+            ]
+            self._pairs(m, platform, lanes)
+        else:
+            m.d.comb += [
+                lanes.valid.eq(port.data_valid),
+                lanes.data.eq(port.data),
+                lanes.tag.eq(port.data_tag),
+            ]
         for side, part in ((scan.o, port.tag.access), (weights.o, port.tag.weight)):
             m.d.comb += [part[name].eq(side[name]) for name, _ in part.shape()]
+
+    def _pairs(self, m: Module, platform, lanes) -> None:
+        """Answers wait for those of the other port: banks are taken at different times."""
+        port, word = self.spad, 8 * self._config.word_bytes
+        layout = data.StructLayout({"data": word, "tag": port.tag.shape()})
+        m.submodules.answers = answers = Fifo(layout, depth=ANSWERS, latency=1)
+        m.submodules.seconds = seconds = Fifo(word, depth=ANSWERS, latency=1)
+        first = answers.o.payload
+        needs = first.tag.access.valid & first.tag.access.beside
+        m.d.comb += [
+            answers.i.valid.eq(port.data_valid),
+            answers.i.payload.data.eq(port.data),
+            answers.i.payload.tag.eq(port.data_tag),
+            seconds.i.valid.eq(self.beside.data_valid),
+            seconds.i.payload.eq(self.beside.data),
+            lanes.valid.eq(answers.o.valid & (seconds.o.valid | ~needs)),
+            answers.o.ready.eq(lanes.valid),
+            seconds.o.ready.eq(lanes.valid & needs),
+            lanes.data.eq(first.data),
+            lanes.beside.eq(seconds.o.payload),
+            lanes.tag.eq(first.tag),
+        ]
+        for queue in (answers, seconds):
+            lost = queue.i.valid & ~queue.i.ready
+            check(m, platform, ~lost, "depthwise: an answer that finds no room")
 
     def _status(self, m: Module, seq, scan, weights, writer, no_posts: Value) -> None:
         st = self.status

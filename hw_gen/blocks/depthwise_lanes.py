@@ -4,12 +4,12 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.adders import fast_sum
+from hw_gen.blocks.adders import fast_sum, two_of
 from hw_gen.blocks.depthwise_scan import access_layout, operand_layout
 from hw_gen.blocks.depthwise_weights import weight_layout
 from hw_gen.blocks.operands import OPERAND, first_lanes, operands
 from hw_gen.blocks.sram import Sram
-from spec.config import NpuConfig
+from spec.config import PAIR_TAPS, NpuConfig
 from spec.isa import KERNEL_ROWS
 
 SETS = 2
@@ -49,9 +49,12 @@ class DepthwiseLanes(wiring.Component):
     the input. After a column's last kernel row each sum moves to t + 1, and the one of the
     kernel's last column leaves.
 
+    Of a pair of columns, sums 0 and 1 belong to the same output: after the last kernel row their
+    sum moves to 2.
+
     Members
     -------
-    valid, data, tag : what the scratchpad answers.
+    valid, data, tag : what the scratchpad answers. beside : the data of a pair's second column.
     o : ``Out(depthwise_output(config))``.
 
     Timing: an answer a cycle; outputs two cycles after the answer that completes them: products
@@ -63,8 +66,11 @@ class DepthwiseLanes(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._paired = config.depthwise_pairs
+        beside = {"beside": In(8 * config.word_bytes)} if self._paired else {}
         super().__init__(
             {
+                **beside,
                 "valid": In(1),
                 "data": In(8 * config.word_bytes),
                 "tag": In(depthwise_tag(config)),
@@ -95,9 +101,16 @@ class DepthwiseLanes(wiring.Component):
             weights.r_addr.eq(Cat(access.k, access.set)),
         ]
         now, value = Signal(access.shape()), Signal(OPERAND.width * cfg.cols)
+        second = Signal(OPERAND.width * cfg.cols)
         m.d.sync += now.valid.eq(accessed)
         with m.If(accessed):
             m.d.sync += [now.eq(access), value.eq(Mux(access.inside, vector, 0))]
+        values = [value] * cfg.taps
+        if self._paired:
+            beside = operands(self.beside, operand["unsigned"], operand.zp, keep, cfg.cols)
+            with m.If(accessed & access.pair):
+                m.d.sync += second.eq(Mux(access.beside, beside, 0))
+            values[1] = Mux(now.pair, second, value)
         adds = Signal.like(now)
         m.d.sync += adds.eq(now)
         m.d.comb += [
@@ -106,17 +119,22 @@ class DepthwiseLanes(wiring.Component):
             self.o.accumulate.eq(adds.accumulate),
             self.o.fires.eq(adds.fires),
         ]
-        self._chain(m, platform, adds, value, weights.r_data)
+        self._chain(m, platform, adds, values, weights.r_data)
         return m
 
-    def _chain(self, m: Module, platform, adds: Signal, vector: Signal, weights: Value) -> None:
-        """Products of this cycle's vector and weights, and the sums of those before: of `adds`."""
+    def _chain(
+        self, m: Module, platform, adds: Signal, vectors: list[Value], weights: Value
+    ) -> None:
+        """Products of this cycle's vectors, one a tap, and weights, and the sums of those before:
+        of `adds`.
+        """
         cols, taps, bits = self._config.cols, self._config.taps, OPERAND.width
         sums = [[Signal(signed(32), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)]
         for c in range(cols):
-            value = vector.word_select(c, bits).as_signed()
             held: list[Signal] = []
+            numbers: list[Value] = []
             for t in range(taps):
+                value = vectors[t].word_select(c, bits).as_signed()
                 weight = weights.word_select(cols * t + c, bits).as_signed()
                 partial = Signal(signed(32), name=f"partial_{t}_{c}")
                 held.append(partial)
@@ -125,11 +143,31 @@ class DepthwiseLanes(wiring.Component):
                 wide = Cat(product, product[-1].replicate(32))[:32]
                 total = fast_sum(m, platform, f"total_{t}_{c}", partial, wide)
                 m.d.comb += sums[t][c].eq(total)
-            with m.If(adds.valid & adds.shift):
-                m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held[1:])]
-                m.d.sync += held[0].eq(0)
-            with m.Elif(adds.valid):
-                m.d.sync += [a.eq(sums[t][c]) for t, a in enumerate(held)]
+                numbers += [partial, wide]
+            self._advance(m, platform, adds, c, held, [s[c] for s in sums], numbers)
+        self._leave(m, adds, sums)
+
+    def _advance(
+        self, m: Module, platform, adds: Signal, c: int, held: list, sums: list, numbers: list
+    ) -> None:
+        """What a lane holds behind a vector. numbers: of each sum, what it is the sum of."""
+        shift = adds.valid & adds.shift
+        if self._paired:
+            both = fast_sum(m, platform, f"both_{c}", *two_of(numbers[:4], 32))
+            with m.If(shift & (adds.pair | adds.ends)):
+                # Nothing of a row is left behind it, as pairs want it.
+                m.d.sync += [a.eq(0) for a in held]
+                with m.If(~adds.ends):
+                    m.d.sync += held[PAIR_TAPS - 1].eq(both)
+        with m.If(shift & (~(adds.pair | adds.ends) if self._paired else 1)):
+            m.d.sync += [a.eq(s) for a, s in zip(held[1:], sums, strict=False)]
+            m.d.sync += held[0].eq(0)
+        with m.Elif(adds.valid & ~adds.shift):
+            m.d.sync += [a.eq(s) for a, s in zip(held, sums, strict=True)]
+
+    def _leave(self, m: Module, adds: Signal, sums: list) -> None:
+        """The sum of the kernel's last column."""
+        taps = self._config.taps
         with m.Switch(adds.tap):
             for t in range(taps):
                 with m.Case(t):

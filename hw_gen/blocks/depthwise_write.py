@@ -11,8 +11,9 @@ from hw_gen.checks import check
 from hw_gen.interfaces import acc_update
 from spec.config import NpuConfig
 
-DEPTH = 8
-"""Outputs on their way from the scan to here or waiting; covers the lanes' latency."""
+DEPTH, PAIRED_DEPTH = 8, 12
+"""Outputs on their way from the scan to here or waiting; covers the lanes' latency, and that of
+answers that wait for one another."""
 
 
 class DepthwiseWriter(wiring.Component):
@@ -32,6 +33,7 @@ class DepthwiseWriter(wiring.Component):
 
     def __init__(self, config: NpuConfig):
         self._config = config
+        self._depth = PAIRED_DEPTH if config.depthwise_pairs else DEPTH
         super().__init__(
             {
                 "room": Out(1),
@@ -55,17 +57,17 @@ class DepthwiseWriter(wiring.Component):
                 "fires": 1,
             }
         )
-        m.submodules.queue = queue = Fifo(layout, depth=DEPTH)
+        m.submodules.queue = queue = Fifo(layout, depth=self._depth)
         entry, head, held = Signal(layout), Signal(layout), Signal(layout)
         holds, leaves, clash, pop = (Signal(name=n) for n in ("holds", "leaves", "clash", "pop"))
-        claimed = Signal(range(DEPTH + 1))
+        claimed = Signal(range(self._depth + 1))
         acc = self.acc
         m.d.comb += [
             *(entry[name].eq(getattr(self.i, name)) for name, _ in layout),
             queue.i.valid.eq(self.i.valid),
             queue.i.payload.eq(entry),
             head.eq(queue.o.payload),
-            self.room.eq(claimed != DEPTH),
+            self.room.eq(claimed != self._depth),
             self.busy.eq((claimed != 0) | holds),
             leaves.eq(~holds | acc.w_ready),
             # What the held output is about to write is not in the memory yet.

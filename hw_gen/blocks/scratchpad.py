@@ -31,11 +31,12 @@ class Scratchpad(wiring.Component):
     Parameters
     ----------
     tags : of each client that reads, the shape of its tags. writes : number of clients that write.
-        Priority is the order read[0], read[1], …, write[0], …; a client that waited for banks
-        for `AGE_LIMIT` cycles goes before all others. A bank that a client asks for is given to
-        none behind it, also when the client does not get its other bank.
-    together : numbers of clients that read side by side: a word that several of them ask for in one
-        cycle is read once, for all of them.
+        Priority is the order read[0], read[1], …, with write[0], … behind the first `leading` of
+        them; a client that waited for banks for `AGE_LIMIT` cycles goes before all others. A bank
+        that a client asks for is given to none behind it, also when the client does not get its
+        other bank.
+    together : groups of clients, by number, that read side by side: a word that several of a group
+        ask for in one cycle is read once, for all of them.
 
     Members
     -------
@@ -49,10 +50,22 @@ class Scratchpad(wiring.Component):
     """
 
     def __init__(
-        self, config: NpuConfig, *, tags: Sequence, writes: int, together: Sequence[int] = ()
+        self,
+        config: NpuConfig,
+        *,
+        tags: Sequence,
+        writes: int,
+        together: Sequence[Sequence[int]] = (),
+        leading: int | None = None,
     ):
         self._config = config
-        self._together = frozenset(together)
+        self._together = [tuple(sorted(group)) for group in together]
+        first = len(tags) if leading is None else leading
+        self._order = [
+            *range(first),
+            *range(len(tags), len(tags) + writes),
+            *range(first, len(tags)),
+        ]
         self._same: dict[tuple[int, int], Value] = {}
         super().__init__(
             {
@@ -119,7 +132,8 @@ class Scratchpad(wiring.Component):
         own = [Mux(urgent[i], asks[i], 0) for i in range(n)]
         self._same = {
             (j, i): self._same_words(m, f"{j}_{i}", requests[j].payload, requests[i].payload)
-            for j, i in combinations(sorted(self._together), 2)
+            for group in self._together
+            for j, i in combinations(group, 2)
         }
         m.d.comb += [reserved.eq(_any(own)), asked.eq(_any(asks))]
         for i, request in enumerate(requests):
@@ -150,9 +164,9 @@ class Scratchpad(wiring.Component):
         return same
 
     def _others(self, masks: Sequence[Value], i: int) -> list[Value]:
-        """Those of the masks of banks before number `i` that hold banks from client `i`."""
-        same = self._same
-        return [mask & ~same[j, i] if (j, i) in same else mask for j, mask in enumerate(masks[:i])]
+        """Those of the masks of banks of who goes before client `i` that hold banks from it."""
+        same, before = self._same, self._order[: self._order.index(i)]
+        return [masks[j] & ~same[j, i] if (j, i) in same else masks[j] for j in before]
 
     def _buffers(self, m: Module, used: Value, stale: Signal) -> tuple[list[Signal], Signal]:
         """The posted writes' words, one per bank. Returns them and which are written now."""

@@ -8,7 +8,7 @@ digests of networks show which. Those under "Prediction" are read off the RTL, a
 timeline alone: they change predictions and nothing else.
 """
 
-from spec.config import NpuConfig
+from spec.config import PAIR_STRIDE, PAIR_TAPS, NpuConfig
 from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode
 
 
@@ -55,6 +55,16 @@ def weight_cycles(config: NpuConfig, transposed: bool = False) -> int:
     """Cycles in which the array takes the weights of a whole fold: the least that a fold takes."""
     vectors = config.cols if transposed else config.rows
     return -(-vectors // config.weight_rows)
+
+
+def columns_read(
+    outputs: int, stride: int, kernel_cols: int, config: NpuConfig
+) -> list[tuple[int, ...]]:
+    """For each read of a DEPTHWISE in a row of outputs, which columns come in it, from 0."""
+    if config.depthwise_pairs and (stride, kernel_cols) == (PAIR_STRIDE, PAIR_TAPS):
+        # The last output needs the first column of its pair only.
+        return [*((2 * i, 2 * i + 1) for i in range(outputs)), (2 * outputs,)]
+    return [(i,) for i in range((outputs - 1) * stride + kernel_cols)]
 
 
 INSTRUCTION_CYCLES = {Opcode.MATRIX: 4, Opcode.DEPTHWISE: 8, Opcode.VECTOR: 8}
@@ -124,8 +134,13 @@ RESCALED, LOOKED_UP = 5, 6
 """Cycles that RESCALE of the result, and TABLE, add to that: `SCALE_O` and `RESCALED` against
 `REDUCED`, `VectorTable.LATENCY` and the step behind it (hw_gen/blocks/vector_schedule.py)."""
 
-DEPTHWISE_LATENCY = 8
-"""Cycles from the last read of a row to its last write (hw_gen/blocks/depthwise.py)."""
+
+def depthwise_latency(config: NpuConfig) -> int:
+    """Cycles from the last read of a row to its last write (hw_gen/blocks/depthwise.py): one more
+    where answers of two columns wait for one another.
+    """
+    return 8 + (config.depthwise_pairs)
+
 
 ACC_WRITE = 4
 """Cycles from a read of activations to its sum in the accumulator, beyond those through the rows

@@ -5,6 +5,7 @@ different engines, both get a part of the scratchpad, so that their buffers lie 
 reader takes its rows in the writer's order, and list scheduling lets it follow a few rows behind.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -20,8 +21,9 @@ STREAMS = {
 }
 """Engines of a writer and a reader that work at the same time."""
 
-LOSS = 1.05
-"""How much slower a layer may become by itself in its part of the scratchpad."""
+LOSS, HIDDEN = 0.05, 0.2
+"""How much slower a layer may become by itself in its part of the scratchpad, in parts of its
+cycles; or both together, in parts of the faster one's, most of which the other one hides."""
 
 
 def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Residency:
@@ -35,9 +37,11 @@ def stream_rows(program: LayerProgram, residency: Residency, cost: Cost) -> Resi
             replace(budgets[i], overlap=Overlap.ROWS),
             replace(budgets[i + 1], overlap=Overlap.ROWS, row_order=True),
         )
-        pairs = zip((writer, reader), budgets[i : i + 2], new, strict=True)
-        # Rows that arrive early are worth little if either layer pays for it.
-        if all(_close(cost(layer, old), cost(layer, budget)) for layer, old, budget in pairs):
+        before, after = (
+            [cost(layer, budget) for layer, budget in zip((writer, reader), both, strict=True)]
+            for both in (budgets[i : i + 2], new)
+        )
+        if _pays(before, after):
             budgets[i : i + 2] = new
     return replace(residency, budgets=tuple(budgets))
 
@@ -49,5 +53,10 @@ def _can_follow(writer: Layer, reader: Layer) -> bool:
     return same and reader.follows_rows and (writer.engine, reader.engine) in STREAMS
 
 
-def _close(before: int | None, after: int | None) -> bool:
-    return before is not None and after is not None and after <= LOSS * before
+def _pays(before: Sequence[int | None], after: Sequence[int | None]) -> bool:
+    """Whether two layers of so many cycles are worth it to follow one another."""
+    pairs = [(b, a) for b, a in zip(before, after, strict=True) if b is not None and a is not None]
+    if len(pairs) < 2:
+        return False
+    lost = sum(max(0, a - b) for b, a in pairs)
+    return all(a - b <= LOSS * b for b, a in pairs) or lost <= HIDDEN * min(b for b, _ in pairs)

@@ -3,7 +3,7 @@
 The accumulator has four banks (`hw_gen/blocks/accumulator.py`). Each serves a read and a write a
 cycle, the matrix engine's before the depthwise engine's before the vector engine's. In the
 scratchpad (`hw_gen/blocks/scratchpad.py`) a bank serves one access a cycle: activations, weights,
-depthwise, A and B of the vector engine, STORE, results of the vector engine, in this order. Which
+depthwise, results of the vector engine, A and B of the vector engine, STORE, in this order. Which
 banks two streams use in a cycle is taken as chance, but for A and B, which stay side by side.
 """
 
@@ -12,11 +12,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 from spec.config import NpuConfig
 from spec.isa import Reduce, Space, reads_b
-from sw.compiler.machine.costs import weight_cycles
+from sw.compiler.machine.costs import columns_read, weight_cycles
 from sw.compiler.program.records import Depthwise, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction
 
@@ -117,14 +118,41 @@ def _matrix(
 def _depthwise(instruction: VirtualInstruction, record: Depthwise, config: NpuConfig) -> Demand:
     base = record.acc_base + _address(instruction, "acc_base")
     spans = [*((n.count, n.acc) for n in record.loop), (record.outputs, record.acc_col)]
-    each = record.kernel_rows * record.stride
+    groups = columns_read(record.outputs, record.stride, record.kernel_cols, config)
+    together = len(groups[0])
+    each = record.kernel_rows * record.stride / together
     shares = tuple(share / each for share in _shares(base, spans, config))
     act = record.act_base + _address(instruction, "act_base")
     strides = [record.act_row, record.act_col, *(n.act for n in record.loop)]
     banks = _banks(act, strides, record.lanes, config)
     return Demand(
-        reads=shares if record.accumulate else (), writes=shares, banks=banks, taken=banks
+        reads=shares if record.accumulate else (),
+        writes=shares,
+        banks=banks * together,
+        taken=banks * together,
     )
+
+
+def pair_conflicts(instruction: VirtualInstruction, record: Depthwise, config: NpuConfig) -> float:
+    """Cycles that a DEPTHWISE loses as the two columns that it reads together lie in one bank, in
+    different words.
+    """
+    groups = columns_read(record.outputs, record.stride, record.kernel_cols, config)
+    if len(groups[0]) < 2:
+        return 0.0
+    base = record.act_base + _address(instruction, "act_base")
+    outputs = min(SAMPLES, record.outputs)
+    met = 0
+    for i, k in product(range(outputs), range(record.kernel_rows)):
+        at = base + k * record.act_row
+        first, second = (
+            {byte // config.word_bytes for byte in (start, start + record.lanes - 1)}
+            for start in (at + column * record.act_col for column in groups[i])
+        )
+        both = product(first - second, second - first)
+        met += any(config.bank_of(a) == config.bank_of(b) for a, b in both)
+    steps = math.prod(loop.count for loop in record.loop)
+    return steps * record.outputs * met / outputs
 
 
 def _vector(

@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from spec.config import NpuConfig
 from spec.isa import DType, Reduce, Space, Table, reads_b, rescales_b, rescales_result
-from sw.compiler.machine.costs import MEMORY_LATENCY, TABLE_STEP_CYCLES, weight_cycles
+from sw.compiler.machine.costs import (
+    MEMORY_LATENCY,
+    TABLE_STEP_CYCLES,
+    columns_read,
+    weight_cycles,
+)
 from sw.compiler.program.banks import conflict_factor
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction, iterations
@@ -29,28 +34,31 @@ def busy_cycles(
         folds = iterations(record.loop, record.fold_loops)
         return max(steps, folds * weight_cycles(config, bool(record.transposed)))
     if isinstance(record, Depthwise):
-        columns = (record.outputs - 1) * record.stride + record.kernel_cols
-        return float(steps * columns * record.kernel_rows)
+        reads = columns_read(record.outputs, record.stride, record.kernel_cols, config)
+        return float(steps * len(reads) * record.kernel_rows)
     bases = instruction.bases
     return vector_cycles(record, config, near=bases.get("b_base") is bases.get("a_base"))
 
 
-def depthwise_cycles(record: Depthwise) -> float:
+def depthwise_cycles(record: Depthwise, config: NpuConfig) -> float:
     """Cycles of a DEPTHWISE: of each row of outputs one for a column of the input that it lies on,
-    in the input for each kernel row in it. The weights of a fold come between, a cycle a vector,
-    but beside columns outside the input.
+    or for those that are read together; in the input for each kernel row in it. The weights of a
+    fold come between, a cycle a vector, but beside columns outside the input.
     """
-    columns = (record.outputs - 1) * record.stride + record.kernel_cols
+    reads = columns_read(record.outputs, record.stride, record.kernel_cols, config)
     total, outside = 0, 0
     rows = list(_positions(record.y0, [(n.count, n.dy) for n in record.loop]))
     cols = list(_positions(record.x0, [(n.count, n.dx) for n in record.loop]))
     for y in rows:
         high = sum(0 <= y + record.row_step * k < record.height for k in range(record.kernel_rows))
         for x in cols:
-            inside = sum(0 <= x + record.col_step * c < record.width for c in range(columns))
+            inside = sum(
+                any(0 <= x + record.col_step * c < record.width for c in columns)
+                for columns in reads
+            )
             inside = inside if high else 0
-            outside += columns - inside
-            total += inside * high + columns - inside
+            outside += len(reads) - inside
+            total += inside * high + len(reads) - inside
     steps = iterations(record.loop, len(record.loop))
     each = total / (len(rows) * len(cols))
     folds = iterations(record.loop, record.fold_loops)

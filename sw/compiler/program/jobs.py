@@ -9,7 +9,14 @@ from spec.config import NpuConfig
 from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode, Point, Scale, Space, Table
 from sw.compiler.machine.costs import LOOKED_UP, RESCALED, weight_cycles
 from sw.compiler.program.accesses import WEIGHTS
-from sw.compiler.program.contention import NO_DEMAND, Demand, demand, fold_cycles, own_conflicts
+from sw.compiler.program.contention import (
+    NO_DEMAND,
+    Demand,
+    demand,
+    fold_cycles,
+    own_conflicts,
+    pair_conflicts,
+)
 from sw.compiler.program.cycles import busy_cycles, depthwise_cycles
 from sw.compiler.program.dependences import END, Channel, Dependences, Need
 from sw.compiler.program.records import Depthwise, Load, Matrix, Store, Vector
@@ -123,7 +130,8 @@ def _busy(instruction: VirtualInstruction, bodies: Sequence[int], config: NpuCon
         folds = bodies[record.fold_loops]
         return folds * fold_cycles(instruction, record, bodies[-1] / folds, config)
     if isinstance(record, Depthwise):
-        return depthwise_cycles(record)
+        busy = depthwise_cycles(record, config)
+        return busy + pair_conflicts(instruction, record, config)
     assert isinstance(record, Vector)
     busy = busy_cycles(instruction, config)
     if record.lane_loop < len(record.loop) and record.lanes_last != record.lanes:

@@ -15,7 +15,6 @@ from spec.config import NpuConfig
 from spec.isa import Engine, Point
 from sw.compiler.machine.costs import (
     ACC_WRITE,
-    DEPTHWISE_LATENCY,
     LOAD_LANDS,
     LOAD_REQUEST,
     NOTICED,
@@ -23,6 +22,7 @@ from sw.compiler.machine.costs import (
     STORE_LEAVES,
     TAKEN,
     VECTOR_LATENCY,
+    depthwise_latency,
 )
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.contention import Traffic
@@ -129,7 +129,7 @@ class Timeline:
             Engine.LOAD: LOAD_LANDS,
             Engine.STORE: STORE_LEAVES + self.memory.flight,
             Engine.MATRIX: through + ACC_WRITE,
-            Engine.DEPTHWISE: DEPTHWISE_LATENCY,
+            Engine.DEPTHWISE: depthwise_latency(self.config),
             Engine.VECTOR: VECTOR_LATENCY,
         }
         return NOTICED + done.get(engine, 0)
@@ -231,7 +231,8 @@ class Timeline:
             late = self.config.rows + self.config.cols + ACC_WRITE
             self._traffic[engine].add(start, stop, late, job.wants)
         elif engine is Engine.DEPTHWISE:
-            self._traffic[engine].add(start, stop, DEPTHWISE_LATENCY, job.wants)
+            late = depthwise_latency(self.config)
+            self._traffic[engine].add(start, stop, late, job.wants)
 
     def _store(self, job: Job, start: float, stop: float) -> float:
         """The data bus of a DRAM; returns: when the STORE has handed over its last data."""

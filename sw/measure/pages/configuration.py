@@ -24,6 +24,8 @@ MEANING = {
     "axi_addr_bits": "width of the AXI4 address, bits",
     "depthwise": "whether there is a depthwise engine",
     "taps": "kernel columns that a lane of the depthwise engine multiplies in a cycle",
+    "depthwise_columns": "columns of the input that the depthwise engine reads in a cycle; two "
+    "halve the cycles of kernels of three columns and stride 2",
     "transposed_weights": "whether weights can also enter the array from its left edge",
     "weight_rows": "weight vectors (rows, or transposed columns) that enter the array in a cycle",
     "indexed_dma": "whether LOAD and STORE can add an index from the scratchpad to an address",

@@ -22,6 +22,7 @@ from sw.compiler.machine.costs import (
     INSTRUCTION_CYCLES,
     MEMORY_LATENCY,
     SPLIT_RUN,
+    columns_read,
 )
 
 
@@ -94,15 +95,18 @@ class DepthwiseCost:
     def _row_cycles(self, x0: int, x1: int) -> int:
         """Cycles of the engine for outputs x0…x1 of a row of one channel block.
 
-        Each input column is read once per kernel row; those outside the input cost nothing.
+        Each input column is read once per kernel row, or together with another one; those outside
+        the input cost nothing.
         """
         layer = self.layer
         width, total = layer.input.shape[2], 0
         for p in self.passes:
             first = x0 * layer.stride[1] - layer.pad[1] + p.kw0 * layer.dilation[1]
-            reads = range(first, first + p.reads(x1 - x0) * p.step, p.step)
+            reads = columns_read(x1 - x0, p.stride, p.cols, self.config)
             # Columns outside the input take no read, and no cycle.
-            total += p.rows * sum(0 <= x < width for x in reads)
+            total += p.rows * sum(
+                any(0 <= first + p.step * c < width for c in columns) for columns in reads
+            )
         return total
 
     def _extent(self, axis: int, outputs: int) -> int:

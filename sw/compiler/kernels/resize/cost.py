@@ -19,6 +19,7 @@ from sw.compiler.machine.costs import (
     HANDOVER,
     INSTRUCTION_CYCLES,
     MEMORY_LATENCY,
+    columns_read,
 )
 
 
@@ -85,7 +86,7 @@ def _tile_cost(
         for _, wide in layer.cols.outputs(*x)
     )
     reads = sum(len(layer.rows.weights(at)) for at in range(*y))
-    reads *= sum(_row_reads(layer.cols, *x, config.taps))
+    reads *= sum(_row_reads(layer.cols, *x, config))
     engine = kernels * (blocks * reads + INSTRUCTION_CYCLES[Opcode.DEPTHWISE] * units)
     finish = epilogue_cycles(layer.epilogue, None, config, min(plan.tc, config.cols))
     vector = finish * pixels * blocks + INSTRUCTION_CYCLES[Opcode.VECTOR] * units
@@ -106,8 +107,8 @@ def _tile_cost(
     )
 
 
-def _row_reads(axis: ResizeAxis, start: int, stop: int, taps: int) -> Iterator[int]:
+def _row_reads(axis: ResizeAxis, start: int, stop: int, config: NpuConfig) -> Iterator[int]:
     """Cycles of the engine for a row of outputs start…stop and a kernel row, phase by phase."""
     for first, count in axis.outputs(start, stop):
-        for over in kernel_passes((1, len(axis.weights(first))), axis.stride, 1, taps):
-            yield over.reads(count)
+        for over in kernel_passes((1, len(axis.weights(first))), axis.stride, 1, config.taps):
+            yield len(columns_read(count, over.stride, over.cols, config))
