@@ -146,7 +146,9 @@ class Npu(wiring.Component):
         return posts
 
     def _scratchpad(self, m: Module, reset: SoftReset, engines: dict[Engine, Any]) -> None:
-        """Ports in the order of their priority: the vector engine's results before its operands."""
+        """Ports in the order of their priority. Results of the vector engine go before STORE: where
+        they wait, it does, and a product that waits for it.
+        """
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
         last = self._shared(m, reset, load, store)
@@ -155,8 +157,6 @@ class Npu(wiring.Component):
             reads.append(engines[Engine.DEPTHWISE].spad)
         if self._config.depthwise_pairs:
             reads.append(engines[Engine.DEPTHWISE].beside)
-        # Results that wait stop the vector engine, and a product that waits for it.
-        leading = len(reads)
         reads += [vector.a, vector.b, last]
         tags = [client.tag.shape() for client in reads]
         # Rows of weights that enter together often lie in one word, and so do parts of two columns.
@@ -165,7 +165,7 @@ class Npu(wiring.Component):
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
         m.submodules.scratchpad = spad = reset(
-            Scratchpad(self._config, tags=tags, writes=1, together=together, leading=leading)
+            Scratchpad(self._config, tags=tags, writes=1, together=together, leading=len(reads) - 1)
         )
         for source, sink in (
             *zip(reads, spad.read, strict=True),

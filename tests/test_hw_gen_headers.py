@@ -33,7 +33,7 @@ def expected(config):
         "BUS_BYTES": config.bus_bytes,
         "AXI_ADDR_BITS": config.axi_addr_bits,
         "ISA_VERSION_MAJOR": 1,
-        "ISA_VERSION_MINOR": 3,
+        "ISA_VERSION_MINOR": 4,
         "REGION_OUTPUT": 2,
     }
     values |= {f"REG_{name}": offset for name, offset in OFFSETS.items()}

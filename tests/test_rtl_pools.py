@@ -52,4 +52,4 @@ def test_cycles_of_maxima_are_predicted(
         result = same(device, image, inputs, Machine(config).run(image, inputs), QUIET, str(shape))
     vector = result.counters["vector"]
     assert (vector["bank"] > vector["busy"] / 4) == clashes
-    assert result.cycles == pytest.approx(sum(predicted), rel=0.05)
+    assert result.cycles == pytest.approx(sum(predicted), rel=0.06)

@@ -19,9 +19,10 @@ from sw.compiler.placement.overlap import WORTH
 from sw.compiler.placement.predict import Predict, TooLong, predicted
 from sw.compiler.placement.residency import Cost
 
-FOLLOWED, FOLLOWING = 1.65, 0.75
+FOLLOWED, FOLLOWING = (1.65, 1.5), (0.75,)
 """Cycles of the columns that go before the fused layer, and of those behind it, for each of its
-own: it is slower beside a product. Behind it, the array has work left from before."""
+own: it is slower beside a product. Behind it, the array has work left from before. The first that
+pays is taken: more columns leave the bus more time."""
 
 LARGE = 0.5
 """Part of the scratchpad from which on weights are large."""
@@ -87,19 +88,26 @@ class _Search:
         if fused.free_array_vectors(self.config.cols) < WORTH or not alone or not beside:
             return 0
         channels, cols = product.output.shape[3], self.config.cols
-        factor = FOLLOWED if product is pair[0] else FOLLOWING
-        some = math.ceil(channels * factor * beside / alone / cols) * cols
-        if some > MOST * channels:
-            return 0
+        factors = FOLLOWED if product is pair[0] else FOLLOWING
+        many = (math.ceil(channels * f * beside / alone / cols) * cols for f in factors)
+        few = [some for some in dict.fromkeys(many) if some <= MOST * channels]
+        return self._first_that_pays(pair, around, few, HIDDEN * beside) if few else 0
+
+    def _first_that_pays(
+        self, pair: list[Layer], around: Around, columns: Sequence[int], least: float
+    ) -> int:
+        """Of numbers of columns, the first that saves at least so many cycles; 0: none does."""
         before, behind = around
+
+        def cycles(some: int) -> int:
+            layers = [*before, *_cut(pair, some), *behind]
+            return predicted(self.predict, self.program, layers)
+
         try:
-            now, cut = (
-                predicted(self.predict, self.program, [*before, *layers, *behind])
-                for layers in (pair, _cut(pair, some))
-            )
+            now = cycles(0)
+            return next((some for some in columns if now - cycles(some) >= least), 0)
         except TooLong:
             return 0
-        return some if now - cut >= HIDDEN * beside else 0
 
 
 def _around(layers: Sequence[Layer], i: int, config: NpuConfig) -> Around:
