@@ -21,7 +21,9 @@ from spec.isa import Point, decode
 
 FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
-USUAL = "tiny,rect,odd:vector_lanes=4:vector_contexts=1:weight_rows=2:load_window=2"
+USUAL = (
+    "tiny,rect,odd:vector_lanes=4:vector_contexts=1:weight_rows=2:load_window=2:depthwise_columns=2"
+)
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", USUAL).split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
 TINY = preset("tiny")
