@@ -45,16 +45,18 @@ class DepthwiseBench:
     """Runs instructions on the engine from a `Reference`'s memories.
 
     refuse: how often scratchpad, semaphores, posts and (a busy matrix engine's) accumulator are
-    not ready. After `run`: `writes` (address and vector), `reads` (address and size) in order,
+    not ready. late: how often no bank is free for a second column. After `run`: `writes` (address and vector), `reads` (address and size) in order,
     `posts` as (name, semaphore, writes and reads until then), `cycles`, `stalls` (one a cycle),
     `acc` the accumulator's contents, `fault` (cause, index).
     """
 
     def __init__(
-        self, reference: Reference, body: Sequence[Instruction], *, seed: int = 0, refuse: float = 0
-    ) -> None:
+        self, reference: Reference, body: Sequence[Instruction], *, seed: int = 0,
+        refuse: float = 0, late: float = 0,
+    ) -> None:  # fmt: skip
         self.config: NpuConfig = reference.config
         self.reference, self.body, self.refuse = reference, body, refuse
+        self.late = max(late, refuse)
         self.rng = random.Random(seed)
         self.dut = reused(_Pair, self.config)
         self.engine, self.memory = self.dut.engine, self.dut.memory
@@ -105,13 +107,13 @@ class DepthwiseBench:
         self.phase = "end"
 
     async def _scratchpad(self, ctx) -> None:
-        await self._port(ctx, self.engine.spad)
+        await self._port(ctx, self.engine.spad, self.refuse)
 
     async def _beside(self, ctx) -> None:
         if self.config.depthwise_pairs:
-            await self._port(ctx, self.engine.beside)
+            await self._port(ctx, self.engine.beside, self.late)
 
-    async def _port(self, ctx, port) -> None:
+    async def _port(self, ctx, port, late: float) -> None:
         """Two accepted reads may wait for a bank."""
         width = self.config.word_bytes
         waiting: list[tuple] = []
@@ -130,7 +132,8 @@ class DepthwiseBench:
             )
             if valid and ready:
                 waiting.append((bytes(self.reference.spad[addr : addr + size]), tag))
-            coming.append(waiting.pop(0) if waiting and self._free() else None)
+            free = self.rng.random() >= late
+            coming.append(waiting.pop(0) if waiting and free else None)
             if valid and ready and size:
                 assert addr + size <= self.config.spad_bytes
                 self.reads.append((addr, size))

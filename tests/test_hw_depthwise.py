@@ -110,9 +110,11 @@ def test_pairs_of_columns_take_half_the_cycles() -> None:
     assert len(bench.reads) == 9 + 6 * 11
 
 
-@pytest.mark.parametrize("refuse", [0.0, 0.4])
-def test_pairs_come_between_other_rows(refuse: float) -> None:
-    """What a row leaves in the lanes must not be in the next one's first output."""
+@pytest.mark.parametrize(("refuse", "late"), [(0.0, 0.0), (0.4, 0.4), (0.0, 0.9)])
+def test_pairs_come_between_other_rows(refuse: float, late: float) -> None:
+    """What a row leaves in the lanes must not be in the next one's first output; and rows that need
+    one port wait for those before them that need both.
+    """
     rng = np.random.default_rng(9)
     body = []
     for i in range(12):
@@ -126,7 +128,7 @@ def test_pairs_come_between_other_rows(refuse: float) -> None:
                 loop=[{"count": 3, "act": 24, "dy": 1, "acc": 2}],
             )
         )  # fmt: skip
-    run(body, CONFIGS["pairs"], refuse=refuse, seed=4)
+    run(body, CONFIGS["pairs"], refuse=refuse, late=late, seed=4)
 
 
 def test_addresses_of_second_columns_fault() -> None:

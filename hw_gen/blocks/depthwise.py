@@ -20,8 +20,9 @@ from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
 
-ANSWERS = 8
-"""Answers that may wait for those of the other port: more than a port has on their way."""
+ANSWERS = 12
+"""Reads on their way, with answers that wait for those of the other port: twice as many as there
+are where none waits."""
 
 POST_DEPTH = 16
 """More rows of outputs than are ever on their way."""
@@ -133,18 +134,18 @@ class DepthwiseEngine(wiring.Component):
         answers, with those of the second columns, go to the lanes.
         """
         # Whose address it is depends on registers alone: whether a request is valid is known late.
-        theirs, ours = Signal(), weights.request.valid
+        theirs, ours, room = Signal(), weights.request.valid, Signal()
         port, read, first = self.spad, scan.request.payload, weights.request.payload
         m.d.comb += [
             theirs.eq(
                 scan.active & (scan.o.inside | scan.o.beside if self._paired else scan.o.inside)
             ),
-            port.valid.eq(scan.request.valid | (ours & ~theirs)),
+            port.valid.eq((scan.request.valid | (ours & ~theirs)) & room),
             port.addr.eq(Mux(theirs, read.addr, first.addr)),
             port.size.eq(Mux(theirs, read.size, Mux(ours, first.size, 0))),
             port.tag.operand.eq(Mux(ours & ~theirs, weights.o.operand, scan.o.operand)),
-            scan.request.ready.eq(port.ready),
-            weights.request.ready.eq(port.ready & ~theirs),
+            scan.request.ready.eq(port.ready & room),
+            weights.request.ready.eq(port.ready & room & ~theirs),
         ]
         if self._paired:
             m.d.comb += [
@@ -153,9 +154,10 @@ class DepthwiseEngine(wiring.Component):
                 self.beside.size.eq(scan.beside.payload.size),
                 scan.beside.ready.eq(self.beside.ready),
             ]
-            self._pairs(m, platform, lanes)
+            self._pairs(m, platform, lanes, room)
         else:
             m.d.comb += [
+                room.eq(1),
                 lanes.valid.eq(port.data_valid),
                 lanes.data.eq(port.data),
                 lanes.tag.eq(port.data_tag),
@@ -163,8 +165,10 @@ class DepthwiseEngine(wiring.Component):
         for side, part in ((scan.o, port.tag.access), (weights.o, port.tag.weight)):
             m.d.comb += [part[name].eq(side[name]) for name, _ in part.shape()]
 
-    def _pairs(self, m: Module, platform, lanes) -> None:
-        """Answers wait for those of the other port: banks are taken at different times."""
+    def _pairs(self, m: Module, platform, lanes, room: Signal) -> None:
+        """Answers wait for those of the other port: banks are taken at different times. `room`: for
+        another answer, and for that of a second column, of which there are no more.
+        """
         port, word = self.spad, 8 * self._config.word_bytes
         layout = data.StructLayout({"data": word, "tag": port.tag.shape()})
         m.submodules.answers = answers = Fifo(layout, depth=ANSWERS, latency=1)
@@ -184,6 +188,9 @@ class DepthwiseEngine(wiring.Component):
             lanes.beside.eq(seconds.o.payload),
             lanes.tag.eq(first.tag),
         ]
+        under_way = Signal(range(ANSWERS + 1))
+        m.d.sync += under_way.eq(under_way + (port.valid & port.ready) - lanes.valid)
+        m.d.comb += room.eq(under_way != ANSWERS)
         for queue in (answers, seconds):
             lost = queue.i.valid & ~queue.i.ready
             check(m, platform, ~lost, "depthwise: an answer that finds no room")
