@@ -13,6 +13,7 @@ from golden_model.memory import read_port
 from golden_model.program import Program
 from golden_model.state import State
 from spec import Image, Instruction, NpuConfig, Opcode, Port, preset
+from spec.config import PAIR_STRIDE, PAIR_TAPS
 from spec.isa import ISA_DIGEST, Alu, DType, Point, Scale, Sync, Table, encode_program
 from spec.program import REGION_OUTPUT
 
@@ -312,9 +313,13 @@ def random_depthwise(rng: np.random.Generator, config: NpuConfig) -> Instruction
     kernel_rows = int(rng.integers(1, 9)) if rng.random() < 0.3 else int(rng.integers(1, 4))
     kernel_cols = int(rng.integers(1, config.taps + 1))
     stride, outputs = int(rng.integers(1, kernel_cols + 1)), int(rng.integers(1, 6))
+    if config.depthwise_pairs and rng.random() < 0.5:
+        kernel_cols, stride = PAIR_TAPS, PAIR_STRIDE
     columns = (outputs - 1) * stride + kernel_cols
     act_row, wgt_row = (int(n) for n in rng.integers(-90, 91, 2))
     act_col, wgt_col = (int(n) for n in rng.integers(-20, 21, 2))
+    if config.depthwise_pairs and rng.random() < 0.5:
+        act_col = int(rng.choice([-1, 1])) * (7 * config.word_bytes + 4)  # often in the same bank
     act_from, act_reach = window([(kernel_rows, act_row), (columns, act_col)], config.cols)
     wgt_from, wgt_reach = window([(kernel_rows, wgt_row), (kernel_cols, wgt_col)], config.cols)
     acc_col = int(rng.choice([-3, -2, -1, 1, 2, 5]))

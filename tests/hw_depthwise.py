@@ -45,9 +45,10 @@ class DepthwiseBench:
     """Runs instructions on the engine from a `Reference`'s memories.
 
     refuse: how often scratchpad, semaphores, posts and (a busy matrix engine's) accumulator are
-    not ready. late: how often no bank is free for a second column. After `run`: `writes` (address and vector), `reads` (address and size) in order,
-    `posts` as (name, semaphore, writes and reads until then), `cycles`, `stalls` (one a cycle),
-    `acc` the accumulator's contents, `fault` (cause, index).
+    not ready. late: how often no bank is free for a second column. After `run`: `writes` (address
+    and vector), `reads` (address and size) in order, `posts` as (name, semaphore, writes and reads
+    until then), `cycles`, `stalls` (one a cycle), `acc` the accumulator's contents, `fault` (cause,
+    index).
     """
 
     def __init__(
