@@ -99,7 +99,7 @@ class _Search:
         """Of numbers of columns, the first that saves at least so many cycles; 0: none does."""
         before, behind = around
 
-        def cycles(some: int) -> int:
+        def cycles(some: int) -> float:
             layers = [*before, *_cut(pair, some), *behind]
             return predicted(self.predict, self.program, layers)
 
