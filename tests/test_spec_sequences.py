@@ -322,6 +322,26 @@ def test_norms_of_constant_rows_are_beta() -> None:
     assert np.array_equal(y, np.broadcast_to(np.rint(beta / 1e-3), x.shape))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("least", "early"), [(0.0, False), (1e-3, False), (0.1, True)])
+def test_channels_whose_gamma_is_next_to_nothing_have_their_beta(
+    least: float, early: bool, sign: int
+) -> None:
+    """β/γ that is too large for int32 is added behind the product with γ, all others before it."""
+    rng = np.random.default_rng(4)
+    steps = np.rint(rng.normal(size=(1, 20, 16)) * 5000).astype(np.int64)
+    gamma, beta = rng.uniform(0.5, 2.0, 16) * rng.choice([1, sign], 16), rng.normal(size=16)
+    gamma[3], beta[3] = least, 1.5
+    exact = _norm(steps * 1e-3, gamma, 1e-12, centre=True) + beta
+    operators = layer_norm(steps.shape, 1e-3, 1e-12, gamma, beta, 8 / 32767)
+    (y,) = run(operators, steps)
+    assert np.abs(y * 8 / 32767 - exact).max() <= 0.003 * (1 + np.abs(exact).max() / 8)
+    by_channel = [s for s in operators.steps if s.attributes.get("per_channel")]
+    assert [s.dtype for s in by_channel] == (
+        ["int32"] if not early else ["int16"] if (gamma > 0).all() else []
+    )
+
+
 def test_rows_are_quantized_by_their_own_magnitude() -> None:
     rng = np.random.default_rng(5)
     x = np.rint(rng.normal(size=(1, 50, 64)) * np.exp(rng.uniform(3, 9, size=(1, 50, 1))))

@@ -139,7 +139,7 @@ def depthwise_latency(config: NpuConfig) -> int:
     """Cycles from the last read of a row to its last write (hw_gen/blocks/depthwise.py): one more
     where answers of two columns wait for one another.
     """
-    return 8 + (config.depthwise_pairs)
+    return 8 + config.depthwise_pairs
 
 
 ACC_WRITE = 4

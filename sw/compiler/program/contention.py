@@ -3,8 +3,8 @@
 The accumulator has four banks (`hw_gen/blocks/accumulator.py`). Each serves a read and a write a
 cycle, the matrix engine's before the depthwise engine's before the vector engine's. In the
 scratchpad (`hw_gen/blocks/scratchpad.py`) a bank serves one access a cycle: activations, weights,
-depthwise, results of the vector engine, A and B of the vector engine, STORE, in this order. Which
-banks two streams use in a cycle is taken as chance, but for A and B, which stay side by side.
+depthwise, A and B of the vector engine, its results, STORE, in this order. Which banks two streams
+use in a cycle is taken as chance, but for A and B, which stay side by side.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Products whose second operand is a transposed softmax: the weights become the first operand.
 
-einsum and JAX write attention as vᵀ·pᵀ, which is (p·v)ᵀ. A product divides its rows by the sums of
-a softmax (`rules/products.py`), so the weights must be its rows.
+JAX's einsum makes vᵀ·pᵀ of attention, which is (p·v)ᵀ. A product divides its rows by the sums of a
+softmax (`rules/products.py`), so the weights must be its rows.
 """
 
 from typing import Any
@@ -25,10 +25,10 @@ def put_weights_first(module: GraphModule) -> None:
 
 def _is_transposed_softmax(node: Any) -> bool:
     """Whether a value is a softmax with its last two dimensions swapped, for one reader."""
-    if node.target not in _PERMUTES or len(node.users) > 1 or len(shape(node)) < 2:
+    rank = len(shape(node))
+    if node.target not in _PERMUTES or len(node.users) > 1 or rank < 2:
         return False
     source: Any = node.args[0]
-    rank = len(shape(node))
     return (
         source.target in _SOFTMAX
         and len(source.users) == 1
