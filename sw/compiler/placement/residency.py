@@ -25,6 +25,10 @@ from sw.compiler.kernels.budget import MemoryBudget
 WEIGHTS_SHARE = 0.5
 """Share of the cycles of a time that loads of the same weights must take to keep them on chip."""
 
+MARGIN = 1
+"""Layers for which a place is left alone once its tensor is read no more, where that costs nothing:
+the next layer's first results need not wait for the last reads."""
+
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
 
@@ -53,8 +57,9 @@ class _Life:
     dies: int
     loads: float = math.inf
 
-    def meets(self, other: "_Life") -> bool:
-        return self.born <= other.dies and other.born <= self.dies
+    def meets(self, other: "_Life", margin: int = 0) -> bool:
+        """Whether both are there in a layer, or one is born `margin` layers behind the other."""
+        return self.born <= other.dies + margin and other.born <= self.dies + margin
 
 
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
@@ -65,25 +70,26 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     placed: list[tuple[_Life, int]] = []
     # Greedy: what was placed is never given up for a tensor that is born later.
     for life in _lives(program, config):
-        at = _place(life, placed, config)
-        # Below that the rotating buffers of the layers would have too little.
-        if at < config.spad_bytes // LEAST:
-            continue
         span = slice(life.born, life.dies + 1)
         layers, old = program.layers[span], budgets[span]
-        new = [_with(budget, life.root, at) for budget in old]
-        before = sum(_cost(cost, layer, b) for layer, b in zip(layers, old, strict=True))
-        after = [cost(layer, budget) for layer, budget in zip(layers, new, strict=True)]
-        known = [c for c in after if c is not None]
         # Together no slower: the store and the load that fall away must pay for the scratchpad.
-        if len(known) < len(after) or sum(known) > before:
-            continue
+        best = sum(_cost(cost, layer, b) for layer, b in zip(layers, old, strict=True))
         # Loads of weights run ahead: they must be most of what happens for others to wait.
-        if WEIGHTS_SHARE * before > life.loads / config.bus_bytes:
+        if WEIGHTS_SHARE * best > life.loads / config.bus_bytes:
             continue
-        placed.append((life, at))
-        address[life.root] = at
-        budgets[span] = new
+        found = None
+        for at in (_place(life, placed, config), _place(life, placed, config, MARGIN)):
+            # Below that the rotating buffers of the layers would have too little.
+            if at < config.spad_bytes // LEAST:
+                continue
+            new = [_with(budget, life.root, at) for budget in old]
+            after = [cost(layer, budget) for layer, budget in zip(layers, new, strict=True)]
+            known = [c for c in after if c is not None]
+            if len(known) == len(after) and sum(known) <= best:
+                best, found = sum(known), (at, new)
+        if found is not None:
+            address[life.root], budgets[span] = found
+            placed.append((life, found[0]))
     return Residency(address=address, budgets=tuple(budgets))
 
 
@@ -165,19 +171,19 @@ def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[_Life]:
             yield _Life(root, size, first, last, size * len(users[root]))
 
 
-def _place(life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig) -> int:
-    """The highest address at which it does not overlap what lives at the same time; or below 0."""
+def _place(
+    life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig, margin: int = 0
+) -> int:
+    """The highest address at which it does not overlap what lives at the same time, or within
+    `margin` layers; or below 0.
+    """
     size = -(-life.size // config.word_bytes) * config.word_bytes
-    taken = sorted(
-        ((at, at + other.size) for other, at in placed if other.meets(life)), reverse=True
-    )
-    top = config.spad_bytes
-    # From the top down: the first gap that is large enough.
-    for start, stop in taken:
-        if top - stop >= size:
-            break
-        top = min(top, start)
-    return top - size
+    taken = [(at, at + other.size) for other, at in placed if other.meets(life, margin)]
+    at = config.spad_bytes - size
+    # Down from the top, each time below all that is in the way; these may overlap one another.
+    while inside := [start for start, stop in taken if start < at + size and at < stop]:
+        at = min(inside) - size
+    return at
 
 
 def check_residency(residency: Residency, program: LayerProgram, config: NpuConfig) -> None:
