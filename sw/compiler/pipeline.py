@@ -28,6 +28,7 @@ from sw.compiler.placement.overlap import move_products_behind, run_concurrently
 from sw.compiler.placement.predict import Effort
 from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.placement.samples import mix_turns, take_turns
+from sw.compiler.placement.spread import keep_apart
 from sw.compiler.program.allocate import (
     Peaks,
     allocate_dram,
@@ -156,7 +157,8 @@ def _residency(
     if not options.on_chip or options.keep_all:
         return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
     chosen = choose(layers, config, planner.cost)
-    streamed = stream_rows(layers, chosen, planner.cost)
+    apart = keep_apart(layers, chosen, config, planner.plan)
+    streamed = stream_rows(layers, apart, planner.cost)
     beside = run_concurrently(layers, streamed, config, planner.cost)
     followed = follow_tiles(layers, beside, config, planner.plan)
     return mix_turns(layers, followed, config)

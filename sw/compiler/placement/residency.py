@@ -25,10 +25,6 @@ from sw.compiler.kernels.budget import MemoryBudget
 WEIGHTS_SHARE = 0.5
 """Share of the cycles of a time that loads of the same weights must take to keep them on chip."""
 
-MARGIN = 1
-"""Layers for which a place is left alone once its tensor is read no more, where that costs nothing:
-the next layer's first results need not wait for the last reads."""
-
 LEAST = 8
 """Part of the scratchpad (1/LEAST) that is always left to the buffers of a layer."""
 
@@ -46,7 +42,7 @@ Cost = Callable[[Layer, MemoryBudget], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Life:
+class Life:
     """A storage root, from the first layer that writes it to the last that reads it; or weights,
     from the first product that has them to the last, and bytes that all of these would load.
     """
@@ -57,9 +53,8 @@ class _Life:
     dies: int
     loads: float = math.inf
 
-    def meets(self, other: "_Life", margin: int = 0) -> bool:
-        """Whether both are there in a layer, or one is born `margin` layers behind the other."""
-        return self.born <= other.dies + margin and other.born <= self.dies + margin
+    def meets(self, other: "Life") -> bool:
+        return self.born <= other.dies and other.born <= self.dies
 
 
 def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
@@ -67,29 +62,28 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     whole = MemoryBudget(config.spad_bytes, channelwise=_channelwise(program))
     budgets = [replace(whole, shares_acc=b) for b in _shares_acc(program)]
     address: dict[str, int] = {}
-    placed: list[tuple[_Life, int]] = []
+    placed: list[tuple[Life, int]] = []
     # Greedy: what was placed is never given up for a tensor that is born later.
-    for life in _lives(program, config):
+    for life in lives(program, config):
+        at = place(life, [(x, at) for x, at in placed if x.meets(life)], config)
+        # Below that the rotating buffers of the layers would have too little.
+        if at < config.spad_bytes // LEAST:
+            continue
         span = slice(life.born, life.dies + 1)
         layers, old = program.layers[span], budgets[span]
+        new = [_with(budget, life.root, at) for budget in old]
+        before = sum(_cost(cost, layer, b) for layer, b in zip(layers, old, strict=True))
+        after = [cost(layer, budget) for layer, budget in zip(layers, new, strict=True)]
+        known = [c for c in after if c is not None]
         # Together no slower: the store and the load that fall away must pay for the scratchpad.
-        best = sum(_cost(cost, layer, b) for layer, b in zip(layers, old, strict=True))
-        # Loads of weights run ahead: they must be most of what happens for others to wait.
-        if WEIGHTS_SHARE * best > life.loads / config.bus_bytes:
+        if len(known) < len(after) or sum(known) > before:
             continue
-        found = None
-        for at in (_place(life, placed, config), _place(life, placed, config, MARGIN)):
-            # Below that the rotating buffers of the layers would have too little.
-            if at < config.spad_bytes // LEAST:
-                continue
-            new = [_with(budget, life.root, at) for budget in old]
-            after = [cost(layer, budget) for layer, budget in zip(layers, new, strict=True)]
-            known = [c for c in after if c is not None]
-            if len(known) == len(after) and sum(known) <= best:
-                best, found = sum(known), (at, new)
-        if found is not None:
-            address[life.root], budgets[span] = found
-            placed.append((life, found[0]))
+        # Loads of weights run ahead: they must be most of what happens for others to wait.
+        if WEIGHTS_SHARE * before > life.loads / config.bus_bytes:
+            continue
+        placed.append((life, at))
+        address[life.root] = at
+        budgets[span] = new
     return Residency(address=address, budgets=tuple(budgets))
 
 
@@ -132,7 +126,7 @@ def _channelwise(program: LayerProgram) -> frozenset[str]:
     return frozenset(products - others)
 
 
-def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
+def lives(program: LayerProgram, config: NpuConfig) -> list[Life]:
     """The tensors that could stay: temporaries that only such layers touch as take them on chip."""
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
@@ -149,7 +143,7 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     # scratchpad leaves no room for the buffers of its own layers.
     storage = program.storage
     tensors = [
-        _Life(root, storage.nbytes[root], first, max(dies[root], written[root]))
+        Life(root, storage.nbytes[root], first, max(dies[root], written[root]))
         for root, first in born.items()
         if storage.region[root] == REGION_TEMP
         and root in dies
@@ -159,7 +153,7 @@ def _lives(program: LayerProgram, config: NpuConfig) -> list[_Life]:
     return sorted([*tensors, *_weights(program, config)], key=lambda life: life.born)
 
 
-def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[_Life]:
+def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[Life]:
     """Weights that several products have."""
     users: dict[str, list[int]] = defaultdict(list)
     for i, layer in enumerate(program.layers):
@@ -168,19 +162,15 @@ def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[_Life]:
     for root, size in common_weights(program).items():
         first, *_, last = users[root]
         if size < config.spad_bytes:
-            yield _Life(root, size, first, last, size * len(users[root]))
+            yield Life(root, size, first, last, size * len(users[root]))
 
 
-def _place(
-    life: _Life, placed: Sequence[tuple[_Life, int]], config: NpuConfig, margin: int = 0
-) -> int:
-    """The highest address at which it does not overlap what lives at the same time, or within
-    `margin` layers; or below 0.
-    """
+def place(life: Life, others: Sequence[tuple[Life, int]], config: NpuConfig) -> int:
+    """The highest address at which it overlaps none of `others`, which have places; or below 0."""
     size = -(-life.size // config.word_bytes) * config.word_bytes
-    taken = [(at, at + other.size) for other, at in placed if other.meets(life, margin)]
+    taken = [(at, at + other.size) for other, at in others]
     at = config.spad_bytes - size
-    # Down from the top, each time below all that is in the way; these may overlap one another.
+    # Down from the top, each time below all that is in the way.
     while inside := [start for start, stop in taken if start < at + size and at < stop]:
         at = min(inside) - size
     return at
@@ -188,8 +178,8 @@ def _place(
 
 def check_residency(residency: Residency, program: LayerProgram, config: NpuConfig) -> None:
     """Tensors that live at the same time are disjoint, and above the budget of every layer."""
-    lives = {life.root: life for life in _lives(program, config)}
-    held = [(lives[root], at) for root, at in residency.address.items()]
+    by_root = {life.root: life for life in lives(program, config)}
+    held = [(by_root[root], at) for root, at in residency.address.items()]
     for i, (life, at) in enumerate(held):
         for index in range(life.born, life.dies + 1):
             if residency.budgets[index].spad_bytes > at or at + life.size > config.spad_bytes:
