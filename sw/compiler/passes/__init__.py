@@ -1,15 +1,16 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, transposes.py,
-early_rescales.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py, nest_concats.py,
-dead_code.py, group_tables.py, shuffles.py.
+merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, transposes.py,
+early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py,
+nest_concats.py, dead_code.py, group_tables.py, shuffles.py, narrow_constants.py.
 """
 
 from collections.abc import Callable
 
 from spec.config import NpuConfig
 from sw.compiler.passes.dead_code import remove_dead_code
+from sw.compiler.passes.duplicates import remove_duplicates
 from sw.compiler.passes.early_rescales import early_rescales
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
@@ -20,7 +21,9 @@ from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.merge_pixels import merge_pixels
+from sw.compiler.passes.narrow_constants import narrow_constants
 from sw.compiler.passes.nest_concats import nest_concats
+from sw.compiler.passes.rotations import early_rotations
 from sw.compiler.passes.shuffles import absorb_shuffles
 from sw.compiler.passes.transposes import (
     narrow_transposes,
@@ -34,10 +37,12 @@ Pass = Callable[[Graph], None]
 PASSES: tuple[Pass, ...] = (
     fold_constants,
     remove_identities,
+    remove_duplicates,
     reshape_transposes,
     sink_transposes,
     narrow_transposes,
     early_rescales,
+    early_rotations,
     fold_tables,
     reshape_transposes,
     fold_pads,
@@ -66,5 +71,6 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
         graph.verify()
     if fold:
         absorb_shuffles(graph, config)
+        narrow_constants(graph)
         graph.verify()
     return graph

@@ -69,6 +69,10 @@ def narrow_transposes(graph: Graph) -> None:
         result = graph.tensors[op.outputs[0]]
         early = replace(narrow, name=graph.fresh_name(f"{result.name}_narrow"), shape=result.shape)
         exchange(graph, before, op, early)
+        # A TRANSPOSE behind a RESHAPE that has moved finds the RESCALE before it now.
+        producers[early.name], producers[result.name] = op, before
+        readers[early.name] = [before]
+        readers[narrow.name] = [op if user is before else user for user in readers[narrow.name]]
 
 
 def _transposed_bytes(graph: Graph) -> float:
