@@ -19,6 +19,17 @@ def norm(rows: int, size: int) -> Graph:
     return g
 
 
+def norms_in_a_row(rows: int, size: int) -> Graph:
+    """A norm of what a norm makes, in more operators than most chains have."""
+    g, rng = Graph(name="norms"), np.random.default_rng(0)
+    x = g.add_input("x", (1, rows, size), "int16")
+    for i in range(2):
+        x = rescale(g, _norm(g, rng, x, f"norm{i}"), 200.0, 0, "int16", 3)
+    g.outputs = [x]
+    g.verify()
+    return g
+
+
 def scores(rows: int, keys: int, depth: int, *, mask: bool) -> Graph:
     """Softmax of the product of six images, two by three; `mask`: added for each of the two."""
     g = Graph(name="scores")

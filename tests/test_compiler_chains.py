@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from chain_graphs import norm, scores
+from chain_graphs import norm, norms_in_a_row, scores
 from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -274,3 +274,25 @@ def test_channels_with_neutral_constants(factor: int, value: int) -> None:
     y = g.add_op("ADD", [y, g.add_constant("o", np.full((1, 1, 1, 12), value), "int32")])
     g.outputs = [rescale(g, y, 2.0**-15, 0, "int16")]
     assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+def test_norms_in_a_row_are_one_layer() -> None:
+    g = norms_in_a_row(32, 48)
+    assert len(g.ops) > 50
+    assert [type(x) for x in run_stages(g, preset("default")).layers.layers] == [FusedLayer]
+    for name in ("tiny", "odd", "default"):
+        assert_compiles_exactly(g, preset(name), random_inputs(g, 1))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_many_small_samples_are_rows_of_few_tiles(per_channel: bool) -> None:
+    g = Graph(name="samples")
+    x = g.add_input("x", (64, 1, 3, 4, 12), "int16")
+    parts = [[0, 0, 1, 0, 0], [64, 1, 1, 4, 12]]
+    names = [g.add_constant(n, v, "shape") for n, v in zip(("start", "size"), parts, strict=True)]
+    y = g.add_op("SLICE", [x, *names])
+    g.outputs = [rescale(g, y, [0.01 + i / 1e4 for i in range(12)] if per_channel else 0.01)]
+    done = run_stages(g, preset("default"))
+    assert len(done.program.instructions) < 40
+    for name in ("tiny", "odd", "default"):
+        assert_compiles_exactly(g, preset(name), random_inputs(g, 1))

@@ -4,6 +4,7 @@ A root is a block of memory with a name. Several tensors can lie in one: a RESHA
 tensor is the same root under other strides.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from spec.isa import DType
@@ -75,6 +76,30 @@ def dense(tensor: str, dtype: str, shape: tuple[int, int, int, int], offset: int
         strides=(shape[1] * row, row, shape[3] * ITEM[dtype]),
         offset=offset,
     )
+
+
+def in_rows(views: Sequence[View], *, channels: bool) -> list[View]:
+    """The same elements of views of one shape in as few dimensions as strides allow, so that a tile
+    may have many of the first one. `channels`: the last dimension stays what it is.
+    """
+    sizes = views[0].shape
+    kept = [d for d in range(4) if sizes[d] > 1 or d == 3]
+    # Size, and strides of all views; joined from the right.
+    dims = [(sizes[d], [(*v.strides, v.item)[d] for v in views]) for d in kept]
+    out = [dims.pop()]
+    while dims:
+        (size, steps), (inner, inside) = dims.pop(), out[0]
+        regular = all(a == inner * b for a, b in zip(steps, inside, strict=True))
+        if regular and not (channels and len(out) == 1):
+            out[0] = (size * inner, inside)
+        else:
+            out.insert(0, (size, steps))
+    out = [(1, [0] * len(views))] * (4 - len(out)) + out
+    n, h, w, c = (size for size, _ in out)
+    return [
+        replace(v, shape=(n, h, w, c), strides=(out[0][1][i], out[1][1][i], out[2][1][i]))
+        for i, v in enumerate(views)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

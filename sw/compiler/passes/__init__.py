@@ -72,5 +72,6 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     if fold:
         absorb_shuffles(graph, config)
         narrow_constants(graph)
+        remove_dead_code(graph)
         graph.verify()
     return graph

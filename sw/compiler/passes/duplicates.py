@@ -36,6 +36,6 @@ def _key(graph: Graph, op: Op) -> Hashable:
 def _operand(graph: Graph, name: str) -> Hashable:
     """An operand: shapes and scalars by value, everything else by name."""
     tensor = graph.tensors[name]
-    if tensor.data is None or tensor.data.size > 1 and tensor.dtype != "shape":
+    if tensor.data is None or (tensor.data.size > 1 and tensor.dtype != "shape"):
         return name
     return tensor.dtype, tensor.shape, tensor.data.tobytes()

@@ -5,12 +5,15 @@ from dataclasses import replace
 from spec.isa import Scale, Table
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.layers import ElementwiseLayer, Epilogue, Operand
-from sw.compiler.kernels.views import DTYPE, UNSIGNED, to_nhwc
+from sw.compiler.kernels.views import DTYPE, UNSIGNED, in_rows, to_nhwc
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.steps import add_steps
 from sw.compiler.lower.fusion.epilogues import plain, rescale_values, zero_point
 from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.tosa.graph import Op
+
+LEAST = 64
+"""Vectors from which a sample makes tiles enough by itself."""
 
 
 def binary(ctx: Context, op: Op) -> None:
@@ -23,18 +26,17 @@ def binary(ctx: Context, op: Op) -> None:
     shape = to_nhwc(shapes[0])
     a, b = (ctx.operand(name, shape) for name in op.inputs)
     out, epilogue = ctx.fusion.after_int32(op.outputs[0], names)
-    ctx.layers.append(
-        ElementwiseLayer(
-            name=op.name,
-            output=ctx.output(out, shape),
-            ops=tuple(names),
-            source=op.source,
-            a=a,
-            b=b,
-            alu=ALU[op.kind],
-            epilogue=epilogue,
-        )
+    layer = ElementwiseLayer(
+        name=op.name,
+        output=ctx.output(out, shape),
+        ops=tuple(names),
+        source=op.source,
+        a=a,
+        b=b,
+        alu=ALU[op.kind],
+        epilogue=epilogue,
     )
+    ctx.layers.append(_in_rows(ctx, layer))
 
 
 def rescale(ctx: Context, op: Op) -> None:
@@ -82,16 +84,26 @@ def _as_it_is(ctx: Context, name: str) -> Operand:
 def _append_unary(
     ctx: Context, op: Op, names: list[str], a: Operand, out: str, epilogue: Epilogue
 ) -> None:
-    ctx.layers.append(
-        ElementwiseLayer(
-            name=op.name,
-            output=ctx.output(out, a.view.shape),
-            ops=tuple(names),
-            source=op.source,
-            a=a,
-            epilogue=epilogue,
-        )
+    layer = ElementwiseLayer(
+        name=op.name,
+        output=ctx.output(out, a.view.shape),
+        ops=tuple(names),
+        source=op.source,
+        a=a,
+        epilogue=epilogue,
     )
+    ctx.layers.append(_in_rows(ctx, layer))
+
+
+def _in_rows(ctx: Context, layer: ElementwiseLayer) -> ElementwiseLayer:
+    """The layer with many small samples in rows: a tile is of one sample."""
+    n, h, w, c = layer.output.shape
+    if n == 1 or (h > 1 and h * w * c >= LEAST * ctx.config.cols):
+        return layer
+    channels = layer.epilogue.scale is Scale.CHANNEL
+    output, a, *b = in_rows([layer.output, *layer.inputs], channels=channels)
+    second = replace(layer.b, view=b[0]) if layer.b is not None else None
+    return replace(layer, output=output, a=replace(layer.a, view=a), b=second)
 
 
 def elementwise(ctx: Context, op: Op) -> None:
