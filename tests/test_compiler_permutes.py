@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from attention_graphs import attention, permuted, product
-from compiler_graphs import assert_compiles_exactly, random_inputs
+from attention_graphs import attention, permuted, product, shaped
+from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +51,31 @@ def test_keys_of_several_images_are_copied_in_runs() -> None:
     for move in moves:
         assert move.source_shape[-1] == 32 and move.source_strides[-1] == 1
     assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "odd", "default"])
+@pytest.mark.parametrize(("batch", "heads"), [(2, 3), (1, 3), (4, 1)])
+def test_scores_of_several_images_are_read_where_they_lie(
+    name: str, batch: int, heads: int
+) -> None:
+    """Images and heads are dimensions of their own in a layer of product and softmax."""
+    g = Graph(name="scores")
+    q, k = (
+        permuted(
+            g, shaped(g, g.add_input(n, (batch, 24, heads * 32)), batch, 24, heads, 32), *perms
+        )
+        for n, perms in (("q", (0, 2, 1, 3)), ("k", (0, 2, 3, 1)))
+    )
+    q, k = shaped(g, q, batch * heads, 24, 32), shaped(g, k, batch * heads, 32, 24)
+    operands = [q, k, zero_point(g, 3), zero_point(g, -2)]
+    y = shaped(g, g.add_op("MATMUL", operands), batch, heads, 24, 24)
+    most = g.add_op("REDUCE_MAX", [y], {"axis": 3})
+    g.outputs = [rescale(g, g.add_op("SUB", [y, most]), 2.0**-10, 100)]
+    config = preset(name)
+    if config.cols <= 24 and config.transposed_weights:
+        layers = run_stages(g, config).layers.layers
+        assert not any(isinstance(layer, MoveLayer) for layer in layers)
+    assert_compiles_exactly(g, config, random_inputs(g, 3))
 
 
 def test_what_others_read_too_is_transposed_in_memory() -> None:

@@ -44,6 +44,9 @@ class Context:
         self.fusion.done.update(id(op) for found in self.padded.values() for op in found.ops)
         self.joins = Joins(graph, self.fusion.producers if join else None)
         self.place = {id(op): i for i, op in enumerate(graph.ops)}
+        # RESHAPEs that need a copy, by their results, which products alone read: some can read the
+        # operand as it lies.
+        self.late: dict[str, Op] = {}
 
     # Facts of a tensor ------------------------------------------------------------------------
 

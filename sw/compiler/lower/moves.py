@@ -13,6 +13,22 @@ def alias(ctx: Context, op: Op) -> None:
     """RESHAPE, IDENTITY or SLICE: a view, of a copy if its elements lie too far apart."""
     if ctx.storage.alias(op):
         return
+    out = op.outputs[0]
+    if out in ctx.graph.outputs or any(user.kind != "MATMUL" for user in ctx.fusion.users[out]):
+        _copied(ctx, op)
+    else:
+        ctx.late[out] = op
+
+
+def in_place(ctx: Context, name: str) -> None:
+    """Copy what `alias` left to the products that read tensor `name`, if it did."""
+    op = ctx.late.pop(name, None)
+    if op is not None:
+        _copied(ctx, op)
+
+
+def _copied(ctx: Context, op: Op) -> None:
+    """A view of a copy of its operand."""
     # A copy that products alone read need not be dense in the order of the dimensions.
     if not (ctx.permutes.only_products(op.outputs[0]) and _copied_by_runs(ctx, op)):
         ctx.copy(op.inputs[0], f"{op.name}.copy", op.source)

@@ -15,7 +15,7 @@ from spec.isa import DType
 from sw.compiler.kernels.fused.builder import Factors, FusedBuilder, Target, Value
 from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.simplify import simplify
-from sw.compiler.kernels.views import ITEM, Placed, dense, row_major, to_nhwc
+from sw.compiler.kernels.views import ITEM, Placed, dense, reshaped, row_major, to_nhwc
 from sw.compiler.lower.capacity import fused_fits
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.members import (
@@ -29,6 +29,7 @@ from sw.compiler.lower.elementwise.members import (
 )
 from sw.compiler.lower.elementwise.steps import add_steps
 from sw.compiler.lower.fusion.permutes import Ahead
+from sw.compiler.lower.moves import in_place
 from sw.compiler.tosa.graph import Op
 
 
@@ -96,27 +97,34 @@ def _factors(ctx: Context, op: Op, product: str) -> Factors | None:
     are still its last dimensions, and tiles can be made of it.
     """
     shape = ctx.shape(product)
-    a, b = (ctx.storage.get(name) for name in op.inputs[:2])
-    n, m, depth = a.shape
-    if len(shape) < 3 or shape[-2:] != (m, b.shape[2]) or math.prod(shape[:-2]) != n:
+    n, m, depth = ctx.shape(op.inputs[0])
+    whole = (n, m, ctx.shape(op.inputs[1])[2])
+    if len(shape) < 3 or (math.prod(shape[:-2]), *shape[-2:]) != whole:
         return None
-    if min(m, shape[-1], depth) < ctx.config.cols or a.strides[2] != 1:
+    a, b = (_images(ctx, name, shape[:-2]) for name in op.inputs[:2])
+    if min(m, shape[-1], depth) < ctx.config.cols or a.strides[-1] != 1:
         return None
-    if ctx.dtype(op.inputs[0]) != "int8" or 1 not in b.strides[1:]:
+    if ctx.dtype(op.inputs[0]) != "int8" or 1 not in b.strides[-2:]:
         return None
-    lead = row_major(shape[:-2], 1)
-
-    def spread(placed: Placed) -> Placed:
-        outer = tuple(placed.strides[0] * step for step in lead)
-        return replace(
-            placed,
-            shape=(*shape[:-2], *placed.shape[1:]),
-            strides=(*outer, *placed.strides[1:]),
-        )
-
     zero_points = (ctx.integer(op.inputs[2]), ctx.integer(op.inputs[3]))
-    found = Factors(spread(a), spread(b), zero_points)
+    found = Factors(a, b, zero_points)
     return None if found.transposed and not ctx.config.transposed_weights else found
+
+
+def _images(ctx: Context, name: str, lead: tuple[int, ...]) -> Placed:
+    """An operand of a product whose images have dimensions `lead`, with these before its rows."""
+    shape = (*lead, *ctx.shape(name)[1:])
+    late = ctx.late.get(name)
+    if late is not None:
+        # A RESHAPE of images: heads of several samples, or of windows, lie where they are.
+        placed = ctx.storage.get(late.inputs[0])
+        strides = reshaped(placed, shape)
+        if strides is not None:
+            return replace(placed, shape=shape, strides=strides)
+        in_place(ctx, name)
+    placed = ctx.storage.get(name)
+    outer = tuple(placed.strides[0] * step for step in row_major(lead, 1))
+    return replace(placed, shape=shape, strides=(*outer, *placed.strides[1:]))
 
 
 def _layer(ctx: Context, ops: list[Op], builder: FusedBuilder) -> FusedLayer | None:

@@ -11,6 +11,7 @@ from sw.compiler.kernels.depthwise.geometry import MAX_STEP
 from sw.compiler.kernels.layers import ConvLayer, DepthwiseLayer
 from sw.compiler.kernels.views import View, view_of
 from sw.compiler.lower.context import Context
+from sw.compiler.lower.moves import in_place
 from sw.compiler.lower.products.fused import (
     FusedProduct,
     fuse_convolution,
@@ -159,6 +160,8 @@ def _grouped(
 def matmul(ctx: Context, op: Op) -> None:
     """MATMUL: a convolution with 1 x 1 kernel whose weights are a tensor."""
     a, b, a_zp, b_zp = op.inputs
+    for name in (a, b):
+        in_place(ctx, name)
     n, h, k = ctx.shape(a)
     w = ctx.shape(b)[2]
     fused = fuse_product(ctx, op, (n, h, 1, w))
