@@ -157,11 +157,12 @@ def _residency(
     if not options.on_chip or options.keep_all:
         return Residency(budgets=(MemoryBudget.whole(config),) * len(layers.layers))
     chosen = choose(layers, config, planner.cost)
-    apart = keep_apart(layers, chosen, config, planner.plan)
-    streamed = stream_rows(layers, apart, planner.cost)
+    streamed = stream_rows(layers, chosen, planner.cost)
     beside = run_concurrently(layers, streamed, config, planner.cost)
     followed = follow_tiles(layers, beside, config, planner.plan)
-    return mix_turns(layers, followed, config)
+    mixed = mix_turns(layers, followed, config)
+    # Last: the budgets that are left must not decide which layers overlap.
+    return keep_apart(layers, mixed, config, planner.plan)
 
 
 def _dump_residency(layers: LayerProgram, residency: Residency) -> str:

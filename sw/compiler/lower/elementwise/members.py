@@ -14,7 +14,7 @@ from sw.compiler.lower.elementwise.steps import REDUCTIONS, STEPS, data_operands
 from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.tosa.graph import Op
 
-WINDOW = 96
+WINDOW = 192
 """Operators behind the first that are looked at."""
 
 LONG, MANY = 6, 8
