@@ -91,3 +91,18 @@ def test_the_wide_suite_is_shown_against_its_bound_also_where_nothing_ran():
     )
     assert line in text
     assert "| alexnet | plain stack, large FC |  | 0.008 |  |  | 100 | 40 | 40.0% |" in text
+
+
+def test_small_shares_are_explained_by_what_the_engines_did():
+    net = {**ROW, "name": "swin", "compile_s": 1.0, "pcc": 0.999, "pcc_between_images": 0.5}
+    net |= {"operators": 9, "elsewhere": 0, "policy": "wide", "layer_bound": 900.0}
+    states = {"busy": 0, "semaphore": 0, "memory": 0, "bank": 0, "pipeline": 0, "idle": 2000}
+    net["counters"] = {
+        **dict.fromkeys(("fetch", "load", "store"), states),
+        "matrix": {**states, "busy": 800},
+        "vector": {**states, "busy": 1500, "bank": 100, "pipeline": 40},
+    }
+    net |= {"predicted_cycles": 2000, "share": 0.45}
+    text = page([net], read_peers(PEERS))
+    assert "| swin | 45.0% | 0% | 0% | 40% | 75% | 7% | 60% |" in text
+    assert "Networks below 70%" not in page([{**net, "share": 0.7}], read_peers(PEERS))

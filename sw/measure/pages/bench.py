@@ -41,6 +41,14 @@ Small networks of families that the suites above lack, quantized as a user's own
 the compiler's, without a run. *Share* is the [layer bound](bound.md) divided by the cycles, the
 measured ones where there are any.
 """
+FEW = 0.7
+"""Shares below it are explained."""
+
+_LIMITS = """
+Networks below 70%: the parts of the run in which each engine works. The last column is the share
+that would be left if the busiest engine worked in every cycle. No order of the same instructions
+reaches a larger one; fewer instructions would.
+"""
 _INTRO = """
 Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt.
 Inputs, weights and program begin in DRAM, and results end there; every operator counts. Networks
@@ -154,9 +162,27 @@ def _wide_section(config: str, rows: Sequence[Row]) -> Iterator[str]:
     head += [*_BOUND_COLUMNS, *([f"ms at {clock:g} MHz"] if clock else [])]
     yield table(head, cells, "lllr")
     ran = [row for row in rows if not is_predicted(row)]
+    yield from _limits([row for row in ran if row["share"] < FEW])
     if ran:
         yield "The same runs:"
         yield table(*_details(ran), "lr")
+
+
+def _limits(rows: Sequence[Row]) -> Iterator[str]:
+    """What the engines of runs of small shares did, and the share that the busiest one leaves."""
+    if not rows:
+        return
+    yield prose(_LIMITS)
+    engines = [name for name in rows[0]["counters"] if name != "fetch"]
+    cells = []
+    for row in rows:
+        busy = {name: row["counters"][name]["busy"] for name in engines}
+        waits = row["counters"]["vector"]["bank"] + row["counters"]["vector"]["pipeline"]
+        used = [f"{cycles / row['cycles']:.0%}" for cycles in (*busy.values(), waits)]
+        most = row["layer_bound"] / max(busy.values())
+        cells.append([row["name"], f"{row['share']:.1%}", *used, f"{most:.0%}"])
+    head = ["", "share", *engines, "vector waits for banks, and in its pipeline", "at most"]
+    yield table(head, cells, "lr")
 
 
 def _errors(rows: Sequence[Row]) -> str:
