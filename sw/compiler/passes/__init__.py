@@ -3,7 +3,8 @@
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, transposes.py,
 early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py,
-nest_concats.py, dead_code.py, group_tables.py, shuffles.py, narrow_constants.py.
+nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
+narrow_constants.py.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from sw.compiler.passes.narrow_constants import narrow_constants
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.rotations import early_rotations
 from sw.compiler.passes.shuffles import absorb_shuffles
+from sw.compiler.passes.split_products import split_products
 from sw.compiler.passes.transposes import (
     narrow_transposes,
     reshape_transposes,
@@ -58,7 +60,7 @@ PASSES: tuple[Pass, ...] = (
 def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     """A rewritten copy of `graph`; each pass's result is verified.
 
-    config: what groups and pixels of convolutions are merged for, and shuffles absorbed. `fold`:
+    config: what convolutions are merged and split for, and shuffles absorbed. `fold`:
     whether operators of constants may be computed beforehand, and weights rearranged.
     """
     graph = graph.copy()
@@ -71,6 +73,8 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
         graph.verify()
     if fold:
         absorb_shuffles(graph, config)
+        split_products(graph, config)
+        late_reshapes(graph)
         narrow_constants(graph)
         remove_dead_code(graph)
         graph.verify()

@@ -1,0 +1,131 @@
+"""A convolution whose result is cut into ranges of channels becomes one for each range.
+
+Gates and branches have activations of their own. Behind a SLICE they are passes over memory; a
+convolution of its own takes them into its epilogue.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from spec.config import NpuConfig
+from sw.compiler.tosa.graph import Graph, Op
+
+_BETWEEN = ("RESCALE", "CLAMP", "RESHAPE")
+"""Operators between a convolution and the SLICEs of its result."""
+
+_EPILOGUES = ("RESCALE", "CLAMP", "TABLE")
+"""What a layer of its own takes from behind a SLICE."""
+
+REREAD = 2
+"""Bytes of the operand that may be read again for each byte of results."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A SLICE of channels `start`…`stop`."""
+
+    slice: Op
+    start: int
+    stop: int
+
+
+def split_products(graph: Graph, config: NpuConfig) -> None:
+    """Every convolution with constant weights of which that takes no more column blocks."""
+    readers = graph.consumers()
+    for op in [op for op in graph.ops if op.kind == "CONV2D"]:
+        chain = _chain(graph, readers, op)
+        parts = _parts(graph, readers, chain)
+        if parts and _is_worth(graph, readers, op, parts, config):
+            _split(graph, chain, parts)
+
+
+def _chain(graph: Graph, readers: dict[str, list[Op]], conv: Op) -> list[Op]:
+    """The convolution and the operators behind it that keep its channels, up to its SLICEs."""
+    chain = [conv]
+    channels = graph.tensors[conv.outputs[0]].shape[-1]
+    while len(users := readers[chain[-1].outputs[0]]) == 1 and users[0].kind in _BETWEEN:
+        (op,) = users
+        constant = all(graph.tensors[name].is_constant for name in op.inputs[1:])
+        if not constant or graph.tensors[op.outputs[0]].shape[-1] != channels:
+            break
+        chain.append(op)
+    return chain
+
+
+def _parts(graph: Graph, readers: dict[str, list[Op]], chain: Sequence[Op]) -> list[_Part]:
+    """The SLICEs of its result by their first channel; [] if others read it, or some overlap."""
+    name = chain[-1].outputs[0]
+    users, made = readers[name], {op.outputs[0] for op in chain}
+    if len(users) < 2 or any(op.kind != "SLICE" for op in users) or made & set(graph.outputs):
+        return []
+    if not all(graph.tensors[n].is_constant for n in chain[0].inputs[1:]):
+        return []
+    parts = []
+    for op in users:
+        start, size = (graph.constant(n).reshape(-1).tolist() for n in op.inputs[1:])
+        if any(start[:-1]) or tuple(size[:-1]) != graph.tensors[name].shape[:-1]:
+            return []
+        parts.append(_Part(op, start[-1], start[-1] + size[-1]))
+    parts.sort(key=lambda part: part.start)
+    apart = all(a.stop <= b.start for a, b in pairwise(parts))
+    return parts if apart else []
+
+
+def _is_worth(
+    graph: Graph,
+    readers: dict[str, list[Op]],
+    conv: Op,
+    parts: Sequence[_Part],
+    config: NpuConfig,
+) -> bool:
+    """Whether a part has an epilogue of its own, and neither array nor bus do more for it."""
+    source, result = (graph.tensors[n].shape for n in (conv.inputs[0], conv.outputs[0]))
+    blocks = sum(-(-(part.stop - part.start) // config.cols) for part in parts)
+    if blocks > -(-result[-1] // config.cols):
+        return False
+    again = (len(parts) - 1) * graph.tensors[conv.inputs[0]].size
+    if again > REREAD * graph.tensors[conv.outputs[0]].size or len(source) != len(result):
+        return False
+    return any(_has_epilogue(graph, readers, part.slice.outputs[0]) for part in parts)
+
+
+def _has_epilogue(graph: Graph, readers: dict[str, list[Op]], name: str) -> bool:
+    """Whether one operator alone reads a tensor that the layer of its own would take."""
+    while len(readers[name]) == 1 and readers[name][0].kind == "RESHAPE":
+        name = readers[name][0].outputs[0]
+    users = readers[name]
+    return len(users) == 1 and users[0].kind in _EPILOGUES and name not in graph.outputs
+
+
+def _split(graph: Graph, chain: Sequence[Op], parts: Sequence[_Part]) -> None:
+    """The whole chain for each part, whose last operator makes what its SLICE did."""
+    at = graph.ops.index(chain[-1]) + 1
+    for part in parts:
+        name, made = chain[0].inputs[0], []
+        for op in chain:
+            made.append(_copied(graph, op, name, part))
+            name = made[-1].outputs[0]
+        made[-1].outputs = part.slice.outputs
+        graph.ops[at:at] = made
+        at += len(made)
+    for op in (*chain, *(part.slice for part in parts)):
+        graph.ops.remove(op)
+
+
+def _copied(graph: Graph, op: Op, name: str, part: _Part) -> Op:
+    """`op` for the channels of `part`, which reads `name`."""
+    result = graph.tensors[op.outputs[0]]
+    shape = (*result.shape[:-1], part.stop - part.start)
+    made = graph.fresh_name(f"{result.name}_part")
+    graph.add_tensor(replace(result, name=made, shape=shape))
+    inputs = [name, *op.inputs[1:]]
+    if op.kind == "RESHAPE":
+        inputs[1] = graph.add_constant(f"{made}_shape", list(shape), "shape")
+    channels = op.kind == "CONV2D" or op.attributes.get("per_channel")
+    for i in (1, 2) if channels else ():
+        data = graph.tensors[op.inputs[i]]
+        if data.shape[0] == result.shape[-1]:
+            some = graph.constant(data.name)[part.start : part.stop]
+            inputs[i] = graph.add_constant(f"{made}_{i}", some, data.dtype)
+    return replace(op, name=made, inputs=inputs, outputs=[made], attributes={**op.attributes})
