@@ -25,7 +25,8 @@ from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 
 OFFSET = KernelFamily(layer=OffsetLayer, plan=plan_offset, emit=emit_offset, check=check_offset)
-CONSTANT = 77
+CONSTANT = 70_000
+"""Of more than 16 bits: a narrower constant is widened, which is another operator."""
 
 
 def with_offsets(program: LayerProgram) -> LayerProgram:
