@@ -6,18 +6,15 @@ layer's last reads. A place of its own costs scratchpad, and is taken only where
 and the buffers of neighbours still fit side by side, so that each layer's loads run ahead.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.base import Layer, LayerProgram, Plan
+from sw.compiler.kernels.base import LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.placement.follow import Plans
 from sw.compiler.placement.residency import LEAST, Residency, lives, place
-
-Plans = Callable[[Layer, MemoryBudget], Plan]
-"""The best plan of a layer in a budget; `CompileError` if none fits."""
 
 
 def keep_apart(
