@@ -24,6 +24,10 @@ FEW: list[tuple[str, tuple[int, ...], tuple[int, ...], str]] = [
     ("twice", (60, 3, 20), (0, 2, 1), "int16"),
     ("twice", (60, 3, 20), (0, 2, 1), "int32"),
     ("twice", (4, 16, 32, 2, 2), (0, 3, 1, 4, 2), "int8"),
+    ("twice", (2, 192, 32), (1, 2, 0), "int16"),
+    ("twice", (192, 32, 2), (2, 0, 1), "int16"),
+    ("twice", (2, 1024), (1, 0), "int16"),
+    ("twice", (3, 768), (1, 0), "int8"),
 ]
 """Turns, shape, perms, type: every form of a product."""
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spec.config import NpuConfig
 from spec.isa import LOOPS, Engine
@@ -22,6 +22,9 @@ from sw.compiler.machine.costs import MEMORY_LATENCY, READY, RESULT_LATENCY
 
 SLOTS = 3
 """Buffers before and after the turns: one is filled, one is read, one waits for memory."""
+
+INNER = (32, 16)
+"""Elements of the inner part of an axis that is cut in two."""
 
 BETWEEN = 3
 """Buffers between two turns: the second one is so many tiles behind the first, less one, and never
@@ -78,7 +81,8 @@ def forms(layer: TransposeLayer, config: NpuConfig) -> Iterator[Form]:
     if layer.item <= min(2, config.rows):
         yield from _once(layer.axes, layer.item)
     whole = (Axis(size=layer.item, source=1, target=1),) if layer.item > 1 else ()
-    yield from _twice((*layer.axes, *whole))
+    for axes in _cut(layer.axes):
+        yield from _twice((*axes, *whole))
 
 
 def _once(axes: tuple[Axis, ...], item: int) -> Iterator[Form]:
@@ -91,11 +95,26 @@ def _once(axes: tuple[Axis, ...], item: int) -> Iterator[Form]:
 def _twice(axes: tuple[Axis, ...]) -> Iterator[Form]:
     by_target = sorted(range(len(axes)), key=lambda i: axes[i].target)
     order = sorted(range(len(axes)), key=lambda i: axes[i].source)
-    for count in range(order.index(by_target[0]) + 1, len(order)):
-        rows = tuple(order[:count])
-        inside = next((k for k, i in enumerate(by_target) if i not in rows), len(by_target))
-        for over in order[count:]:
+    for over in order:
+        rest = [i for i in order if i != over]
+        for count in range(1, len(rest) + 1):
+            rows = tuple(rest[:count])
+            if by_target[0] not in rows:
+                continue
+            inside = next((k for k, i in enumerate(by_target) if i not in rows), len(by_target))
             yield Form(axes=axes, rows=rows, over=over, columns=tuple(by_target[:inside]))
+
+
+def _cut(axes: tuple[Axis, ...]) -> Iterator[tuple[Axis, ...]]:
+    """The axes, and with a long one as two: a tile has all of the inner one."""
+    yield axes
+    for i, axis in enumerate(axes):
+        for inner in INNER:
+            if axis.size % inner == 0 and axis.size >= inner * INNER[-1]:
+                outer = Axis(
+                    size=axis.size // inner, source=axis.source * inner, target=axis.target * inner
+                )
+                yield (*axes[:i], outer, replace(axis, size=inner), *axes[i + 1 :])
 
 
 def _tiles(form: Form, config: NpuConfig) -> Iterator[Sizes]:

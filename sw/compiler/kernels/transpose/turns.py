@@ -35,8 +35,13 @@ class Form:
         return bool(self.columns)
 
     def strides(self, sizes: Sizes, *, source: bool) -> list[int]:
-        """Bytes between the elements of a tile that lies dense on chip, in that order."""
+        """Bytes between the elements of a tile that lies dense on chip, in that order.
+
+        What is turned twice has its rows in one piece first, wherever they lie in the source.
+        """
         order = sorted(range(len(sizes)), key=lambda i: _stride(self.axes[i], source))
+        if source and self.twice:
+            order = [*self.rows, *(i for i in order if i not in self.rows)]
         return _dense(order, sizes, self.item)
 
     def between(self, sizes: Sizes, pitch: int) -> list[int]:
