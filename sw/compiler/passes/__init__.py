@@ -1,15 +1,16 @@
 """Stage `passes`: rewrites of the TOSA graph, as a list in one place.
 
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
-merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, transposes.py,
-early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py, late_concats.py,
-nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
+merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, broadcasts.py,
+transposes.py, early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py,
+late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
 narrow_constants.py.
 """
 
 from collections.abc import Callable
 
 from spec.config import NpuConfig
+from sw.compiler.passes.broadcasts import broadcast_tiles
 from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.duplicates import remove_duplicates
 from sw.compiler.passes.early_rescales import early_rescales
@@ -40,6 +41,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     remove_identities,
     remove_duplicates,
+    broadcast_tiles,
     reshape_transposes,
     sink_transposes,
     narrow_transposes,
