@@ -1,8 +1,7 @@
-"""Passes over moves: rotations behind a RESCALE, moves made twice, constants of few bits."""
+"""Passes over moves: rotations behind a RESCALE, moves that were made twice."""
 
 from typing import Any
 
-import numpy as np
 import pytest
 from compiler_graphs import assert_compiles_exactly, conv, random_inputs, rescale
 from test_passes_transposes import part, passed, reshape, turn
@@ -83,35 +82,3 @@ def test_a_transpose_passes_a_rescale_to_a_wider_type_behind_a_reshape() -> None
     (op,) = (op for op in made.ops if op.kind == "TRANSPOSE")
     assert made.tensors[op.inputs[0]].dtype == "int16"
     assert_compiles_exactly(g, DEFAULT, random_inputs(g))
-
-
-@pytest.mark.parametrize(
-    ("most", "dtype"), [(127, "int8"), (128, "int16"), (32767, "int16"), (32768, "int32")]
-)
-@pytest.mark.parametrize("kind", ["ADD", "SUB", "MAXIMUM", "MUL"])
-def test_constants_have_the_fewest_bits_that_hold_them(kind: str, most: int, dtype: str) -> None:
-    g = Graph(name="constant")
-    x = g.add_input("x", (1, 4, 36, 36), "int32")
-    data = np.random.default_rng(1).integers(-most, most + 1, (1, 1, 36, 36))
-    data[0, 0, 0, :2] = -most, most
-    operands = [x, g.add_constant("c", data, "int32")]
-    if kind == "MUL":
-        operands.append(g.add_constant("shift", [0], "int8"))
-    y = g.add_op(kind, operands)
-    g.outputs = [rescale(g, y, 2.0**-14 / (most if kind == "MUL" else 1))]
-    made = run_passes(g, DEFAULT)
-    assert {t.dtype for t in made.tensors.values() if t.is_constant and t.size == 36 * 36} == {
-        dtype
-    }
-    stored = len(run_stages(g, DEFAULT).image.constants)
-    assert stored < {"int8": 1, "int16": 2, "int32": 4}[dtype] * 36 * 36 + 600
-    for config in ("default", "tiny", "odd"):
-        assert_compiles_exactly(g, preset(config), random_inputs(g))
-
-
-def test_without_folding_constants_stay() -> None:
-    g = Graph(name="constant")
-    x = g.add_input("x", (1, 4, 36, 36), "int32")
-    c = g.add_constant("c", np.ones((1, 1, 36, 36), int), "int32")
-    g.outputs = [rescale(g, g.add_op("ADD", [x, c]), 2.0**-14)]
-    assert "CAST" not in [op.kind for op in run_passes(g, DEFAULT, fold=False).ops]

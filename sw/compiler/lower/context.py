@@ -21,6 +21,7 @@ from sw.compiler.lower.fusion.fusion import Fusion
 from sw.compiler.lower.fusion.joins import Joins
 from sw.compiler.lower.fusion.padded import padded_averages
 from sw.compiler.lower.fusion.permutes import Ahead, Permutes
+from sw.compiler.lower.narrow import narrowed
 from sw.compiler.lower.storage import Storage
 from sw.compiler.tosa.graph import Graph, Op
 
@@ -47,6 +48,7 @@ class Context:
         # RESHAPEs that need a copy, by their results, which products alone read: some can read the
         # operand as it lies.
         self.late: dict[str, Op] = {}
+        self._narrow: dict[str, str] = {}
 
     # Facts of a tensor ------------------------------------------------------------------------
 
@@ -108,10 +110,17 @@ class Context:
         n, h, w, c = self.shape(name)
         return self.view(name, (n, h, w, c))
 
+    def narrow(self, name: str) -> str:
+        """The tensor to read for operand `name` of int32: a constant may have fewer bits."""
+        if name not in self._narrow:
+            self._narrow[name] = narrowed(self.graph, name) if self.fold else name
+        return self._narrow[name]
+
     def operand(self, name: str, shape: Shape4) -> Operand:
         """Operand `name` of an elementwise operator, with the RESCALE before it."""
         rescale = self.fusion.operand_rescales.get(name)
         if rescale is None:
+            name = self.narrow(name)
             return Operand(view=self.view(name, shape), dtype=self.kind(name))
         return self.rescaled(rescale, self.view(rescale.inputs[0], shape))
 

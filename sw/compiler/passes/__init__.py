@@ -3,8 +3,7 @@
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, broadcasts.py,
 transposes.py, early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py,
-late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
-narrow_constants.py.
+late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,6 @@ from sw.compiler.passes.late_concats import late_concats
 from sw.compiler.passes.late_reshapes import late_reshapes
 from sw.compiler.passes.merge_groups import merge_groups
 from sw.compiler.passes.merge_pixels import merge_pixels
-from sw.compiler.passes.narrow_constants import narrow_constants
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.rotations import early_rotations
 from sw.compiler.passes.shuffles import absorb_shuffles
@@ -77,7 +75,5 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
         absorb_shuffles(graph, config)
         split_products(graph, config)
         late_reshapes(graph)
-        narrow_constants(graph)
-        remove_dead_code(graph)
         graph.verify()
     return graph

@@ -23,8 +23,8 @@ from sw.compiler.machine.costs import MEMORY_LATENCY, READY, RESULT_LATENCY
 SLOTS = 3
 """Buffers before and after the turns: one is filled, one is read, one waits for memory."""
 
-INNER = (32, 16)
-"""Elements of the inner part of an axis that is cut in two."""
+INNER = (2, 1)
+"""Elements of the inner part of an axis that is cut in two, in bytes of a bus word."""
 
 BETWEEN = 3
 """Buffers between two turns: the second one is so many tiles behind the first, less one, and never
@@ -81,7 +81,7 @@ def forms(layer: TransposeLayer, config: NpuConfig) -> Iterator[Form]:
     if layer.item <= min(2, config.rows):
         yield from _once(layer.axes, layer.item)
     whole = (Axis(size=layer.item, source=1, target=1),) if layer.item > 1 else ()
-    for axes in _cut(layer.axes):
+    for axes in _cut(layer.axes, config):
         yield from _twice((*axes, *whole))
 
 
@@ -105,16 +105,19 @@ def _twice(axes: tuple[Axis, ...]) -> Iterator[Form]:
             yield Form(axes=axes, rows=rows, over=over, columns=tuple(by_target[:inside]))
 
 
-def _cut(axes: tuple[Axis, ...]) -> Iterator[tuple[Axis, ...]]:
+def _cut(axes: tuple[Axis, ...], config: NpuConfig) -> Iterator[tuple[Axis, ...]]:
     """The axes, and with a long one as two: a tile has all of the inner one."""
     yield axes
     for i, axis in enumerate(axes):
-        for inner in INNER:
-            if axis.size % inner == 0 and axis.size >= inner * INNER[-1]:
-                outer = Axis(
-                    size=axis.size // inner, source=axis.source * inner, target=axis.target * inner
-                )
-                yield (*axes[:i], outer, replace(axis, size=inner), *axes[i + 1 :])
+        for inner in (words * config.bus_bytes for words in INNER):
+            outer, rest = divmod(axis.size, inner)
+            if rest or outer < config.cols:
+                continue
+            parts = (
+                Axis(size=outer, source=axis.source * inner, target=axis.target * inner),
+                replace(axis, size=inner),
+            )
+            yield (*axes[:i], *parts, *axes[i + 1 :])
 
 
 def _tiles(form: Form, config: NpuConfig) -> Iterator[Sizes]:

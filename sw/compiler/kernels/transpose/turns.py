@@ -19,9 +19,9 @@ Sizes = tuple[int, ...]
 class Form:
     """Which axes the turns turn: numbers of axes, those innermost in the source first.
 
-    rows: they are contiguous in the source. over: the axis that is contiguous after the first
-    turn. columns: with `twice`, those that are contiguous after the second, innermost first.
-    item: bytes of what is turned.
+    rows: they lie in one piece on chip, and with one turn in the source. over: the axis that is
+    contiguous after the first turn. columns: with `twice`, those that are contiguous after the
+    second, innermost first. item: bytes of what is turned.
     """
 
     axes: tuple[Axis, ...]

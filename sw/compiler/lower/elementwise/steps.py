@@ -16,6 +16,7 @@ from sw.compiler.lower.context import Context
 from sw.compiler.lower.fusion.epilogues import rescale_values, zero_point
 from sw.compiler.lower.fusion.fusion import ALU
 from sw.compiler.lower.fusion.short_tables import shortened
+from sw.compiler.lower.narrow import READERS
 from sw.compiler.program.records import VectorFields
 from sw.compiler.tosa.graph import Op
 
@@ -65,7 +66,10 @@ class Step:
 def add_steps(ctx: Context, builder: FusedBuilder, op: Op) -> Value:
     """Append the steps of `op` and return its result."""
     row = STEPS[op.kind]
-    operands = [value(ctx, builder, name) for name in data_operands(ctx, op)]
+    names = data_operands(ctx, op)
+    if op.kind in READERS:
+        names = [ctx.narrow(name) for name in names]
+    operands = [value(ctx, builder, name) for name in names]
     row.add(ctx, builder, op, operands, ctx.kind(op.outputs[0]))
     return builder.steps[-1].out
 
