@@ -18,7 +18,7 @@ _EPILOGUES = ("RESCALE", "CLAMP", "TABLE")
 """What a layer of its own takes from behind a SLICE."""
 
 REREAD = 2
-"""Bytes of the operand that may be read again for each byte of results."""
+"""Elements of the operand that may be read again for each element of the result."""
 
 
 @dataclass(frozen=True, slots=True)

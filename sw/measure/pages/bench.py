@@ -45,9 +45,9 @@ FEW = 0.7
 """Shares below it are explained."""
 
 _LIMITS = """
-Networks below 70%: the parts of the run in which each engine works. The last column is the share
-that would be left if the busiest engine worked in every cycle. No order of the same instructions
-reaches a larger one; fewer instructions would.
+Networks below 70%, and the part of the run in which each engine works. The last column is the share
+that the network would have if its busiest engine worked in every cycle. No order of the same
+instructions reaches a larger one. Fewer instructions would.
 """
 _INTRO = """
 Cycles are counted by the RTL under Verilator, from the start write to the completion interrupt.
