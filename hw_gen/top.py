@@ -146,8 +146,8 @@ class Npu(wiring.Component):
         return posts
 
     def _scratchpad(self, m: Module, reset: SoftReset, engines: dict[Engine, Any]) -> None:
-        """Ports in the order of their priority. Results of the vector engine go before STORE: where
-        they wait, it does, and a product that waits for it.
+        """Ports in the order of their priority. What LOAD brings goes before results, which have a
+        queue to wait in.
         """
         matrix, vector = engines[Engine.MATRIX], engines[Engine.VECTOR]
         load, store = engines[Engine.LOAD], engines[Engine.STORE]
@@ -165,12 +165,12 @@ class Npu(wiring.Component):
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
         m.submodules.scratchpad = spad = reset(
-            Scratchpad(self._config, tags=tags, writes=1, together=together, leading=len(reads) - 1)
+            Scratchpad(self._config, tags=tags, writes=2, together=together)
         )
         for source, sink in (
             *zip(reads, spad.read, strict=True),
-            (vector.out, spad.write[0]),
-            (load.spad, spad.posted),
+            (vector.out, spad.write[1]),
+            (load.spad, spad.write[0]),
             (load.param, vector.param_write),
             (load.table, vector.table_write),
         ):

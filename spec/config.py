@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from spec.banks import bank_of
 from spec.errors import SystolaError
 from spec.names import did_you_mean
 
@@ -276,9 +277,8 @@ class NpuConfig:
         return _bits_for(self.semaphores)
 
     def bank_of(self, word: int) -> int:
-        """Bank of scratchpad word `word`, for the compiler (hardware: blocks/scratchpad.py)."""
-        b = self.banks
-        return (word + word // b + word // (b * b)) % b
+        """Bank of scratchpad word `word`, for the compiler (hardware: blocks/spad_request.py)."""
+        return bank_of(word, self.banks)
 
     # Identity -----------------------------------------------------------------------------
 

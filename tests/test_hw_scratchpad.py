@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hw_bench import FORMS, sample, simulate
 
-from hw_gen.blocks.scratchpad import Scratchpad
+from hw_gen.blocks.scratchpad import AGE_LIMIT, Scratchpad
 from hw_gen.interfaces import READ_LATENCY
 from spec import preset
 
@@ -57,7 +57,7 @@ def test_scratchpad_reads_what_was_written_at_any_address(name, form):
                 if valid and ready:
                     expected[i].append(bytes(memory[addr : addr + size]))
             ctx.set(port.valid, 0)
-            for _ in range(3):
+            for _ in range(3 + AGE_LIMIT):
                 data_valid, data = await sample(ctx, port.data_valid, port.data)
                 if data_valid:
                     got[i].append(data)
@@ -81,7 +81,7 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
     take only what was announced before they ask. Everybody has a few banks in common."""
     config = preset(name)
     tag_bits = 20
-    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=1, together=together)
+    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=2, together=together)
     rng = random.Random(seed)
     width, span = config.word_bytes, 6 * config.word_bytes
     known = [{}, {}]  # byte address -> value, of what has landed
@@ -163,7 +163,7 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
 
         return run
 
-    simulate(dut, writer(0, dut.posted), writer(1, dut.write[0]), *(reader(i) for i in range(4)))
+    simulate(dut, *(writer(j, dut.write[j]) for j in range(2)), *(reader(i) for i in range(4)))
     assert min(checked) > 100
 
 
@@ -194,20 +194,20 @@ def test_clients_together_read_a_word_at_once(together, cycles):
 
 
 @pytest.mark.parametrize("name", ["tiny", "odd"])
-def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
+def test_writes_land_in_order_beside_those_of_others(name):
     config = preset(name)
-    dut = Scratchpad(config, tags=[0], writes=1)
+    dut = Scratchpad(config, tags=[0], writes=2)
     rng = random.Random(3)
     span = 12 * config.word_bytes
-    posted_bytes = bytearray(span)
+    expected = bytearray(span)
     marks, landings, done = [], [], []
 
     def access(low, high):
         size = rng.randint(1, config.word_bytes)
         return rng.randint(low, high - size), size, rng.getrandbits(8 * config.word_bytes)
 
-    async def posted(ctx):
-        port = dut.posted
+    async def write(ctx):
+        port = dut.write[1]
         for n in range(400):
             addr, size, word = access(0, span)
             mark = rng.random() < 0.2 or n == 399
@@ -217,7 +217,7 @@ def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
             while not (await sample(ctx, port.ready))[0]:
                 pass
             content = word.to_bytes(config.word_bytes, "little")[:size]
-            posted_bytes[addr : addr + size] = content
+            expected[addr : addr + size] = content
             marks.extend([n] * mark)
             if rng.random() < 0.3:
                 ctx.set(port.valid, 0)
@@ -227,10 +227,10 @@ def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
 
     async def landed(ctx):
         while not done or len(landings) < len(marks):
-            (now,) = await sample(ctx, dut.posted.landed)
+            (now,) = await sample(ctx, dut.write[1].landed)
             landings.extend([1] * now)
         assert len(landings) == len(marks)
-        assert ctx.get(dut.posted.empty)
+        assert ctx.get(dut.write[1].empty)
         got = []
         port = dut.read[0]
         ctx.set(port.valid, 1)
@@ -242,10 +242,10 @@ def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
                 got.extend([word & 0xFF] * data_valid)
                 if ready:
                     break
-        assert bytes(got[:span]) == posted_bytes
+        assert bytes(got[:span]) == expected
 
     async def other(ctx):
-        """Direct writes elsewhere take banks away."""
+        """Writes elsewhere take the buffers of banks away."""
         port = dut.write[0]
         for _ in range(500):
             addr, size, word = access(span, 2 * span)
@@ -255,17 +255,17 @@ def test_posted_writes_land_in_order_beside_direct_ones_and_reads(name):
             await ctx.tick()
         ctx.set(port.valid, 0)
 
-    simulate(dut, posted, landed, other)
+    simulate(dut, write, landed, other)
     assert len(marks) > 40
 
 
 def test_a_mark_is_answered_when_its_bytes_are_read():
     config = preset("tiny")
-    dut = Scratchpad(config, tags=[0], writes=1)
+    dut = Scratchpad(config, tags=[0, 0], writes=1)
     seen = []
 
     async def bench(ctx):
-        port, hog, read = dut.posted, dut.write[0], dut.read[0]
+        port, hog, read = dut.write[0], *dut.read
         ctx.set(hog.valid, 1)
         ctx.set(hog.size, 1)
         for name, value in (("addr", 6), ("size", 4), ("data", 0xDDCCBBAA), ("mark", 1)):
@@ -282,7 +282,7 @@ def test_a_mark_is_answered_when_its_bytes_are_read():
         ctx.set(read.addr, 6)
         ctx.set(read.size, 4)
         ctx.set(read.valid, 1)
-        for _ in range(4):
+        for _ in range(4 + AGE_LIMIT):
             valid, word = await sample(ctx, read.data_valid, read.data)
             ctx.set(read.valid, 0)
             if valid:
@@ -293,17 +293,17 @@ def test_a_mark_is_answered_when_its_bytes_are_read():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["synthesized", "simulated"])
-def test_posted_writes_of_one_word_wait_for_its_bank_as_one(form):
+def test_writes_of_one_word_wait_for_its_bank_as_one(form):
     """Bytes of one word, each written twice, while another client takes its bank."""
     config = preset("tiny")
-    dut = Scratchpad(config, tags=[0], writes=1)
+    dut = Scratchpad(config, tags=[0, 0], writes=1)
     width = config.word_bytes
     writes = [(at, 1, 0x10 * turn + at) for turn in (1, 2) for at in range(width)]
     taken = next(w for w in range(1, 64) if config.bank_of(w) == config.bank_of(0))
     seen, cycles = [], [0]
 
     async def bench(ctx):
-        port, hog, read = dut.posted, dut.write[0], dut.read[0]
+        port, hog, read = dut.write[0], *dut.read
         ctx.set(hog.valid, 1)
         ctx.set(hog.addr, taken * width)
         ctx.set(hog.size, 1)
@@ -330,7 +330,7 @@ def test_posted_writes_of_one_word_wait_for_its_bank_as_one(form):
 def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
     """Nine bytes of each pixel's 27, while the array reads pixels and results come and go."""
     config = preset("default")
-    dut = Scratchpad(config, tags=[1, 1], writes=1)
+    dut = Scratchpad(config, tags=[1, 1], writes=2)
     cycles, taken = 900, {}
 
     def client(name, port, rate, address, size):
@@ -358,8 +358,8 @@ def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
         client("matrix", dut.read[0], 1, lambda i: 27 * (i % 1000) + 16 * (i // 500 % 2),
                lambda i: 11 if i // 500 % 2 else 16),
         client("store", dut.read[1], 0.5, lambda i: 200_000 + 16 * i, lambda i: 16),
-        client("vector", dut.write[0], 0.5, lambda i: 64_000 + 16 * i, lambda i: 16),
-        client("load", dut.posted, 1, columns, lambda i: 9),
+        client("vector", dut.write[1], 0.5, lambda i: 64_000 + 16 * i, lambda i: 16),
+        client("load", dut.write[0], 1, columns, lambda i: 9),
     )  # fmt: skip
     assert taken["matrix"] == cycles
     assert taken["load"] >= 0.9 * cycles, taken
@@ -368,7 +368,8 @@ def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
 
 @pytest.mark.parametrize("pitch_words", [1, 2, 8, 9, 64, 128])
 def test_no_pitch_pins_two_clients_to_one_bank(pitch_words):
-    """A strided reader and a streaming one together keep at least 0.8 reads a cycle each."""
+    """A strided reader and a streaming one together keep at least 0.75 reads a cycle each: at
+    random banks it would be 7 of 8."""
     config = preset("default")
     dut = Scratchpad(config, tags=[1, 1], writes=0)
     accepted = [0, 0]
@@ -388,7 +389,71 @@ def test_no_pitch_pins_two_clients_to_one_bank(pitch_words):
         return read
 
     simulate(dut, reader(0, pitch_words), reader(1, 1))
-    assert min(accepted) >= 320
+    assert min(accepted) >= 300
+
+
+def test_a_stream_is_not_held_back_by_a_slower_one_before_it():
+    """One reads a column of three rows after the other, all three in one bank if the order of banks
+    were the same in each row; another one streams."""
+    config = preset("default")
+    dut = Scratchpad(config, tags=[1, 1], writes=0)
+    pitch, taken = 56, {}
+
+    def reader(name, port, address):
+        async def run(ctx):
+            taken[name] = 0
+            ctx.set(port.valid, 1)
+            ctx.set(port.size, config.word_bytes)
+            for _ in range(900):
+                ctx.set(port.addr, address(taken[name]) * config.word_bytes)
+                (ready,) = await sample(ctx, port.ready)
+                taken[name] += ready
+
+        return run
+
+    simulate(
+        dut,
+        reader("columns", dut.read[0], lambda i: i % 3 * pitch + i // 3),
+        reader("stream", dut.read[1], lambda i: 8192 + i),
+    )
+    assert taken["columns"] == 900
+    assert taken["stream"] >= 700, taken
+
+
+def test_results_are_written_in_nine_of_ten_cycles_beside_two_readers():
+    """The array reads windows of two words each, the depthwise engine a word."""
+    config = preset("default")
+    dut = Scratchpad(config, tags=[1, 1], writes=1)
+    cycles, written = 900, []
+
+    def reader(port, address, size):
+        async def run(ctx):
+            done = 0
+            ctx.set(port.valid, 1)
+            ctx.set(port.size, size)
+            for _ in range(cycles):
+                ctx.set(port.addr, address(done))
+                (ready,) = await sample(ctx, port.ready)
+                done += ready
+
+        return run
+
+    async def write(ctx):
+        port = dut.write[0]
+        ctx.set(port.valid, 1)
+        ctx.set(port.size, 16)
+        for _ in range(cycles):
+            ctx.set(port.addr, 65536 + 16 * len(written))
+            (ready,) = await sample(ctx, port.ready)
+            written.extend([1] * ready)
+
+    simulate(
+        dut,
+        reader(dut.read[0], lambda i: 9 + 32 * (i % 500), 16),
+        reader(dut.read[1], lambda i: 131072 + 16 * (57 * (i % 3) + i // 3), 16),
+        write,
+    )
+    assert len(written) >= 0.9 * cycles, len(written)
 
 
 def test_low_priority_client_is_served_by_age():
@@ -412,4 +477,4 @@ def test_low_priority_client_is_served_by_age():
             served.append(ready)
 
     simulate(dut, hog, poor)
-    assert 4 <= sum(served) <= 10
+    assert 8 <= sum(served) <= 16

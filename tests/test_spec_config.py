@@ -1,13 +1,15 @@
 """NpuConfig: every rule has its own message; derived sizes; digests."""
 
 import dataclasses
+import itertools
 import re
 
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
-from hw_gen.blocks.spad_request import bank_of
+from hw_gen.blocks.spad_request import bank_of as hardware_bank_of
+from spec.banks import bank_of
 from spec.config import PRESETS, ConfigError, NpuConfig, parse_settings, preset
 
 RULES = [
@@ -153,15 +155,22 @@ def test_presets_are_the_promised_arrays():
 
 
 @pytest.mark.parametrize("banks", [4, 8, 16])
-def test_skewed_banks_are_even_and_break_power_of_two_pitches(banks):
+def test_banks_are_even_and_break_power_of_two_pitches(banks):
     config = NpuConfig(banks=banks)
-    counts = [0] * banks
-    for word in range(banks**3):
-        counts[config.bank_of(word)] += 1
-    assert counts == [banks**2] * banks
-    for pitch in (banks, banks * banks):
-        hit = {config.bank_of(i * pitch) for i in range(banks * banks)}
+    found = [config.bank_of(word) for word in range(banks**4)]
+    assert [found.count(bank) for bank in range(banks)] == [banks**3] * banks
+    assert all(bank != following for bank, following in itertools.pairwise(found))
+    for pitch in (1 << n for n in range(18)):
+        hit = {config.bank_of(i * pitch) for i in range(banks)}
         assert len(hit) == banks, f"pitch {pitch} stays in banks {hit}"
+
+
+@pytest.mark.parametrize("banks", [4, 8, 16])
+def test_no_two_words_that_are_read_as_one_share_a_bank(banks):
+    """All carries that a scratchpad's word numbers can have."""
+    for ones in range(20):
+        word = (1 << ones) - 1
+        assert bank_of(word, banks) != bank_of(word + 1, banks)
 
 
 @pytest.mark.parametrize("banks", [4, 8, 16])
@@ -169,7 +178,7 @@ def test_the_hardware_finds_the_banks_that_the_compiler_expects(banks):
     config = NpuConfig(banks=banks)
     module, word = Module(), Signal(range(config.spad_words))
     bank = Signal(range(banks))
-    module.d.comb += bank.eq(bank_of(word, banks))
+    module.d.comb += bank.eq(hardware_bank_of(word, banks))
     found = []
 
     async def bench(ctx):

@@ -1,9 +1,19 @@
 """What a scratchpad access needs of the banks, decoded before it waits for them."""
 
+import functools
+import operator
+from collections.abc import Iterable
+
 from amaranth.hdl import *
 from amaranth.lib import data
 
+from spec.banks import bank_columns
 from spec.config import NpuConfig
+
+
+def any_of(masks: Iterable[Value]) -> Value:
+    """The bits that any of the masks has."""
+    return functools.reduce(operator.or_, masks, Const(0))
 
 
 def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:
@@ -13,9 +23,12 @@ def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:
 
 
 def bank_of(word: Value, banks: int) -> Value:
-    """The bank of a word. The compiler has the same (`NpuConfig.bank_of`), tests compare both."""
-    bits = (banks - 1).bit_length()
-    return (word[:bits] + word[bits : 2 * bits] + word[2 * bits : 3 * bits])[:bits]
+    """The bank of a word. The compiler has the same (`spec.banks`), tests compare both."""
+    columns = bank_columns(banks)[: len(word)]
+    return Cat(
+        Cat(bit for bit, column in zip(word, columns, strict=True) if column >> n & 1).xor()
+        for n in range((banks - 1).bit_length())
+    )
 
 
 def place_layout(config: NpuConfig, **more) -> data.StructLayout:

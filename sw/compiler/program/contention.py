@@ -3,8 +3,9 @@
 The accumulator has four banks (`hw_gen/blocks/accumulator.py`). Each serves a read and a write a
 cycle, the matrix engine's before the depthwise engine's before the vector engine's. In the
 scratchpad (`hw_gen/blocks/scratchpad.py`) a bank serves one access a cycle: activations, weights,
-depthwise, A and B of the vector engine, its results, STORE, in this order. Which banks two streams
-use in a cycle is taken as chance, but for A and B, which stay side by side.
+depthwise, A and B of the vector engine, STORE, in this order. Results wait in buffers for their
+banks, and their engine where a buffer still waits. Which banks two streams use in a cycle is taken
+as chance, but for A and B, which stay side by side.
 """
 
 import math
@@ -223,7 +224,7 @@ GOLDEN = 0.6180339887
 
 def _side_by_side(instruction: VirtualInstruction, record: Vector, config: NpuConfig) -> float:
     """Share of the steps in which A and B begin in one bank."""
-    word, banks = config.word_bytes, config.banks
+    word = config.word_bytes
     a0 = record.a_base + _address(instruction, "a_base")
     b0 = record.b_base + _address(instruction, "b_base")
     loops = [(n.count, n.a, n.b) for n in record.loop if n.count > 1]
@@ -237,11 +238,7 @@ def _side_by_side(instruction: VirtualInstruction, record: Vector, config: NpuCo
             at, index = divmod(at, count)
             a += index * by_a
             b += index * by_b
-        a //= word
-        b //= word
-        met += (a + a // banks + a // (banks * banks) - b - b // banks - b // (banks * banks)) % (
-            banks
-        ) == 0
+        met += config.bank_of(a // word) == config.bank_of(b // word)
     return met / samples
 
 
@@ -318,6 +315,8 @@ class Traffic:
         free = (1 - _met(mine.reads, theirs.reads)) * (1 - _met(mine.writes, theirs.writes))
         met = min(0.9, mine.banks * theirs.taken / self.banks)
         out_met = min(0.9, mine.out_banks * theirs.taken / self.banks)
+        # A result waits if its bank is taken, and was when the one before it came.
+        out_met *= out_met
         # What waits for one memory leaves the other alone.
         return min(free, mine.slack * (1 - met), mine.out_slack * (1 - out_met))
 

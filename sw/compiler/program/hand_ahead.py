@@ -1,14 +1,46 @@
-"""The order in which fetch hands out instructions: some a little ahead of their start.
+"""The order in which fetch hands out instructions: some a little ahead of their start, LOADs late.
 
 Fetch hands out one instruction after the other, and waits where a queue is full. A vector engine
 that is slower than the model, because a product beside it uses its banks, then keeps fetch from the
 product's next instruction, and the array has nothing to do. So instructions of such layers have
 their place where their engine begins with the one before, and wait in its queue.
+
+A LOAD that nobody needs yet keeps fetch from what is needed now: its queue fills, and its words
+come before those of the program. So LOADs have their place shortly before their data are needed.
 """
 
+import math
 from collections.abc import Collection, Sequence
 
 from spec.isa import Engine
+
+AHEAD = 400.0
+"""Cycles before its data are needed that a LOAD is handed out: a few times memory's latency."""
+
+
+def late_loads(
+    order: Sequence[int],
+    engines: Sequence[Engine],
+    starts: Sequence[float],
+    busy: Sequence[float],
+    before: Sequence[Collection[int]],
+) -> list[float]:
+    """`starts`, with those of LOADs as late as what waits for them allows; they keep their order.
+
+    busy: cycles that each instruction takes. before: what each must stay behind.
+    """
+    needed = [math.inf] * len(order)
+    for i, wanted in enumerate(before):
+        if engines[i] is not Engine.LOAD:
+            for j in wanted:
+                needed[j] = min(needed[j], starts[i])
+    late, latest = list(starts), math.inf
+    for i in reversed(order):
+        if engines[i] is Engine.LOAD:
+            latest = min(latest, needed[i]) - busy[i]
+            if latest < math.inf:
+                late[i] = max(starts[i], latest - AHEAD)
+    return late
 
 
 def hand_ahead(

@@ -10,7 +10,7 @@ become ready, earlier layers first. Of other layers mix what a `Freedom` says. T
 with each of FREEDOMS, where layers overlap also with what `_rank` prefers, and the order that ends
 first is taken. A product beside a fused elementwise layer waits for its turn on the matrix engine:
 what the other needs goes first, and the program has its instructions a little ahead of that order
-(`hand_ahead`).
+(`hand_ahead`), and LOADs behind it.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.accesses import sequencer
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
-from sw.compiler.program.hand_ahead import hand_ahead
+from sw.compiler.program.hand_ahead import hand_ahead, late_loads
 from sw.compiler.program.merge_loads import merge_loads
 from sw.compiler.program.records import Load
 from sw.compiler.program.virtual import Access, VirtualInstruction
@@ -92,7 +92,8 @@ def list_schedule(
     best = min(range(len(orders)), key=lambda k: timed[k].end)
     near = _beside(budgets)
     ahead = [near[instruction.layer] for instruction in instructions]
-    order = hand_ahead(orders[best], engines, timed[best].starts, leads, ahead)
+    starts = late_loads(orders[best], engines, timed[best].starts, busy, leads)
+    order = hand_ahead(orders[best], engines, starts, leads, ahead)
     return merge_loads(order, instructions, leads)
 
 

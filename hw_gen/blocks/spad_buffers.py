@@ -1,0 +1,167 @@
+"""What is written to the scratchpad waits here for its banks."""
+
+from amaranth.hdl import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw_gen.blocks.spad_request import any_of, locate_write, write_layout
+from hw_gen.interfaces import spad_write
+from spec.config import NpuConfig
+
+AGE_LIMIT = 8
+"""Cycles after which a word that waits for its bank goes first."""
+
+
+def word_layout(config: NpuConfig) -> data.StructLayout:
+    """A word on its way to a bank, with the bytes of it that are written."""
+    return data.StructLayout(
+        {
+            "row": range(config.bank_depth),
+            "data": 8 * config.word_bytes,
+            "lanes": config.word_bytes,
+        }
+    )
+
+
+class WriteBuffers(wiring.Component):
+    """A word of buffer for each bank, written when nobody else asks for the bank.
+
+    A write that takes two busy banks needs them free at some time, not at the same time. Writes of
+    the same word join in the buffer.
+
+    Parameters
+    ----------
+    writes : number of clients. Of two that need one bank's buffer in one cycle, the first goes.
+
+    Members
+    -------
+    write[j] : ``In(spad_write(config))``.
+    busy : banks that somebody else takes.
+    words, drains : the buffers, and those that their banks take now.
+    stale : banks whose buffer has waited for `AGE_LIMIT` cycles: nobody else should ask for them.
+
+    Timing: an access a cycle and client, in its bank two cycles after it was accepted at the
+    earliest.
+    """
+
+    def __init__(self, config: NpuConfig, *, writes: int):
+        self._config = config
+        super().__init__(
+            {
+                "write": In(spad_write(config)).array(writes),
+                "busy": In(config.banks),
+                "words": Out(word_layout(config)).array(config.banks),
+                "drains": Out(config.banks),
+                "stale": Out(config.banks),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        banks = self._config.banks
+        full, left = Signal(banks), Signal(banks)
+        m.d.comb += [self.drains.eq(full & ~self.busy), left.eq(full & ~self.drains)]
+        requests, rows, hits = [], [], []
+        for j, port in enumerate(self.write):
+            requests.append(self._request(m, j, port))
+            rows.append(self._rows(m, j, requests[j].payload))
+            marked = Signal(name=f"marked_{j}")
+            hits.append(self._accept(m, j, requests, rows[j], left, marked))
+            self._land(m, j, port, requests[j], hits[j], left, marked)
+        m.d.sync += full.eq(left | any_of(hits))
+        for b in range(banks):
+            taken = [
+                (r.payload, row[b], hit[b])
+                for r, row, hit in zip(requests, rows, hits, strict=True)
+            ]
+            self._word(m, b, taken, left[b])
+        return m
+
+    def _request(self, m: Module, j: int, port):
+        """A register of a decoded write; returns: the stream that leaves it."""
+        layout = write_layout(self._config)
+        request = stream.Signature(layout).create(path=(f"request_{j}",))
+        place = Signal(layout, name=f"place_{j}")
+        held = Signal(layout, name=f"held_{j}", reset_less=True)
+        m.d.comb += request.payload.eq(held)
+        locate_write(m, self._config, f"write_{j}", port, place)
+        m.d.comb += port.ready.eq(~request.valid | request.ready)
+        with m.If(port.ready):
+            m.d.sync += request.valid.eq(port.valid)
+            with m.If(port.valid):
+                m.d.sync += held.eq(place)
+        return request
+
+    def _rows(self, m: Module, j: int, place) -> list[Signal]:
+        """For each bank the row that a write is for, if it needs the bank."""
+        rows = []
+        for b in range(self._config.banks):
+            row = Signal(range(self._config.bank_depth), name=f"row_{j}_{b}")
+            m.d.comb += row.eq(Mux(place.bank0 == b, place.row0, place.row1))
+            rows.append(row)
+        return rows
+
+    def _accept(
+        self, m: Module, j: int, requests: list, rows: list, left: Signal, marked: Signal
+    ) -> Signal:
+        """Takes a write whose buffers have room or hold the same words; returns: its buffers.
+
+        Whether a client before it is taken is not waited for: that it asks is enough.
+        """
+        request, place = requests[j], requests[j].payload
+        joins = Cat(word.row == row for word, row in zip(self.words, rows, strict=True))
+        before = [Mux(r.valid, r.payload.needs, 0) for r in requests[:j]]
+        hits = Signal(self._config.banks, name=f"hits_{j}")
+        m.d.comb += [
+            # The marks of a client land one after the other.
+            request.ready.eq(
+                ((place.needs & any_of([left & ~joins, *before])) == 0) & ~(place.mark & marked)
+            ),
+            hits.eq(Mux(request.valid & request.ready, place.needs, 0)),
+        ]
+        return hits
+
+    def _word(self, m: Module, b: int, taken: list, left: Value) -> None:
+        """The buffer of bank `b`; `taken`: each client's place, its row and whether it hits."""
+        config, word = self._config, self.words[b]
+        row = Signal.like(word.row, name=f"row_{b}")
+        lanes = Signal.like(word.lanes, name=f"lanes_{b}")
+        bytes_ = Signal.like(word.data, name=f"bytes_{b}")
+        age = Signal(range(AGE_LIMIT + 1), name=f"age_{b}")
+        m.d.comb += [
+            row.eq(any_of(Mux(hit, at, 0) for _, at, hit in taken)),
+            lanes.eq(
+                any_of(
+                    Mux(hit, Mux(place.bank0 == b, place.low, place.high), 0)
+                    for place, _, hit in taken
+                )
+            ),
+            bytes_.eq(any_of(Mux(hit, place.data, 0) for place, _, hit in taken)),
+            self.stale[b].eq(age == AGE_LIMIT),
+        ]
+        with m.If(any_of(hit for _, _, hit in taken)):
+            m.d.sync += [word.row.eq(row), word.lanes.eq(lanes | Mux(left, word.lanes, 0))]
+        for k in range(config.word_bytes):
+            with m.If(lanes[k]):
+                m.d.sync += word.data.word_select(k, 8).eq(bytes_.word_select(k, 8))
+        with m.If(~left):
+            m.d.sync += age.eq(0)
+        with m.Elif(~self.stale[b]):
+            m.d.sync += age.eq(age + 1)
+
+    def _land(
+        self, m: Module, j: int, port, request, hits: Signal, left: Signal, marked: Signal
+    ) -> None:
+        """Which words have bytes of client `j`, and when those that a mark waits for are written:
+        the words that are left when its write is accepted, and its own.
+        """
+        held, owed = Signal.like(left, name=f"held_{j}"), Signal.like(left, name=f"owed_{j}")
+        m.d.comb += [
+            port.landed.eq(marked & ((owed & left) == 0)),
+            port.empty.eq((held == 0) & ~request.valid),
+        ]
+        m.d.sync += held.eq((held & left) | hits)
+        with m.If(request.valid & request.ready & request.payload.mark):
+            m.d.sync += [marked.eq(1), owed.eq((held & left) | hits)]
+        with m.Else():
+            m.d.sync += [owed.eq(owed & left), marked.eq(marked & ~port.landed)]
