@@ -47,14 +47,15 @@ public:
         groups_.assign(t_.groups, Group{});
         activates_.clear();
         writes_.clear();
+        booked_.clear();
         bus_free_ = last_read_ = last_write_ = last_activate_ = written_ = 0;
         used_ = wrote_ = reading_ = false;
         next_refresh_ = t_.refresh_every;
     }
 
     bool present() const { return t_.present; }
-    bool full() const { return writes_.size() >= kQueue; }
-    bool busy() const { return !writes_.empty(); }
+    bool full() const { return writes_.size() + booked_.size() >= kQueue; }
+    bool busy() const { return !writes_.empty() || !booked_.empty(); }
     uint64_t access_bytes() const { return t_.access_bytes; }
 
     // The cycle in which the NPU gets data of `address` that it asks for in `cycle`.
@@ -77,11 +78,12 @@ public:
 
     // Once a cycle: write while nothing is read, or because many writes wait.
     void step(uint64_t cycle) {
-        if (writes_.empty()) return;
         const uint64_t now = cycle * t_.cycle + t_.controller / 2;
+        while (!booked_.empty() && booked_.front() <= now) booked_.pop_front();
+        if (writes_.empty()) return;
         const bool many = writes_.size() >= kMany;
         while (!writes_.empty() && (many ? writes_.size() > kFew : bus_free_ <= now)) {
-            access(now, writes_.front(), true);
+            booked_.push_back(access(now, writes_.front(), true));
             writes_.pop_front();
         }
     }
@@ -179,6 +181,7 @@ private:
     std::vector<Bank> banks_;
     std::vector<Group> groups_;
     std::deque<uint64_t> activates_, writes_;
+    std::deque<uint64_t> booked_;  // when writes that have their time on the data bus are done
     uint64_t bus_free_ = 0, last_read_ = 0, last_write_ = 0, last_activate_ = 0, written_ = 0;
     uint64_t next_refresh_ = 0, last_address_ = 0, last_data_ = 0;
     bool used_ = false, wrote_ = false, reading_ = false;

@@ -92,7 +92,7 @@ def test_a_store_writes_each_run_by_itself() -> None:
 
 def stored(first: int, blocks: int) -> Transfer:
     """A STORE of so many whole accesses."""
-    return Transfer(4.0 * blocks, blocks, blocks, 4.0 * blocks, first, first + blocks)
+    return Transfer(4.0 * blocks, blocks, blocks, 4.0 * blocks, range(first, first + blocks))
 
 
 def test_writes_wait_while_they_are_few_and_parts_of_one_that_waits_are_one() -> None:
@@ -100,17 +100,33 @@ def test_writes_wait_while_they_are_few_and_parts_of_one_that_waits_are_one() ->
     assert queue.store(100, 0, stored(0, MANY_WRITES - 1)) == 0
     # They still wait: the data bus was taken by reads.
     assert queue.store(200, 200, stored(0, MANY_WRITES - 1)) == 0
-    assert queue.size == pytest.approx(MANY_WRITES - 1)
+    assert len(queue.waiting) == MANY_WRITES - 1
     forced = queue.store(300, 300, stored(1000, 10))
-    assert forced == DDR4.forced(MANY_WRITES + 9 - FEW_WRITES)
-    assert queue.size == pytest.approx(FEW_WRITES)
+    assert forced == DDR4.forced(MANY_WRITES - FEW_WRITES)
+    assert len(queue.waiting) == FEW_WRITES + 9
+
+
+def test_a_long_store_is_written_in_parts() -> None:
+    queue = WriteQueue(DDR4)
+    forced = queue.store(0, 0, stored(0, FEW_WRITES + 3 * (MANY_WRITES - FEW_WRITES)))
+    assert forced == pytest.approx(3 * DDR4.forced(MANY_WRITES - FEW_WRITES))
+    assert len(queue.waiting) == FEW_WRITES
+
+
+def test_channels_that_are_stored_one_after_the_other_are_written_together() -> None:
+    """Two blocks of 32 channels of a pixel's 64 bytes, for 16 pixels."""
+    queue = WriteQueue(DDR4)
+    for first in (0, 32):
+        loop = [DmaLoop(count=16, mem=64)]
+        queue.store(100, 100, moved(Store(run=32, mem_base=first, loop=loop)))
+    assert len(queue.waiting) == 16
 
 
 def test_writes_that_wait_are_written_while_nobody_reads() -> None:
     queue = WriteQueue(DDR4)
     queue.store(0, 0, stored(0, 50))
     queue.store(10 * DDR4.write_alone, 0, stored(1000, 1))
-    assert queue.size == pytest.approx(50 - 10 + 1)
+    assert len(queue.waiting) == 50 - 10 + 1
 
 
 def test_a_slower_npu_sees_a_faster_memory() -> None:

@@ -31,6 +31,10 @@ int main(int, char** argv) {
     char kind;
     while (std::scanf(" %c %llu %llx", &kind, &cycle, &address) == 3) {
         dram.step(cycle);
+        if (kind == 'f') {
+            std::printf("%d\\n", dram.full());
+            continue;
+        }
         std::printf("%llu\\n", static_cast<unsigned long long>(
             kind == 'r' ? dram.read(cycle, address) : dram.write(cycle, address)));
     }
@@ -50,7 +54,9 @@ def program(tmp_path_factory) -> Path:
 
 
 def served(program: Path, dram: Dram, accesses: Sequence[tuple[str, int, int]]) -> list[int]:
-    """The cycles in which accesses (r or w, cycle, address) have their data or answer."""
+    """The cycles in which accesses (r or w, cycle, address) have their data or answer; f: whether
+    no more writes are taken in that cycle.
+    """
     timing = np.array([dram.picoseconds()[name] for name in DRAM], "<u8")
     path = program.parent / "timing"
     path.write_bytes(timing.tobytes())
@@ -91,6 +97,18 @@ def test_a_read_behind_writes_waits_for_the_turnaround(program: Path) -> None:
     assert after[4] - 115 > quiet - 400
     # What was written is answered by the controller, long before the bank has it.
     assert all(done - 100 in (24, 25) for done in after[:4])
+
+
+@pytest.mark.parametrize("dram", [DDR4_2400, LPDDR4_3200], ids=["ddr4", "lpddr4"])
+def test_no_more_writes_are_taken_than_wait_or_have_their_time_on_the_bus(
+    program: Path, dram: Dram
+) -> None:
+    """A write a cycle, which is more than the bus moves: the queue is full, until it has moved
+    them."""
+    writes = [("w", cycle, dram.access_bytes * cycle) for cycle in range(170)]
+    later = 170 + round(170 * dram.access_bytes / dram.bytes_per_cycle()) + 1000
+    *_, full, empty = served(program, dram, [*writes, ("f", 170, 0), ("f", later, 0)])
+    assert (full, empty) == (1, 0)
 
 
 def test_parts_of_an_access_move_once(program: Path) -> None:

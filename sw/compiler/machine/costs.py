@@ -23,9 +23,9 @@ MEMORY_LATENCY = 100
 """Cycles from a memory request to its data. It is the latency of the simulated memory with which
 docs/benchmarks.md measures."""
 
-MANY_WRITES, FEW_WRITES = 96, 32
-"""Accesses that wait to be written when they go before reads, and those that are left then
-(`kMany`, `kFew` in rtl/dram.h)."""
+MOST_WRITES, MANY_WRITES, FEW_WRITES = 128, 96, 32
+"""Accesses that a DRAM's controller has to write: most of all; when they go before reads; and those
+that are left then (`kQueue`, `kMany`, `kFew` in rtl/dram.h)."""
 
 SPLIT_RUN = 0.75
 """Bus cycles that a run which begins or ends within a bus word costs beyond its bytes: its first

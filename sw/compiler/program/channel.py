@@ -47,9 +47,16 @@ class MemoryChannel:
         clocks = dram.read_latency + dram.burst / 2
         return dram.controller_ns * self._per_ns + clocks * self._clock
 
-    def stream(self, size: float) -> float:
-        """For `size` bytes in a row."""
-        return size / self.dram.access_bytes * self._access(1) if self.dram else 0.0
+    def stream(self, size: float, *, alone: bool = False) -> float:
+        """For `size` bytes in a row; alone: between accesses to other places."""
+        if self.dram is None:
+            return 0.0
+        accesses = size / self.dram.access_bytes
+        if alone and accesses < 1:
+            # All of an access for a part of it, and half of the time another one anew whose parts
+            # it comes between.
+            accesses = 1.5
+        return accesses * self._access(1)
 
     def work(self, record: Load, moved: Transfer) -> float:
         """In which the data bus is taken by a LOAD; 0 where memory is as fast as the engines."""

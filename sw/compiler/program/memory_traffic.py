@@ -1,12 +1,12 @@
 """What waits at the memory while a program runs: bursts of LOADs and of the program, and writes."""
 
+import itertools
 from bisect import bisect_left, bisect_right
-from collections import deque
 
 from spec.config import NpuConfig
-from sw.compiler.machine.costs import FETCH_ANSWER, FEW_WRITES, MANY_WRITES
+from sw.compiler.machine.costs import FETCH_ANSWER, FEW_WRITES, MANY_WRITES, MOST_WRITES
 from sw.compiler.program.channel import MemoryChannel
-from sw.compiler.program.transfers import Transfer
+from sw.compiler.program.transfers import BLOCK_BYTES, Transfer
 
 
 class Flight:
@@ -53,7 +53,8 @@ class ReadChannel(Flight):
     than `words_in_flight` words, the program is behind them. A burst counts as many times as it has
     of the words that there may be for each. `stop`: when the data of each LOAD are there, by its
     number in the program; bursts of the program delay them. `rates`: of each LOAD, what a burst
-    counts.
+    counts. `bus`: until when the data bus of a DRAM is taken; `written`: until when by writes that
+    cannot wait.
     """
 
     def __init__(self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None]) -> None:
@@ -63,7 +64,7 @@ class ReadChannel(Flight):
         self.asked: list[float] = [0.0]
         self.numbers: list[int] = [-1]
         self.rates: list[float] = [0.0]
-        self.free = 0.0
+        self.free = self.bus = self.written = 0.0
 
     def load(self, number: int, moved: Transfer, asked: float, begin: float, end: float) -> None:
         """What a LOAD moves, the first burst of which is asked for at `asked`."""
@@ -74,11 +75,18 @@ class ReadChannel(Flight):
         self.numbers.append(number)
         self.free = max(self.free, end)
 
+    def write(self, start: float, work: float) -> None:
+        """The data bus is taken for `work` cycles from `start` on, when it is free."""
+        self.bus = self.written = max(self.bus, start) + work
+
     def read_program(self, at: float, words: int) -> float:
         """When the first of `words` words is there that are asked for at `at`."""
         memory, begins, ends = self.memory, self.begins, self.ends
-        time = max(float(words), memory.stream(words * self.bus_bytes))
-        there = max(at + memory.flight + FETCH_ANSWER, self._behind(at))
+        taken = memory.stream(words * self.bus_bytes, alone=self.free > at)
+        time = max(float(words), taken)
+        if taken:
+            self.bus = max(self.bus, at) + taken
+        there = max(max(at, self.written) + memory.flight + FETCH_ANSWER, self._behind(at))
         for load in range(len(ends) - 1, 0, -1):
             if ends[load] <= there:
                 break
@@ -106,44 +114,36 @@ class ReadChannel(Flight):
 
 
 class WriteQueue:
-    """Writes that a DRAM's controller has taken and not done (`rtl/dram.h`): of each STORE, in
-    order, its range of blocks and how many of them wait. They are written while nobody reads, one
-    after another, and before reads where many wait. Parts of a block that waits are written with
-    it.
+    """Writes that a DRAM's controller has taken and not done (`rtl/dram.h`): the numbers of their
+    blocks, in order. They are written while nobody reads, one after another, and before reads where
+    many wait. Parts of a block that waits are written with it.
     """
 
     def __init__(self, memory: MemoryChannel) -> None:
         self.memory = memory
-        self.waiting: deque[list[float]] = deque()
-        self.size = 0.0
+        self.waiting: dict[int, None] = {}
         self.now = 0.0
 
     def store(self, now: float, reads: float, moved: Transfer) -> float:
         """Takes a STORE at `now`; reads: until when the data bus is taken. Returns: for how long it
         is taken by writes that cannot wait.
         """
-        self._write((now - max(self.now, reads)) / self.memory.write_alone)
+        self._write(int((now - max(self.now, reads)) / self.memory.write_alone))
         self.now = max(self.now, now)
-        new = moved.blocks
-        for low, high, left in self.waiting:
-            both = min(high, moved.high) - max(low, moved.low)
-            if both > 0:
-                new -= min(left, moved.blocks * both / (moved.high - moved.low))
-        new = max(0.0, new)
-        self.waiting.append([moved.low, moved.high, new])
-        self.size += new
-        if self.size < MANY_WRITES:
-            return 0.0
-        many = self.size - FEW_WRITES
-        self._write(many)
-        return self.memory.forced(many)
+        forced = 0.0
+        for block in moved.touched:
+            self.waiting[block] = None
+            if len(self.waiting) >= MANY_WRITES:
+                self._write(MANY_WRITES - FEW_WRITES)
+                forced += self.memory.forced(MANY_WRITES - FEW_WRITES)
+        return forced
 
-    def _write(self, count: float) -> None:
-        while self.waiting and count > 0:
-            first = self.waiting[0]
-            done = min(count, first[2])
-            first[2] -= done
-            self.size -= done
-            count -= done
-            if first[2] <= 0:
-                self.waiting.popleft()
+    @property
+    def early(self) -> float:
+        """Cycles before the data bus has moved everything in which the last write is taken."""
+        return (MOST_WRITES - len(self.waiting)) * self.memory.stream(BLOCK_BYTES)
+
+    def _write(self, count: int) -> None:
+        """The oldest ones."""
+        for block in list(itertools.islice(self.waiting, max(0, count))):
+            del self.waiting[block]

@@ -95,7 +95,7 @@ class Timeline:
         self._reads = ReadChannel(config, memory, self.stop)
         self._runs = Flight(2 * config.outstanding)
         self._writes = WriteQueue(memory)
-        self._landed = self._bus = 0.0
+        self._landed = 0.0
         self._latency = [self._after(engine, point) for engine, point in SOURCES]
         self._fetch = ProgramFetch(config, self._reads)
         self._fetched = 0
@@ -236,11 +236,11 @@ class Timeline:
 
     def _store(self, job: Job, start: float, stop: float) -> float:
         """The data bus of a DRAM; returns: when the STORE has handed over its last data."""
-        work = self._writes.store(start, self._bus, job.moved)
+        work = self._writes.store(start, self._reads.bus, job.moved)
         if not work:
             return stop
-        self._bus = max(self._bus, start) + work
-        return max(stop, self._bus)
+        self._reads.write(start, work)
+        return max(stop, self._reads.bus - self._writes.early)
 
     def _load(self, number: int, start: float) -> None:
         """LOAD asks, and its data come; the next one asks meanwhile."""
@@ -258,11 +258,11 @@ class Timeline:
         latency, free = 0.0, 0.0
         if count:
             latency, free = LOAD_REQUEST + memory.latency, self._reads.free
-        begin = max(first + latency, self._landed, free)
+        begin = max(first + latency, self._landed, free, self._reads.written)
         stop = max(begin + busy, asked + latency)
         if work:
-            self._bus = max(self._bus, start) + work
-            stop = max(stop, self._bus + latency)
+            self._reads.bus = max(self._reads.bus, start) + work
+            stop = max(stop, self._reads.bus + latency)
         if count:
             self._reads.load(number, job.moved, first, begin, stop)
             asked = max(asked, self._reads.room(0))

@@ -6,7 +6,7 @@ itself (`hw_gen/blocks/dma_bursts.py`). Both are followed run by run.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Self
 
@@ -26,16 +26,15 @@ BLOCK_BYTES = 64
 
 class Transfer(NamedTuple):
     """words: that pass the bus. bursts: requests. blocks: of `BLOCK_BYTES` in the memory, each
-    counted once as long as no other comes between. pieces: accesses on chip. low, high: numbers of
-    the first block, and of the one behind the last.
+    counted once as long as no other comes between. pieces: accesses on chip. touched: of a STORE,
+    the numbers of its blocks in order, each once.
     """
 
     words: float
     bursts: float
     blocks: float
     pieces: float
-    low: int = 0
-    high: int = 0
+    touched: Sequence[int] = ()
 
 
 class _Port(NamedTuple):
@@ -74,17 +73,32 @@ def transfer(instruction: VirtualInstruction, steps: int, config: NpuConfig) -> 
     part = steps / runs
     if not isinstance(record, Load) or record.space is not Space.SPAD:
         pieces = words * part
-    begin = base + sum(min(0, (count - 1) * by) for count, by in loops)
-    end = base + sum(max(0, (count - 1) * by) for count, by in loops) + record.run
-    region = buffer.region << 40 if buffer is not None else 0
-    return Transfer(
-        max(1.0, words * part),
-        max(1.0, bursts * part),
-        blocks * part,
-        pieces,
-        (region + begin) // BLOCK_BYTES,
-        -(-(region + end) // BLOCK_BYTES),
-    )
+    touched: Sequence[int] = ()
+    if isinstance(record, Store):
+        region = buffer.region << 40 if buffer is not None else 0
+        touched = _touched(record.run, loops, region + base, blocks * part)
+    return Transfer(max(1.0, words * part), max(1.0, bursts * part), blocks * part, pieces, touched)
+
+
+MOST_TOUCHED = 1024
+"""Blocks that are told one by one; of more, as many behind the first one stand for them."""
+
+
+def _touched(
+    run: int, loops: tuple[tuple[int, int], ...], base: int, blocks: float
+) -> Sequence[int]:
+    """The blocks of runs, in order."""
+    total = math.prod(count for count, _ in loops)
+    if max(blocks, total / 4) > MOST_TOUCHED:
+        first = base // BLOCK_BYTES
+        return range(first, first + math.ceil(blocks))
+    found: dict[int, None] = {}
+    for number in range(total):
+        address = _address(base, loops, number)
+        found.update(
+            dict.fromkeys(range(address // BLOCK_BYTES, (address + run - 1) // BLOCK_BYTES + 1))
+        )
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
