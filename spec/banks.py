@@ -1,7 +1,6 @@
 """Which bank of the scratchpad a word lies in."""
 
 import functools
-import itertools
 
 WORD_BITS = 24
 """Most bits of a word's number."""
@@ -11,12 +10,14 @@ WORD_BITS = 24
 def bank_columns(banks: int) -> tuple[int, ...]:
     """For each bit of a word's number, the bits of its bank's number that it inverts.
 
-    banks: a power of two, 4 at least, 2^b. Each column is the least number that keeps two promises:
+    banks: a power of two, 4 at least, 2^b. Each column is the greatest number that keeps two
+    promises:
 
     - Any b successive columns are independent, so that words at any power-of-two pitch lie in
       all banks one after the other.
-    - Successive words lie in different banks. From one to the next the bits 0…t change, so the
-      columns 0…t must not add up to 0.
+    - Words that are one apart lie in different banks; where there are eight banks or more, also
+      those that are two, or a row of all banks, apart. An access at any address takes two
+      neighbours, and the depthwise engine reads two columns of the input at once.
 
     The order of the banks within a row of words differs from row to row. Two streams of successive
     words meet now and then; with the same order everywhere one that has met the other stays behind
@@ -24,14 +25,19 @@ def bank_columns(banks: int) -> tuple[int, ...]:
     """
     bits = banks.bit_length() - 1
     columns = [1 << i for i in range(bits)]
-    total = banks - 1
+    apart = [1] if banks < 8 else [1, 2, banks]
+    # What a row's number must not invert where such words lie in two rows.
+    met = {
+        low ^ (low + step) % banks for step in apart for low in range(banks) if low + step >= banks
+    }
+    carry = 0
     while len(columns) < WORD_BITS:
         span = {0}
         for column in columns[len(columns) - bits + 1 :]:
             span |= {column ^ other for other in span}
-        found = next(n for n in itertools.count(1) if n not in span and n != total)
+        found = next(n for n in reversed(range(banks)) if n not in span and carry ^ n not in met)
         columns.append(found)
-        total ^= found
+        carry ^= found
     return tuple(columns)
 
 

@@ -165,12 +165,13 @@ def test_banks_are_even_and_break_power_of_two_pitches(banks):
         assert len(hit) == banks, f"pitch {pitch} stays in banks {hit}"
 
 
-@pytest.mark.parametrize("banks", [4, 8, 16])
-def test_no_two_words_that_are_read_as_one_share_a_bank(banks):
-    """All carries that a scratchpad's word numbers can have."""
-    for ones in range(20):
-        word = (1 << ones) - 1
-        assert bank_of(word, banks) != bank_of(word + 1, banks)
+@pytest.mark.parametrize(
+    ("banks", "apart"), [(4, 1), *((banks, n) for banks in (8, 16) for n in (1, 2, banks))]
+)
+def test_words_that_are_read_in_one_cycle_have_banks_of_their_own(banks, apart):
+    """At every carry that a word's number can have."""
+    for word in (low + (ones << 4) for ones in (2**n - 1 for n in range(16)) for low in range(16)):
+        assert bank_of(word, banks) != bank_of(word + apart, banks)
 
 
 @pytest.mark.parametrize("banks", [4, 8, 16])
