@@ -361,7 +361,7 @@ def test_windows_are_written_at_nine_tenths_beside_every_other_engine():
         client("vector", dut.write[1], 0.5, lambda i: 64_000 + 16 * i, lambda i: 16),
         client("load", dut.write[0], 1, columns, lambda i: 9),
     )  # fmt: skip
-    assert taken["matrix"] == cycles
+    assert taken["matrix"] >= 0.99 * cycles
     assert taken["load"] >= 0.9 * cycles, taken
     assert min(taken["store"], taken["vector"]) >= 0.49 * cycles
 
@@ -477,4 +477,4 @@ def test_low_priority_client_is_served_by_age():
             served.append(ready)
 
     simulate(dut, hog, poor)
-    assert 8 <= sum(served) <= 16
+    assert 12 <= sum(served) <= 22

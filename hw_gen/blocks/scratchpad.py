@@ -16,7 +16,7 @@ from hw_gen.interfaces import spad_read, spad_write
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 
-AGE_LIMIT = 4
+AGE_LIMIT = 2
 """Refused cycles after which a client that reads goes first."""
 
 

@@ -8,7 +8,7 @@ from hw_gen.blocks.spad_request import any_of, locate_write, write_layout
 from hw_gen.interfaces import spad_write
 from spec.config import NpuConfig
 
-AGE_LIMIT = 8
+AGE_LIMIT = 7
 """Cycles after which a word that waits for its bank goes first."""
 
 

@@ -14,7 +14,7 @@ SAMPLE = 256
 QUEUE = 2
 """Reads of an operand that are decoded and wait for their banks (hw_gen/blocks/skid.py)."""
 
-AGE_LIMIT = 4
+AGE_LIMIT = 2
 """Cycles that B waits before it goes first (hw_gen/blocks/scratchpad.py)."""
 
 _Loop = tuple[int, int, int]
