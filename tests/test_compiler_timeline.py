@@ -174,7 +174,7 @@ def test_the_vector_engine_reads_sums_when_the_array_does_not_add_to_that_bank()
     """Of four products of a sum the first one overwrites: three of four cycles are taken."""
     first, bank = matrix(0), DEFAULT.acc_bank
     done = {(Engine.MATRIX, Point.DONE, "VECTOR"): [need(0, 0, first, END)]}
-    alone = 1 / (1 - (1 + 16 / 64) / DEFAULT.banks)  # its results still wait for banks
+    alone = 1 / (1 - ((1 + 16 / 64) / DEFAULT.banks) ** 2)  # its results still wait for banks
     for base, slower in ((32, 4), (bank, alone)):
         order = Dependences(needs=[(first, {}), (matrix(base, vectors=64), {}), (drain(0), done)])
         shown = Timeline(jobs(order, DEFAULT), DEFAULT, IDEAL_MEMORY)
@@ -182,7 +182,7 @@ def test_the_vector_engine_reads_sums_when_the_array_does_not_add_to_that_bank()
 
 
 def test_results_find_activations_and_weights_in_their_bank() -> None:
-    """A VECTOR with a result in every cycle loses those in which the array has its bank."""
+    """A VECTOR with a result in every cycle loses those in which the array has its bank twice."""
     first, bank = matrix(0), DEFAULT.acc_bank
     done = {(Engine.MATRIX, Point.DONE, "VECTOR"): [need(0, 0, first, END)]}
     beside = matrix(bank, vectors=64)
@@ -190,7 +190,7 @@ def test_results_find_activations_and_weights_in_their_bank() -> None:
     shown = Timeline(jobs(order, DEFAULT), DEFAULT, IDEAL_MEMORY)
     # An activation vector a cycle, and 16 weight vectors in 64.
     taken = (1 + 16 / 64) / DEFAULT.banks
-    assert shown.busy[2] == pytest.approx(32 / (1 - taken), abs=1)
+    assert shown.busy[2] == pytest.approx(32 / (1 - taken**2), abs=0.1)
 
 
 def test_weights_find_activations_in_their_bank() -> None:
