@@ -3,9 +3,9 @@
 The accumulator has four banks (`hw_gen/blocks/accumulator.py`). Each serves a read and a write a
 cycle, the matrix engine's before the depthwise engine's before the vector engine's. In the
 scratchpad (`hw_gen/blocks/scratchpad.py`) a bank serves one access a cycle: activations, weights,
-depthwise, A and B of the vector engine, STORE, in this order. Results wait in buffers for their
-banks, and their engine where a buffer still waits. Which banks two streams use in a cycle is taken
-as chance, but for A and B, which stay side by side.
+depthwise, A and B of the vector engine, STORE, in this order. A result waits in a buffer
+for its bank, and its engine where that buffer still holds another word. Which banks two streams use
+in a cycle is taken as chance, but for A and B, which stay side by side.
 """
 
 import math

@@ -13,9 +13,10 @@ import math
 from collections.abc import Collection, Sequence
 
 from spec.isa import Engine
+from sw.compiler.machine.costs import MEMORY_LATENCY
 
-AHEAD = 400.0
-"""Cycles before its data are needed that a LOAD is handed out: a few times memory's latency."""
+AHEAD = 4 * MEMORY_LATENCY
+"""Cycles before its data are needed that a LOAD is handed out."""
 
 
 def late_loads(
@@ -25,7 +26,7 @@ def late_loads(
     busy: Sequence[float],
     before: Sequence[Collection[int]],
 ) -> list[float]:
-    """`starts`, with those of LOADs as late as what waits for them allows; they keep their order.
+    """`starts`, with LOADs as late as whoever waits for them allows. LOADs keep their order.
 
     busy: cycles that each instruction takes. before: what each must stay behind.
     """
