@@ -70,6 +70,41 @@ def test_slices_are_posted_and_waited_for_iteration_by_iteration() -> None:
     assert [(w.level, w.amount) for w in program.waits[reader]] == [(1, 1)]
 
 
+def test_first_slices_that_are_known_are_taken_with_the_others() -> None:
+    """Else every wait would come at the start: a slot takes as much in every iteration."""
+    a, b = spad("a", 64), spad("b", 64, address=64)
+    parts = [(16 * i, 16 * i + 16) for i in range(4)]
+    first = load(a)
+    object.__setattr__(first, "accesses", [writes(a, *parts[0])])
+    # What follows the first slice's LOAD proves it.
+    follower, third = vector([reads(a, *parts[0]), writes(b)], CONFIG), []
+    for part in parts[1:]:
+        third.append(load(a))
+        object.__setattr__(third[-1], "accesses", [writes(a, *part)])
+    slices = [reads(a, *part, level=1, iteration=i) for i, part in enumerate(parts)]
+    reader = instruction(
+        Matrix(loop=[ArrayLoop(count=4), ArrayLoop(count=100)], fold_loops=1), [reads(b), *slices]
+    )
+    program = assign_semaphores([first, follower, *third, reader], CONFIG)
+    of = program.semaphores[Engine.LOAD, Point.DONE, "MATRIX"]
+    assert [(w.level, w.amount) for w in program.waits[reader] if w.sem == of] == [(1, 1)]
+
+
+def test_a_wait_of_one_level_proves_nothing_of_what_another_level_waits_for() -> None:
+    """Two blocks of four rows: the last block's input is younger than what its rows replace."""
+    sums, inputs = spad("sums", 128), spad("inputs", 32, address=128)
+    old = vector([reads(sums)], CONFIG)
+    late = vector([writes(inputs)], CONFIG)
+    rows = [writes(sums, 16 * i, 16 * i + 16, level=2, iteration=i) for i in range(8)]
+    blocks = [reads(inputs, 16, 32, level=1, iteration=1)]
+    product = instruction(
+        Matrix(loop=[ArrayLoop(count=2), ArrayLoop(count=4)], fold_loops=1), [*blocks, *rows]
+    )
+    program = assign_semaphores([old, late, product], CONFIG)
+    # The first row comes before the second block's wait for the younger instruction.
+    assert (Engine.VECTOR, Point.READ, "MATRIX") in program.semaphores
+
+
 def test_weights_are_waited_for_by_a_sequencer_of_their_own() -> None:
     act, wgt = spad("act", 64), spad("wgt", 64, address=64)
     product = matrix([reads(act), reads(wgt, weights=True)])

@@ -168,12 +168,16 @@ def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[Life]:
 def place(life: Life, others: Sequence[tuple[Life, int]], config: NpuConfig) -> int:
     """The highest address at which it overlaps none of `others`, which have places; or below 0."""
     size = -(-life.size // config.word_bytes) * config.word_bytes
-    taken = [(at, at + other.size) for other, at in others]
     at = config.spad_bytes - size
     # Down from the top, each time below all that is in the way.
-    while inside := [start for start, stop in taken if start < at + size and at < stop]:
+    while inside := overlaps(life, at, others):
         at = min(inside) - size
     return at
+
+
+def overlaps(life: Life, at: int, others: Sequence[tuple[Life, int]]) -> list[int]:
+    """The places of those of `others` that it would overlap from `at` on."""
+    return [start for x, start in others if start < at + life.size and at < start + x.size]
 
 
 def check_residency(residency: Residency, program: LayerProgram, config: NpuConfig) -> None:

@@ -14,7 +14,7 @@ from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.placement.follow import Plans
-from sw.compiler.placement.residency import LEAST, Residency, lives, place
+from sw.compiler.placement.residency import LEAST, Residency, lives, overlaps, place
 
 
 def keep_apart(
@@ -25,8 +25,11 @@ def keep_apart(
     held = [life for life in lives(program, config) if life.root in address]
     for life in held:
         near = [x for x in held if x is not life and (x.meets(life) or life.born == x.dies + 1)]
-        apart = place(life, [(x, address[x.root]) for x in near], config)
-        if not config.spad_bytes // LEAST <= apart < address[life.root]:
+        places = [(x, address[x.root]) for x in near]
+        if not overlaps(life, address[life.root], places):
+            continue
+        apart = place(life, places, config)
+        if apart < config.spad_bytes // LEAST:
             continue
         span = slice(life.born, life.dies + 1)
         new = [replace(b, spad_bytes=min(b.spad_bytes, apart)) for b in budgets[span]]

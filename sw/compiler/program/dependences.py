@@ -162,9 +162,10 @@ def _reduce(
     flat.sort(key=lambda p: (p[0].level, p[0].iteration, -state.place[id(p[0].producer)]))
     start_main: Clock = dict(main)
     slices = Slices([(0, 0, dict(state.clocks[WEIGHTS]))])
+    by_level: dict[tuple[str, int], Clock] = {}
     for need, channel in flat:
         engine, point, waiting = channel
-        clock = state.clocks[waiting]
+        clock = _clock(state.clocks[waiting], waiting, need.level, by_level)
         position = (need.index, need.producer_iteration)
         # Known already, by an earlier wait or by what a producer had waited for.
         if clock.get((engine, point), NEVER) >= position:
@@ -176,11 +177,15 @@ def _reduce(
         else:
             of = (state.end if need.producer_iteration == END else state.start)[producer]
         _learn(clock, engine, point, position, of)
+        if clock is not state.clocks[waiting]:
+            _learn(state.clocks[waiting], engine, point, position, of)
         if waiting == WEIGHTS:
-            slices.note(need, clock)
+            slices.note(need, state.clocks[waiting])
         # Waits at inner levels are over only later, so READ and DONE prove more than the start.
         if need.level == 0 and waiting == instruction.engine.name:
             start_main = dict(clock)
+    for channel, wanted in kept.items():
+        wanted[:0] = _first_slices(instruction, list(needs[channel].values()), wanted)
     state.start[id(instruction)] = start_main
     end = dict(main)
     if instruction.engine is Engine.MATRIX:
@@ -190,6 +195,34 @@ def _reduce(
             end[source] = max(end.get(source, NEVER), value)
     state.end[id(instruction)] = end
     return kept
+
+
+def _clock(
+    whole: Clock, waiting: str, level: int, by_level: dict[tuple[str, int], Clock]
+) -> Clock:
+    """What a sequencer knows from the waits of a level on: what another inner level waits for may
+    come later. `whole`: by the waits of all levels so far, the outer ones first.
+    """
+    if level == 0:
+        return whole
+    start = by_level.setdefault((waiting, 0), dict(whole))
+    return by_level.setdefault((waiting, level), dict(start))
+
+
+def _first_slices(
+    instruction: VirtualInstruction, needs: Sequence[Need], kept: Sequence[Need]
+) -> list[Need]:
+    """The needs of a loop's first iterations that were dropped, where later ones are kept.
+
+    A wait takes as many posts in every iteration: without these, all would come at the start.
+    """
+    levels, have = {need.level for need in kept}, {need.iteration for need in kept}
+    if len(levels) > 1 or 0 in levels:
+        return []
+    (level,) = levels
+    first = [n for n in needs if n.level == level and n.iteration < min(have)]
+    whole = len(first) + len(kept) == iterations(instruction.record.loop, level)
+    return sorted(first, key=lambda need: need.iteration) if whole else []
 
 
 def predecessors(

@@ -17,8 +17,16 @@ from sw.compiler.kernels.epilogue import accumulator_fields
 from sw.compiler.kernels.operands import Epilogue, Residual
 from sw.compiler.kernels.slots import Slots
 from sw.compiler.kernels.turns import bank_starts, in_turns
+from sw.compiler.kernels.views import View
 from sw.compiler.program.records import ArrayLoop, Depthwise, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
+
+MOST_SLICES = 63
+"""Most parts in which a unit is handed over: semaphores count to 255, and several are on their way
+at a time."""
+
+Result = tuple[Buffer, int, int, int, list[Access]]
+"""(buffer, first byte, bytes of a row, of a pixel, accesses) of what a VECTOR writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +172,36 @@ class _DepthwiseEmitter(EpilogueEmitter):
                 ArrayLoop(count=piece.rows, act=sy * line, acc=piece.cols, dy=sy),
             ],
         )
-        acc, size = self.context.acc, blocks * piece.vectors
         reads = [Access(buffer=wgt, start=0, stop=layer.kernel[0] * tap_row, write=False)]
-        # A loaded box arrives as a whole. On chip, a piece can begin before the others are written.
-        taken = inputs_of(layer, box if self.held_in is None else piece)
-        if taken.elements and self.held_in is None:
-            reads.append(Access(buffer=act, start=0, stop=taken.elements, write=False))
-        elif taken.elements:
-            reads.append(touch(act, layer.input, taken, write=False))
+        # A loaded box arrives as a whole. On chip, a block of channels can begin before the others
+        # are written.
+        if self.held_in is not None:
+            reads += self._touched(act, layer.input, inputs_of(layer, piece), write=False)
+        elif taken := inputs_of(layer, box).elements:
+            reads.append(Access(buffer=act, start=0, stop=taken, write=False))
         self.append(
             record,
-            {"act_base": act, "wgt_base": wgt, "acc_base": acc},
-            [*reads, Access(buffer=acc, start=unit.acc, stop=unit.acc + size, write=True)],
+            {"act_base": act, "wgt_base": wgt, "acc_base": self.context.acc},
+            [*reads, *self._sums(unit, write=True)],
             f"y{piece.y0} x{piece.x0} c{piece.c0} k{over.kh0},{over.kw0}",
         )
+
+    def _touched(self, buffer: Buffer, view: View, box: Box, *, write: bool) -> list[Access]:
+        """The accesses of a box of a tensor on chip, one block of channels after another."""
+        cols = self.config.cols
+        starts = range(box.c0, box.c1, cols) if box.elements else ()
+        level = int(box.channels > cols)
+        return [
+            touch(
+                buffer,
+                view,
+                replace(box, c0=c, c1=min(c + cols, box.c1)),
+                write=write,
+                level=level,
+                iteration=i,
+            )
+            for i, c in enumerate(starts)
+        ]
 
     def _activations(self, box: Box) -> tuple[Buffer, int, int, int]:
         """(buffer, first channel of the box in input pixel 0,0, bytes of a row, of a pixel)."""
@@ -197,49 +221,61 @@ class _DepthwiseEmitter(EpilogueEmitter):
         if unit.last and self.held_out is None:
             self._store(unit.box)
 
-    def _result(self, unit: _Unit) -> tuple[Buffer, int, int, int, Access]:
-        """Where a unit's results go: (buffer, first byte, bytes of a row, of a pixel, access)."""
+    def _result(self, unit: _Unit) -> Result:
+        """Where a unit's results go."""
         piece, box, view = unit.piece, unit.box, self.layer.output
         if self.held_out is not None:
             _, line, pixel = view.strides
-            write = touch(self.held_out, view, piece, write=True)
-            return self.held_out, address(view, piece), line, pixel, write
+            writes = self._touched(self.held_out, view, piece, write=True)
+            return self.held_out, address(view, piece), line, pixel, writes
         out, _ = self.out.get(box, None)
         assert out is not None
         pixel = box.channels * view.item
         line = box.cols * pixel
         at = (piece.y0 - box.y0) * line + (piece.c0 - box.c0) * view.item
         stop = at + (piece.vectors - 1) * pixel + piece.channels * view.item
-        return out, at, line, pixel, Access(buffer=out, start=at, stop=stop, write=True)
+        return out, at, line, pixel, [Access(buffer=out, start=at, stop=stop, write=True)]
 
     def _vector(self, unit: _Unit) -> None:
         """The VECTORs of a unit: all but the last leave their results where the sums are."""
         piece, cols = unit.piece, self.config.cols
         *before, last = self.layer.epilogue.passes
         for each in before:
-            write = self._sums(unit, write=True)
-            self._finish_pass(unit, each, (self.context.acc, unit.acc, piece.cols, 1, write), 0)
+            writes = self._sums(unit, write=True)
+            self._finish_pass(unit, each, (self.context.acc, unit.acc, piece.cols, 1, writes), 0)
         self._finish_pass(unit, last, self._result(unit), cols * self.layer.output.item)
 
-    def _sums(self, unit: _Unit, *, write: bool) -> Access:
-        size = -(-unit.piece.channels // self.config.cols) * unit.piece.vectors
-        return Access(buffer=self.context.acc, start=unit.acc, stop=unit.acc + size, write=write)
+    def _sums(self, unit: _Unit, *, write: bool) -> list[Access]:
+        """The accumulator vectors of a unit: row by row, or one block of channels after another."""
+        piece, blocks = unit.piece, -(-unit.piece.channels // self.config.cols)
+        by_rows = piece.rows * blocks <= MOST_SLICES
+        count, size = (blocks * piece.rows, piece.cols) if by_rows else (blocks, piece.vectors)
+        level = 2 if by_rows else int(blocks > 1)
+        return [
+            Access(
+                buffer=self.context.acc,
+                start=unit.acc + i * size,
+                stop=unit.acc + (i + 1) * size,
+                write=write,
+                level=level if count > 1 else 0,
+                iteration=i,
+            )
+            for i in range(count)
+        ]
 
-    def _finish_pass(
-        self, unit: _Unit, each: Epilogue, result: tuple[Buffer, int, int, int, Access], block: int
-    ) -> None:
+    def _finish_pass(self, unit: _Unit, each: Epilogue, result: Result, block: int) -> None:
         """One VECTOR over a unit. `block`: bytes between its channel blocks in the scratchpad."""
         piece, cols = unit.piece, self.config.cols
         blocks, lanes = -(-piece.channels // cols), min(cols, piece.channels)
-        out, at, line, pixel, write = result
+        out, at, line, pixel, writes = result
         residual = self.layer.residual if each is self.layer.epilogue else None
         bases = {"a_base": self.context.acc, "o_base": out}
-        accesses = [self._sums(unit, write=False), write]
+        accesses = [*self._sums(unit, write=False), *writes]
         added: Spot | None = None
         if residual is not None:
-            added, read = self._residual(residual, unit)
+            added, reads = self._residual(residual, unit)
             bases["b_base"] = added.buffer
-            accesses.append(read)
+            accesses += reads
         entry, entry_step = self._params(unit, each, bases, accesses)
         b_block = 0 if residual is None else cols * residual.operand.view.item
         b_line, b_pixel = (0, 0) if added is None else (added.line, added.pixel)
@@ -286,20 +322,20 @@ class _DepthwiseEmitter(EpilogueEmitter):
         accesses.append(Access(buffer=params, start=entry, stop=stop, write=False))
         return entry, step
 
-    def _residual(self, residual: Residual, unit: _Unit) -> tuple[Spot, Access]:
-        """Where the residual of a unit lies, and the access of the VECTOR that reads it."""
+    def _residual(self, residual: Residual, unit: _Unit) -> tuple[Spot, list[Access]]:
+        """Where the residual of a unit lies, and the accesses of the VECTOR that reads it."""
         view, box, piece = residual.operand.view, unit.box, unit.piece
         held = self.context.held(view)
         if held is not None:
-            read = touch(held, view, piece, write=False)
-            return Spot(held, address(view, piece), view.strides[1], view.strides[2]), read
+            reads = self._touched(held, view, piece, write=False)
+            return Spot(held, address(view, piece), view.strides[1], view.strides[2]), reads
         assert self.added is not None
         slot = self.added.get(box, None)[0]
         assert slot is not None
         pixel = box.channels * view.item
         at = (piece.y0 - box.y0) * box.cols * pixel + (piece.c0 - box.c0) * view.item
         read = Access(buffer=slot, start=0, stop=box.elements * view.item, write=False)
-        return Spot(slot, at, box.cols * pixel, pixel), read
+        return Spot(slot, at, box.cols * pixel, pixel), [read]
 
     def _store(self, box: Box) -> None:
         out, _ = self.out.get(box, None)
