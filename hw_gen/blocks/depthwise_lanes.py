@@ -16,12 +16,18 @@ SETS = 2
 """Weights of the fold under way, and of the next one."""
 
 
+def sum_bits(config: NpuConfig) -> int:
+    """Bits of a signed sum of as many products as an output has at most."""
+    return (KERNEL_ROWS * config.taps << 2 * (OPERAND.width - 1)).bit_length() + 1
+
+
 def depthwise_output(config: NpuConfig) -> wiring.Signature:
-    """A vector of outputs for accumulator vector `addr`; `fires`: its row then posts DONE."""
+    """A vector of outputs, each of `sum_bits`, for accumulator vector `addr`; `fires`: its row then
+    posts DONE."""
     return wiring.Signature(
         {
             "valid": Out(1),
-            "value": Out(32 * config.cols),
+            "value": Out(sum_bits(config) * config.cols),
             "addr": Out(config.acc_addr_bits),
             "accumulate": Out(1),
             "fires": Out(1),
@@ -129,21 +135,24 @@ class DepthwiseLanes(wiring.Component):
         of `adds`.
         """
         cols, taps, bits = self._config.cols, self._config.taps, OPERAND.width
-        sums = [[Signal(signed(32), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)]
+        wide = sum_bits(self._config)
+        sums = [
+            [Signal(signed(wide), name=f"sum_{t}_{c}") for c in range(cols)] for t in range(taps)
+        ]
         for c in range(cols):
             held: list[Signal] = []
             numbers: list[Value] = []
             for t in range(taps):
                 value = vectors[t].word_select(c, bits).as_signed()
                 weight = weights.word_select(cols * t + c, bits).as_signed()
-                partial = Signal(signed(32), name=f"partial_{t}_{c}")
+                partial = Signal(signed(wide), name=f"partial_{t}_{c}")
                 held.append(partial)
                 product = Signal(signed(2 * bits), name=f"product_{t}_{c}", reset_less=True)
                 m.d.sync += product.eq(value * weight)
-                wide = Cat(product, product[-1].replicate(32))[:32]
-                total = fast_sum(m, platform, f"total_{t}_{c}", partial, wide)
+                added = Cat(product, product[-1].replicate(wide))[:wide]
+                total = fast_sum(m, platform, f"total_{t}_{c}", partial, added)
                 m.d.comb += sums[t][c].eq(total)
-                numbers += [partial, wide]
+                numbers += [partial, added]
             self._advance(m, platform, adds, c, held, [s[c] for s in sums], numbers)
         self._leave(m, adds, sums)
 
@@ -153,7 +162,8 @@ class DepthwiseLanes(wiring.Component):
         """What a lane holds behind a vector. numbers: of each sum, what it is the sum of."""
         shift = adds.valid & adds.shift
         if self._paired:
-            both = fast_sum(m, platform, f"both_{c}", *two_of(numbers[:4], 32))
+            width = sum_bits(self._config)
+            both = fast_sum(m, platform, f"both_{c}", *two_of(numbers[:4], width))
             with m.If(shift & (adds.pair | adds.ends)):
                 # Nothing of a row is left behind it, as pairs want it.
                 m.d.sync += [a.eq(0) for a in held]

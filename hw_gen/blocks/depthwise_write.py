@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.adders import fast_sum
-from hw_gen.blocks.depthwise_lanes import depthwise_output
+from hw_gen.blocks.depthwise_lanes import depthwise_output, sum_bits
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check
 from hw_gen.interfaces import acc_update
@@ -49,16 +49,12 @@ class DepthwiseWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        layout = data.StructLayout(
-            {
-                "value": 32 * cfg.cols,
-                "addr": cfg.acc_addr_bits,
-                "accumulate": 1,
-                "fires": 1,
-            }
-        )
+        bits = sum_bits(cfg)
+        rest = {"addr": cfg.acc_addr_bits, "accumulate": 1, "fires": 1}
+        layout = data.StructLayout({"value": bits * cfg.cols, **rest})
         m.submodules.queue = queue = Fifo(layout, depth=self._depth)
-        entry, head, held = Signal(layout), Signal(layout), Signal(layout)
+        entry, head = Signal(layout), Signal(layout)
+        held = Signal(data.StructLayout({"value": 32 * cfg.cols, **rest}))
         holds, leaves, clash, pop = (Signal(name=n) for n in ("holds", "leaves", "clash", "pop"))
         claimed = Signal(range(self._depth + 1))
         acc = self.acc
@@ -87,8 +83,11 @@ class DepthwiseWriter(wiring.Component):
             m.d.comb += acc.w_data[lane].eq(
                 fast_sum(m, platform, f"total_{c}", held.value[lane], old)
             )
+        sums = [head.value.word_select(c, bits).as_signed() for c in range(cfg.cols)]
         with m.If(pop):
-            m.d.sync += [held.eq(head), holds.eq(1)]
+            m.d.sync += held.value.eq(Cat(Cat(s, s[-1].replicate(32))[:32] for s in sums))
+            m.d.sync += [held[name].eq(head[name]) for name in rest]
+            m.d.sync += holds.eq(1)
         with m.Elif(leaves):
             m.d.sync += holds.eq(0)
         with m.Else():

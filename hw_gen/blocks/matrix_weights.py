@@ -60,18 +60,23 @@ def vector_tag(opcode: Opcode = Opcode.MATRIX) -> data.StructLayout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _First:
-    """The first of the vectors that are asked for in one cycle.
+class _Fold:
+    """What is asked for next of a fold.
 
-    vector : its number in the fold, which has `vectors` of `size` bytes. begun : others went before
-    it. read : it is asked for now, and so are those beside it.
+    valid : there is a fold. addrs : of the vectors that enter the array in one cycle. vector :
+    number of the first of them; the fold has `vectors` of `size` bytes. zp, unsigned, across : how
+    they are taken. fires : it posts when all have come.
     """
 
+    valid: Value
+    addrs: list[Value]
     vector: Value
     vectors: Value
     size: Value
-    begun: Value
-    read: Value
+    zp: Value
+    unsigned: Value
+    across: Value
+    fires: Value
 
 
 def all_of(first: Value, *others: Value) -> Value:
@@ -128,18 +133,17 @@ class WeightFeed(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        read, pop, more = (Signal(name=n) for n in ("read", "pop", "more"))
+        read, final, pop, more = (Signal(name=n) for n in ("read", "final", "pop", "more"))
         # Folds that were asked for to the last vector and have not begun. Nothing is read for a
         # third one: its weights may be written as long as the first has not begun.
         ahead, folds = Signal(range(AHEAD + 1)), Signal(range(3))
-        asked = self.step.valid & self.step.ready
-        m.d.sync += [ahead.eq(ahead + read - pop), folds.eq(folds + asked - self.begin)]
+        m.d.sync += [ahead.eq(ahead + read - pop), folds.eq(folds + (read & final) - self.begin)]
         m.d.comb += [
             self.have.eq(folds != 0),
             more.eq((ahead != AHEAD) & (folds != 2)),
             self.fire.eq(self._delivered(m)),
         ]
-        self._read(m, platform, read, more)
+        self._read(m, platform, read, more, final)
         self._feed(m, platform, pop)
         check(m, platform, ~pop | (ahead != 0), "matrix: weights that were not read")
         check(m, platform, ~self.begin | self.have, "matrix: a fold begins before its weights")
@@ -157,80 +161,135 @@ class WeightFeed(wiring.Component):
         m.d.sync += [n.eq(n + f - every) for f, n in zip(fires, early, strict=True)]
         return every
 
-    def _read(self, m: Module, platform, read: Signal, more: Value) -> None:
-        """Ask for the vectors."""
-        cfg = self._config
-        many = cfg.weight_rows
-        step, instr = self.step.payload, self.instr
-        # The first vector lies where the step says, each other one beside the one before it: the
-        # address is a register or the step's, and never a sum.
-        vector, addr, at = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
-        begun, final = Signal(), Signal()
-        rows, cols, vectors, size = (
-            Signal(LANES, name=n) for n in ("rows", "cols", "vectors", "size")
-        )
-        across = instr.transposed if cfg.transposed_weights else Const(0, 1)
-        beyond = passes_end(m, platform, "weights", addr, size, cfg.spad_bytes)
-        m.d.comb += [
-            rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
-            cols.eq(last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)),
-            vectors.eq(Mux(across, cols, rows)),
-            size.eq(Mux(across, rows, cols)),
-            addr.eq(Mux(begun, at, step.wgt)),
+    def _read(self, m: Module, platform, read: Signal, more: Value, final: Signal) -> None:
+        """Ask for the vectors; `final`: these are the fold's last ones."""
+        many = self._config.weight_rows
+        following = self._folds if many > 1 else self._fold
+        fold = following(m, platform, read, final)
+        exists = [Const(1, 1)]
+        for n in range(1, many):
+            # A fold may end before the vector: then it has no bytes.
+            exists.append(Signal(name=f"exists_{n}"))
+            m.d.comb += exists[n].eq(fold.vector + n < fold.vectors)
+        ends = [
+            passes_end(m, platform, f"weights_{n}", addr, fold.size, self._config.spad_bytes)
+            for n, addr in enumerate(fold.addrs)
         ]
-        first = _First(vector=vector, vectors=vectors, size=size, begun=begun, read=read)
-        bad = [beyond, *(self._beside(m, platform, n, first) for n in range(1, many))]
+        bad = any_of(*(is_one & end for is_one, end in zip(exists, ends, strict=True)))
         # All are asked for or none; `ready` comes from a flip-flop.
         ready = [port.ready for port in self.wgts[1:]]
         m.d.comb += [
-            self.bad.eq(self.step.valid & more & any_of(*bad)),
-            final.eq(vector + many >= vectors if many > 1 else vector + 1 == vectors),
-            self.wgt.valid.eq(all_of(self.step.valid & more & ~self.bad & ~self.halt, *ready)),
-            self.wgt.addr.eq(addr),
-            self.wgt.size.eq(size),
-            self.wgt.tag.size.eq(size),
-            self.wgt.tag.zp.eq(instr.wgt_zp),
-            self.wgt.tag["unsigned"].eq(instr.wgt_unsigned),
-            self.wgt.tag.across.eq(across),
+            self.bad.eq(fold.valid & more & bad),
+            final.eq(
+                fold.vector + many >= fold.vectors if many > 1 else fold.vector + 1 == fold.vectors
+            ),
+            self.wgt.valid.eq(all_of(fold.valid & more & ~self.bad & ~self.halt, *ready)),
+            self.wgt.tag.across.eq(fold.across),
             self.wgt.tag.last.eq(final),
-            self.wgt.tag.fires.eq(final & step.fires[0]),
             read.eq(self.wgt.valid & self.wgt.ready),
+        ]
+        for n, port in enumerate(self.wgts):
+            size = fold.size if n == 0 else Mux(exists[n], fold.size, 0)
+            m.d.comb += [
+                port.addr.eq(fold.addrs[n]),
+                port.size.eq(size),
+                port.tag.size.eq(size),
+                port.tag.zp.eq(fold.zp),
+                port.tag["unsigned"].eq(fold.unsigned),
+                port.tag.fires.eq(final & fold.fires),
+            ]
+            if n:
+                m.d.comb += port.valid.eq(read)
+
+    def _sizes(self) -> tuple[Value, Value, Value]:
+        """(number of the step's vectors, bytes of each, whether they are columns)."""
+        step, instr = self.step.payload, self.instr
+        across = instr.transposed if self._config.transposed_weights else Const(0, 1)
+        rows = last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)
+        cols = last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)
+        return Mux(across, cols, rows), Mux(across, rows, cols), across
+
+    def _fold(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
+        """The step's fold, a vector at a time."""
+        step, instr = self.step.payload, self.instr
+        # The first vector lies where the step says: the address is a register or the step's, and
+        # never a sum.
+        vector, addr, at = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
+        begun, vectors, size = Signal(), Signal(LANES, name="vectors"), Signal(LANES, name="size")
+        counted, length, across = self._sizes()
+        m.d.comb += [
+            vectors.eq(counted),
+            size.eq(length),
+            addr.eq(Mux(begun, at, step.wgt)),
             self.step.ready.eq(read & final),
         ]
         with m.If(read):
             m.d.sync += [
-                vector.eq(Mux(final, 0, vector + many)),
+                vector.eq(Mux(final, 0, vector + 1)),
                 begun.eq(~final),
-                at.eq(addr + instr.wgt_row.shift_left(exact_log2(many))),
+                at.eq(addr + instr.wgt_row),
             ]
+        return _Fold(
+            valid=self.step.valid,
+            addrs=[addr],
+            vector=vector,
+            vectors=vectors,
+            size=size,
+            zp=instr.wgt_zp,
+            unsigned=instr.wgt_unsigned,
+            across=across,
+            fires=step.fires[0],
+        )
 
-    def _beside(self, m: Module, platform, n: int, first: _First) -> Value:
-        """Ask for the vector that is `n` behind the first of those that enter together.
+    def _folds(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
+        """A step's fold in registers, several vectors at a time.
 
-        Returns: it does not lie in the scratchpad. A fold may end before it: then it has no bytes.
+        All but the first lie behind a sum, which takes the cycle in which the step is accepted: the
+        sequencer goes on meanwhile, also to the next instruction.
         """
-        row, port = self.instr.wgt_row, self.wgts[n]
-        addr, at = (Signal(CHIP_BITS, name=f"{name}_{n}") for name in ("addr", "at"))
-        size, exists = Signal(LANES, name=f"size_{n}"), Signal(name=f"exists_{n}")
-        distance = [row << k for k in range(n.bit_length()) if n >> k & 1]
-        parts = two_of([self.step.payload.wgt, *distance], CHIP_BITS)
-        begin = fast_sum(m, platform, f"begin_{n}", *parts)
+        step, instr, many = self.step.payload, self.instr, self._config.weight_rows
+        active, accept = Signal(), Signal()
+        vector = Signal(LANES)
+        addrs = [Signal(CHIP_BITS, name=f"addr_{n}") for n in range(many)]
+        pitch = Signal(CHIP_BITS)
+        vectors, size = Signal(LANES, name="vectors"), Signal(LANES, name="size")
+        zp, across = Signal.like(instr.wgt_zp, name="zp"), Signal()
+        unsigned, fires = Signal(name="is_unsigned"), Signal()
+        counted, length, columns = self._sizes()
         m.d.comb += [
-            exists.eq(first.vector + n < first.vectors),
-            size.eq(Mux(exists, first.size, 0)),
-            addr.eq(Mux(first.begun, at, begin)),
-            port.valid.eq(first.read),
-            port.addr.eq(addr),
-            port.size.eq(size),
-            port.tag.size.eq(size),
-            port.tag.zp.eq(self.instr.wgt_zp),
-            port.tag["unsigned"].eq(self.instr.wgt_unsigned),
-            port.tag.fires.eq(self.wgt.tag.fires),
+            self.step.ready.eq(~active | (read & final)),
+            accept.eq(self.step.valid & self.step.ready),
         ]
-        with m.If(first.read):
-            m.d.sync += at.eq(addr + row.shift_left(exact_log2(self._config.weight_rows)))
-        return exists & passes_end(
-            m, platform, f"weights_{n}", addr, first.size, self._config.spad_bytes
+        with m.If(self.step.ready):
+            m.d.sync += active.eq(self.step.valid)
+        with m.If(accept):
+            m.d.sync += [
+                vector.eq(0),
+                pitch.eq(instr.wgt_row << exact_log2(many)),
+                vectors.eq(counted),
+                size.eq(length),
+                zp.eq(instr.wgt_zp),
+                unsigned.eq(instr.wgt_unsigned),
+                across.eq(columns),
+                fires.eq(step.fires[0]),
+            ]
+            for n, addr in enumerate(addrs):
+                distance = [instr.wgt_row << k for k in range(n.bit_length()) if n >> k & 1]
+                parts = two_of([step.wgt, *distance], CHIP_BITS)
+                m.d.sync += addr.eq(fast_sum(m, platform, f"begin_{n}", *parts) if n else step.wgt)
+        with m.Elif(read):
+            m.d.sync += vector.eq(vector + many)
+            m.d.sync += [addr.eq(addr + pitch) for addr in addrs]
+        return _Fold(
+            valid=active,
+            addrs=addrs,
+            vector=vector,
+            vectors=vectors,
+            size=size,
+            zp=zp,
+            unsigned=unsigned,
+            across=across,
+            fires=fires,
         )
 
     def _feed(self, m: Module, platform, pop: Signal) -> None:
