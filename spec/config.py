@@ -420,7 +420,7 @@ PRESETS: dict[str, NpuConfig] = {
         ),
         NpuConfig(name="tiny", rows=4, cols=4, spad_kib=16, acc_kib=4, bus_bytes=8, outstanding=32),
         NpuConfig(name="small", rows=8, cols=8, spad_kib=64, acc_kib=16, depthwise_columns=2),
-        NpuConfig(name="default", depthwise_columns=2),
+        NpuConfig(name="default", weight_rows=2, depthwise_columns=2),
         NpuConfig(
             name="large",
             rows=32,

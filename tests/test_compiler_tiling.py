@@ -33,7 +33,7 @@ from sw.models.kernels import kernel, parse_shape
 
 configs = st.sampled_from(list(PRESETS))
 sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 16, 17, 40, 65, 130])
-WIDE = preset("default").with_settings({"bus_bytes": "32", "weight_rows": "2"})
+WIDE = preset("default").with_settings({"bus_bytes": "32"})
 INT8 = Epilogue(dtype=DType.I8, low=-128, high=127)
 
 

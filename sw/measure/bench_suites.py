@@ -51,7 +51,7 @@ SUITES: Mapping[str, tuple[Entry, ...]] = {
             name="fc_1024_bus32",
             target="fully_connected",
             shape="1x1024x1024",
-            settings={"bus_bytes": "32", "weight_rows": "2"},
+            settings={"bus_bytes": "32"},
         ),
         Entry(name="resize_2x", target="resize", shape="h=32,w=32,c=64,factor=2"),
         Entry(

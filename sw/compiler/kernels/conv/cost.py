@@ -98,6 +98,10 @@ class Reuse:
         return self.act == self.wgt == 1 and not stops
 
 
+WASTED = 0.5
+"""Part of the array's cycles that a layer pays for where low tiles take more of them."""
+
+
 class ConvCost:
     """The cost of plans of one layer.
 
@@ -181,6 +185,10 @@ class ConvCost:
         if not self.held_out:
             tail = finish + last + 3 * MEMORY_LATENCY
         around = tail + INSTRUCTION_CYCLES[Opcode.MATRIX] * units
+        # Low tiles read weights for longer than they compute. Others wait for the array meanwhile,
+        # also where this layer waits for something else.
+        whole = geo.n * max(geo.oh * geo.ow, self.least_fold)
+        around += WASTED * max(0, fold - whole) * folds * self.blocks
         return CutCost(
             cut=cut,
             tiles=tiles,
