@@ -110,7 +110,8 @@ def test_tiles_hold_whole_parts_of_a_batch_where_pixels_are_few(shape, counts):
 
 @pytest.mark.parametrize(("samples", "columns"), [(2, 16), (3, 8), (4, 16)])
 def test_residual_networks_with_samples_side_by_side_are_exact(samples, columns):
-    config = preset("default").with_settings({"rows": "128", "cols": str(columns)})
+    settings = {"rows": "128", "cols": str(columns), "weight_rows": "1"}
+    config = preset("default").with_settings(settings)
     model = get_model("resnet8")
     done = exact(model.imported(samples).graph, config, model.inputs(0, samples))
     assert any(getattr(plan, "stacked", 1) > 1 for plan in done.plans)

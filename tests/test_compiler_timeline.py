@@ -194,14 +194,14 @@ def test_results_find_activations_and_weights_in_their_bank() -> None:
 
 
 def test_weights_find_activations_in_their_bank() -> None:
-    """A fold of 16 vectors takes 16 cycles for its weights, and one for each that waits."""
-    conflicts = 1 + 1 / DEFAULT.banks
-    assert timeline((matrix(0, vectors=16), [])).busy[0] == pytest.approx(4 * 16 * conflicts)
+    """A fold of 8 vectors takes 8 cycles for its weights, and one for each that waits."""
+    conflicts = 1 + DEFAULT.weight_rows / DEFAULT.banks
+    assert timeline((matrix(0, vectors=8), [])).busy[0] == pytest.approx(4 * 8 * conflicts)
     assert timeline((matrix(0, vectors=32), [])).busy[0] == 4 * 32
-    odd = timeline((matrix(0, vectors=16, act=17), [])).busy[0]
-    assert odd > 4 * 16 * (1 + 1.8 / DEFAULT.banks), "activations of two words take two banks"
+    odd = timeline((matrix(0, vectors=8, act=17), [])).busy[0]
+    assert odd > 4 * 8 * (1 + 1.8 * DEFAULT.weight_rows / DEFAULT.banks), "two words, two banks"
     few = replace(DEFAULT, banks=4)
-    assert timeline((matrix(0, vectors=16), []), config=few).busy[0] == 4 * 16 * 1.25
+    assert timeline((matrix(0, vectors=8), []), config=few).busy[0] == 4 * 8 * 1.5
 
 
 def test_what_no_slot_can_tell_apart_is_waited_for_at_the_start() -> None:

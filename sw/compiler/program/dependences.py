@@ -197,9 +197,7 @@ def _reduce(
     return kept
 
 
-def _clock(
-    whole: Clock, waiting: str, level: int, by_level: dict[tuple[str, int], Clock]
-) -> Clock:
+def _clock(whole: Clock, waiting: str, level: int, by_level: dict[tuple[str, int], Clock]) -> Clock:
     """What a sequencer knows from the waits of a level on: what another inner level waits for may
     come later. `whole`: by the waits of all levels so far, the outer ones first.
     """
