@@ -5,6 +5,15 @@ import functools
 WORD_BITS = 24
 """Most bits of a word's number."""
 
+PATIENCE, WITH_DEPTHWISE = 2, 6
+"""Refused cycles after which a client that reads goes first; more beside a depthwise engine, whose
+two streams of words lose more by one that goes before them than others do by waiting."""
+
+
+def patience(depthwise: bool) -> int:
+    """`PATIENCE` with or without a depthwise engine."""
+    return WITH_DEPTHWISE if depthwise else PATIENCE
+
 
 @functools.cache
 def bank_columns(banks: int) -> tuple[int, ...]:

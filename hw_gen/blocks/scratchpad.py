@@ -14,10 +14,8 @@ from hw_gen.blocks.sram import Sram
 from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write
 from hw_gen.platform import asks_for
+from spec.banks import patience
 from spec.config import NpuConfig
-
-AGE_LIMIT = 2
-"""Refused cycles after which a client that reads goes first."""
 
 
 class Scratchpad(wiring.Component):
@@ -33,7 +31,7 @@ class Scratchpad(wiring.Component):
     ----------
     tags : of each client that reads, the shape of its tags. writes : number of clients that write.
         Priority of reads is the order read[0], read[1], …; a client that waited for banks for
-        `AGE_LIMIT` cycles goes before all others. A bank that a client asks for is given to none
+        `patience` cycles goes before all others. A bank that a client asks for is given to none
         behind it, also when the client does not get its other bank.
     together : groups of clients, by number, that read side by side: a word that several of a group
         ask for in one cycle is read once, for all of them.
@@ -105,17 +103,18 @@ class Scratchpad(wiring.Component):
             reserved.eq(any_of(own)),
             buffers.busy.eq(reserved | (any_of(asks) & ~buffers.stale)),
         ]
+        last = patience(self._config.depthwise) - 1
         for i, request in enumerate(requests):
-            age = Signal(range(AGE_LIMIT), name=f"age_{i}")
+            age = Signal(range(last + 1), name=f"age_{i}")
             taken = Signal(banks, name=f"taken_{i}")
             m.d.comb += [
                 taken.eq(any_of([reserved, buffers.stale, *self._others(asks, i)])),
                 request.ready.eq(urgent[i] | ((request.payload.needs & taken) == 0)),
-                old[i].eq(request.valid & ~request.ready & (age == AGE_LIMIT - 1)),
+                old[i].eq(request.valid & ~request.ready & (age == last)),
             ]
             with m.If(~request.valid | request.ready):
                 m.d.sync += age.eq(0)
-            with m.Elif(age != AGE_LIMIT - 1):
+            with m.Elif(age != last):
                 m.d.sync += age.eq(age + 1)
         m.d.sync += urgent.eq(old & (~old + 1)[:n])
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from spec.banks import patience
 from spec.config import NpuConfig
 from sw.compiler.program.records import Vector
 
@@ -13,9 +14,6 @@ SAMPLE = 256
 
 QUEUE = 2
 """Reads of an operand that are decoded and wait for their banks (hw_gen/blocks/skid.py)."""
-
-AGE_LIMIT = 2
-"""Cycles that B waits before it goes first (hw_gen/blocks/scratchpad.py)."""
 
 _Loop = tuple[int, int, int]
 """Iterations, and the bytes from one to the next of A and of B."""
@@ -61,7 +59,7 @@ def _factor(
         for step in steps
     ]
     free = sum(max(len(beats) for beats in step) for step in words)
-    return _cycles(words) / free
+    return _cycles(words, patience(config.depthwise)) / free
 
 
 def _beats(start: int, size: int, config: NpuConfig) -> list[frozenset[int]]:
@@ -73,9 +71,12 @@ def _beats(start: int, size: int, config: NpuConfig) -> list[frozenset[int]]:
     return out
 
 
-def _cycles(steps: Sequence[Sequence[Sequence[frozenset[int]]]]) -> int:
-    """Cycles until all is read: A goes first, and runs ahead of B as far as reads may wait."""
-    todo, ports, cycles = deque(_pairs(steps)), _Ports(), 0
+def _cycles(steps: Sequence[Sequence[Sequence[frozenset[int]]]], waits: int) -> int:
+    """Cycles until all is read: A goes first, and runs ahead of B as far as reads may wait.
+
+    `waits`: cycles after which B goes first.
+    """
+    todo, ports, cycles = deque(_pairs(steps)), _Ports(waits), 0
     asked: list[frozenset[int]] = []
     while todo or any(asked) or any(ports.waiting):
         # Both reads of a pair are asked for before the next one's.
@@ -95,7 +96,8 @@ def _cycles(steps: Sequence[Sequence[Sequence[frozenset[int]]]]) -> int:
 class _Ports:
     """Reads of A and of B that wait for banks, and for how many cycles B has waited for A."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
         self.waiting: tuple[deque[frozenset[int]], deque[frozenset[int]]] = (deque(), deque())
         self.age = 0
 
@@ -106,7 +108,7 @@ class _Ports:
         """A cycle: what leaves the queues."""
         a, b = self.waiting
         clash = bool(a and b and a[0] & b[0])
-        urgent = clash and self.age >= AGE_LIMIT
+        urgent = clash and self.age >= self.patience
         if a and not urgent:
             a.popleft()
         if b and (urgent or not clash):
