@@ -1,6 +1,7 @@
 """The compiler's stages, in order, as data; `compile_graph` runs them."""
 
 import gc
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -21,11 +22,12 @@ from sw.compiler.limits import check_sizes
 from sw.compiler.lower.products.common_weights import name_common_weights
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
+from sw.compiler.passes.stripe_regions import stripe_rows
 from sw.compiler.placement.columns import cut_columns
 from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.follow import follow_tiles
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
-from sw.compiler.placement.predict import Effort
+from sw.compiler.placement.predict import Effort, TooLong
 from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.placement.samples import mix_turns, take_turns
 from sw.compiler.placement.spread import keep_apart
@@ -104,6 +106,25 @@ class Compilation:
 def _check_source(source: Graph, config: NpuConfig) -> None:
     source.verify()
     check_sizes(source, config)
+
+
+def _passes(
+    source: Graph, config: NpuConfig, options: Options, families: Families, planner: Planner
+) -> Graph:
+    graph = run_passes(source, config, fold=options.fold)
+    if not options.on_chip or options.keep_all:
+        return graph
+    effort = Effort()
+
+    def predict(some: Graph) -> float:
+        layers = lower(some, config, options.fold)
+        try:
+            return _predicted_alone(layers, config, options, some, families, planner, effort)
+        except (CompileError, TooLong):
+            return math.inf
+
+    stripe_rows(graph, config, predict)
+    return graph
 
 
 def _lower(
@@ -313,7 +334,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         name="passes",
         makes=("graph",),
-        run=lambda source, config, options: run_passes(source, config, fold=options.fold),
+        run=_passes,
         check=lambda graph: graph.verify(),
         dump=lambda graph: str(graph),
     ),
