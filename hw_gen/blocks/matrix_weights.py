@@ -1,5 +1,6 @@
 """Weights on their way to the array: read a little ahead of the fold that they are for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -69,7 +70,7 @@ class _Fold:
     """
 
     valid: Value
-    addrs: list[Value]
+    addrs: Sequence[Value]
     vector: Value
     vectors: Value
     size: Value
@@ -166,7 +167,7 @@ class WeightFeed(wiring.Component):
         many = self._config.weight_rows
         following = self._folds if many > 1 else self._fold
         fold = following(m, platform, read, final)
-        exists = [Const(1, 1)]
+        exists: list[Value] = [Const(1, 1)]
         for n in range(1, many):
             # A fold may end before the vector: then it has no bytes.
             exists.append(Signal(name=f"exists_{n}"))

@@ -76,7 +76,7 @@ def run_model(
         if collected is not None:
             collected.append(outputs)
     report.extra = figures(model, np.concatenate(logits))
-    report.policy, report.notes = model.policy, model.notes
+    report.policy, report.notes = model.policy, (*model.notes, *image.info.get("striped", ()))
     return report
 
 

@@ -6,10 +6,10 @@ two stripes need are computed by both.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from sw.compiler.tosa.bound import weight_bytes
-from sw.compiler.tosa.graph import Graph, Op, Tensor, Work
+from sw.compiler.tosa.graph import Graph, Op, Striped, Work
 from sw.compiler.tosa.macs import op_macs
 
 ROWS = 1
@@ -18,7 +18,7 @@ ROWS = 1
 Range = tuple[int, int]
 
 Layers = Sequence[Sequence[Op]]
-"""Operators, layer by layer: a chain through their first operands."""
+"""Operators, layer by layer: a chain through their first operands, whose others are constants."""
 
 
 def cut_rows(graph: Graph, layers: Layers, count: int, ahead: int) -> None:
@@ -30,7 +30,8 @@ def cut_rows(graph: Graph, layers: Layers, count: int, ahead: int) -> None:
     final = layers[-1][-1]
     last = graph.tensors[final.outputs[0]]
     bounds = [last.shape[ROWS] * i // count for i in range(count + 1)]
-    made, results = [], []
+    made: list[list[list[Op]]] = []
+    results: list[str] = []
     for number, rows in enumerate(pairwise(bounds)):
         made.append([[] for _ in layers])
         results.append(_stripe(graph, layers, made[-1], number, rows, count))
@@ -42,8 +43,15 @@ def cut_rows(graph: Graph, layers: Layers, count: int, ahead: int) -> None:
         attributes={"axis": ROWS},
         source=final.source,
     )
+    graph.striped.append(
+        Striped(
+            first=layers[0][0].name,
+            last=layers[-1][0].name,
+            count=count,
+            kept_bytes=sum(graph.tensors[layer[-1].outputs[0]].nbytes for layer in layers[:-1]),
+        )
+    )
     gone = {id(op) for layer in layers for op in layer}
-    # Other operands may be computed between the first and the last of them.
     at = graph.ops.index(final) + 1
     graph.ops[at:at] = [*_in_turns(made, ahead), joined]
     graph.ops = [op for op in graph.ops if id(op) not in gone]
@@ -92,18 +100,13 @@ def _copied(
     graph: Graph, made: list[Op], op: Op, name: str, taken: Range, rows: Range, number: int
 ) -> Op:
     """`op` for `rows` of its result, which reads rows `taken` of its operand as `name`."""
-    old = graph.tensors[op.outputs[0]]
-    inputs, attributes = [name], dict(op.attributes)
-    for other in op.inputs[1:]:
-        beside = _has_rows(graph.tensors[other], old)
-        named = f"{op.name}.with{number}"
-        inputs.append(_sliced(graph, made, other, rows, named) if beside else other)
+    old, attributes = graph.tensors[op.outputs[0]], dict(op.attributes)
     if "pad" in attributes:
         first, last = rows_read(graph, op, rows)
         attributes["pad"] = (taken[0] - first, last - taken[1], *attributes["pad"][2:])
     shape = (*old.shape[:ROWS], rows[1] - rows[0], *old.shape[ROWS + 1 :])
     out = graph.add_tensor(replace(old, name=graph.fresh_name(f"{old.name}.{number}"), shape=shape))
-    copy = replace(op, name=f"{op.name}.{number}", inputs=inputs, outputs=[out])
+    copy = replace(op, name=f"{op.name}.{number}", inputs=[name, *op.inputs[1:]], outputs=[out])
     copy.attributes = attributes
     made.append(copy)
     return copy
@@ -130,18 +133,13 @@ def _sliced(graph: Graph, made: list[Op], name: str, rows: Range, named: str) ->
     return out
 
 
-def _has_rows(tensor: Tensor, like: Tensor) -> bool:
-    """Whether an operand is computed, with a row for each of the result's."""
-    if tensor.is_constant or len(tensor.shape) != len(like.shape):
-        return False
-    return tensor.shape[ROWS] == like.shape[ROWS]
-
-
 def _in_turns(stripes: Sequence[Layers], ahead: int) -> Iterator[Op]:
     """The layers of all stripes, the first `ahead` of each between those of the one before."""
     for layer in stripes[0][:ahead]:
         yield from layer
-    for this, following in zip_longest(stripes, stripes[1:], fillvalue=[]):
-        for pair in zip_longest(following[:ahead], this[ahead:], fillvalue=[]):
-            for layer in pair:
+    nothing: Layers = ()
+    for this, following in zip(stripes, [*stripes[1:], nothing], strict=True):
+        first, second = following[:ahead], this[ahead:]
+        for i in range(max(len(first), len(second))):
+            for layer in (*first[i : i + 1], *second[i : i + 1]):
                 yield from layer

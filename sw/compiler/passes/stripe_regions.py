@@ -152,7 +152,9 @@ def _window(graph: Graph, layers: Layers) -> Graph:
     copy = graph.copy()
     copy.ops = [op.copy() for op in ops]
     copy.inputs = [
-        name for name in graph.tensors if name in read - made and not graph.tensors[name].is_constant
+        name
+        for name in graph.tensors
+        if name in read - made and not graph.tensors[name].is_constant
     ]
     used = wanted | set(graph.outputs)
     copy.outputs = [name for op in ops for name in op.outputs if name in used or name not in read]

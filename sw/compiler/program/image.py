@@ -114,7 +114,7 @@ def build_image(
             "name": name,
             "macs": graph_macs(graph),
             "layers": [
-                _layer(x, cycles, work, bound, graph.modules.get(x.name, ""), tensors)
+                _layer(x, cycles, work, bound, _module(graph, x.name), tensors)
                 for x, cycles, work, bound in zip(
                     program.layers, predicted, macs, bounds, strict=True
                 )
@@ -124,6 +124,7 @@ def build_image(
             "predicted_read_bytes": predicted_bytes[0],
             "predicted_write_bytes": predicted_bytes[1],
             "layer_bound": round(sum(bounds), 2),
+            "striped": [str(each) for each in graph.striped],
             "instruction_layers": layer_runs(virtual),
             "instructions": dict(kinds),
             "peak_spad_bytes": peaks.spad_bytes,
@@ -131,6 +132,13 @@ def build_image(
             "temp_bytes": peaks.temp_bytes,
         },
     )
+
+
+def _module(graph: Graph, layer: str) -> str:
+    """The submodule that a layer came from; a part of a layer has more behind a dot."""
+    while layer not in graph.modules and "." in layer:
+        layer = layer.rpartition(".")[0]
+    return graph.modules.get(layer, "")
 
 
 def check_program(instructions: Sequence[Instruction], config: NpuConfig) -> None:

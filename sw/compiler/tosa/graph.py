@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from spec.program import MAX_REGION_BYTES
 from sw.compiler.errors import GraphError
-from sw.compiler.tosa.nodes import DTYPES, Op, Tensor, Work
+from sw.compiler.tosa.nodes import DTYPES, Op, Striped, Tensor, Work
 from sw.compiler.tosa.table import complete_attributes, infer
 
-__all__ = ["DTYPES", "Graph", "Op", "Tensor", "Work"]
+__all__ = ["DTYPES", "Graph", "Op", "Striped", "Tensor", "Work"]
 
 _MOST_DIMENSIONS = 16
 _BLOCK = 1 << 16
@@ -40,6 +40,7 @@ class Graph:
     """Tensors by name and operators in execution order; `inputs` and `outputs` are tensor names.
 
     `modules`: by operator name, the submodule of the user's model that it came from, where known.
+    `striped`: what a pass has cut into stripes of rows.
     """
 
     name: str = "graph"
@@ -48,6 +49,7 @@ class Graph:
     ops: list[Op] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    striped: list[Striped] = field(default_factory=list)
 
     # Building ---------------------------------------------------------------------------------
 
@@ -148,6 +150,7 @@ class Graph:
             ops=ops,
             tensors=dict(self.tensors),
             modules=self.modules,
+            striped=list(self.striped),
         )
 
     def producers(self) -> dict[str, Op]:

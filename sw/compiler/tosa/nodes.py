@@ -53,6 +53,25 @@ class Work:
     weight_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Striped:
+    """Layers `first` to `last` are computed in `count` stripes of rows.
+
+    `kept_bytes`: of the tensors between them, which then need not be in memory.
+    """
+
+    first: str
+    last: str
+    count: int
+    kept_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.first} … {self.last} in {self.count} stripes of rows: "
+            f"{self.kept_bytes:,} bytes between them stay on chip"
+        )
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Op:
     """One operator: `inputs` and `outputs` are tensor names, operands in the specification's order.
