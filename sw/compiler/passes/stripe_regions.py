@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from spec.config import NpuConfig
 from sw.compiler.passes.row_stripes import ROWS, Layers, cut_rows, rows_read
+from sw.compiler.tosa.bound import op_bound
 from sw.compiler.tosa.graph import Graph, Op, Tensor
 
 Predict = Callable[[Graph], float]
@@ -22,6 +23,9 @@ EVEN = 1.5
 
 BESIDE = 8
 """Operators before and behind a region that are predicted together with it."""
+
+BUS = 0.5
+"""Part of the busier engine's cycles that a store of what lies between takes; less is hidden."""
 
 GAIN = 0.98
 """The part of the cycles without stripes that those with stripes may take."""
@@ -38,7 +42,7 @@ def stripe_rows(graph: Graph, config: NpuConfig, predict: Predict) -> None:
     """Every region in stripes that is predicted to be faster so, with its neighbours."""
     chosen = []
     for layers in _regions(graph, config):
-        count = _count(graph, layers, config)
+        count = _count(graph, layers, config) if _is_moved(graph, layers, config) else 0
         if count > 1 and (ahead := _best(graph, layers, count, predict)) is not None:
             chosen.append((layers, count, ahead))
     for layers, count, ahead in chosen:
@@ -47,7 +51,8 @@ def stripe_rows(graph: Graph, config: NpuConfig, predict: Predict) -> None:
 
 def _best(graph: Graph, layers: Layers, count: int, predict: Predict) -> int | None:
     """How many layers of a stripe are best computed beside the stripe before; None: no stripes."""
-    best, least = None, GAIN * predict(_window(graph, layers))
+    whole = predict(_window(graph, layers))
+    best, least = None, GAIN * whole
     # The last depthwise layer and what follows it beside the next stripe's first layers.
     split = max(i for i, layer in enumerate(layers) if layer[0].kind == _DEPTHWISE)
     for ahead in dict.fromkeys((split, 0)):
@@ -57,6 +62,8 @@ def _best(graph: Graph, layers: Layers, count: int, predict: Predict) -> int | N
         cycles = predict(window)
         if cycles < least:
             best, least = ahead, cycles
+        if cycles > whole:
+            break
     return best
 
 
@@ -89,6 +96,15 @@ def _is_layer(graph: Graph, op: Op) -> bool:
     weights = graph.tensors[op.inputs[1]].shape
     pointwise = weights[1:3] == (1, 1) and tuple(op.attributes["stride"]) == (1, 1)
     return graph.tensors[op.inputs[0]].shape[0] == 1 and (op.kind == _DEPTHWISE or pointwise)
+
+
+def _is_moved(graph: Graph, layers: Layers, config: NpuConfig) -> bool:
+    """Whether what lies between keeps the bus busy for long."""
+    moved = sum(graph.tensors[layer[-1].outputs[0]].nbytes for layer in layers[:-1])
+    busy = dict.fromkeys(_PRODUCTS, 0.0)
+    for layer in layers:
+        busy[layer[0].kind] += op_bound(graph, layer[0], config)
+    return moved >= BUS * config.bus_bytes * max(busy.values())
 
 
 def _with_tail(graph: Graph, readers: dict[str, list[Op]], op: Op) -> list[Op]:
