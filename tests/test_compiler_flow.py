@@ -5,6 +5,7 @@ from compiler_graphs import assert_compiles_exactly, conv, depthwise, random_inp
 
 from spec import preset
 from spec.isa import Engine
+from sw.compiler import pipeline
 from sw.compiler.pipeline import Compilation, run_stages
 from sw.compiler.program.virtual import Place
 from sw.compiler.tosa.graph import Graph
@@ -46,12 +47,20 @@ def test_pool_follows_the_convolution_before_it() -> None:
     assert overlap(done, 0, 1) > 0.5
 
 
+@pytest.fixture
+def uncut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is cut into stripes, which need no rows through memory."""
+    monkeypatch.setattr(pipeline, "stripe_rows", lambda *_: None)
+
+
+@pytest.mark.usefixtures("uncut")
 def test_depthwise_layer_follows_the_expansion_before_it() -> None:
     done = run_stages(expanded(112, 16, 96), preset("default"))
     assert [budget.row_order for budget in done.residency.budgets][:2] == [False, True]
     assert overlap(done, 0, 1) > 0.5
 
 
+@pytest.mark.usefixtures("uncut")
 def test_neighbours_that_flow_lie_side_by_side() -> None:
     done = run_stages(expanded(112, 16, 96), preset("default"))
     for layer in (0, 1):

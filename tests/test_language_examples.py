@@ -20,8 +20,9 @@ from sw.compiler.tosa.interpreter import run_graph
 from sw.language.types import int8
 from sw.runtime.session import DeviceOptions, run_program
 
-SLOWER = 1.02
-"""Most cycles of a kernel for each of the compiler's own."""
+SLOWER = 1.03
+"""Most cycles of a kernel for each of the compiler's own, whose depthwise layers hand over row by
+row: that is 25 cycles of the smallest kernel's."""
 
 
 def matmul_case(m, k, n, config="default"):
