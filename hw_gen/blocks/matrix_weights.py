@@ -165,8 +165,8 @@ class WeightFeed(wiring.Component):
     def _read(self, m: Module, platform, read: Signal, more: Value, final: Signal) -> None:
         """Ask for the vectors; `final`: these are the fold's last ones."""
         many = self._config.weight_rows
-        following = self._folds if many > 1 else self._fold
-        fold = following(m, platform, read, final)
+        source = self._fold_in_registers if many > 1 else self._fold_of_step
+        fold = source(m, platform, read, final)
         exists: list[Value] = [Const(1, 1)]
         for n in range(1, many):
             # A fold may end before the vector: then it has no bytes.
@@ -210,7 +210,7 @@ class WeightFeed(wiring.Component):
         cols = last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)
         return Mux(across, cols, rows), Mux(across, rows, cols), across
 
-    def _fold(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
+    def _fold_of_step(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
         """The step's fold, a vector at a time."""
         step, instr = self.step.payload, self.instr
         # The first vector lies where the step says: the address is a register or the step's, and
@@ -242,7 +242,7 @@ class WeightFeed(wiring.Component):
             fires=step.fires[0],
         )
 
-    def _folds(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
+    def _fold_in_registers(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
         """A step's fold in registers, several vectors at a time.
 
         All but the first lie behind a sum, which takes the cycle in which the step is accepted: the

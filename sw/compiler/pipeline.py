@@ -117,8 +117,8 @@ def _passes(
     effort = Effort()
 
     def predict(some: Graph) -> float:
-        layers = lower(some, config, options.fold)
         try:
+            layers = lower(some, config, options.fold)
             return _predicted_alone(layers, config, options, some, families, planner, effort)
         except (CompileError, TooLong):
             return math.inf

@@ -4,6 +4,8 @@ Every pass takes a graph that it may change and leaves one that verifies and com
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, broadcasts.py,
 transposes.py, early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py,
 late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py.
+Behind them the pipeline cuts layers into stripes of rows where a prediction says that it pays:
+stripe_regions.py, row_stripes.py.
 """
 
 from collections.abc import Callable

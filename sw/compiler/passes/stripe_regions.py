@@ -5,7 +5,8 @@ again. In a large image what lies between does not fit on chip: it is stored and
 longer than to compute it. In stripes it stays.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator
 
 from spec.config import NpuConfig
 from sw.compiler.passes.row_stripes import ROWS, Layers, cut_rows, rows_read
@@ -51,14 +52,16 @@ def stripe_rows(graph: Graph, config: NpuConfig, predict: Predict) -> None:
 
 def _best(graph: Graph, layers: Layers, count: int, predict: Predict) -> int | None:
     """How many layers of a stripe are best computed beside the stripe before; None: no stripes."""
-    whole = predict(_window(graph, layers))
+    whole = predict(_window(graph, layers)[0])
+    if whole == math.inf:
+        # Nothing to compare with.
+        return None
     best, least = None, GAIN * whole
     # The last depthwise layer and what follows it beside the next stripe's first layers.
     split = max(i for i, layer in enumerate(layers) if layer[0].kind == _DEPTHWISE)
     for ahead in dict.fromkeys((split, 0)):
-        window = _window(graph, layers)
-        names = {op.name for layer in layers for op in layer}
-        cut_rows(window, _by_layer([op for op in window.ops if op.name in names]), count, ahead)
+        window, inside = _window(graph, layers)
+        cut_rows(window, inside, count, ahead)
         cycles = predict(window)
         if cycles < least:
             best, least = ahead, cycles
@@ -157,31 +160,21 @@ def _fits(graph: Graph, layers: Layers, rows: int, config: NpuConfig) -> bool:
     return True
 
 
-def _window(graph: Graph, layers: Layers) -> Graph:
-    """A graph of the region and some operators around it."""
+def _window(graph: Graph, layers: Layers) -> tuple[Graph, Layers]:
+    """A graph of the region and some operators around it, and the region's layers in it."""
     first, last = graph.ops.index(layers[0][0]), graph.ops.index(layers[-1][-1])
     ops = graph.ops[max(0, first - BESIDE) : last + 1 + BESIDE]
+    copies = {id(op): op.copy() for op in ops}
     made = {name for op in ops for name in op.outputs}
     read = {name for op in ops for name in op.inputs}
-    outside = {id(op) for op in ops}
-    wanted = {name for op in graph.ops if id(op) not in outside for name in op.inputs}
-    copy = graph.copy()
-    copy.ops = [op.copy() for op in ops]
-    copy.inputs = [
-        name
-        for name in graph.tensors
-        if name in read - made and not graph.tensors[name].is_constant
-    ]
-    used = wanted | set(graph.outputs)
-    copy.outputs = [name for op in ops for name in op.outputs if name in used or name not in read]
-    copy.tensors = {name: graph.tensors[name] for name in graph.tensors if name in made | read}
-    return copy
-
-
-def _by_layer(ops: Sequence[Op]) -> list[list[Op]]:
-    layers: list[list[Op]] = []
-    for op in ops:
-        if op.kind in _PRODUCTS:
-            layers.append([])
-        layers[-1].append(op)
-    return layers
+    wanted = {name for op in graph.ops if id(op) not in copies for name in op.inputs}
+    wanted |= set(graph.outputs)
+    tensors = {name: tensor for name, tensor in graph.tensors.items() if name in made | read}
+    window = Graph(
+        name=graph.name,
+        inputs=[name for name in tensors if name not in made and not tensors[name].is_constant],
+        outputs=[name for name in tensors if name in made and (name in wanted or name not in read)],
+        ops=list(copies.values()),
+        tensors=tensors,
+    )
+    return window, [[copies[id(op)] for op in layer] for layer in layers]
