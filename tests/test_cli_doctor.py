@@ -12,7 +12,8 @@ import systola as api
 from sw.cli import doctor
 
 
-def test_everything_is_checked_and_fine_here():
+def test_everything_is_checked_and_fine_here(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
     results = doctor.run_all()
     names = [r.name for r in results]
     assert names == [
@@ -57,6 +58,23 @@ def test_no_pins_at_all_is_a_failure(monkeypatch):
 def test_pins_skip_comments_and_extras():
     text = "# a==1\ntorch==2.13.0   # why\n\nruff==1.2 ; extra == 'dev'\nplain\n"
     assert doctor.pins(text) == {"torch": "2.13.0", "ruff": "1.2"}
+
+
+def test_the_compiler_is_that_of_the_environment_and_a_faster_one_is_named(monkeypatch, tmp_path):
+    for name in ("g++", "clang++"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} 1.2\n")
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert doctor.check_compiler().found == f"g++ 1.2 ({tmp_path}/g++)"
+    (tmp_path / "clang++").chmod(0o755)
+    assert doctor.check_compiler().found.endswith("set CXX=clang++")
+    monkeypatch.setenv("CXX", "clang++")
+    assert doctor.check_compiler().found == f"clang++ 1.2 ({tmp_path}/clang++)"
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    check = doctor.check_compiler()
+    assert (check.name, check.ok) == ("no-such-compiler", False)
+    assert "CXX" in check.mend
 
 
 @pytest.mark.parametrize("script", [None, "exit 1"], ids=["absent", "broken"])

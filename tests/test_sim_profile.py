@@ -12,6 +12,7 @@ from sw.runtime.simulator import recipe as recipes
 from sw.runtime.simulator import training
 from sw.runtime.simulator.build import Kind, build_key, npu_recipe
 from sw.runtime.simulator.cache import BuildCache
+from sw.runtime.simulator.counts import counts_of
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.recipe import Recipe, cook
 
@@ -50,14 +51,38 @@ def test_a_program_is_trained_and_compiled_again(tmp_path) -> None:
 
     def train(program) -> None:
         trained.append(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
-        assert list(program.parent.glob("Vtop*.gcda")), "it counts nothing"
+        counts = [
+            path for kind in ("gcda", "profraw") for path in program.parent.rglob(f"*.{kind}")
+        ]
+        assert counts, "it counts nothing"
 
     cook(recipe, tmp_path, BuildCache(), lambda text: None, train)
     done = subprocess.run([tmp_path / "simulator"], check=True, capture_output=True, text=True)
     assert [done.stdout, *trained] == ["300", "300"]
     log = (tmp_path / "build.log").read_text()
-    assert re.search(r"-fprofile-use .*Vtop", log)
+    assert re.search(r"-fprofile-use.*Vtop", log)
     assert "profile count data file not found" not in log
+
+
+def test_clang_counts_in_its_own_way(monkeypatch, tmp_path) -> None:
+    clang = tmp_path / "clang++-99"
+    clang.write_text("#!/bin/sh\necho llvm-profdata\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = r"clang\+\+-99: no llvm-profdata, which SYSTOLA_PGO=1 needs; .*apt install llvm-99"
+    with pytest.raises(BuildError, match=said):
+        counts_of(str(clang), "clang version 99", tmp_path)
+    (tmp_path / "llvm-profdata").write_text("#!/bin/sh\n")
+    (tmp_path / "llvm-profdata").chmod(0o755)
+    counts = counts_of(str(clang), "clang version 99", tmp_path)
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "a.profraw").touch()
+    ran: list[str] = []
+    counts.merge(ran.extend)
+    merged = str(tmp_path / "counts.profdata")
+    assert ran[1:] == ["merge", "-o", merged, str(tmp_path / "counts" / "a.profraw")]
+    assert counts.counting == (counts.link,) == (f"-fprofile-generate={tmp_path / 'counts'}",)
+    assert f"-fprofile-use={merged}" in counts.counted
 
 
 def test_the_profile_is_asked_for_by_the_environment(monkeypatch) -> None:

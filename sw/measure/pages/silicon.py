@@ -158,15 +158,16 @@ def _totals(records: Sequence[Record]) -> str:
 
 
 def _blocks(records: Sequence[Record]) -> str:
-    names = [n for n in records[0]["blocks"] if "." not in n or n in _PARTS]
+    every = dict.fromkeys(name for r in records for name in r["blocks"])
+    names = [n for n in every if "." not in n or n in _PARTS]
     largest = records[-1]["blocks"]
     names.sort(key=lambda name: -largest.get(name, {"area_ge": 0})["area_ge"])
-    rows = [
-        (f"`{name}`", *(f"{r['blocks'][name]['area_ge'] / 1000:,.1f}" for r in records))
-        for name in names
-        if all(name in r["blocks"] for r in records)
-    ]
+    rows = [(f"`{name}`", *(_kge(r["blocks"].get(name)) for r in records)) for name in names]
     return table(("block", *(f"`{r['config']}`" for r in records)), rows, "lr")
+
+
+def _kge(block: Mapping[str, Any] | None) -> str:
+    return "" if block is None else f"{block['area_ge'] / 1000:,.1f}"
 
 
 _PARTS = ("vector.lanes", "matrix.array")

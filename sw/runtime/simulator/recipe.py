@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sw.runtime.simulator.cache import BuildCache
+from sw.runtime.simulator.counts import counts_of
 from sw.runtime.simulator.errors import BuildError
 from sw.runtime.simulator.guarded import Guarded
 from sw.runtime.simulator.verilator import (
@@ -39,10 +40,6 @@ QUICK = "SYSTOLA_QUICK_BUILD"
 
 ONE_FILE = "VM_PARALLEL_BUILDS=0"
 """Headers are read once: half the compiler's time, but on one core."""
-
-_COUNTING = ("-fprofile-generate", "-fprofile-update=single")
-# What training does not reach is compiled as if there were no counts: it may yet be run.
-_COUNTED = ("-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile")
 
 Say = Callable[[str], None]
 
@@ -100,14 +97,18 @@ class Recipe:
             *map(str, (*self.controls, *self.verilog, *self.cpp)),
         ]
 
-    def compile(self, objects: Path, extra: Sequence[str] = ()) -> list[str]:
-        """The call of `make` that turns that C++ into `objects`/Vtop; extra: options of C++."""
+    def compile(self, objects: Path, extra: Sequence[str] = (), link: str = "") -> list[str]:
+        """The call of `make` that turns that C++ into `objects`/Vtop.
+
+        extra, link: more options of the compiler and of the linker.
+        """
         make = ["make", "-C", str(objects), "-f", "Vtop.mk", "-j", str(JOBS)]
         options = self._options()
-        make += [f"CXX={find_compiler()[0]}", *find_verilator().make_vars, *options]
+        compiler = find_compiler()[0]
+        make += [f"CXX={compiler}", f"LINK={compiler}", *find_verilator().make_vars, *options]
         if extra:
             last = next(text for text in reversed(options) if text.startswith("OPT_FAST="))
-            make += [" ".join((last, *extra)), "LOADLIBES=-lgcov"]
+            make += [" ".join((last, *extra)), f"LOADLIBES={link}"]
         return [*make, "Vtop"]
 
 
@@ -143,13 +144,15 @@ def cook(
     if train is None:
         run(recipe.compile(objects))
     else:
-        run(recipe.compile(objects, _COUNTING))
+        counts = counts_of(*find_compiler(), objects)
+        run(recipe.compile(objects, counts.counting, counts.link))
         train(objects / "Vtop")
+        counts.merge(run)
         for path in objects.iterdir():
             if path.suffix in (".o", ".a") and path.name not in names:
                 path.unlink()
         (objects / "Vtop").unlink()
-        run(recipe.compile(objects, _COUNTED))
+        run(recipe.compile(objects, counts.counted))
     (objects / "Vtop").rename(folder / "simulator")
     shutil.rmtree(objects)
     return {"verilate": verilated - start, "compile": time.monotonic() - verilated}
