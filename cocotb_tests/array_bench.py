@@ -11,9 +11,12 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
+from spec.config import cycles_through
+
 ROWS, COLS = int(os.environ["SYSTOLA_ROWS"]), int(os.environ["SYSTOLA_COLS"])
 WEIGHT_ROWS = int(os.environ.get("SYSTOLA_WEIGHT_ROWS", "1"))
 LANES = max(ROWS, COLS)
+THROUGH = cycles_through(ROWS, COLS)
 
 
 def pack(values):
@@ -111,7 +114,7 @@ async def sums_and_tags_of_random_folds(dut, seed):
     assert len(got) == len(expected)
     for i, (have, want) in enumerate(zip(got, expected, strict=True)):
         assert have == list(want), f"vector {i}: {have} instead of {list(want)}"
-    assert set(delays) == {ROWS + COLS}, "every sum comes ROWS + COLS cycles after its vector"
+    assert set(delays) == {THROUGH}, f"every sum comes {THROUGH} cycles after its vector"
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

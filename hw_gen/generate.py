@@ -9,7 +9,7 @@ from amaranth.back.verilog import convert
 from amaranth.lib.wiring import Flow
 
 from hw_gen.blocks.array import array_shape
-from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
+from hw_gen.blocks.array_element import ArrayShape, ProcessingTile
 from hw_gen.fpga.top import Board, FpgaTop
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
@@ -97,12 +97,12 @@ def fpga_verilog(config: NpuConfig, board: Board, *, source_lines: bool = False)
 
 
 def elements_verilog(shape: ArrayShape, *, source_lines: bool = False) -> str:
-    """The modules of the processing elements of an array."""
+    """The modules of the tiles of an array."""
     texts = [f"// {LICENSE}\n"]
     for name, kind in sorted(shape.kinds().items()):
         texts.append(
             convert(
-                ProcessingElement(kind),
+                ProcessingTile(kind),
                 name=name,
                 platform=RtlPlatform(),
                 emit_src=source_lines,

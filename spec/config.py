@@ -26,6 +26,15 @@ PAIR_TAPS, PAIR_STRIDE = 3, 2
 """Kernel columns and column stride of a DEPTHWISE that reads two columns of the input at once."""
 
 
+TILE = 2
+"""Rows, and columns, of processing elements that a wavefront passes in one cycle."""
+
+
+def cycles_through(rows: int, cols: int) -> int:
+    """Cycles from an activation vector that enters an array to its sums."""
+    return -(-rows // TILE) + -(-cols // TILE) + 1
+
+
 def _is_pow2(n: int) -> bool:
     return n > 0 and n & (n - 1) == 0
 
@@ -179,6 +188,11 @@ class NpuConfig:
     def pes(self) -> int:
         """Processing elements, which is multiply-accumulates per cycle."""
         return self.rows * self.cols
+
+    @property
+    def cycles_through_array(self) -> int:
+        """Cycles from an activation vector that enters the array to its sums."""
+        return cycles_through(self.rows, self.cols)
 
     @property
     def depthwise_pairs(self) -> bool:

@@ -83,7 +83,7 @@ def test_a_soft_reset_goes_through_the_rows_and_leaves_no_weight_behind():
         await cycle()
         await cycle([1, -2, 3, -4])
         await cycle(None, [5, 100, 100, 100], swap=1)
-        for _ in range(rows + cols - 1):
+        for _ in range(config.cycles_through_array - 1):
             await cycle()
         sums = [ctx.get(dut.sums.word_select(c, 32).as_signed()) for c in range(cols)]
         assert sums == [5, -10, 15, -20]

@@ -182,8 +182,8 @@ endmodule
     netlist, log = map_netlist(files, "two", cells, Effort.QUICK, tmp_path, lambda text: None)
     assert netlist.macros == []
     blocks = area.blocks(netlist, cells.library)
-    # Four elements: activation, weight, shadow weight and passing weight of 9 bits, a sum of 32.
-    assert blocks["array"].ffs > 4 * (4 * 9 + 32)
+    # Four elements with weight and shadow weight of 9 bits; two activations; two sums, twice.
+    assert blocks["array"].ffs > 4 * 2 * 9 + 2 * 9 + 2 * (18 + 18)
     assert list(warnings(log)) == ["arrays made of registers"]
 
 

@@ -65,9 +65,9 @@ class SystolicArray(wiring.Component):
         m.submodules.elements = elements = ArrayElements(
             array_shape(self._config), tag_bits=acc_tag_layout(self._config).size
         )
-        # The reset goes through the rows as what is in them does: no flip-flop drives them all. It
+        # The reset goes down the rows as what is in them does: no flip-flop drives them all. It
         # comes long before the first activations of a run, and takes away all that is on its way.
-        clear = Signal(self._config.rows, reset_less=True)
+        clear = Signal.like(elements.clear, reset_less=True)
         m.d.sync += clear.eq(Cat(ResetSignal() | self.clear, clear))
         m.d.comb += [
             elements.clear.eq(clear),

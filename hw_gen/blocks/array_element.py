@@ -1,12 +1,17 @@
-"""One processing element of the systolic array."""
+"""Processing elements of the systolic array, in the tiles that add up in one cycle."""
 
 from dataclasses import dataclass
+from itertools import product
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.operands import OPERAND
+from spec.config import TILE
+
+REACH = 32
+"""Rows, or columns, that a weight reaches in one cycle."""
 
 
 def sum_bits(products: int) -> int:
@@ -15,52 +20,55 @@ def sum_bits(products: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElementKind:
-    """What an element needs where it stands.
+class TileKind:
+    """What a tile needs where it stands.
 
-    products: terms of its sum, itself included. right: it has a neighbour there. passes: weights
-    go on from it. across: weights come from the left too.
+    rows, cols: its elements. products: terms of its sums, its own included. right, below: it has a
+    neighbour there. across: weights come from the left too.
     """
 
+    rows: int
+    cols: int
     products: int
     right: bool
-    passes: bool
+    below: bool
     across: bool
 
     @property
     def sums(self) -> tuple[int, int]:
-        """Widths of the sum from above (0: there is none), and of its own."""
-        return (sum_bits(self.products - 1) if self.products > 1 else 0, sum_bits(self.products))
+        """Widths of a sum from above (0: there is none), and of its own."""
+        above = self.products - self.rows
+        return (sum_bits(above) if above else 0, sum_bits(self.products))
 
     @property
     def ports(self) -> wiring.Signature:
-        """Of the element; see `ProcessingElement`."""
+        """Of the tile; see `ProcessingTile`."""
+        width, elements = OPERAND.width, self.rows * self.cols
         sum_in, sum_out = self.sums
         members = {
-            "act": In(OPERAND),
+            "act": In(width * self.rows),
             "swap": In(1),
-            "down_i": In(1),
-            "above": In(OPERAND),
-            "sum_o": Out(signed(sum_out)),
+            "down_i": In(self.rows),
+            "above": In(width * elements),
+            "sum_o": Out(sum_out * self.cols),
         }
         if sum_in:
-            members["sum_i"] = In(signed(sum_in))
+            members["sum_i"] = In(sum_in * self.cols)
         if self.right:
-            members |= {"act_o": Out(OPERAND), "swap_o": Out(1)}
+            members |= {"act_o": Out(width * self.rows), "swap_o": Out(1)}
+            members["down_o"] = Out(self.rows)
         if self.across:
-            members |= {"across_i": In(1), "left": In(OPERAND)}
-        if self.passes:
-            members |= {"down_o": Out(1), "passing": Out(OPERAND)}
-            if self.across:
-                members["across_o"] = Out(1)
+            members |= {"across_i": In(self.cols), "left": In(width * elements)}
+            if self.below:
+                members["across_o"] = Out(self.cols)
         return wiring.Signature(members)
 
     @property
     def name(self) -> str:
         """Of the Verilog module."""
-        parts = [*map(str, self.sums)]
-        flags = {"right": self.right, "passes": self.passes, "across": self.across}
-        return "_".join(["systola_element", *parts, *(name for name, on in flags.items() if on)])
+        parts = [f"{self.rows}x{self.cols}", *map(str, self.sums)]
+        flags = {"right": self.right, "across": self.across, "below": self.across and self.below}
+        return "_".join(["systola_tile", *parts, *(name for name, on in flags.items() if on)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,79 +83,113 @@ class ArrayShape:
     across: bool
     weight_rows: int = 1
 
-    def kind(self, row: int, col: int) -> ElementKind:
-        """What the element there needs."""
-        right = col + 1 < self.cols
-        passes = row + self.weight_rows < self.rows
-        passes |= self.across and col + self.weight_rows < self.cols
-        return ElementKind(products=row + 1, right=right, passes=passes, across=self.across)
+    @property
+    def stages(self) -> tuple[int, int]:
+        """Tiles below each other and side by side: the cycles that the array takes each way."""
+        return -(-self.rows // TILE), -(-self.cols // TILE)
 
-    def lanes(self, vector: int) -> int:
-        """Lanes of weight vector number `vector` of a cycle that any element takes."""
-        return max(self.cols, self.rows if self.across and vector < self.cols else 0)
+    def kind(self, stage: int, tile: int) -> TileKind:
+        """What the tile there needs, `stage` from above and `tile` from the left."""
+        row, col = stage * TILE, tile * TILE
+        rows, cols = min(TILE, self.rows - row), min(TILE, self.cols - col)
+        return TileKind(
+            rows=rows,
+            cols=cols,
+            products=row + rows,
+            right=col + cols < self.cols,
+            below=row + rows < self.rows,
+            across=self.across,
+        )
 
-    def kinds(self) -> dict[str, ElementKind]:
-        """Every kind of element, by the name of its module."""
-        kinds = [self.kind(r, c) for r in range(self.rows) for c in range(self.cols)]
+    def kinds(self) -> dict[str, TileKind]:
+        """Every kind of tile, by the name of its module."""
+        stages, tiles = self.stages
+        kinds = [self.kind(s, t) for s, t in product(range(stages), range(tiles))]
         return {kind.name: kind for kind in kinds}
 
+    def late(self, place: int) -> int:
+        """Cycles that the weights of row (or column) `place` wait before they enter.
 
-class ProcessingElement(wiring.Component):
-    """A weight-stationary element with a shadow weight.
+        They may not be there before the swap that makes room for them, which takes a cycle a tile
+        from the first weights on; the weights of `place` enter `place` // `weight_rows` behind
+        those. And they must be there before the swap after theirs: a cycle a tile at most.
+        """
+        return max(place // TILE - place // self.weight_rows, place // REACH)
+
+    @property
+    def groups(self) -> int:
+        """Vectors enter in so many cycles at most, `weight_rows` in each."""
+        return -(-max(self.rows, self.cols if self.across else 0) // self.weight_rows)
+
+    def taps(self, vector: int, lane: int) -> list[int]:
+        """After how many cycles lane `lane` of vector `vector` of a cycle is wanted: as a row
+        below column `lane`'s top, or as a column right of row `lane`."""
+        ways = [(self.rows, self.cols)] + ([(self.cols, self.rows)] if self.across else [])
+        found = {
+            lane // TILE + self.late(place)
+            for places, lanes in ways
+            if lane < lanes
+            for place in range(vector, places, self.weight_rows)
+        }
+        return sorted(found)
+
+
+class ProcessingTile(wiring.Component):
+    """Weight-stationary elements with shadow weights, whose products are added in one cycle.
+
+    Words have a field for each row, column, or element (row by row), the first in the lowest bits.
 
     Members
     -------
-    act, swap : an operand, and whether the shadow weight becomes current for it and those after.
-    sum_i : the products above. sum_o : these and its own, a cycle later.
-    act_o, swap_o : for the right neighbour.
-    down_i, above, across_i, left : a weight that comes from above or from the left. The first one
-        after a swap stays; without one the element has a weight of 0.
-    down_o, across_o, passing : a weight that goes on as it came.
+    act : an operand for each row.
+    swap : whether the shadow weights become current for the operands of the next cycle and after.
+    sum_i : the sums above, one for each column. sum_o : these and the column's products, a cycle
+        later.
+    down_i : which rows take a weight from `above`. across_i : which columns take one from `left`.
+        An element that has taken none since the last swap has a weight of 0.
+    act_o, swap_o, down_o : for the right neighbour. across_o : for the one below.
     """
 
-    def __init__(self, kind: ElementKind):
+    def __init__(self, kind: TileKind):
         self._kind = kind
         super().__init__(kind.ports)
 
     def elaborate(self, platform):
         m = Module()
-        kind = self._kind
-        current, shadow = (Signal(OPERAND, name=n, reset_less=True) for n in ("current", "shadow"))
-        loaded, free, take, comes = (Signal(name=n) for n in ("loaded", "free", "take", "comes"))
-        weight, using = Signal(OPERAND), Signal(OPERAND)
-        across = self.across_i if kind.across else Const(0, 1)
-        m.d.comb += [
-            comes.eq(self.down_i | across),
-            weight.eq(Mux(across, self.left, self.above) if kind.across else self.above),
-            free.eq(~loaded | self.swap),
-            take.eq(comes & free),
-            using.eq(Mux(self.swap, Mux(loaded, shadow, 0), current)),
-        ]
-        m.d.sync += [
-            loaded.eq(~free | take),
-            current.eq(using),
-        ]
-        with m.If(take):
-            m.d.sync += shadow.eq(weight)
-        total = self._register(m, self.sum_o)
-        above = self.sum_i if kind.sums[0] else Const(0, 1)
-        m.d.sync += total.eq(above + self.act * using)
-        if kind.right:
-            m.d.sync += [
-                self._register(m, self.act_o).eq(self.act),
-                self.swap_o.eq(self.swap),
-            ]
-        if kind.passes:
-            passing = self._register(m, self.passing)
-            with m.If(comes):
-                m.d.sync += passing.eq(weight)
-            m.d.sync += self.down_o.eq(self.down_i & ~take)
+        kind, width = self._kind, OPERAND.width
+        across = self.across_i if kind.across else Const(0, kind.cols)
+        weights = {}
+        for r, c in product(range(kind.rows), range(kind.cols)):
+            place = r * kind.cols + c
+            weight = self.above.word_select(place, width)
             if kind.across:
-                m.d.sync += self.across_o.eq(across & ~take)
+                weight = Mux(across[c], self.left.word_select(place, width), weight)
+            take = self.down_i[r] | across[c]
+            weights[r, c] = self._element(m, f"{r}_{c}", take, weight)
+        sum_in, sum_out = kind.sums
+        for c in range(kind.cols):
+            total = self.sum_i.word_select(c, sum_in).as_signed() if sum_in else Const(0, 1)
+            for r in range(kind.rows):
+                total += self.act.word_select(r, width).as_signed() * weights[r, c]
+            held = Signal(signed(sum_out), name=f"sum_{c}", reset_less=True)
+            m.d.sync += held.eq(total)
+            m.d.comb += self.sum_o.word_select(c, sum_out).eq(held)
+        if kind.right:
+            acts = Signal.like(self.act, name="acts", reset_less=True)
+            m.d.sync += [acts.eq(self.act), self.swap_o.eq(self.swap), self.down_o.eq(self.down_i)]
+            m.d.comb += self.act_o.eq(acts)
+        if kind.across and kind.below:
+            m.d.sync += self.across_o.eq(across)
         return m
 
-    def _register(self, m: Module, port: Signal) -> Signal:
-        """A register without a reset behind an output: data that flags say whether to look at."""
-        held = Signal.like(port, name=f"{port.name}_q", reset_less=True)
-        m.d.comb += port.eq(held)
-        return held
+    def _element(self, m: Module, name: str, take: Value, weight: Value) -> Value:
+        """The weight that an element multiplies with."""
+        current = Signal(OPERAND, name=f"current_{name}", reset_less=True)
+        shadow = Signal(OPERAND, name=f"shadow_{name}", reset_less=True)
+        loaded = Signal(name=f"loaded_{name}")
+        m.d.sync += loaded.eq(take | loaded & ~self.swap)
+        with m.If(self.swap):
+            m.d.sync += current.eq(Mux(loaded, shadow, 0))
+        with m.If(take):
+            m.d.sync += shadow.eq(weight)
+        return current

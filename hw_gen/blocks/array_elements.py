@@ -1,14 +1,13 @@
-"""The systolic array as processing elements, with the delays at its edges."""
-
-from itertools import pairwise
+"""The systolic array as tiles of processing elements, with the delays at its edges."""
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.array_element import ArrayShape, ProcessingElement
+from hw_gen.blocks.array_element import ArrayShape, ProcessingTile
 from hw_gen.blocks.operands import OPERAND
 from hw_gen.platform import RtlPlatform
+from spec.config import TILE, cycles_through
 
 
 class ArrayElements(wiring.Component):
@@ -20,18 +19,19 @@ class ArrayElements(wiring.Component):
 
     Members besides those of the loops
     ----------------------------------
-    clear : the reset of each row of elements.
+    clear : the reset of each row of tiles.
 
-    For Verilog each element is an instance of the module of its kind, so that a kind is written
-    and synthesized once.
+    For Verilog each tile is an instance of the module of its kind, so that a kind is written and
+    synthesized once.
     """
 
     def __init__(self, shape: ArrayShape, *, tag_bits: int):
         self._shape = shape
         self._lanes = max(shape.rows, shape.cols)
+        self._through = cycles_through(shape.rows, shape.cols)
         super().__init__(
             {
-                "clear": In(shape.rows),
+                "clear": In(shape.stages[0]),
                 "act": In(OPERAND.width * shape.rows),
                 "swap": In(1),
                 "tag_i": In(tag_bits),
@@ -45,125 +45,121 @@ class ArrayElements(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        elements = [
-            [self._element(m, platform, r, c) for c in range(self._shape.cols)]
-            for r in range(self._shape.rows)
-        ]
-        self._activations(m, elements)
-        self._weights(m, elements)
-        self._sums(m, elements)
-        m.d.sync += self.tag_o.eq(
-            self._delayed(m, "tag", self.tag_i, self._shape.rows + self._shape.cols - 3)
-        )
+        stages, tiles = self._shape.stages
+        grid = [[self._tile(m, platform, s, t) for t in range(tiles)] for s in range(stages)]
+        self._activations(m, grid)
+        self._weights(m, grid)
+        self._sums(m, grid)
+        m.d.sync += self.tag_o.eq(self._late(m, "tag", self.tag_i, [self._through - 3])[-1])
         return m
 
-    def _element(self, m: Module, platform, row: int, col: int):
-        """The element there, or what has its ports."""
-        kind, name = self._shape.kind(row, col), f"element_{row}_{col}"
+    def _tile(self, m: Module, platform, stage: int, tile: int):
+        """The tile there, or what has its ports."""
+        kind, name = self._shape.kind(stage, tile), f"tile_{stage}_{tile}"
         if not isinstance(platform, RtlPlatform):
-            element = ProcessingElement(kind)
-            m.submodules[name] = ResetInserter(self.clear[row])(element)
-            return element
+            there = ProcessingTile(kind)
+            m.submodules[name] = ResetInserter(self.clear[stage])(there)
+            return there
         ports = kind.ports.create(path=(name,))
         wires = {
             f"{'i' if member.flow is In else 'o'}_{port}": getattr(ports, port)
             for port, member in kind.ports.members.items()
         }
         m.submodules[name] = Instance(
-            kind.name, i_clk=ClockSignal(), i_rst=self.clear[row], **wires
+            kind.name, i_clk=ClockSignal(), i_rst=self.clear[stage], **wires
         )
         return ports
 
-    def _delayed(
-        self, m: Module, name: str, value: Value, cycles: int, *, reset: bool = True
-    ) -> Value:
-        """`value` so many cycles ago."""
-        for i in range(cycles):
-            held = Signal(value.shape(), name=f"{name}_{i}", reset_less=not reset)
-            m.d.sync += held.eq(value)
-            value = held
-        return value
+    def _late(
+        self, m: Module, name: str, value: Value, cycles: list[int], *, reset: bool = True
+    ) -> dict[int, Value]:
+        """`value` after each of so many cycles; the last one is also at -1."""
+        held = {0: value}
+        for i in range(max(cycles)):
+            stage = Signal(value.shape(), name=f"{name}_{i}", reset_less=not reset)
+            m.d.sync += stage.eq(held[i])
+            held[i + 1] = stage
+        return {**held, -1: held[max(cycles)]}
 
-    def _activations(self, m: Module, elements: list[list]) -> None:
-        """Row r gets its operand, and the swap beside it, after r cycles."""
-        swap: Value = self.swap
-        for r, row in enumerate(elements):
-            if r:
-                swap = self._delayed(m, f"swap_{r}", swap, 1)
-            act = self.act.word_select(r, OPERAND.width).as_signed()
-            m.d.comb += [
-                row[0].act.eq(self._delayed(m, f"act_{r}", act, r, reset=False)),
-                row[0].swap.eq(swap),
+    def _activations(self, m: Module, grid: list[list]) -> None:
+        """A row gets the swap a cycle later for each tile above, and its operand one after that."""
+        width, stages = OPERAND.width, len(grid)
+        swaps = self._late(m, "swap", self.swap, [stages - 1])
+        for s, row in enumerate(grid):
+            acts = [
+                self._late(m, f"act_{r}", self.act.word_select(r, width), [s + 1], reset=False)[-1]
+                for r in self._rows(s)
             ]
-            for left, right in pairwise(row):
+            m.d.comb += [row[0].act.eq(Cat(acts)), row[0].swap.eq(swaps[s])]
+            for left, right in zip(row, row[1:], strict=False):
                 m.d.comb += [right.act.eq(left.act_o), right.swap.eq(left.swap_o)]
 
-    def _weights(self, m: Module, elements: list[list]) -> None:
-        """Lane i of vector v enters column i of row v from above, or row i of column v from the
-        left, i + v cycles later: when the swap beside it would be there."""
-        shape = self._shape
-        last = shape.cols + shape.weight_rows - 2
-        down = self._flags(m, "down", self.wgt_valid & ~self.wgt_across, last)
-        lanes = [
-            [self._lane(m, vector, n) for n in range(shape.lanes(vector))]
-            for vector in range(shape.weight_rows)
-        ]
-        for vector, values in enumerate(lanes):
-            for c, element in enumerate(elements[vector]):
-                m.d.comb += [element.down_i.eq(down[c + vector]), element.above.eq(values[c])]
-        passing = {
-            (r, c): self._late(m, f"{r}_{c}", element.passing, reset=False)
-            for r, row in enumerate(elements)
-            for c, element in enumerate(row)
-            if shape.kind(r, c).passes
-        }
-        for r, row in enumerate(elements[: -shape.weight_rows]):
-            for c, upper in enumerate(row):
-                lower = elements[r + shape.weight_rows][c]
-                flag = self._late(m, f"down_{r}_{c}", upper.down_o)
-                m.d.comb += [lower.down_i.eq(flag), lower.above.eq(passing[r, c])]
-        if not shape.across:
-            return
-        last = shape.rows + min(shape.weight_rows, shape.cols) - 2
-        across = self._flags(m, "across", self.wgt_valid & self.wgt_across, last)
-        for r, row in enumerate(elements):
-            for vector, element in enumerate(row[: shape.weight_rows]):
-                m.d.comb += [
-                    element.across_i.eq(across[r + vector]),
-                    element.left.eq(lanes[vector][r]),
-                ]
-            for c, (left, right) in enumerate(zip(row, row[shape.weight_rows :], strict=False)):
-                flag = self._late(m, f"across_{r}_{c}", left.across_o)
-                m.d.comb += [right.across_i.eq(flag), right.left.eq(passing[r, c])]
+    def _rows(self, stage: int) -> range:
+        return range(stage * TILE, min(self._shape.rows, (stage + 1) * TILE))
 
-    def _lane(self, m: Module, vector: int, lane: int) -> Value:
-        """A lane of a vector, late by the sum of both."""
-        name = f"wgt_{lane}" if vector == 0 else f"wgt{vector}_{lane}"
-        place = vector * self._lanes + lane
-        value = self.wgt.word_select(place, OPERAND.width).as_signed()
-        return self._delayed(m, name, value, lane + vector, reset=False)
+    def _cols(self, tile: int) -> range:
+        return range(tile * TILE, min(self._shape.cols, (tile + 1) * TILE))
 
-    def _flags(self, m: Module, name: str, flag: Value, last: int) -> list[Value]:
-        """`flag` after 0 to `last` cycles."""
-        flags = [flag]
-        for i in range(1, last + 1):
-            flags.append(self._delayed(m, f"{name}_{i}", flags[-1], 1))
-        return flags
+    def _weights(self, m: Module, grid: list[list]) -> None:
+        """The first vectors after a swap are for the first rows, or columns, and so on.
 
-    def _late(self, m: Module, name: str, value: Value, *, reset: bool = True) -> Value:
-        """What goes on from an element, when it may be where it goes.
-
-        Weights skip `weight_rows` rows, and may not be there before the swap that makes room for
-        them. That is `weight_rows` behind, less the cycle that the next weights enter later.
+        A vector is seen by all the rows that it may be for, in each column as late as the swap
+        beside it would be there, and a bit for each row, which goes from tile to tile to the
+        right, says whether to take it. Likewise from the left, with a bit for each column.
         """
-        cycles = max(0, self._shape.weight_rows - 2)
-        return self._delayed(m, f"late_{name}", value, cycles, reset=reset)
+        shape, many = self._shape, self._shape.weight_rows
+        turn = Signal(shape.groups, init=1)
+        now = Signal(shape.groups)
+        m.d.comb += now.eq(Mux(self.swap, 1, turn))
+        m.d.sync += turn.eq(Mux(self.wgt_valid, now << 1, now))
+        with m.If(self.clear[0]):
+            m.d.sync += turn.eq(1)
+        lanes = self._lanes_of_vectors(m)
+        down = self._selections(m, "down", now, self.wgt_valid & ~self.wgt_across, shape.rows)
+        across = self._selections(m, "across", now, self.wgt_valid & self.wgt_across, shape.cols)
+        for s, row in enumerate(grid):
+            for t, tile in enumerate(row):
+                places = [(r, c) for r in self._rows(s) for c in self._cols(t)]
+                above = [lanes[r % many, c][t + shape.late(r)] for r, c in places]
+                coming = row[t - 1].down_o if t else Cat(down[r] for r in self._rows(s))
+                m.d.comb += [tile.above.eq(Cat(above)), tile.down_i.eq(coming)]
+                if shape.across:
+                    left = [lanes[c % many, r][s + shape.late(c)] for r, c in places]
+                    coming = grid[s - 1][t].across_o if s else Cat(across[c] for c in self._cols(t))
+                    m.d.comb += [tile.left.eq(Cat(left)), tile.across_i.eq(coming)]
 
-    def _sums(self, m: Module, elements: list[list]) -> None:
-        """Column c waits for the last one; all leave through registers."""
-        for above, row in pairwise(elements):
+    def _lanes_of_vectors(self, m: Module) -> dict[tuple[int, int], dict[int, Value]]:
+        """Each lane of each vector of a cycle, after as many cycles as it is wanted."""
+        found = {}
+        for vector in range(self._shape.weight_rows):
+            for lane in range(self._lanes):
+                if taps := self._shape.taps(vector, lane):
+                    value = self.wgt.word_select(vector * self._lanes + lane, OPERAND.width)
+                    name = f"wgt{vector or ''}_{lane}"
+                    found[vector, lane] = self._late(m, name, value, taps, reset=False)
+        return found
+
+    def _selections(
+        self, m: Module, name: str, now: Value, comes: Value, places: int
+    ) -> list[Value]:
+        """For each row, or column, whether its weights enter it."""
+        shape = self._shape
+        return [
+            self._late(
+                m, f"{name}_{n}", comes & now[n // shape.weight_rows], [shape.late(n)]
+            )[-1]
+            for n in range(places if name == "down" or shape.across else 0)
+        ]
+
+    def _sums(self, m: Module, grid: list[list]) -> None:
+        """A column waits for the last one; all leave through registers."""
+        for above, row in zip(grid, grid[1:], strict=False):
             for upper, lower in zip(above, row, strict=True):
                 m.d.comb += lower.sum_i.eq(upper.sum_o)
-        for c, element in enumerate(elements[-1]):
-            value = self._delayed(m, f"sum_{c}", element.sum_o, self._shape.cols - c, reset=False)
-            m.d.comb += self.sums.word_select(c, 32).eq(value.as_signed())
+        width = self._shape.kind(len(grid) - 1, 0).sums[1]
+        for t, tile in enumerate(grid[-1]):
+            for i, c in enumerate(self._cols(t)):
+                value = tile.sum_o.word_select(i, width).as_signed()
+                cycles = len(grid[0]) - t
+                late = self._late(m, f"sum_{c}", value, [cycles], reset=False)[-1]
+                m.d.comb += self.sums.word_select(c, 32).eq(late)

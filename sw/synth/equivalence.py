@@ -9,6 +9,7 @@ of the inputs, and no bound is set on the number of cycles.
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from amaranth.back.verilog import convert
@@ -18,6 +19,7 @@ from hw_gen.blocks.array_elements import ArrayElements
 from hw_gen.blocks.operands import OPERAND
 from hw_gen.generate import elements_verilog
 from hw_gen.platform import RtlPlatform
+from spec.config import TILE, cycles_through
 from sw.runtime.progress import Say
 from sw.runtime.scratch import Scratch
 from sw.synth.errors import SynthError
@@ -45,14 +47,15 @@ SHAPES = tuple(
     for rows, cols, weight_rows in (
         *((2, 2, 1), (4, 4, 1), (3, 5, 1), (5, 3, 1)),
         *((2, 2, 2), (4, 4, 2), (3, 5, 2), (5, 3, 2), (5, 6, 4)),
+        (2, 34, 1),
     )
     for across in (False, True)
 )
 """What is proven: square and not, with weights from above only, or from the left as well, one
-vector or several in a cycle."""
+vector or several in a cycle, and one as wide that weights take a cycle more to the last columns."""
 
-Pair = tuple[str, str, int]
-"""A register of the loops, the one of the elements, and its width."""
+Pair = tuple[str, str]
+"""A bit of a register of the loops, and that of the elements."""
 
 
 def prove_array(
@@ -77,7 +80,8 @@ def prove_array(
         "proc",
         "simplemap t:$dff t:$mux",
         "splitnets",
-        "opt_merge w:sum_* %ci:+[Q]",
+        # An operand of a tile has a copy for each of its columns in the loops.
+        "opt_merge w:sum_* w:act_q* %u %ci:+[Q]",
         "opt_clean",
     )
     pairs = list(registers(shape, tag_bits))
@@ -119,7 +123,7 @@ def prove_array(
         ),
     ]
     run_yosys(find_yosys(), script(steps), folder, say)
-    return sum(bits for *_, bits in pairs)
+    return len(pairs)
 
 
 def elements_module(shape: ArrayShape, tag_bits: int) -> str:
@@ -129,7 +133,7 @@ def elements_module(shape: ArrayShape, tag_bits: int) -> str:
         act=OPERAND.width * shape.rows - 1,
         wgt=OPERAND.width * max(shape.rows, shape.cols) * shape.weight_rows - 1,
         tag=tag_bits - 1,
-        rows=shape.rows,
+        rows=shape.stages[0],
         sums=32 * shape.cols - 1,
     )
     text = convert(array, name="array_elements", platform=RtlPlatform(), emit_src=False)
@@ -137,69 +141,85 @@ def elements_module(shape: ArrayShape, tag_bits: int) -> str:
 
 
 def registers(shape: ArrayShape, tag_bits: int) -> Iterator[Pair]:
-    """The registers of both forms."""
+    """The registers of both forms, bit by bit."""
     rows, cols, width = shape.rows, shape.cols, OPERAND.width
+    stages, tiles = shape.stages
+    for s, t in product(range(stages), range(tiles)):
+        yield from _tile(shape, s, t)
     for r in range(rows):
-        for c in range(cols):
-            yield from _element(shape, r, c)
-        for i in range(r):
-            yield f"act_skew[{i * rows + r}]", f"act_{r}_{i}", width
-    lanes, many = max(rows, cols), shape.weight_rows
-    for vector in range(many):
-        name = f"wgt{vector or ''}"
-        for n in range(shape.lanes(vector)):
-            for i in range(n + vector):
-                place = (vector * (lanes + many - 1) + i) * lanes + n
-                yield f"wgt_skew[{place}]", f"{name}_{n}_{i}", width
-    bits = sum_bits(rows)
-    for c in range(cols - 1):
-        for i in range(cols - 1 - c):
-            yield f"sum_skew[{i * cols + c}]", f"sum_{c}_{i}", bits
-    for i in range(rows - 1):
-        yield f"swap_skew[{i}][0]", f"swap_{i + 1}_0", 1
-    for i in range(rows + min(many, cols) - 2 if shape.across else 0):
-        yield f"skew_across[{i}]", f"across_{i + 1}_0", 1
-    for i in range(cols + many - 2):
-        yield f"skew_down[{i}]", f"down_{i + 1}_0", 1
-    for i in range(rows + cols - 3):
-        yield f"tag_q[{i}]", f"tag_{i}", tag_bits
+        for i in range(r // TILE + 1):
+            yield from _word(f"act_skew[{i * rows + r}]", f"act_{r}_{i}", width)
+    yield from _lanes(shape)
+    for c in range(cols):
+        for i in range(tiles - 1 - c // TILE):
+            yield from _word(f"sum_skew[{i * cols + c}]", f"sum_{c}_{i}", sum_bits(rows))
+    for i in range(stages - 1):
+        yield f"swap_skew[{i}][0]", f"swap_{i}"
+    for name, places in (("down", rows), ("across", cols if shape.across else 0)):
+        for n in range(places):
+            for i in range(shape.late(n)):
+                yield f"skew_{name}[{i}]{_bit(n, places)}", f"{name}_{n}_{i}"
+    for i in range(shape.groups):
+        yield f"turn[{i}]", f"turn{_bit(i, shape.groups)}"
+    for i in range(cycles_through(rows, cols) - 3):
+        yield from _word(f"tag_q[{i}]", f"tag_{i}", tag_bits)
 
 
-def _element(shape: ArrayShape, row: int, col: int) -> Iterator[Pair]:
-    """Registers of one element; flags of a row are one register in the loops."""
-    at, element = row * shape.cols + col, f"element_{row}_{col}"
-    kind, width = shape.kind(row, col), OPERAND.width
-    for name in ("current", "shadow"):
-        yield f"{name}[{at}]", f"{element}.{name}", width
-    yield f"sum_q[{at}]", f"{element}.sum_o", kind.sums[1]
-    yield f"loaded[{row}][{col}]", f"{element}.loaded", 1
-    if kind.right:
-        yield f"act_q[{at}]", f"{element}.act_o", width
-        yield f"swap_q[{row}][{col}]", f"{element}.swap_o", 1
-    if kind.passes:
-        yield f"passing[{at}]", f"{element}.passing", width
-        for i in range(shape.weight_rows - 2):
-            place = (i * shape.rows + row) * shape.cols + col
-            yield f"passing_late[{place}]", f"late_{row}_{col}_{i}", width
-        if row + shape.weight_rows < shape.rows:
-            yield from _passed(shape, row, col, "down")
-        if kind.across and col + shape.weight_rows < shape.cols:
-            yield from _passed(shape, row, col, "across")
+def _lanes(shape: ArrayShape) -> Iterator[Pair]:
+    """Weights on their way to their column or row."""
+    lanes = max(shape.rows, shape.cols)
+    deep = max(1, (lanes - 1) // TILE + shape.late(lanes - 1))
+    for vector, n in product(range(shape.weight_rows), range(lanes)):
+        for i in range(max(shape.taps(vector, n), default=0)):
+            name = f"wgt{vector or ''}_{n}_{i}"
+            place = (vector * deep + i) * lanes + n
+            yield from _word(f"wgt_skew[{place}]", name, OPERAND.width)
 
 
-def _passed(shape: ArrayShape, row: int, col: int, way: str) -> Iterator[Pair]:
-    """Registers of the flag that goes on from an element that way."""
-    yield f"{way}[{row}][{col}]", f"element_{row}_{col}.{way}_o", 1
-    for i in range(shape.weight_rows - 2):
-        yield f"{way}_late[{i * shape.rows + row}][{col}]", f"late_{way}_{row}_{col}_{i}", 1
+def _tile(shape: ArrayShape, stage: int, tile: int) -> Iterator[Pair]:
+    """Registers of one tile."""
+    name, kind = f"tile_{stage}_{tile}", shape.kind(stage, tile)
+    width, left = OPERAND.width, tile * TILE
+    for c in range(kind.cols):
+        col = left + c
+        place = stage * shape.cols + col
+        yield from _word(f"sum_q[{place}]", f"{name}.sum_{c}", kind.sums[1])
+        if kind.across and kind.below:
+            across = f"{name}.across_o{_bit(c, kind.cols)}"
+            yield f"across_q[{stage}]{_bit(col, shape.cols)}", across
+        for r in range(kind.rows):
+            row, element = stage * TILE + r, f"{r}_{c}"
+            for word in ("current", "shadow"):
+                at = f"{word}[{row * shape.cols + col}]"
+                yield from _word(at, f"{name}.{word}_{element}", width)
+            yield f"loaded[{row}]{_bit(col, shape.cols)}", f"{name}.loaded_{element}"
+    if not kind.right:
+        return
+    yield f"swap_q[{stage}]{_bit(tile, shape.stages[1])}", f"{name}.swap_o"
+    for r in range(kind.rows):
+        row = stage * TILE + r
+        down = f"{name}.down_o{_bit(r, kind.rows)}"
+        yield f"down_q[{row}]{_bit(tile, shape.stages[1])}", down
+        for bit in range(width):
+            place = f"act_q[{row * shape.cols + left}][{bit}]"
+            yield place, f"{name}.acts[{r * width + bit}]"
+
+
+def _word(loops: str, elements: str, width: int) -> Iterator[Pair]:
+    """The bits of a word that both hold."""
+    for bit in range(width):
+        yield loops + _bit(bit, width), elements + _bit(bit, width)
+
+
+def _bit(number: int, width: int) -> str:
+    """The index of a bit of a register of so many."""
+    return f"[{number}]" if width > 1 else ""
 
 
 def _renamed(pairs: list[Pair], side: int) -> Iterator[str]:
     """Give each bit of a register the name that it has on both sides."""
     for number, pair in enumerate(pairs):
-        for bit in range(pair[2]):
-            index = f"[{bit}]" if pair[2] > 1 else ""
-            yield f"rename \\{'array.' if side else ''}{pair[side]}{index} r{number}_{bit}"
+        yield f"rename \\{'array.' if side else ''}{pair[side]} r{number}"
 
 
 def main() -> int:

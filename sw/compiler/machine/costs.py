@@ -40,11 +40,11 @@ wait. Fitted."""
 RESULT_LATENCY = {
     Engine.LOAD: MEMORY_LATENCY,
     Engine.STORE: MEMORY_LATENCY,
-    Engine.MATRIX: 40,
+    Engine.MATRIX: 27,
 }
 """The same for engines of which more is on its way when their last step is over: requests to
-memory, and sums in the array, which leave it rows + cols cycles later (docs/architecture.md): 32 on
-`default`, and `READY`. Fitted on that configuration, used on all."""
+memory, and sums in the array, which leave it `cycles_through_array` later: 17 on `default`, and
+`READY`. For that configuration, used on all."""
 
 HANDOVER = 40
 """Cycles from the last vector of a tensor that stays on chip to the first that reads it: the vector

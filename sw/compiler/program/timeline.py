@@ -124,7 +124,7 @@ class Timeline:
         """Cycles from the last step of an engine to the first one of who waits for the point."""
         if point is not Point.DONE:
             return READ_LATENCY + NOTICED
-        through = self.config.rows + self.config.cols
+        through = self.config.cycles_through_array
         done = {
             Engine.LOAD: LOAD_LANDS,
             Engine.STORE: STORE_LEAVES + self.memory.flight,
@@ -228,7 +228,7 @@ class Timeline:
         self.start[number], self.stop[number], self.busy[number] = start, stop, busy
         self._free[engine] = self.left[number] = stop
         if engine is Engine.MATRIX:
-            late = self.config.rows + self.config.cols + ACC_WRITE
+            late = self.config.cycles_through_array + ACC_WRITE
             self._traffic[engine].add(start, stop, late, job.wants)
         elif engine is Engine.DEPTHWISE:
             late = depthwise_latency(self.config)
