@@ -1,5 +1,7 @@
 """The systolic array as tiles of processing elements, with the delays at its edges."""
 
+from itertools import pairwise
+
 from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -91,7 +93,7 @@ class ArrayElements(wiring.Component):
                 for r in self._rows(s)
             ]
             m.d.comb += [row[0].act.eq(Cat(acts)), row[0].swap.eq(swaps[s])]
-            for left, right in zip(row, row[1:], strict=False):
+            for left, right in pairwise(row):
                 m.d.comb += [right.act.eq(left.act_o), right.swap.eq(left.swap_o)]
 
     def _rows(self, stage: int) -> range:
@@ -145,15 +147,13 @@ class ArrayElements(wiring.Component):
         """For each row, or column, whether its weights enter it."""
         shape = self._shape
         return [
-            self._late(
-                m, f"{name}_{n}", comes & now[n // shape.weight_rows], [shape.late(n)]
-            )[-1]
+            self._late(m, f"{name}_{n}", comes & now[n // shape.weight_rows], [shape.late(n)])[-1]
             for n in range(places if name == "down" or shape.across else 0)
         ]
 
     def _sums(self, m: Module, grid: list[list]) -> None:
         """A column waits for the last one; all leave through registers."""
-        for above, row in zip(grid, grid[1:], strict=False):
+        for above, row in pairwise(grid):
             for upper, lower in zip(above, row, strict=True):
                 m.d.comb += lower.sum_i.eq(upper.sum_o)
         width = self._shape.kind(len(grid) - 1, 0).sums[1]

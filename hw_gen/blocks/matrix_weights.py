@@ -165,8 +165,7 @@ class WeightFeed(wiring.Component):
     def _read(self, m: Module, platform, read: Signal, more: Value, final: Signal) -> None:
         """Ask for the vectors; `final`: these are the fold's last ones."""
         many = self._config.weight_rows
-        source = self._fold_in_registers if many > 1 else self._fold_of_step
-        fold = source(m, platform, read, final)
+        fold = self._fold(m, platform, read, final)
         exists: list[Value] = [Const(1, 1)]
         for n in range(1, many):
             # A fold may end before the vector: then it has no bytes.
@@ -210,43 +209,12 @@ class WeightFeed(wiring.Component):
         cols = last_or(step.at_last, instr.col_loop, instr.cols_last, instr.cols)
         return Mux(across, cols, rows), Mux(across, rows, cols), across
 
-    def _fold_of_step(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
-        """The step's fold, a vector at a time."""
-        step, instr = self.step.payload, self.instr
-        # The first vector lies where the step says: the address is a register or the step's, and
-        # never a sum.
-        vector, addr, at = Signal(LANES), Signal(CHIP_BITS), Signal(CHIP_BITS)
-        begun, vectors, size = Signal(), Signal(LANES, name="vectors"), Signal(LANES, name="size")
-        counted, length, across = self._sizes()
-        m.d.comb += [
-            vectors.eq(counted),
-            size.eq(length),
-            addr.eq(Mux(begun, at, step.wgt)),
-            self.step.ready.eq(read & final),
-        ]
-        with m.If(read):
-            m.d.sync += [
-                vector.eq(Mux(final, 0, vector + 1)),
-                begun.eq(~final),
-                at.eq(addr + instr.wgt_row),
-            ]
-        return _Fold(
-            valid=self.step.valid,
-            addrs=[addr],
-            vector=vector,
-            vectors=vectors,
-            size=size,
-            zp=instr.wgt_zp,
-            unsigned=instr.wgt_unsigned,
-            across=across,
-            fires=step.fires[0],
-        )
+    def _fold(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
+        """A step's fold in registers.
 
-    def _fold_in_registers(self, m: Module, platform, read: Signal, final: Signal) -> _Fold:
-        """A step's fold in registers, several vectors at a time.
-
-        All but the first lie behind a sum, which takes the cycle in which the step is accepted: the
-        sequencer goes on meanwhile, also to the next instruction.
+        No path leads from the sequencer to the scratchpad's answer and back. Vectors beside the
+        first lie behind a sum, which takes the cycle in which the step is accepted: the sequencer
+        goes on meanwhile, also to the next instruction.
         """
         step, instr, many = self.step.payload, self.instr, self._config.weight_rows
         active, accept = Signal(), Signal()
