@@ -20,9 +20,11 @@ from sw.compiler.tosa.interpreter import run_graph
 from sw.language.types import int8
 from sw.runtime.session import DeviceOptions, run_program
 
-SLOWER = 1.03
-"""Most cycles of a kernel for each of the compiler's own, whose depthwise layers hand over row by
-row: that is 25 cycles of the smallest kernel's."""
+
+def most(own):
+    """Most cycles of a kernel for `own` of the compiler, whose depthwise layers hand over row by
+    row: a few cycles, which count in the smallest kernel."""
+    return 1.02 * own + 16
 
 
 def matmul_case(m, k, n, config="default"):
@@ -76,7 +78,7 @@ def test_a_kernel_computes_exactly_and_takes_no_longer_than_the_compilers_own_co
     program, inputs, want, graph, _ = case()
     assert np.array_equal(program.run(**inputs)["out"], want)
     own = compile_graph(graph, preset("default")).info["predicted_cycles"]
-    assert program.predicted_cycles <= SLOWER * own
+    assert program.predicted_cycles <= most(own)
 
 
 @pytest.mark.rtl
@@ -92,7 +94,7 @@ def test_the_rtl_gives_the_golden_models_bits_in_no_more_cycles_than_the_compile
     assert np.array_equal(done["out"], want)
     own = compile_graph(graph, preset("default"))
     report, _ = run_program(own, graph_inputs, preset("default"), DeviceOptions(device="rtl"))
-    assert done.cycles <= SLOWER * report.cycles
+    assert done.cycles <= most(report.cycles)
 
 
 def test_attention_stays_within_a_step_of_float64():

@@ -66,8 +66,8 @@ class MatrixEngine(wiring.Component):
 
     Timing: a fold of M vectors with R array rows and C columns takes max(M, R / weight_rows)
     cycles, with transposed weights max(M, C / weight_rows), rounded up. A vector's sum is written
-    READ_LATENCY + rows + cols + 2 cycles after its issue, or as much later as the vector waited for
-    a bank or for its fold's weights.
+    READ_LATENCY + cycles_through_array + 2 cycles after its issue, or as much later as the vector
+    waited for a bank or for its fold's weights.
     """
 
     def __init__(self, config: NpuConfig):

@@ -200,9 +200,9 @@ def _tile(shape: ArrayShape, stage: int, tile: int) -> Iterator[Pair]:
         row = stage * TILE + r
         down = f"{name}.down_o{_bit(r, kind.rows)}"
         yield f"down_q[{row}]{_bit(tile, shape.stages[1])}", down
+        act = row * shape.cols + left
         for bit in range(width):
-            place = f"act_q[{row * shape.cols + left}][{bit}]"
-            yield place, f"{name}.acts[{r * width + bit}]"
+            yield f"act_q[{act}][{bit}]", f"{name}.acts[{r * width + bit}]"
 
 
 def _word(loops: str, elements: str, width: int) -> Iterator[Pair]:
