@@ -134,7 +134,7 @@ class VectorLanes(wiring.Component):
                 params.bias_part.eq(step.part),
                 params.scale_part.eq(schedule.use.part),
             ]
-        rescale = _Multiplicand(m, self.slots, schedule)
+        rescale = _Multiplicand(m, self._platform, self.slots, schedule, cfg.lane_count)
         self._operands(m)
         lanes = [self._operate(m, c, rescale, params) for c in range(cfg.lane_count)]
         self._across(m, lanes)
@@ -242,9 +242,10 @@ class VectorLanes(wiring.Component):
             m.d.sync += b.eq(Mux(step.tag.inside, moved_b, 0))
         bias, mult, shift = params.lane(c)
         # The bias comes late, from a memory: it is added last.
-        with_bias = self._bias & (unit.kind == Use.A)
+        takes_a, takes_b = unit.takes[c]
+        with_bias = self._bias & takes_a
         value = Signal(signed(32), name=f"value_{c}")
-        m.d.comb += value.eq(Mux(unit.kind == Use.A, a, Mux(unit.kind == Use.B, b, kept)))
+        m.d.comb += value.eq(Mux(takes_a, a, Mux(takes_b, b, kept)))
         biased = fast_sum(m, platform, f"biased_{c}", value, Mux(with_bias, bias, 0))
         m.d.comb += [
             rescale.x.eq(biased),
@@ -401,17 +402,17 @@ _SCALE = ("scale", "mult", "shift")
 class _Multiplicand:
     """What all lanes' RESCALE takes in this cycle, from registers.
 
-    kind : whose value. operand : B is the multiplier; channel : the parameter entry has multiplier
-    and shift; mult, shift : otherwise.
+    takes : of each lane, whether A's value and whether B's; else the result's. operand : B is the
+    multiplier; channel : the parameter entry has multiplier and shift; mult, shift : otherwise.
     """
 
-    def __init__(self, m: Module, slots, schedule: VectorSchedule):
-        self.kind = Signal(Use, name="use_kind", reset_less=True)
+    def __init__(self, m: Module, platform, slots, schedule: VectorSchedule, lanes: int):
+        kind = schedule.use.kind
+        self.takes = Copies(m, platform, "takes", Cat(kind == Use.A, kind == Use.B), lanes)
         self.operand = Signal(name="use_operand", reset_less=True)
         self.channel = Signal(name="use_channel", reset_less=True)
         self.mult = Signal(signed(32), name="use_mult", reset_less=True)
         self.shift = Signal(SHIFT, name="use_shift", reset_less=True)
-        m.d.sync += self.kind.eq(schedule.use.kind)
         fields = fields_of(slots, schedule.use.slot)
         late = scales_a_late(fields)
         with m.Switch(schedule.use.kind):
