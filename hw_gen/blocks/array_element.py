@@ -121,17 +121,17 @@ class ArrayShape:
         """Vectors enter in so many cycles at most, `weight_rows` in each."""
         return -(-max(self.rows, self.cols if self.across else 0) // self.weight_rows)
 
-    def taps(self, vector: int, lane: int) -> list[int]:
-        """After how many cycles lane `lane` of vector `vector` of a cycle is wanted: as a row
-        below column `lane`'s top, or as a column right of row `lane`."""
+    def latest(self, vector: int, lane: int) -> int:
+        """After how many cycles lane `lane` of vector `vector` of a cycle is wanted last: by the
+        rows of column `lane`, or by the columns of row `lane`. 0 if it never is."""
         ways = [(self.rows, self.cols)] + ([(self.cols, self.rows)] if self.across else [])
-        found = {
+        cycles = (
             lane // TILE + self.late(place)
             for places, lanes in ways
             if lane < lanes
             for place in range(vector, places, self.weight_rows)
-        }
-        return sorted(found)
+        )
+        return max(cycles, default=0)
 
 
 class ProcessingTile(wiring.Component):

@@ -52,7 +52,7 @@ class ArrayElements(wiring.Component):
         self._activations(m, grid)
         self._weights(m, grid)
         self._sums(m, grid)
-        m.d.sync += self.tag_o.eq(self._late(m, "tag", self.tag_i, [self._through - 3])[-1])
+        m.d.sync += self.tag_o.eq(self._late(m, "tag", self.tag_i, self._through - 3)[-1])
         return m
 
     def _tile(self, m: Module, platform, stage: int, tile: int):
@@ -73,23 +73,23 @@ class ArrayElements(wiring.Component):
         return ports
 
     def _late(
-        self, m: Module, name: str, value: Value, cycles: list[int], *, reset: bool = True
-    ) -> dict[int, Value]:
-        """`value` after each of so many cycles; the last one is also at -1."""
-        held = {0: value}
-        for i in range(max(cycles)):
+        self, m: Module, name: str, value: Value, cycles: int, *, reset: bool = True
+    ) -> list[Value]:
+        """`value` after 0 to `cycles` cycles."""
+        held = [value]
+        for i in range(cycles):
             stage = Signal(value.shape(), name=f"{name}_{i}", reset_less=not reset)
-            m.d.sync += stage.eq(held[i])
-            held[i + 1] = stage
-        return {**held, -1: held[max(cycles)]}
+            m.d.sync += stage.eq(held[-1])
+            held.append(stage)
+        return held
 
     def _activations(self, m: Module, grid: list[list]) -> None:
         """A row gets the swap a cycle later for each tile above, and its operand one after that."""
         width, stages = OPERAND.width, len(grid)
-        swaps = self._late(m, "swap", self.swap, [stages - 1])
+        swaps = self._late(m, "swap", self.swap, stages - 1)
         for s, row in enumerate(grid):
             acts = [
-                self._late(m, f"act_{r}", self.act.word_select(r, width), [s + 1], reset=False)[-1]
+                self._late(m, f"act_{r}", self.act.word_select(r, width), s + 1, reset=False)[-1]
                 for r in self._rows(s)
             ]
             m.d.comb += [row[0].act.eq(Cat(acts)), row[0].swap.eq(swaps[s])]
@@ -130,15 +130,14 @@ class ArrayElements(wiring.Component):
                     coming = grid[s - 1][t].across_o if s else Cat(across[c] for c in self._cols(t))
                     m.d.comb += [tile.left.eq(Cat(left)), tile.across_i.eq(coming)]
 
-    def _lanes_of_vectors(self, m: Module) -> dict[tuple[int, int], dict[int, Value]]:
-        """Each lane of each vector of a cycle, after as many cycles as it is wanted."""
+    def _lanes_of_vectors(self, m: Module) -> dict[tuple[int, int], list[Value]]:
+        """Each lane of each vector of a cycle, after 0 to as many cycles as it is wanted."""
         found = {}
         for vector in range(self._shape.weight_rows):
             for lane in range(self._lanes):
-                if taps := self._shape.taps(vector, lane):
-                    value = self.wgt.word_select(vector * self._lanes + lane, OPERAND.width)
-                    name = f"wgt{vector or ''}_{lane}"
-                    found[vector, lane] = self._late(m, name, value, taps, reset=False)
+                value = self.wgt.word_select(vector * self._lanes + lane, OPERAND.width)
+                name, latest = f"wgt{vector or ''}_{lane}", self._shape.latest(vector, lane)
+                found[vector, lane] = self._late(m, name, value, latest, reset=False)
         return found
 
     def _selections(
@@ -147,7 +146,7 @@ class ArrayElements(wiring.Component):
         """For each row, or column, whether its weights enter it."""
         shape = self._shape
         return [
-            self._late(m, f"{name}_{n}", comes & now[n // shape.weight_rows], [shape.late(n)])[-1]
+            self._late(m, f"{name}_{n}", comes & now[n // shape.weight_rows], shape.late(n))[-1]
             for n in range(places if name == "down" or shape.across else 0)
         ]
 
@@ -161,5 +160,5 @@ class ArrayElements(wiring.Component):
             for i, c in enumerate(self._cols(t)):
                 value = tile.sum_o.word_select(i, width).as_signed()
                 cycles = len(grid[0]) - t
-                late = self._late(m, f"sum_{c}", value, [cycles], reset=False)[-1]
+                late = self._late(m, f"sum_{c}", value, cycles, reset=False)[-1]
                 m.d.comb += self.sums.word_select(c, 32).eq(late)

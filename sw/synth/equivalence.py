@@ -170,7 +170,7 @@ def _lanes(shape: ArrayShape) -> Iterator[Pair]:
     lanes = max(shape.rows, shape.cols)
     deep = max(1, (lanes - 1) // TILE + shape.late(lanes - 1))
     for vector, n in product(range(shape.weight_rows), range(lanes)):
-        for i in range(max(shape.taps(vector, n), default=0)):
+        for i in range(shape.latest(vector, n)):
             name = f"wgt{vector or ''}_{n}_{i}"
             place = (vector * deep + i) * lanes + n
             yield from _word(f"wgt_skew[{place}]", name, OPERAND.width)
