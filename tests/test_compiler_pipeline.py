@@ -67,4 +67,5 @@ def test_a_check_stops_the_run_before_the_next_stage() -> None:
 def test_the_compiler_is_such_a_pipeline() -> None:
     assert PIPELINE.names() == stage_names() == [stage.name for stage in STAGES]
     tiling = next(stage for stage in STAGES if stage.name == "tiling")
-    assert tiling.needs == ("layers", "residency", "planner") and tiling.makes == ("plans",)
+    given = ("config", "options", "graph", "families", "planner")
+    assert tiling.needs == ("layers", "residency", *given) and tiling.makes == ("plans",)

@@ -82,18 +82,23 @@ def test_convolution_covers_output_and_reduction_once(
     for step in steps(geo, plan, config):
         tile = step.tile
         for unit in accumulators.units(step):
-            assert 1 <= unit.count <= plan.unroll
+            # Pieces without an epilogue are few instructions.
+            assert 1 <= unit.count <= (plan.unroll if unit.closes else max(plan.unroll, 4))
+            parts = unit.parts if unit.spread else 1
+            assert parts == 1 or (unit.count == 1 and tile.rows % parts == 0)
             for i in range(unit.count):
-                acc = unit.acc + i * unit.acc_step
-                assert acc >= 0 and acc + tile.vectors <= config.acc_vectors
-                # Never across the halves, so that VECTOR and MATRIX can be in different ones.
-                assert acc // config.acc_half == (acc + tile.vectors - 1) // config.acc_half
+                for part in range(parts):
+                    size = tile.vectors // parts
+                    acc = unit.acc + i * unit.acc_step + part * unit.part_step * unit.spread
+                    assert acc >= 0 and acc + size <= config.acc_vectors
+                    # Never across the halves, so that VECTOR and MATRIX can be in different ones.
+                    assert acc // config.acc_half == (acc + size - 1) // config.acc_half
                 area = done[tile.batch, tile.y0 : tile.y1, tile.x0 : tile.x1, unit.block + i]
                 assert unit.opens == (not area.any())
                 area += unit.piece.kernel_rows * unit.piece.channels
                 assert unit.closes == bool((area == geo.kernel[0] * geo.c).all())
     assert (done == geo.kernel[0] * geo.c).all()
-    assert len(plan.k_tiles) == 1 or not plan.prologue or geo.oh * geo.ow >= config.rows
+    assert len(plan.k_tiles) == 1 or not plan.prologue or geo.oh * geo.ow >= weight_cycles(config)
 
 
 @given(configs, sizes, sizes, sizes, st.booleans(), st.sampled_from([1, 2, 3]))
@@ -251,5 +256,5 @@ def test_computed_weights_fill_the_words_of_a_wide_bus() -> None:
     work = kernel("matmul", parse_shape("1x512x512"))
     cycles = compile_graph(work.graph, WIDE).info["predicted_cycles"]
     assert isinstance(cycles, int)
-    # On the RTL: 11,036.
-    assert cycles == pytest.approx(11_036, rel=0.02)
+    # On the RTL: 10,420.
+    assert cycles == pytest.approx(10_420, rel=0.03)

@@ -28,6 +28,7 @@ from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.follow import follow_tiles
 from sw.compiler.placement.overlap import move_products_behind, run_concurrently
 from sw.compiler.placement.predict import Effort, TooLong
+from sw.compiler.placement.refine import REFINED, refine
 from sw.compiler.placement.residency import Residency, check_residency, choose
 from sw.compiler.placement.samples import mix_turns, take_turns
 from sw.compiler.placement.spread import keep_apart
@@ -156,7 +157,20 @@ def _predicted_alone(
 ) -> int:
     """Predicted cycles of a program of its own, which may be a few layers of another."""
     residency = _residency(layers, config, options, planner)
-    plans = _tiling(layers, residency, planner)
+    plans = _plans(layers, residency, planner)
+    return _predicted_with(plans, layers, residency, config, options, graph, families, effort)
+
+
+def _predicted_with(
+    plans: Sequence[Plan],
+    layers: LayerProgram,
+    residency: Residency,
+    config: NpuConfig,
+    options: Options,
+    graph: Graph,
+    families: Families,
+    effort: Effort,
+) -> int:
     tensors, _, virtual = _schedule(layers, plans, residency, config, graph, families)
     effort.take(len(virtual.instructions))
     _allocate(layers, residency, tensors, virtual, graph, config, options)
@@ -193,7 +207,25 @@ def _dump_residency(layers: LayerProgram, residency: Residency) -> str:
     )
 
 
-def _tiling(layers: LayerProgram, residency: Residency, planner: Planner) -> list[Plan]:
+def _tiling(
+    layers: LayerProgram,
+    residency: Residency,
+    config: NpuConfig,
+    options: Options,
+    graph: Graph,
+    families: Families,
+    planner: Planner,
+) -> list[Plan]:
+    effort = Effort(REFINED)
+
+    def predict(plans: Sequence[Plan]) -> int:
+        return _predicted_with(plans, layers, residency, config, options, graph, families, effort)
+
+    plans = _plans(layers, residency, planner)
+    return refine(layers, plans, residency, planner.near, predict)
+
+
+def _plans(layers: LayerProgram, residency: Residency, planner: Planner) -> list[Plan]:
     pairs = zip(layers.layers, residency.budgets, strict=True)
     return [planner.plan(layer, budget) for layer, budget in pairs]
 
@@ -215,7 +247,7 @@ def _dump_plans(layers: LayerProgram, plans: list[Plan]) -> str:
 
 def _schedule(
     layers: LayerProgram,
-    plans: list[Plan],
+    plans: Sequence[Plan],
     residency: Residency,
     config: NpuConfig,
     graph: Graph,

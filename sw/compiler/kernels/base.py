@@ -5,7 +5,7 @@ and `emit.py` (instructions). Stages find it by the layer's type in `families.FA
 else they must know of a layer they ask the layer itself.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -162,9 +162,11 @@ class KernelFamily(Generic[AnyLayer, AnyPlan]):
 
     `plan`: the best plan within a budget, `CompileError` if none fits. `check`: `LegalityError` if
     a plan breaks a limit of the family. `emit`: appends the layer's instructions to the program.
+    `near`: plans that are nearly as fast as the best, if the family knows any.
     """
 
     layer: type[AnyLayer]
     plan: Callable[[AnyLayer, NpuConfig, MemoryBudget], AnyPlan]
     emit: Callable[[AnyLayer, AnyPlan, EmitContext], None]
     check: Callable[[AnyLayer, AnyPlan, NpuConfig], None] = no_check
+    near: Callable[[AnyLayer, NpuConfig, MemoryBudget], Sequence[AnyPlan]] | None = None

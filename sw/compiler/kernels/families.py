@@ -7,7 +7,7 @@ from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.base import KernelFamily, Layer
 from sw.compiler.kernels.conv.emit import emit_conv
 from sw.compiler.kernels.conv.layer import ConvLayer
-from sw.compiler.kernels.conv.plan import check_conv, plan_conv
+from sw.compiler.kernels.conv.plan import check_conv, near_conv, plan_conv
 from sw.compiler.kernels.depthwise.emit import emit_depthwise
 from sw.compiler.kernels.depthwise.layer import DepthwiseLayer
 from sw.compiler.kernels.depthwise.plan import plan_depthwise
@@ -37,7 +37,7 @@ AnyFamily: TypeAlias = KernelFamily[Any, Any]
 Families: TypeAlias = Sequence[AnyFamily]
 
 FAMILIES: tuple[AnyFamily, ...] = (
-    KernelFamily(layer=ConvLayer, plan=plan_conv, emit=emit_conv, check=check_conv),
+    KernelFamily(layer=ConvLayer, plan=plan_conv, emit=emit_conv, check=check_conv, near=near_conv),
     KernelFamily(layer=DepthwiseLayer, plan=plan_depthwise, emit=emit_depthwise),
     KernelFamily(layer=ResizeLayer, plan=plan_resize, emit=emit_resize),
     KernelFamily(layer=PoolLayer, plan=plan_pool, emit=emit_pool),

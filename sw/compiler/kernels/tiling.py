@@ -42,6 +42,12 @@ class Planner:
             raise found
         return found
 
+    def near(self, layer: Layer, budget: MemoryBudget) -> Sequence[Plan]:
+        """Plans of `layer` that are nearly as fast as the best, by the family's model."""
+        near = family_of(layer, self.families).near
+        plans: Sequence[Plan] = near(layer, self.config, budget) if near else ()
+        return plans
+
     def cost(self, layer: Layer, budget: MemoryBudget) -> int | None:
         """Estimated cycles of `layer` in `budget`; None if it does not fit."""
         try:

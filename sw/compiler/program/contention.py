@@ -10,7 +10,7 @@ in a cycle is taken as chance, but for A and B, which stay side by side.
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -280,23 +280,31 @@ def _shares(base: int, spans: Sequence[tuple[int, int]], config: NpuConfig) -> S
 
 @dataclass(slots=True)
 class Traffic:
-    """What an engine that goes first asks for, and when: windows in order."""
+    """What an engine that goes first asks for, and when: windows in order, each of one job."""
 
     banks: int
+    jobs: list[int] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
     stops: list[float] = field(default_factory=list)
     demands: list[Demand] = field(default_factory=list)
 
-    def add(self, start: float, stop: float, late: float, wants: Demand) -> None:
+    def add(self, job: int, start: float, stop: float, late: float, wants: Demand) -> None:
         """Steps from `start` to `stop`, whose sums come `late` cycles later."""
+        self.jobs.append(job)
         self.starts.append(start + late)
         self.stops.append(stop + late)
         self.demands.append(wants)
 
-    def delayed(self, start: float, work: float, mine: Demand) -> float:
-        """When `work` cycles from `start` on are done, of an engine that wants `mine`."""
+    def delayed(
+        self, start: float, work: float, mine: Demand, apart: Collection[int] = ()
+    ) -> float:
+        """When `work` cycles from `start` on are done, of an engine that wants `mine` and is in
+        other banks than jobs `apart`.
+        """
         now, left = start, work
         for at in range(bisect_right(self.stops, start), len(self.stops)):
+            if self.jobs[at] in apart:
+                continue
             begin, end = self.starts[at], self.stops[at]
             if now + left <= begin:
                 break

@@ -218,7 +218,9 @@ class Timeline:
             busy = max(busy, job.moved.bursts * self.memory.flight / self.config.outstanding)
         if engine is not Engine.MATRIX:
             others = [t for e, t in self._traffic.items() if e is not engine]
-            busy += sum(t.delayed(start, busy, job.wants) - start - busy for t in others)
+            # Who follows another slice by slice is a slice, and so a bank, behind.
+            apart = {wait.job for wait in job.slices}
+            busy += sum(t.delayed(start, busy, job.wants, apart) - start - busy for t in others)
         stop = start + busy
         for wait in job.slices:
             # The rest of the steps follows after the slice that was waited for.
@@ -229,10 +231,10 @@ class Timeline:
         self._free[engine] = self.left[number] = stop
         if engine is Engine.MATRIX:
             late = self.config.cycles_through_array + ACC_WRITE
-            self._traffic[engine].add(start, stop, late, job.wants)
+            self._traffic[engine].add(number, start, stop, late, job.wants)
         elif engine is Engine.DEPTHWISE:
             late = depthwise_latency(self.config)
-            self._traffic[engine].add(start, stop, late, job.wants)
+            self._traffic[engine].add(number, start, stop, late, job.wants)
 
     def _store(self, job: Job, start: float, stop: float) -> float:
         """The data bus of a DRAM; returns: when the STORE has handed over its last data."""

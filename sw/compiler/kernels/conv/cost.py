@@ -5,6 +5,7 @@ plus what cannot overlap (first load, last store).
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,28 +139,39 @@ class ConvCost:
         geo = self.geo
         if geo.layer.is_pointwise:
             # No halo: every tile reads as many rows as it writes.
-            return _axis(geo.oh, th, [[th]] * len(k_tiles), [geo.oh] * len(k_tiles))
-        cuts = [(y, min(y + th, geo.oh)) for y in range(0, geo.oh, th)]
+            return self._axis(geo.oh, th, [[th]] * len(k_tiles), [geo.oh] * len(k_tiles))
+        cuts = geo.cuts(geo.oh, th)
         stored = [[_length(geo.input_rows(*cut, p)) for cut in cuts] for p in k_tiles]
         inside = [sum(geo.memory_rows(*cut, p) for cut in cuts) for p in k_tiles]
-        return _axis(geo.oh, th, stored, inside)
+        return self._axis(geo.oh, th, stored, inside)
 
     def _cols_of(self, tw: int) -> Axis:
         """The output columns in steps of `tw`."""
         geo = self.geo
         if geo.layer.is_pointwise:
-            return _axis(geo.ow, tw, [[tw]], [geo.ow])
-        cuts = [(x, min(x + tw, geo.ow)) for x in range(0, geo.ow, tw)]
+            return self._axis(geo.ow, tw, [[tw]], [geo.ow])
+        cuts = geo.cuts(geo.ow, tw)
         stored = [_length(geo.input_cols(*cut)) for cut in cuts]
         inside = sum(_length(geo.memory_cols(*cut)) for cut in cuts)
-        return _axis(geo.ow, tw, [stored], [inside])
+        return self._axis(geo.ow, tw, [stored], [inside])
+
+    def _axis(self, size: int, step: int, spans: list[list[int]], inside: list[int]) -> Axis:
+        lengths = Counter(_length(cut) for cut in self.geo.cuts(size, step))
+        return Axis(
+            counts=tuple(lengths.items()),
+            tiles=lengths.total(),
+            total=tuple(sum(s) for s in spans),
+            inside=tuple(inside),
+            most=tuple(max(s) for s in spans),
+            first=spans[0][0],
+        )
 
     def of(self, cut: Cut) -> CutCost:
         """The cost of a cut before its buffers are chosen."""
         geo, config, ys, xs = self.geo, self.config, cut.ys, cut.xs
         n_tiles, many, kw = -(-self.blocks // cut.tile_n), len(cut.k_tiles), geo.kernel[1]
         tiles = geo.n * ys.tiles * xs.tiles
-        folds = sum(-(-p.channels // config.rows) * p.kernel_rows * kw for p in cut.k_tiles)
+        folds = sum(self._folds(p) for p in cut.k_tiles)
         fold = geo.n * sum(
             ny * nx * max(h * w, self.least_fold) for h, ny in ys.counts for w, nx in xs.counts
         )
@@ -205,6 +217,11 @@ class ConvCost:
             least=max(busy, act_load + wgt / bus + other) + around,
         )
 
+    def _folds(self, k_tile: KTile) -> int:
+        """Folds of a column block in a tile of the reduction."""
+        taps = k_tile.kernel_rows * self.geo.kernel[1]
+        return -(-k_tile.channels // self.config.rows) * taps
+
     def reuse(self, cost: CutCost, tiles_outer: bool, slots: tuple[int, int, int]) -> Reuse:
         """What `slots` buffers for activations, weights and results come to."""
         act_slots, wgt_slots, out_slots = slots
@@ -222,10 +239,16 @@ class ConvCost:
         )
 
     def buffered(self, cost: CutCost, reuse: Reuse, start: float) -> tuple[int, int]:
-        """(cycles, bytes moved) of a cut with its buffers, and what its start adds."""
-        bus = self.config.bus_bytes
+        """(cycles, bytes moved) of a cut with its buffers, and what its start adds to `busy`.
+
+        Loads go on while the first tile waits. Where they take longest, the array is left with the
+        folds of a last column block after them, for which it waits one by one.
+        """
+        bus, cut = self.config.bus_bytes, cost.cut
         act_load, wgt = cost.act_load * reuse.act, cost.wgt * reuse.wgt
-        cycles = max(cost.busy, act_load + wgt / bus + cost.other) + cost.around + start
+        load = act_load + wgt / bus + cost.other
+        block = cost.fold / cost.tiles * self._folds(cut.k_tiles[-1])
+        cycles = max(cost.busy + start, load + min(start, block)) + cost.around
         # A single buffer cannot be filled while it is read: its loads add up.
         cycles += act_load if reuse.act_stops else 0
         cycles += wgt / bus if reuse.wgt_stops else 0
@@ -293,7 +316,7 @@ class ConvCost:
         act_piece = act * (rows / channels if self.blocked else 1)
         # The array starts when the first piece of activations and of weights is there.
         soonest = act_piece + first * taps * self.width / bus
-        folds = -(-channels // rows) * taps
+        folds = self._folds(k_tile)
         last = folds - prologue[-1] * taps if prologue else folds
         fetch = cut.tile_n * ((len(prologue) + 1) * MATRIX_BYTES + FINISH_BYTES)
         fetch += (len(prologue) + 1) * STEP_LOAD_BYTES
@@ -312,19 +335,6 @@ class ConvCost:
 
 def _length(bounds: tuple[int, int]) -> int:
     return bounds[1] - bounds[0]
-
-
-def _axis(size: int, step: int, spans: list[list[int]], inside: list[int]) -> Axis:
-    full, rest = divmod(size, step)
-    counts = ((step, full), (rest, 1)) if rest else ((step, full),)
-    return Axis(
-        counts=counts,
-        tiles=full + (rest > 0),
-        total=tuple(sum(s) for s in spans),
-        inside=tuple(inside),
-        most=tuple(max(s) for s in spans),
-        first=spans[0][0],
-    )
 
 
 def _aligned(geo: ConvGeometry, config: NpuConfig) -> bool:

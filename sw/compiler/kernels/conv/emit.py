@@ -7,7 +7,7 @@ the accumulator alternate, so the epilogue of one block runs under the next.
 from spec.isa import DType, Space
 from sw.compiler.kernels.boxes import Box, address
 from sw.compiler.kernels.context import EmitContext
-from sw.compiler.kernels.conv.geometry import Packing, geometry
+from sw.compiler.kernels.conv.geometry import MIN_SLICED, Packing, equal_parts, geometry
 from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.conv.loads import ConvLoads
 from sw.compiler.kernels.conv.plan import ConvPlan
@@ -19,8 +19,8 @@ from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArrayLoop, Matrix, Vector, VectorFields, VectorLoop
 from sw.compiler.program.virtual import Access, Buffer, Place
 
-MIN_SLICED = 32
-"""Vectors from which slicing the last epilogue and store pays."""
+LEAST_SLICE = 8
+"""Vectors of a slice of a part."""
 
 
 def emit_conv(layer: ConvLayer, plan: ConvPlan, context: EmitContext) -> None:
@@ -48,7 +48,8 @@ class _ConvEmitter(EpilogueEmitter):
         pending: Unit | None = None
         for i, step in enumerate(todo):
             # What could not be loaded ahead: its slot still held what the step before reads.
-            self.loads.load(step, pinned=None, sliced=i == 0)
+            parts = units[i][0].parts if step.first_parts > 1 else 1
+            self.loads.load(step, pinned=None, sliced=i == 0, parts=parts)
             if i == 0 and self.added is not None:
                 # Behind the first loads: the array does not wait for residuals, the epilogue does.
                 self.added.start([u for some in units for u in some if u.closes])
@@ -63,7 +64,7 @@ class _ConvEmitter(EpilogueEmitter):
                     self.loads.load(ahead, pinned=step, sliced=i == 0)
                     ahead = None
         if pending is not None:
-            self._finish(pending, final=True)
+            self._finish(pending)
 
     # Matrix -----------------------------------------------------------------------------------
 
@@ -92,8 +93,8 @@ class _ConvEmitter(EpilogueEmitter):
             width=geo.w if on_x else 1,
             act_zp=layer.input_zp,
             wgt_zp=layer.weight_zp,
-            fold_loops=outer + 3,
             # Loop 0 is the column blocks, if there are any; three sum over kernel and channels.
+            fold_loops=outer + 3,
             k_loops=0b111 << outer,
             accumulate=int(not unit.opens),
             row_loop=row_loop,
@@ -108,9 +109,9 @@ class _ConvEmitter(EpilogueEmitter):
             record,
             {"act_base": self.loads.act_of(step), "wgt_base": slot, "acc_base": self.context.acc},
             [
-                *self.loads.act_reads(step, piece, sliced=unit.count == 1),
+                *self.loads.act_reads(unit),
                 *self._weights(unit, slot, wgt),
-                *self._sums(unit, write=True),
+                *self._sums(unit, write=True, level=1),
             ],
             f"{unit} y{tile.y0} x{tile.x0} c{piece.c0}",
         )
@@ -145,8 +146,24 @@ class _ConvEmitter(EpilogueEmitter):
             return self.loads.width(unit.block)
         return self.loads.block_bytes(unit.step.first, unit.step.k_tile)
 
-    def _sums(self, unit: Unit, write: bool) -> list[Access]:
-        """The accumulator vectors of a unit, column block by column block."""
+    def _sums(self, unit: Unit, write: bool, level: int = 2) -> list[Access]:
+        """The accumulator vectors of a unit, column block by column block; or part by part, which
+        are steps of `level`: of a VECTOR there is a loop over blocks around them.
+        """
+        if unit.spread:
+            size = unit.step.tile.vectors // unit.parts
+            starts = [unit.acc + i * unit.part_step for i in range(unit.parts)]
+            return [
+                Access(
+                    buffer=self.context.acc,
+                    start=at,
+                    stop=at + size,
+                    write=write,
+                    level=level,
+                    iteration=i,
+                )
+                for i, at in enumerate(starts)
+            ]
         starts = [unit.acc + i * unit.acc_step for i in range(unit.count)]
         size = unit.step.tile.vectors
         return [
@@ -187,6 +204,19 @@ class _ConvEmitter(EpilogueEmitter):
             images = self.geo.stacked
             sample = ArrayLoop(count=images, act=self.geo.h * line, acc=tile.vectors // images)
             return [*order, sample, my, mx], row_loop, base
+        if unit.parts > 1:
+            # Part after part, over all folds.
+            along = mx if unit.by_columns else my
+            some = along._replace(count=along.count // unit.parts)
+            part = ArrayLoop(
+                count=unit.parts,
+                act=some.count * some.act,
+                acc=unit.part_step,
+                dy=some.count * some.dy,
+                dx=some.count * some.dx,
+            )
+            vectors = [my, some] if unit.by_columns else [some, mx]
+            return [part, *order, *vectors], row_loop, base
         several = ArrayLoop(count=unit.count, wgt=self._block_pitch(unit), acc=unit.acc_step)
         return [several, *order, my, mx], row_loop, base
 
@@ -215,16 +245,13 @@ class _ConvEmitter(EpilogueEmitter):
 
     # Epilogue and store -----------------------------------------------------------------------
 
-    def _finish(self, unit: Unit, final: bool = False) -> None:
-        """The epilogue of finished column blocks, and the store when their pixels are complete.
-
-        `final`: nothing follows that would hide them, so they overlap slice by slice.
-        """
+    def _finish(self, unit: Unit) -> None:
+        """The epilogue of finished column blocks, and the store when their pixels are complete."""
         held = self.context.held(self.geo.output)
         if held is not None:
             self._keep(unit, held)
         else:
-            self._pack(unit, final)
+            self._pack(unit)
         if self.added is not None:
             self.added.done(unit)
 
@@ -245,18 +272,23 @@ class _ConvEmitter(EpilogueEmitter):
             for block in range(unit.block, unit.block + unit.count)
         ]
         writes = [touch(out, view, box, write=True, **unit.slice(i)) for i, box in enumerate(boxes)]
-        self._vector(unit, Spot(out, address(view, boxes[0]), line, pixel), 1, writes)
+        parts = unit.parts if unit.spread else 1
+        self._vector(unit, Spot(out, address(view, boxes[0]), line, pixel), parts, writes)
 
-    def _pack(self, unit: Unit, final: bool) -> None:
-        """The epilogue into a slot, pixel after pixel, and the store."""
+    def _pack(self, unit: Unit) -> None:
+        """The epilogue into a slot, pixel after pixel, and the store: slice by slice in the last
+        tile, behind which nothing follows that would hide them.
+        """
         step, tile, item = unit.step, unit.step.tile, self.geo.output.item
         cols, joint = self.config.cols, self.plan.joint
         own = unit.count * self.loads.width(unit.block)
         channels = min(step.stop * cols, self.geo.oc) - step.first * cols if joint else own
         out, _ = self.out.get((tile, step.n_tile, 0 if joint else unit.block), None)
         assert out is not None
-        sliced = final and tile.vectors >= MIN_SLICED and unit.count == 1
-        slices = _slices(tile.rows) if sliced else 1
+        sliced = step.last and tile.vectors >= MIN_SLICED and unit.count == 1
+        slices = equal_parts(tile.rows) if sliced else 1
+        if unit.spread:
+            slices = unit.parts * self._finer(unit)
         pixel, at = channels * item, unit.in_tile * cols * item if joint else 0
         vectors = tile.vectors // slices
         writes = [
@@ -265,7 +297,7 @@ class _ConvEmitter(EpilogueEmitter):
                 start=at + i * vectors * pixel,
                 stop=at + ((i + 1) * vectors - 1) * pixel + own * item,
                 write=True,
-                level=2 if slices > 1 else 0,
+                level=self._slice_level(unit, slices),
                 iteration=i,
             )
             for i in range(slices)
@@ -275,13 +307,23 @@ class _ConvEmitter(EpilogueEmitter):
         if not joint or unit.block + unit.count == step.stop:
             self._store(unit, out, (step.first if joint else unit.block) * cols, channels, slices)
 
+    def _finer(self, unit: Unit) -> int:
+        """Slices of a part of rows that is stored: the last one is all that is left to store."""
+        rows, half = unit.step.tile.rows // unit.parts, unit.step.tile.vectors // unit.parts // 2
+        return 2 if rows % 2 == 0 and half >= LEAST_SLICE else 1
+
+    def _slice_level(self, unit: Unit, slices: int) -> int:
+        """The level of a VECTOR's slices."""
+        return 0 if slices == 1 else 2 + (unit.spread and slices > unit.parts)
+
     def _vector(self, unit: Unit, out: Spot, slices: int, writes: list[Access]) -> None:
         """The VECTORs of a unit: all but the last leave their results where the sums are."""
         *before, last = self.layer.epilogue.passes
         sums, tile = Spot(self.context.acc, unit.acc, unit.step.tile.cols, 1), unit.step.tile
-        steps = (unit.acc_step, tile.vectors, sums.line, sums.pixel)
+        steps = (unit.acc_step, unit.part_step or tile.vectors, sums.line, sums.pixel)
+        parts = unit.parts if unit.spread else 1
         for epilogue in before:
-            self._pass(unit, epilogue, 1, sums, steps, self._sums(unit, write=True))
+            self._pass(unit, epilogue, parts, sums, steps, self._sums(unit, write=True))
         rows = tile.rows // slices
         steps = self._steps(rows, out, self.geo.output.item)
         self._pass(unit, last, slices, out, steps, writes)
@@ -292,7 +334,7 @@ class _ConvEmitter(EpilogueEmitter):
         epilogue: Epilogue,
         slices: int,
         out: Spot,
-        steps: tuple[int, int, int, int],
+        steps: tuple[int, ...],
         writes: list[Access],
     ) -> None:
         """A VECTOR over column blocks, `slices` equal parts of the rows, rows, columns.
@@ -301,15 +343,15 @@ class _ConvEmitter(EpilogueEmitter):
         """
         tile, lanes = unit.step.tile, self.loads.width(unit.block)
         rows = tile.rows // slices
-        counts = (unit.count, slices, rows, tile.cols)
-        sums = (unit.acc_step, rows * tile.cols, tile.cols, 1)
+        counts: tuple[int, ...] = (unit.count, slices, rows, tile.cols)
+        sums: tuple[int, ...] = (unit.acc_step, rows * tile.cols, tile.cols, 1)
         extra = extra_of(epilogue, self.layer.epilogue, self.layer.residual)
         accesses = [*self._sums(unit, write=False), *writes]
         bases = {"a_base": self.context.acc, "o_base": out.buffer}
         fields = accumulator_fields(epilogue, extra)
         if out.buffer is self.context.acc:
             fields |= VectorFields(o_space=Space.ACC, o_type=DType.I32)
-        added = (0, 0, 0, 0)
+        added: tuple[int, ...] = (0, 0, 0, 0)
         if extra is not None:
             assert self.added is not None
             spot, read = self.added.spot(unit)
@@ -318,6 +360,12 @@ class _ConvEmitter(EpilogueEmitter):
             accesses.append(read)
             block, *inner = self._steps(rows, spot, self.added.view.item)
             added = (0 if self.added.single else block, inner[0], inner[1], inner[2])
+        if unit.spread:
+            # Slices of parts; parts lie in banks of their own.
+            finer = slices // unit.parts
+            counts = (unit.count, unit.parts, finer, rows, tile.cols)
+            sums = (unit.acc_step, unit.part_step, *sums[1:])
+            added, steps = ((x[0], finer * x[1], *x[1:]) for x in (added, steps))
         entry, entry_step = self._params(unit, epilogue, bases, accesses)
         accesses += self.table_reads(epilogue)
         fields |= VectorFields(
@@ -367,9 +415,3 @@ class _ConvEmitter(EpilogueEmitter):
         ]
         note = f"store y{tile.y0} x{tile.x0} c{channel}"
         self.store_box(view, mem, out, box, pixel, note, slices)
-
-
-def _slices(rows: int) -> int:
-    """Into how many equal slices of rows the last store is cut."""
-    # Equal ones, as iterations of one loop are.
-    return next(n for n in (4, 3, 2, 1) if rows % n == 0)

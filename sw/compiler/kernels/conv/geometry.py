@@ -15,6 +15,7 @@ one below the other (`stacked`), and a fold serves all of them.
 """
 
 import enum
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,9 @@ from sw.compiler.kernels.conv.layer import ConvLayer
 from sw.compiler.kernels.views import View
 from sw.compiler.machine.costs import weight_cycles
 
+MIN_SLICED = 32
+"""Vectors from which slices of the first load, the last epilogue and store pay."""
+
 
 class Packing(enum.Enum):
     """What one activation vector spans besides the channels of a pixel."""
@@ -34,6 +38,11 @@ class Packing(enum.Enum):
     NONE = "plain"
     ROWS = "rows packed"
     WINDOWS = "windows packed"
+
+
+def equal_parts(rows: int) -> int:
+    """Into how many parts rows are cut that are waited for: equal, as iterations of a loop are."""
+    return next(n for n in (4, 3, 2, 1) if rows % n == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,18 +143,25 @@ class ConvGeometry:
             return self.row_step * pixel, rows * pixel
         return self.layer.stride[0] * cols * pixel, self.layer.stride[1] * pixel
 
+    def cuts(self, size: int, most: int) -> list[Range]:
+        """Pieces of `size` outputs of at most `most`, as few as there can be.
+
+        Of several images they differ by 1 at most, the longer ones first: while a short one is
+        computed, too little time would pass to load a long one of the next image. Of one image the
+        last is as short as it comes: what it leaves over is finished with nothing beside it.
+        """
+        pieces = -(-size // most)
+        if self.n == 1:
+            return [(at, min(at + most, size)) for at in range(0, size, most)]
+        short, longer = divmod(size, pieces)
+        return list(itertools.pairwise(i * short + min(i, longer) for i in range(pieces + 1)))
+
     def tiles(self, th: int, tw: int) -> Iterator[Tile]:
         """Tiles of at most th x tw outputs in row-major order, image by image."""
         for b in range(self.n):
-            for y in range(0, self.oh, th):
-                for x in range(0, self.ow, tw):
-                    yield Tile(
-                        batch=b,
-                        y0=y,
-                        y1=min(y + th, self.oh),
-                        x0=x,
-                        x1=min(x + tw, self.ow),
-                    )
+            for y0, y1 in self.cuts(self.oh, th):
+                for x0, x1 in self.cuts(self.ow, tw):
+                    yield Tile(batch=b, y0=y0, y1=y1, x0=x0, x1=x1)
 
     def input_rows(self, y0: int, y1: int, k_tile: KTile) -> Range:
         """The rows of the input that output rows y0…y1 read, clipped to the input.

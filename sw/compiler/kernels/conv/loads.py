@@ -11,7 +11,7 @@ from sw.compiler.kernels.boxes import Box, Tile
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile, Packing
 from sw.compiler.kernels.conv.plan import MAX_SLICES, ConvPlan
-from sw.compiler.kernels.conv.steps import ConvStep
+from sw.compiler.kernels.conv.steps import ConvStep, Unit
 from sw.compiler.kernels.conv.weights import pack_weights
 from sw.compiler.kernels.conv.window_loads import window_moves
 from sw.compiler.kernels.dma import load_box, memory_extent
@@ -43,6 +43,7 @@ class ConvLoads(EpilogueEmitter):
             n_tiles = -(-geo.oc // (plan.tile_n * config.cols))
             self.params = self.slots("param", Place.PARAM, min(2, n_tiles), entries * plan.tile_n)
         self.fresh: set[Hashable] = set()
+        self.parts: dict[Hashable, int] = {}
         self.seen: set[Hashable] = set()
         self.sliced = False
 
@@ -83,6 +84,11 @@ class ConvLoads(EpilogueEmitter):
             *self.geo.input_cols(tile.x0, tile.x1),
         )
 
+    @property
+    def block_level(self) -> int:
+        """Level of a MATRIX's steps that read a block of channels, where each block comes once."""
+        return 1 + self.outer_loops
+
     # Slots ------------------------------------------------------------------------------------
 
     def _wgt_key(self, step: ConvStep) -> tuple[int, int, KTile]:
@@ -105,10 +111,11 @@ class ConvLoads(EpilogueEmitter):
         """The slot with the step's parameter entries, if the layer has any."""
         return None if self.params is None else _held(self.params.get(step.n_tile, None))
 
-    def load(self, step: ConvStep, pinned: ConvStep | None, sliced: bool) -> None:
+    def load(self, step: ConvStep, pinned: ConvStep | None, sliced: bool, parts: int = 1) -> None:
         """Load what `step` needs and no slot holds; slots that `pinned` uses are left alone.
 
-        `sliced`: the first MATRIX that reads the activations waits for them block by block.
+        `sliced`: the first MATRIX that reads the activations waits for them block by block, and for
+        the first of them in `parts` of their rows.
         """
         self.sliced = sliced
         wgt = self._fresh_weights(step, pinned)
@@ -127,15 +134,18 @@ class ConvLoads(EpilogueEmitter):
         few = self.plan.th * self.plan.tw < weight_cycles(self.config)
         early = 0 if (few and self.plan.unroll == self.plan.tile_n) or self.plan.abreast else 1
         for piece in step.pieces:
+            # Nor does one for all blocks of a piece that is not the first.
+            short = piece != step.pieces[0] and step.is_short(piece, self.config.rows)
+            first, rest = ([], blocks) if short else (blocks[:early], blocks[early:])
             if wgt is not None:
-                self._load_weights(step, wgt, piece, blocks[:early])
+                self._load_weights(step, wgt, piece, first)
             if act is not None:
-                self._load_act(step, act, piece)
+                self._load_act(step, act, piece, parts if piece == step.pieces[0] else 1)
             if param is not None and piece == step.pieces[-1]:
                 o1 = min(step.stop * self.config.cols, self.geo.oc)
                 self.load_params(step.first * self.config.cols, o1, param)
             if wgt is not None:
-                self._load_weights(step, wgt, piece, blocks[early:])
+                self._load_weights(step, wgt, piece, rest)
 
     def _fresh_weights(self, step: ConvStep, pinned: ConvStep | None) -> Buffer | None:
         """Where the step's weights must be loaded, if they are not there."""
@@ -279,9 +289,9 @@ class ConvLoads(EpilogueEmitter):
 
     # Activations ------------------------------------------------------------------------------
 
-    def _load_act(self, step: ConvStep, slot: Buffer, piece: KTile) -> None:
+    def _load_act(self, step: ConvStep, slot: Buffer, piece: KTile, parts: int) -> None:
         if self.geo.packing is Packing.WINDOWS:
-            self._load_windows(step, slot)
+            self._load_windows(step, slot, parts)
             return
         tile, view = step.tile, self.geo.input
         y0, y1, x0, x1 = self.act_box(tile, piece)
@@ -301,14 +311,22 @@ class ConvLoads(EpilogueEmitter):
             plane = rows * cols * r
             box = [(slices, r, plane), (rows, view.strides[1], cols * r)]
             box += [(cols, view.strides[2], r)]
-            run, loops = load_box(box, r, keep_outer=True)
-            chip = (piece.c0 - step.k_tile.c0) // r * plane
+            pixel, chip = r, (piece.c0 - step.k_tile.c0) // r * plane
         else:
             pixel = self.geo.stored(piece)
             box = [(rows, view.strides[1], cols * pixel), (x1 - x0, view.strides[2], pixel)]
-            run, loops = load_box(box, pixel)
             slices, plane = 1, rows * cols * pixel
             chip = (x0 - self.act_box(tile, piece)[2]) * pixel
+        if parts > 1:
+            # One channel block, row by row: parts of its rows take the place of the blocks.
+            part = rows // parts
+            box = [
+                (parts, part * view.strides[1], part * cols * pixel),
+                (part, view.strides[1], cols * pixel),
+                (cols, view.strides[2], pixel),
+            ]
+            slices, plane = parts, part * cols * pixel
+        run, loops = load_box(box, pixel, keep_outer=self.plan.blocked or parts > 1)
         sliced = self.sliced and 1 < slices <= MAX_SLICES
         count = slices if sliced else 1
         size = plane * slices // count
@@ -329,6 +347,7 @@ class ConvLoads(EpilogueEmitter):
         ]
         if sliced:
             self.fresh.add((id(slot), piece.c0))
+            self.parts[id(slot), piece.c0] = parts
         self.append(
             Load(mem_base=mem, chip_base=chip, run=run, loop=loops),
             {"mem_base": source, "chip_base": slot},
@@ -336,26 +355,36 @@ class ConvLoads(EpilogueEmitter):
             f"act y{tile.y0} x{tile.x0} c{piece.c0}",
         )
 
-    def _load_windows(self, step: ConvStep, slot: Buffer) -> None:
-        tile, view = step.tile, self.geo.input
-        y0, y1, x0, x1 = self.act_box(tile, step.k_tile)
-        size = (y1 - y0) * (x1 - x0) * self.geo.pixel
+    def _load_windows(self, step: ConvStep, slot: Buffer, parts: int) -> None:
+        """The tile's columns, in equal parts one behind another."""
+        tile = step.tile
+        if parts > 1:
+            self.fresh.add((id(slot), 0))
+            self.parts[id(slot), 0] = parts
+        cols = tile.cols // parts
+        for x0 in range(tile.x0, tile.x1, cols):
+            self._load_columns(slot, replace(tile, x0=x0, x1=x0 + cols), x0 - tile.x0)
+
+    def _load_columns(self, slot: Buffer, tile: Tile, skipped: int) -> None:
+        """Some columns of packed windows, `skipped` columns into the slot."""
+        view, image = self.geo.input, tile.batch * self.geo.input.strides[0]
+        column = self.geo.window_rows(tile.rows) * self.geo.pixel
+        start, note = skipped * column, f"y{tile.y0} x{tile.x0}"
+        written = Access(buffer=slot, start=start, stop=start + tile.cols * column, write=True)
         for move in window_moves(self.geo, tile):
             run, loops = load_box(move.box, move.run)
-            accesses = [Access(buffer=slot, start=0, stop=size, write=True)]
-            note = f"y{tile.y0} x{tile.x0}"
             if move.mem is None:
-                zero = self.layer.input_zp & 0xFF
-                record = Load(chip_base=move.chip, run=run, loop=loops, fill=1, fill_value=zero)
-                self.append(record, {"chip_base": slot}, accesses, f"padding {note}")
+                zero, at = self.layer.input_zp & 0xFF, start + move.chip
+                record = Load(chip_base=at, run=run, loop=loops, fill=1, fill_value=zero)
+                self.append(record, {"chip_base": slot}, [written], f"padding {note}")
                 continue
             source = self.context.tensors[view.tensor]
-            mem = view.offset + tile.batch * view.strides[0] + move.mem
+            mem = view.offset + image + move.mem
             stop = mem + memory_extent(loops, run)
-            accesses.append(Access(buffer=source, start=mem, stop=stop, write=False))
-            record = Load(mem_base=mem, chip_base=move.chip, run=run, loop=loops)
+            read = Access(buffer=source, start=mem, stop=stop, write=False)
+            record = Load(mem_base=mem, chip_base=start + move.chip, run=run, loop=loops)
             bases = {"chip_base": slot, "mem_base": source}
-            self.append(record, bases, accesses, f"windows {note}")
+            self.append(record, bases, [written, read], f"windows {note}")
 
     def _fill_sides(self, step: ConvStep, slot: Buffer, rows: int) -> tuple[int, int]:
         """Fill the tile's columns outside the input with the zero point; returns those inside."""
@@ -381,13 +410,14 @@ class ConvLoads(EpilogueEmitter):
                 )
         return inside
 
-    def act_reads(self, step: ConvStep, piece: KTile, sliced: bool) -> list[Access]:
-        """What a MATRIX reads of the activations: block by block on the first read of a load.
-
-        `sliced`: the blocks of channels are steps of the loop within `outer_loops`.
+    def act_reads(self, unit: Unit) -> list[Access]:
+        """What a MATRIX reads of the activations: block by block, or part by part, on the first
+        read of a load. Blocks of channels are steps of the loop within its outer ones.
         """
+        step, piece = unit.step, unit.piece
+        sliced = unit.count == unit.parts == 1
         if self.held is not None:
-            return self._held_reads(step, piece, self.held, sliced)
+            return self._held_reads(unit, self.held)
         slot = self.act_of(step)
         y0, y1, x0, x1 = self.act_box(step.tile, piece)
         pixels = (y1 - y0) * (x1 - x0)
@@ -395,11 +425,15 @@ class ConvLoads(EpilogueEmitter):
             return []
         start = (piece.c0 - step.k_tile.c0) * pixels
         size = pixels * self.geo.stored(piece)
-        fresh = (id(slot), piece.c0) in self.fresh
+        key = (id(slot), piece.c0)
+        fresh = key in self.fresh
         # Only the first reader follows the load slice by slice; for others all of it is there.
-        self.fresh.discard((id(slot), piece.c0))
-        blocks = piece.channels // self.config.rows
-        if not (sliced and self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
+        self.fresh.discard(key)
+        blocks, level = piece.channels // self.config.rows, self.block_level
+        if fresh and self.parts[key] > 1:
+            # The outermost loop is over parts.
+            blocks, level = unit.parts, 1
+        elif not (sliced and self.plan.blocked and fresh and 1 < blocks <= MAX_SLICES):
             return [Access(buffer=slot, start=start, stop=start + size, write=False)]
         one = size // blocks
         return [
@@ -408,16 +442,16 @@ class ConvLoads(EpilogueEmitter):
                 start=start + i * one,
                 stop=start + (i + 1) * one,
                 write=False,
-                level=self.outer_loops + 1,
+                level=level,
                 iteration=i,
             )
             for i in range(blocks)
         ]
 
-    def _held_reads(
-        self, step: ConvStep, piece: KTile, buffer: Buffer, sliced: bool
-    ) -> list[Access]:
+    def _held_reads(self, unit: Unit, buffer: Buffer) -> list[Access]:
         """The same of a tensor on chip, whose channels may just be computed."""
+        step, piece = unit.step, unit.piece
+        sliced = unit.count == unit.parts == 1
         tile, view, rows = step.tile, self.geo.input, self.config.rows
         y0, y1, x0, x1 = self.act_box(tile, piece)
         if y0 == y1 or x0 == x1:
@@ -437,7 +471,7 @@ class ConvLoads(EpilogueEmitter):
                 view,
                 replace(box, c0=a, c1=b),
                 write=False,
-                level=self.outer_loops + 1,
+                level=self.block_level,
                 iteration=i,
             )
             for i, (a, b) in enumerate(cuts)

@@ -30,6 +30,9 @@ Sizes = tuple[int, int, int, int]
 CLOSE = 1.01
 """Plans that take up to so many times the cycles of the fastest are ranked by bytes moved."""
 
+NEAR, MOST_NEAR = 1.05, 12
+"""The same where plans are compared by the timeline of the whole program, and how many are."""
+
 LEAST_SLOTS = 16
 """Results of an instruction are at most a 16th of the scratchpad."""
 
@@ -49,14 +52,14 @@ MOST_K_TILES = 16
 MOST_SMALL_K_TILES = 40
 """The same where weights are loaded as fast as the array takes them."""
 
-WORTH_SMALL = 0.93
+WORTH_SMALL = 0.97
 """Share of the cycles from which on they pay: each tile is another instruction."""
 
 EVEN_TURNS = 4
 """Buffers of results, instead of three, where that many fit and there are several samples: most
 samples have an even number of instructions, so that all begin with the same buffer."""
 
-PROLOGUES = ((1,), (1, 4), (1, 2, 4))
+PROLOGUES = ((1,), (1, 2), (1, 4), (1, 2, 4))
 """Cuts of the first step that are tried, in channel blocks."""
 
 
@@ -117,13 +120,20 @@ class ConvPlan(Buffers):
 class _Search:
     """The candidates of one layer that take at most `limit` cycles.
 
-    `limit` falls with every candidate, so that most others need not be looked at closely.
+    `limit` falls with every candidate to `close` times its cycles, so that most others need not be
+    looked at closely.
     `fits`: whether any fits in the budget; `once`: and loads everything once.
     """
 
     def __init__(
-        self, geo: ConvGeometry, config: NpuConfig, budget: MemoryBudget, limit: float
+        self,
+        geo: ConvGeometry,
+        config: NpuConfig,
+        budget: MemoryBudget,
+        limit: float,
+        close: float = CLOSE,
     ) -> None:
+        self.close = close
         self.geo, self.config, self.budget = geo, config, budget
         self.cost = ConvCost(geo, config, budget)
         self.shared = budget.shares_acc
@@ -290,7 +300,7 @@ class _Search:
                 cycles, traffic = cost.buffered(found, reuse, start)
                 if cycles > self.limit:
                     continue
-                self.limit = min(self.limit, CLOSE * cycles)
+                self.limit = min(self.limit, self.close * cycles)
                 yield self._plan(th, tw, cut, prologue, tiles_outer, slots, sizes, cycles, traffic)
 
     def _sizes(self, th: int, tw: int, cut: Cut) -> Sizes:
@@ -416,6 +426,22 @@ def _n_tiles(blocks: int) -> list[int]:
 
 def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> ConvPlan:
     """The best plan that fits in `budget`; `CompileError` if not even the smallest does."""
+    close = _close(layer, config, budget, CLOSE)
+    # Of tiles that follow one another only the first hides the loads of weights that stay.
+    return min(close, key=lambda p: (p.traffic, -p.stacked, p.cycles))
+
+
+def near_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> list[ConvPlan]:
+    """The `MOST_NEAR` plans that the model finds fastest, of those within `NEAR` of the best."""
+    return sorted(_close(layer, config, budget, NEAR), key=lambda p: p.cycles)[:MOST_NEAR]
+
+
+def _close(
+    layer: ConvLayer, config: NpuConfig, budget: MemoryBudget, close: float
+) -> list[ConvPlan]:
+    """Plans that take up to `close` times the cycles of the fastest: the model is not exact to a
+    percent, and among plans that close, fewer bytes disturb others less.
+    """
     held = layer.input.tensor in budget.held or layer.common in budget.held
     plans: list[ConvPlan] = []
     limit = math.inf
@@ -424,9 +450,9 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
     ways = [(packing, 1) for packing in ([Packing.NONE] if held else packings(layer, config.rows))]
     ways += [(Packing.NONE, stacked) for stacked in stacks(layer, config)]
     for packing, stacked in ways:
-        search = _Search(geometry(layer, packing, stacked), config, budget, limit)
+        search = _Search(geometry(layer, packing, stacked), config, budget, limit, close)
         plans += search.plans()
-        limit = min((CLOSE * p.cycles for p in plans), default=math.inf)
+        limit = min((close * p.cycles for p in plans), default=math.inf)
     if not plans:
         raise CompileError(
             f"no tile of this layer fits in {budget.buffer_bytes} bytes of scratchpad and "
@@ -435,11 +461,8 @@ def plan_conv(layer: ConvLayer, config: NpuConfig, budget: MemoryBudget) -> Conv
             source=layer.source,
             hint="use a configuration with more memory",
         )
-    # The model is not exact to a percent: among plans that close, fewer bytes disturb others less.
     fastest = min(p.cycles for p in plans)
-    close = [p for p in plans if p.cycles <= fastest * CLOSE]
-    # Of tiles that follow one another only the first hides the loads of weights that stay.
-    return min(close, key=lambda p: (p.traffic, -p.stacked, p.cycles))
+    return [p for p in plans if p.cycles <= fastest * close]
 
 
 def check_conv(layer: ConvLayer, plan: ConvPlan, config: NpuConfig) -> None:

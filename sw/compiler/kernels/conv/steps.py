@@ -12,16 +12,25 @@ from typing import TypedDict
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.boxes import Tile
-from sw.compiler.kernels.conv.geometry import ConvGeometry, KTile
+from sw.compiler.kernels.conv.geometry import (
+    MIN_SLICED,
+    ConvGeometry,
+    KTile,
+    Packing,
+    equal_parts,
+)
 from sw.compiler.kernels.conv.plan import ConvPlan
 from sw.compiler.kernels.places import Places, together
+from sw.compiler.machine.costs import weight_cycles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvStep:
     """Column blocks `first`…`stop` of `tile` over `k_tile`; `pieces` of that, in order.
 
-    `starts`: its loads are waited for slice by slice. `ends`: no step follows.
+    `starts`: its loads are waited for slice by slice. `ends`: no step follows. `last`: nor does
+    another tile or N tile. `first_parts`: equal parts of its rows, or columns of packed windows, in
+    which the first activations are loaded and waited for.
     """
 
     tile: Tile
@@ -34,10 +43,17 @@ class ConvStep:
     pieces: tuple[KTile, ...]
     starts: bool = False
     ends: bool = False
+    last: bool = False
+    first_parts: int = 1
 
     @property
     def blocks(self) -> range:
         return range(self.first, self.stop)
+
+    def is_short(self, piece: KTile, rows: int) -> bool:
+        """Whether a piece is one block of channels, as many as the array has rows, whose sums
+        another piece goes on with."""
+        return piece != self.pieces[-1] and piece.channels <= rows
 
 
 class Slice(TypedDict):
@@ -53,6 +69,10 @@ class Unit:
 
     They accumulate at vector `acc` and every `acc_step` on. `opens`: it overwrites the accumulator.
     `closes`: the column blocks are complete after it.
+
+    `parts`: equal parts of the tile's rows, or with `by_columns` of its columns, one after another;
+    then it is a single block. Their sums begin `part_step` vectors apart, in different banks where
+    they are `spread`, so that the epilogue of a part runs under the next part.
     """
 
     step: ConvStep
@@ -63,6 +83,10 @@ class Unit:
     acc_step: int
     opens: bool
     closes: bool
+    parts: int = 1
+    part_step: int = 0
+    spread: bool = False
+    by_columns: bool = False
 
     @property
     def in_tile(self) -> int:
@@ -87,6 +111,9 @@ def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[ConvStep
         out[0] = replace(out[0], pieces=_pieces(out[0].k_tile, plan.prologue, config.rows))
     # The second step's loads are under way while the first is computed: slices still pay.
     out[:2] = [replace(step, starts=True) for step in out[:2]]
+    out[0] = replace(out[0], first_parts=_first_parts(out[0], geo, plan, config))
+    many = len(plan.k_tiles)
+    out[-many:] = [replace(step, last=True) for step in out[-many:]]
     out[-1] = replace(out[-1], ends=True)
     return out
 
@@ -122,16 +149,41 @@ def _step(
     )
 
 
+def _first_parts(step: ConvStep, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> int:
+    """Into how many parts the first load is cut. Blocks of channels are waited for as they are."""
+    by_rows = geo.layer.is_pointwise and step.pieces[0].channels <= config.rows
+    if plan.held_in or geo.stacked > 1 or step.tile.vectors < MIN_SLICED:
+        return 1
+    if geo.packing is Packing.WINDOWS:
+        parts = equal_parts(step.tile.cols)
+    else:
+        parts = equal_parts(step.tile.rows) if geo.packing is Packing.NONE and by_rows else 1
+    # Each part takes the weights of all folds again.
+    return parts if step.tile.vectors // parts >= weight_cycles(config) else 1
+
+
 def _pieces(k_tile: KTile, cuts: tuple[int, ...], rows: int) -> tuple[KTile, ...]:
     edges = [k_tile.c0, *(k_tile.c0 + n * rows for n in cuts), k_tile.c1]
     return tuple(replace(k_tile, c0=a, c1=b) for a, b in pairwise(edges) if a < b)
+
+
+class _Spread(TypedDict):
+    """Of a `Unit` whose rows' parts lie in different banks."""
+
+    acc: int
+    parts: int
+    part_step: int
+    spread: bool
 
 
 class Accumulators:
     """Cuts steps into units and hands out accumulator places."""
 
     def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
-        self.plan = plan
+        self.plan, self.rows, self.stacked = plan, config.rows, geo.stacked > 1
+        self.by_columns = geo.packing is Packing.WINDOWS
+        self.least_part = weight_cycles(config, geo.layer.transposed)
+        self.spread: _Spread | None = None
         needed = together(plan.k_tiles, plan.prologue, plan.tile_n)
         vectors = plan.th * plan.tw
         places = Places.of(vectors, needed, config, plan.shared, plan.lower_half)
@@ -147,9 +199,10 @@ class Accumulators:
         if step.opens:
             # A tile keeps its places over all K tiles; the next one takes the places behind them.
             self.start, self.next = self.next, self.next + len(step.blocks)
+            self._spread(step)
         for piece in step.pieces:
-            for block, count in self._cuts(step):
-                yield Unit(
+            for block, count in self._cuts(step, piece):
+                unit = Unit(
                     step=step,
                     block=block,
                     count=count,
@@ -159,25 +212,69 @@ class Accumulators:
                     opens=step.opens and piece == step.pieces[0],
                     closes=step.closes and piece == step.pieces[-1],
                 )
+                begins = step.first_parts > 1 and piece == step.pieces[0] and block == step.first
+                if self.spread is not None and block == step.stop - 1:
+                    unit = replace(unit, **self.spread)
+                elif begins:
+                    parts, columns = step.first_parts, self.by_columns
+                    size = step.tile.cols if columns else step.tile.vectors
+                    unit = replace(unit, parts=parts, part_step=size // parts, by_columns=columns)
+                yield unit
 
-    def _cuts(self, step: ConvStep) -> Iterator[tuple[int, int]]:
+    def _spread(self, step: ConvStep) -> None:
+        """Let the epilogue of the layer's last block begin with parts of its rows, where it can."""
+        tile, lanes = step.tile, self.places.lanes
+        parts = min(equal_parts(tile.rows), lanes)
+        self.spread = None
+        # A reader on chip hides most of it, and the banks of an epilogue before would be busier.
+        if not step.last or self.plan.held_out or self.stacked:
+            return
+        if parts == 1 or tile.rows % parts or tile.vectors < MIN_SLICED:
+            return
+        # Each part takes the weights of all folds again.
+        if tile.vectors // parts < self.least_part:
+            return
+        if self.by_columns and step.first_parts > 1 and len(step.blocks) == 1:
+            return
+        # The block before lies in the bank that comes last: until then its epilogue is over.
+        before = self.start + len(step.blocks) - 2
+        shift = (lanes - 1 - before) % lanes if len(step.blocks) > 1 else 0
+        # The first row of places that holds no other block. The unit before is finished behind the
+        # MATRIX of this one.
+        row = -(-(before + shift + 1) // lanes)
+        unit = min(self.plan.unroll, self.places.unroll)
+        oldest = max(0, min(self.start, before + 1 - unit) + shift)
+        if (row + 1) * lanes - oldest > self.places.count:
+            return
+        self.start, self.next = self.start + shift, self.next + shift
+        self.spread = _Spread(
+            acc=self.first + self.places.vector(row * lanes),
+            parts=parts,
+            part_step=self.places.lane + tile.vectors // parts,
+            spread=True,
+        )
+
+    def _cuts(self, step: ConvStep, piece: KTile) -> Iterator[tuple[int, int]]:
         """(first block, blocks) of each unit.
 
         Alone are: the first block where its loads come slice by slice, the last one of the layer,
-        whose epilogue is sliced, and a narrower one.
+        whose epilogue is sliced, and a narrower one. A short piece is one instruction for all
+        others: it has no epilogue that could overlap with it.
         """
         block, lanes = step.first, self.places.lanes
-        unroll = min(self.plan.unroll, self.places.unroll)
+        unroll, short = min(self.plan.unroll, self.places.unroll), step.is_short(piece, self.rows)
+        unroll = max(unroll, lanes) if short else unroll
         while block < step.stop:
             most = min(unroll, self.places.room(self.start + block - step.first))
             # One lane means that tiles are tiny, and that loading weights bounds the layer: slices
             # of a block would gain nothing there.
-            if step.starts and block == step.first and lanes > 1:
+            sliced = piece == step.pieces[0] or not short
+            if step.starts and block == step.first and lanes > 1 and sliced:
                 most = 1
             stop = step.stop
             if block < self.narrow < stop:
                 stop = self.narrow
-            elif step.ends and lanes > 1:
+            elif self.spread is not None or (step.ends and lanes > 1 and not short):
                 stop = max(block + 1, stop - 1)
             count = min(most, stop - block)
             yield block, count
