@@ -91,7 +91,7 @@ def test_a_batch_of_few_pixels_takes_hardly_longer_than_a_sample():
         shape = f"n={samples},h=7,w=7,c=512,oc=512,k=3,p=1"
         work = kernel("conv2d", parse_shape(shape, "conv2d"), seed=5)
         cycles.append(sum(run_stages(work.graph, made(SLOW_WEIGHTS)).predicted))
-    assert cycles[1] < 1.06 * cycles[0]
+    assert cycles[1] < 1.08 * cycles[0]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The first load and the last block of a layer in parts, and plans that the timeline chooses."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -83,11 +84,30 @@ def test_parts_of_the_last_block_lie_in_different_banks():
         ("conv2d", "n=3,h=11,w=12,c=3,oc=9,k=3,s=2,p=1"),
         ("conv2d", "n=2,h=25,w=16,c=1,oc=64,kh=10,kw=4,s=2,p=1"),
         ("conv2d", "h=12,w=6,c=24,oc=24,k=1,p=0"),
+        ("matmul", "m=50,k=70,n=250"),
     ],
 )
 def test_layers_in_parts_are_exact(name, shape, config):
     work = kernel(name, parse_shape(shape, name), seed=4)
     assert assert_compiles_exactly(work.graph, preset(config), work.inputs) > 0
+
+
+def test_blocks_of_a_unit_take_turns_fold_by_fold():
+    """An epilogue that has fallen behind never waits for the array through a whole block."""
+    done = compiled("matmul", "m=64,k=128,n=512")
+    units = [x.record for x in of(done, Engine.MATRIX) if "+" in x.note]
+    assert len(units) > 5
+    for record in units[-3:]:
+        folds, (blocks, *_) = record.loop[:3], record.loop[3:]
+        assert record.k_loops == 0b111 and record.fold_loops == 4 and blocks.count > 1
+        assert math.prod(loop.count for loop in folds) == 128 // preset("default").rows
+        assert blocks.acc % preset("default").acc_bank == 0 and not any(x.acc for x in folds)
+
+
+def test_a_unit_whose_epilogue_takes_most_of_the_time_hands_over_block_by_block():
+    done = compiled("matmul", "m=64,k=16,n=512")
+    for instruction in of(done, Engine.MATRIX):
+        assert not instruction.record.k_loops & 1
 
 
 def test_tiles_of_several_images_differ_by_a_row():

@@ -93,9 +93,10 @@ class _ConvEmitter(EpilogueEmitter):
             width=geo.w if on_x else 1,
             act_zp=layer.input_zp,
             wgt_zp=layer.weight_zp,
-            # Loop 0 is the column blocks, if there are any; three sum over kernel and channels.
+            # Loop 0 is the column blocks, if there are any, or else the last of the four; three sum
+            # over kernel and channels.
             fold_loops=outer + 3,
-            k_loops=0b111 << outer,
+            k_loops=0b111 << (0 if unit.by_folds else outer),
             accumulate=int(not unit.opens),
             row_loop=row_loop,
             rows=min(self.config.rows, piece.channels),
@@ -111,7 +112,7 @@ class _ConvEmitter(EpilogueEmitter):
             [
                 *self.loads.act_reads(unit),
                 *self._weights(unit, slot, wgt),
-                *self._sums(unit, write=True, level=1),
+                *self._sums(unit, write=True, product=True),
             ],
             f"{unit} y{tile.y0} x{tile.x0} c{piece.c0}",
         )
@@ -131,7 +132,7 @@ class _ConvEmitter(EpilogueEmitter):
                 stop=start + i * pitch + size,
                 write=False,
                 weights=True,
-                **unit.slice(i),
+                **unit.product_slice(i),
             )
             for i in range(unit.count)
         ]
@@ -146,9 +147,10 @@ class _ConvEmitter(EpilogueEmitter):
             return self.loads.width(unit.block)
         return self.loads.block_bytes(unit.step.first, unit.step.k_tile)
 
-    def _sums(self, unit: Unit, write: bool, level: int = 2) -> list[Access]:
-        """The accumulator vectors of a unit, column block by column block; or part by part, which
-        are steps of `level`: of a VECTOR there is a loop over blocks around them.
+    def _sums(self, unit: Unit, write: bool, product: bool = False) -> list[Access]:
+        """The accumulator vectors of a unit, column block by column block, or part by part.
+
+        `product`: for its MATRIX, which has no loop over blocks around that over parts.
         """
         if unit.spread:
             size = unit.step.tile.vectors // unit.parts
@@ -159,15 +161,15 @@ class _ConvEmitter(EpilogueEmitter):
                     start=at,
                     stop=at + size,
                     write=write,
-                    level=level,
+                    level=1 if product else 2,
                     iteration=i,
                 )
                 for i, at in enumerate(starts)
             ]
         starts = [unit.acc + i * unit.acc_step for i in range(unit.count)]
-        size = unit.step.tile.vectors
+        size, slice_of = unit.step.tile.vectors, unit.product_slice if product else unit.slice
         return [
-            Access(buffer=self.context.acc, start=at, stop=at + size, write=write, **unit.slice(i))
+            Access(buffer=self.context.acc, start=at, stop=at + size, write=write, **slice_of(i))
             for i, at in enumerate(starts)
         ]
 
@@ -218,6 +220,8 @@ class _ConvEmitter(EpilogueEmitter):
             vectors = [my, some] if unit.by_columns else [some, mx]
             return [part, *order, *vectors], row_loop, base
         several = ArrayLoop(count=unit.count, wgt=self._block_pitch(unit), acc=unit.acc_step)
+        if unit.by_folds:
+            return [*order, several, my, mx], row_loop - outer, base
         return [several, *order, my, mx], row_loop, base
 
     def _activations(self, unit: Unit) -> tuple[int, int, int, int, tuple[int, int]]:

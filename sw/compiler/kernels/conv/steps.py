@@ -20,17 +20,21 @@ from sw.compiler.kernels.conv.geometry import (
     equal_parts,
 )
 from sw.compiler.kernels.conv.plan import ConvPlan
+from sw.compiler.kernels.epilogue import epilogue_cycles
 from sw.compiler.kernels.places import Places, together
 from sw.compiler.machine.costs import weight_cycles
+
+SLOW = 4
+"""Folds from which on an epilogue may fall behind the array in two banks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvStep:
     """Column blocks `first`…`stop` of `tile` over `k_tile`; `pieces` of that, in order.
 
-    `starts`: its loads are waited for slice by slice. `ends`: no step follows. `last`: nor does
-    another tile or N tile. `first_parts`: equal parts of its rows, or columns of packed windows, in
-    which the first activations are loaded and waited for.
+    `begins`: it is the first one. `starts`: its loads are waited for slice by slice. `ends`: no
+    step follows. `last`: nor does another tile or N tile. `first_parts`: equal parts of its rows,
+    or columns of packed windows, in which the first activations are loaded and waited for.
     """
 
     tile: Tile
@@ -41,6 +45,7 @@ class ConvStep:
     opens: bool
     closes: bool
     pieces: tuple[KTile, ...]
+    begins: bool = False
     starts: bool = False
     ends: bool = False
     last: bool = False
@@ -73,6 +78,9 @@ class Unit:
     `parts`: equal parts of the tile's rows, or with `by_columns` of its columns, one after another;
     then it is a single block. Their sums begin `part_step` vectors apart, in different banks where
     they are `spread`, so that the epilogue of a part runs under the next part.
+
+    `by_folds`: a fold of all blocks before the next one. They lie in different banks, none of which
+    the array is in for long: an epilogue behind it never waits for a whole block.
     """
 
     step: ConvStep
@@ -87,14 +95,19 @@ class Unit:
     part_step: int = 0
     spread: bool = False
     by_columns: bool = False
+    by_folds: bool = False
 
     @property
     def in_tile(self) -> int:
         return self.block - self.step.first
 
     def slice(self, index: int) -> Slice:
-        """The iterations of its instructions that work on column block number `index`."""
+        """The iterations of its VECTORs that work on column block number `index`."""
         return {"level": int(self.count > 1), "iteration": index}
+
+    def product_slice(self, index: int) -> Slice:
+        """The same of its MATRIX."""
+        return {"level": 0, "iteration": 0} if self.by_folds else self.slice(index)
 
     def __str__(self) -> str:
         return f"block {self.block}" + (f"+{self.count}" if self.count > 1 else "")
@@ -111,7 +124,7 @@ def steps(geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> list[ConvStep
         out[0] = replace(out[0], pieces=_pieces(out[0].k_tile, plan.prologue, config.rows))
     # The second step's loads are under way while the first is computed: slices still pay.
     out[:2] = [replace(step, starts=True) for step in out[:2]]
-    out[0] = replace(out[0], first_parts=_first_parts(out[0], geo, plan, config))
+    out[0] = replace(out[0], begins=True, first_parts=_first_parts(out[0], geo, plan, config))
     many = len(plan.k_tiles)
     out[-many:] = [replace(step, last=True) for step in out[-many:]]
     out[-1] = replace(out[-1], ends=True)
@@ -182,6 +195,9 @@ class Accumulators:
     def __init__(self, geo: ConvGeometry, plan: ConvPlan, config: NpuConfig) -> None:
         self.plan, self.rows, self.stacked = plan, config.rows, geo.stacked > 1
         self.by_columns = geo.packing is Packing.WINDOWS
+        self.kernel_cols, layer = geo.kernel[1], geo.layer
+        self.finish = epilogue_cycles(layer.epilogue, layer.residual, config, geo.oc)
+        self.fold_load = config.rows * config.cols / config.bus_bytes
         self.least_part = weight_cycles(config, geo.layer.transposed)
         self.spread: _Spread | None = None
         needed = together(plan.k_tiles, plan.prologue, plan.tile_n)
@@ -212,6 +228,7 @@ class Accumulators:
                     opens=step.opens and piece == step.pieces[0],
                     closes=step.closes and piece == step.pieces[-1],
                 )
+                unit = replace(unit, by_folds=self._by_folds(unit))
                 begins = step.first_parts > 1 and piece == step.pieces[0] and block == step.first
                 if self.spread is not None and block == step.stop - 1:
                     unit = replace(unit, **self.spread)
@@ -220,6 +237,19 @@ class Accumulators:
                     size = step.tile.cols if columns else step.tile.vectors
                     unit = replace(unit, parts=parts, part_step=size // parts, by_columns=columns)
                 yield unit
+
+    def _by_folds(self, unit: Unit) -> bool:
+        step, piece, lanes = unit.step, unit.piece, self.places.lanes
+        folds = -(-piece.channels // self.rows) * piece.kernel_rows * self.kernel_cols
+        # An epilogue that takes most of the time is never far behind, and keeps its banks: of two
+        # the array is in one, half of the time.
+        least = max(2, self.finish) if lanes > 2 else max(SLOW, 2 * self.finish)
+        if unit.count == 1 or lanes == 1 or folds < least:
+            return False
+        # The weights of all blocks are waited for together. Where they come in half of the time
+        # that computing takes, that matters once.
+        ahead = step.tile.vectors >= 2 * self.fold_load
+        return not (step.begins and unit.block <= step.first + 1) if ahead else not step.starts
 
     def _spread(self, step: ConvStep) -> None:
         """Let the epilogue of the layer's last block begin with parts of its rows, where it can."""
