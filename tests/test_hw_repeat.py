@@ -98,6 +98,24 @@ def test_displacements_end_with_their_section_and_with_the_program():
     assert loads == [one["mem_base"] for one in unrolled(program)[1:-1]] * 2
 
 
+def test_a_section_runs_again_as_soon_in_a_long_program_as_in_a_short_one():
+    """Fetch forgets what it has not asked for in one step, however much of the program that is."""
+    config, rng = small(bus_bytes=16, max_burst=4), random.Random(3)
+    section, more = [moving(rng, config, Opcode.LOAD)], [legal(rng, config, Opcode.LOAD)] * 200
+    ends = []
+    for behind in (more[:1], more):
+        program = [begin(config), *section, repeat(section, 2, 64), *behind, END]
+        bench = FetchBench(config, encode(program), latency=20).run()
+        bench.check(unrolled(program))
+        # The section is asked for once more for each run but the first.
+        section_at = bench.address + 16 * program[0].format.granules
+        again = [cycle for _, at, _, cycle in bench.memory.requests if at == section_at]
+        assert len(again) == 2
+        ends.append(again[-1])
+    # What it had asked for must come.
+    assert ends[1] <= ends[0] + 40
+
+
 def fault_of(config, program):
     """How golden and hardware end: both must stop with the same fault."""
     code = encode(program)

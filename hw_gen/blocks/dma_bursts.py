@@ -54,7 +54,7 @@ class BurstSplitter(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `run_layout`; o : ``Out(stream)`` of `burst_layout`.
-    empty : no run is held.
+    drop : throw the run that is held away. empty : no run is held.
 
     Timing: a burst a cycle, the first one in the cycle after the run was taken; no gap between
     runs.
@@ -67,6 +67,7 @@ class BurstSplitter(wiring.Component):
             {
                 "i": In(stream.Signature(self._run)),
                 "o": Out(stream.Signature(burst_layout(config, tag))),
+                "drop": In(1),
                 "empty": Out(1),
             }
         )
@@ -109,4 +110,6 @@ class BurstSplitter(wiring.Component):
                 chip.eq(next_chip),
                 end[bits:].eq(end[bits:] - 1),
             ]
+        with m.If(self.drop):
+            m.d.sync += self.o.valid.eq(0)
         return m

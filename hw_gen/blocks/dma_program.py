@@ -104,7 +104,8 @@ class ProgramReader(wiring.Component):
                 & (~axi.arvalid | axi.arready)
                 & ~(self.halt | self._flush)
             ),
-            split.o.ready.eq(go | self._flush),
+            split.o.ready.eq(go),
+            split.drop.eq(self._flush & ~self.start),
             axi.arid.eq(FETCH_ID),
             axi.arsize.eq(lanes),
             axi.arburst.eq(1),
