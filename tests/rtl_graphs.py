@@ -4,7 +4,8 @@ import numpy as np
 from compiler_graphs import random_inputs
 
 from spec.config import NpuConfig
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.compilation import Compilation
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
 from sw.runtime.rtl import RtlDevice

@@ -36,9 +36,9 @@ def test_a_prediction_has_cycles_bytes_and_the_error_that_was_measured() -> None
     assert outcome.cycles is None and outcome.macs == 64**3
     error = model_error("matmul")
     figures = outcome.figures
-    # The RTL of tiny takes 17,858 cycles, and moves these bytes.
-    assert abs(figures["predicted_cycles"] / 17_858 - 1) < 0.03
-    assert (figures["read_bytes"], figures["write_bytes"]) == (24_336, 4_096)
+    # The RTL of tiny takes 17,923 cycles, and moves these bytes.
+    assert abs(figures["predicted_cycles"] / 17_923 - 1) < 0.03
+    assert (figures["read_bytes"], figures["write_bytes"]) == (28_016, 4_096)
     assert (figures["error_pct"], figures["worst_pct"]) == (error.mean_pct, error.worst_pct)
 
 

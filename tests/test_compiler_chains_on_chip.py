@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spec.config import preset
+from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.fused.layer import FusedLayer
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 
 

@@ -6,9 +6,10 @@ from chain_graphs import products_around_a_norm
 from compiler_graphs import assert_compiles_exactly, random_inputs
 
 from spec.config import preset
+from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.budget import Overlap
 from sw.compiler.kernels.layers import ConvLayer
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.placement import columns, follow
 from sw.compiler.tosa.graph import Graph
 

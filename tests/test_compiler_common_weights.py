@@ -9,7 +9,8 @@ from recurrent_graphs import random_steps, steps
 from spec import preset
 from spec.config import PRESETS
 from spec.isa import Opcode
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.compilation import Compilation
+from sw.compiler.pipeline import run_stages
 
 
 def loaded_weights(done: Compilation) -> int:

@@ -13,13 +13,14 @@ from offset_family.plan import check_offset, plan_offset
 from golden_model import Machine
 from spec import PRESETS, preset
 from spec.config import NpuConfig
+from sw.compiler.compilation import Options
 from sw.compiler.errors import LegalityError
 from sw.compiler.kernels.base import KernelFamily, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.families import FAMILIES, Families, family_of
 from sw.compiler.kernels.layers import ElementwiseLayer
 from sw.compiler.kernels.tiling import Planner
-from sw.compiler.pipeline import PIPELINE, Options, run_stages
+from sw.compiler.pipeline import PIPELINE, run_stages
 from sw.compiler.stages import Pipeline
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph

@@ -6,7 +6,8 @@ from compiler_graphs import assert_compiles_exactly, conv, depthwise, random_inp
 from spec import preset
 from spec.isa import Engine
 from sw.compiler import pipeline
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.compilation import Compilation
+from sw.compiler.pipeline import run_stages
 from sw.compiler.program.virtual import Place
 from sw.compiler.tosa.graph import Graph
 

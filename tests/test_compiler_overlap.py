@@ -6,10 +6,11 @@ from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zer
 
 from spec import PRESETS, preset
 from spec.sequences import softmax
+from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.budget import Overlap
 from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.layers import ConvLayer
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.sequences import emit
 

@@ -8,9 +8,10 @@ from compiler_graphs import assert_compiles_exactly
 
 from spec.config import preset
 from spec.isa import Engine
+from sw.compiler.compilation import Compilation
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.conv.geometry import Packing, geometry
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.placement.predict import TooLong
 from sw.compiler.placement.refine import refine
 from sw.compiler.program.virtual import Place, VirtualInstruction

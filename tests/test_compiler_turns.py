@@ -8,8 +8,9 @@ from golden_model import Machine
 from spec import preset
 from spec.isa import Engine
 from sw.compiler import pipeline
+from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.budget import Overlap
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.interpreter import run_graph
 
 CASES = (

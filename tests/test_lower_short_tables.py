@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from spec import PRESETS, preset
 from spec.isa import TABLE_SHIFT, Table
 from spec.numerics import apply_scale, interpolate
+from sw.compiler.compilation import Compilation
 from sw.compiler.lower.fusion.short_tables import shortened
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.pipeline import run_stages
 from sw.compiler.program.records import Vector
 from sw.compiler.tosa.graph import Graph, Op
 

@@ -4,13 +4,14 @@ import gc
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TextIO
 
 from spec.config import NpuConfig
 from spec.dram import MEMORIES
 from spec.isa import Instruction, Opcode
 from spec.program import Image
+from sw.compiler.compilation import GIVEN, Compilation, Options
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import LayerProgram, Plan, common_weights
 from sw.compiler.kernels.budget import MemoryBudget
@@ -51,57 +52,6 @@ from sw.compiler.program.timeline import IDEAL_MEMORY, cycles_with, layer_cycles
 from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
 from sw.compiler.stages import Pipeline, Stage
 from sw.compiler.tosa.graph import Graph
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How to compile.
-
-    `on_chip`: tensors between layers may stay on chip; else every layer's result is in memory.
-    `keep_all`: and there it stays to the end, where it can be looked at (`Compilation.tensors`).
-    `fold`: operators of constants are computed beforehand, and weights and biases packed; else the
-    device computes and reads them as if they came with the inputs.
-    """
-
-    on_chip: bool = True
-    keep_all: bool = False
-    fold: bool = True
-
-
-GIVEN = ("source", "config", "name", "options", "families", "planner")
-"""What a compilation starts from; stages make the other fields of `Compilation`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compilation:
-    """Everything that was given or made.
-
-    `virtual`: instructions layer by layer; `scheduled`: in the order in which they can start;
-    `program`: with waits and posts. `instructions`: what is executed; `stored`: what the image has.
-    """
-
-    source: Graph
-    config: NpuConfig
-    name: str
-    options: Options
-    families: Families
-    planner: Planner
-    graph: Graph
-    layers: LayerProgram
-    residency: Residency
-    plans: list[Plan]
-    tensors: dict[str, Buffer]
-    constants: ConstantPool
-    virtual: VirtualProgram
-    peaks: Peaks
-    scheduled: list[VirtualInstruction]
-    program: Program
-    predicted: list[int]
-    predicted_drams: dict[str, int]
-    predicted_bytes: tuple[int, int]
-    instructions: list[Instruction]
-    stored: list[Instruction]
-    image: Image
 
 
 def _check_source(source: Graph, config: NpuConfig) -> None:

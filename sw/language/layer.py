@@ -12,11 +12,12 @@ from typing import ClassVar
 from spec.config import NpuConfig
 from spec.isa import Engine
 from spec.program import REGION_INPUT, REGION_OUTPUT
+from sw.compiler.compilation import GIVEN, Compilation
 from sw.compiler.kernels.base import KernelFamily, Layer, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.context import EmitContext
 from sw.compiler.kernels.views import MemoryMap, View, dense, to_nhwc
-from sw.compiler.pipeline import GIVEN, PIPELINE, STAGES, Compilation, run_stages
+from sw.compiler.pipeline import PIPELINE, STAGES, run_stages
 from sw.compiler.placement.residency import Residency
 from sw.compiler.program.semaphores import Program
 from sw.compiler.program.virtual import VirtualInstruction, VirtualProgram

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spec.config import NpuConfig
 from spec.isa import disassemble
 from spec.program import Image
-from sw.compiler.pipeline import Compilation
+from sw.compiler.compilation import Compilation
 from sw.language.errors import KernelError
 from sw.language.layer import TracedLayer
 from sw.runtime.golden import GoldenDevice

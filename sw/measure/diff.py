@@ -17,9 +17,9 @@ from sw.compiler.tosa.graph import DTYPES, Graph
 from sw.runtime.device import Device
 
 if TYPE_CHECKING:
+    from sw.compiler.compilation import Compilation
     from sw.compiler.frontend.ports import ModelPort
     from sw.compiler.kernels.base import Layer
-    from sw.compiler.pipeline import Compilation
 
 Array = NDArray[Any]
 Known: TypeAlias = "Mapping[str, ModelPort]"

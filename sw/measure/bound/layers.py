@@ -7,9 +7,9 @@ from typing import Any
 
 from spec.isa import Engine
 from spec.program import REGION_CONST
+from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.base import Layer
 from sw.compiler.machine.costs import instruction_bytes
-from sw.compiler.pipeline import Compilation
 from sw.compiler.program.records import Load, Matrix, Store
 from sw.compiler.program.timeline import LayerTime, layer_times
 from sw.compiler.program.virtual import Place, VirtualInstruction, iterations

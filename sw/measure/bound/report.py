@@ -8,7 +8,8 @@ from rich.console import Console
 
 from spec.config import NpuConfig
 from spec.notebook import summary
-from sw.compiler.pipeline import Compilation, run_stages
+from sw.compiler.compilation import Compilation
+from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
 from sw.measure.bound.causes import Cause, cause, operators
 from sw.measure.bound.groups import Group, grouped

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spec.isa import Engine
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP
-from sw.compiler.pipeline import Compilation
+from sw.compiler.compilation import Compilation
 from sw.compiler.program.virtual import Access, Buffer, Place, VirtualInstruction
 from sw.measure.profile.layers import Profile
 

@@ -13,8 +13,8 @@ import numpy as np
 from spec.isa import Engine
 from spec.memmap import Stall
 from spec.program import Image
+from sw.compiler.compilation import Compilation
 from sw.compiler.machine.costs import FETCH_GRANULE, MEMORY_LATENCY, TAKEN
-from sw.compiler.pipeline import Compilation
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.jobs import jobs
 from sw.compiler.program.timeline import Timeline

@@ -20,7 +20,7 @@ from sw.runtime.session import Arrays, DeviceOptions, random_arrays, run_image
 from sw.runtime.timing import Timing
 
 if TYPE_CHECKING:
-    from sw.compiler.pipeline import Compilation
+    from sw.compiler.compilation import Compilation
     from sw.compiler.tosa.graph import Graph
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from spec.isa import Engine
 from spec.memmap import Stall
-from sw.compiler.pipeline import Compilation
+from sw.compiler.compilation import Compilation
 from sw.compiler.program.dependences import Channel, Need
 from sw.compiler.program.virtual import VirtualInstruction
 from sw.measure.profile.layers import Profile

@@ -23,7 +23,7 @@ from sw.measure.profile.report import utilization
 from sw.runtime.report import ReportError
 
 if TYPE_CHECKING:
-    from sw.compiler.pipeline import Compilation
+    from sw.compiler.compilation import Compilation
     from sw.measure.profile.run import ProfiledRun
 
 MOST_BINS = 1 << 14
