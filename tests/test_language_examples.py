@@ -1,4 +1,4 @@
-"""The kernels of examples/kernels: right, exact on the RTL, and as fast as the compiler's code."""
+"""The kernels of examples/kernels: right, exact on the RTL, hardly slower than the compiler's."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ MIDDLE = {
 
 
 @pytest.mark.parametrize("case", [*SMALL.values(), *MIDDLE.values()], ids=[*SMALL, *MIDDLE])
-def test_a_kernel_computes_exactly_and_takes_no_longer_than_the_compilers_own_code(case):
+def test_a_kernel_computes_exactly_and_takes_hardly_longer_than_the_compilers_own_code(case):
     program, inputs, want, graph, _ = case()
     assert np.array_equal(program.run(**inputs)["out"], want)
     own = compile_graph(graph, preset("default")).info["predicted_cycles"]
@@ -88,7 +88,7 @@ def test_a_kernel_computes_exactly_and_takes_no_longer_than_the_compilers_own_co
     [*SMALL.values(), *(pytest.param(case, marks=pytest.mark.slow) for case in MIDDLE.values())],
     ids=[*SMALL, *MIDDLE],
 )
-def test_the_rtl_gives_the_golden_models_bits_in_no_more_cycles_than_the_compilers_own(case):
+def test_the_rtl_gives_the_golden_models_bits_in_hardly_more_cycles_than_the_compilers_own(case):
     program, inputs, want, graph, graph_inputs = case()
     done = program.run(**inputs, device="rtl")
     assert done.report.comparison.exact

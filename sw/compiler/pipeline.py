@@ -4,7 +4,7 @@ import gc
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TextIO
 
 from spec.config import NpuConfig
@@ -65,12 +65,11 @@ def _passes(
     graph = run_passes(source, config, fold=options.fold)
     if not options.on_chip or options.keep_all:
         return graph
-    effort = Effort()
+    trials = _Trials(config, options, families, planner)
 
     def predict(some: Graph) -> float:
         try:
-            layers = lower(some, config, options.fold)
-            return _predicted_alone(layers, config, options, some, families, planner, effort)
+            return trials.alone(lower(some, config, options.fold), some)
         except (CompileError, TooLong):
             return math.inf
 
@@ -85,10 +84,10 @@ def _lower(
     if not options.on_chip or options.keep_all:
         return layers
 
-    effort = Effort()
+    trials = _Trials(config, options, families, planner)
 
     def predict(some: LayerProgram) -> int:
-        return _predicted_alone(some, config, options, graph, families, planner, effort)
+        return trials.alone(some, graph)
 
     ordered = move_products_behind(layers, config)
     cut = cut_columns(ordered, config, planner.cost, predict)
@@ -96,37 +95,32 @@ def _lower(
     return name_common_weights(turns)
 
 
-def _predicted_alone(
-    layers: LayerProgram,
-    config: NpuConfig,
-    options: Options,
-    graph: Graph,
-    families: Families,
-    planner: Planner,
-    effort: Effort,
-) -> int:
-    """Predicted cycles of a program of its own, which may be a few layers of another."""
-    residency = _residency(layers, config, options, planner)
-    plans = _plans(layers, residency, planner)
-    return _predicted_with(plans, layers, residency, config, options, graph, families, effort)
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Predicts programs that a stage compares, as long as `effort` lasts."""
 
+    config: NpuConfig
+    options: Options
+    families: Families
+    planner: Planner
+    effort: Effort = field(default_factory=Effort)
 
-def _predicted_with(
-    plans: Sequence[Plan],
-    layers: LayerProgram,
-    residency: Residency,
-    config: NpuConfig,
-    options: Options,
-    graph: Graph,
-    families: Families,
-    effort: Effort,
-) -> int:
-    tensors, _, virtual = _schedule(layers, plans, residency, config, graph, families)
-    effort.take(len(virtual.instructions))
-    _allocate(layers, residency, tensors, virtual, graph, config, options)
-    scheduled = _list_scheduling(virtual, residency, config)
-    program = _semaphores(virtual, scheduled, residency, config)
-    return sum(layer_cycles(program.dependences, len(plans), config))
+    def alone(self, layers: LayerProgram, graph: Graph) -> int:
+        """Cycles of a program of its own, which may be a few layers of another."""
+        residency = _residency(layers, self.config, self.options, self.planner)
+        return self.planned(_plans(layers, residency, self.planner), layers, residency, graph)
+
+    def planned(
+        self, plans: Sequence[Plan], layers: LayerProgram, residency: Residency, graph: Graph
+    ) -> int:
+        """Cycles of a program with these plans."""
+        config = self.config
+        tensors, _, virtual = _schedule(layers, plans, residency, config, graph, self.families)
+        self.effort.take(len(virtual.instructions))
+        _allocate(layers, residency, tensors, virtual, graph, config, self.options)
+        scheduled = _list_scheduling(virtual, residency, config)
+        program = _semaphores(virtual, scheduled, residency, config)
+        return sum(layer_cycles(program.dependences, len(plans), config))
 
 
 def _check_layers(layers: LayerProgram) -> None:
@@ -166,10 +160,10 @@ def _tiling(
     families: Families,
     planner: Planner,
 ) -> list[Plan]:
-    effort = Effort(REFINED)
+    trials = _Trials(config, options, families, planner, Effort(REFINED))
 
     def predict(plans: Sequence[Plan]) -> int:
-        return _predicted_with(plans, layers, residency, config, options, graph, families, effort)
+        return trials.planned(plans, layers, residency, graph)
 
     plans = _plans(layers, residency, planner)
     return refine(layers, plans, residency, planner.near, predict)

@@ -218,8 +218,8 @@ class Timeline:
             busy = max(busy, job.moved.bursts * self.memory.flight / self.config.outstanding)
         if engine is not Engine.MATRIX:
             others = [t for e, t in self._traffic.items() if e is not engine]
-            # Who follows another slice by slice is a slice, and so a bank, behind.
-            apart = {wait.job for wait in job.slices}
+            # Who follows a product slice by slice is a slice, and so a bank, behind.
+            apart = {w.job for w in job.slices if self.todo[w.job].engine is Engine.MATRIX}
             busy += sum(t.delayed(start, busy, job.wants, apart) - start - busy for t in others)
         stop = start + busy
         for wait in job.slices:

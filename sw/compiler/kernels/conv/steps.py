@@ -56,8 +56,9 @@ class ConvStep:
         return range(self.first, self.stop)
 
     def is_short(self, piece: KTile, rows: int) -> bool:
-        """Whether a piece is one block of channels, as many as the array has rows, whose sums
-        another piece goes on with."""
+        """Whether a piece has no more channels than the array has rows, and another one follows
+        that adds to its sums.
+        """
         return piece != self.pieces[-1] and piece.channels <= rows
 
 
@@ -172,7 +173,8 @@ def _first_parts(step: ConvStep, geo: ConvGeometry, plan: ConvPlan, config: NpuC
     else:
         parts = equal_parts(step.tile.rows) if geo.packing is Packing.NONE and by_rows else 1
     # Each part takes the weights of all folds again.
-    return parts if step.tile.vectors // parts >= weight_cycles(config) else 1
+    least = weight_cycles(config, geo.layer.transposed)
+    return parts if step.tile.vectors // parts >= least else 1
 
 
 def _pieces(k_tile: KTile, cuts: tuple[int, ...], rows: int) -> tuple[KTile, ...]:
@@ -239,6 +241,7 @@ class Accumulators:
                 yield unit
 
     def _by_folds(self, unit: Unit) -> bool:
+        """Whether a unit is one of `Unit.by_folds`: where an epilogue may have fallen behind."""
         step, piece, lanes = unit.step, unit.piece, self.places.lanes
         folds = -(-piece.channels // self.rows) * piece.kernel_rows * self.kernel_cols
         # An epilogue that takes most of the time is never far behind, and keeps its banks: of two
