@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from golden_model.memory import read_port, write_port
 from spec.isa import REGIONS
 from spec.memmap import OFFSETS
+from spec.places import PAGE
 from spec.program import REGION_CONST, REGION_INPUT, REGION_OUTPUT, REGION_TEMP, Image
 from sw.runtime.npus.registers import BAD, doorbell, runner
 from sw.runtime.npus.system import NpuSystemError
 from sw.runtime.simulator.control import READ, WRITE, SharedMemory, Window
-from sw.runtime.simulator.layout import PAGE, POISON, Span, register_pair
+from sw.runtime.simulator.layout import POISON, Span, register_pair
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -10,6 +10,7 @@ from golden_model.memory import read_port, write_port
 from spec.config import NpuConfig
 from spec.isa import REGIONS
 from spec.memmap import OFFSETS
+from spec.places import IN_MEMORY, sizes, spread
 from spec.program import (
     REGION_CONST,
     REGION_INPUT,
@@ -20,7 +21,6 @@ from spec.program import (
 from sw.runtime.simulator.control import READ, WRITE, SharedMemory, Window
 from sw.runtime.simulator.errors import SimulationError
 
-PAGE = 4096
 POISON = 0xA5
 """What outputs and temporary memory hold before a run: a result never written is no lucky zero."""
 
@@ -54,14 +54,11 @@ class MemoryLayout:
     def __init__(self, image: Image, base: int, start: int = 0) -> None:
         self.image = image
         self._base = base
-        at = start + PAGE
-        self.program = Span(offset=at, size=image.program.size)
-        self.regions: dict[int, Span] = {}
-        at += _pages(self.program.size) + PAGE
-        for region in _ACCESS:
-            span = Span(offset=at, size=image.region_bytes(region))
-            self.regions[region] = span
-            at += _pages(span.size) + PAGE
+        found = sizes(image)
+        offsets, at = spread(found, start)
+        spans = [Span(offset=o, size=n) for o, n in zip(offsets, found, strict=True)]
+        self.program = spans[0]
+        self.regions = dict(zip(IN_MEMORY, spans[1:], strict=True))
         self.size = at
         space = 1 << image.config.axi_addr_bits
         if base + at > space:
@@ -123,10 +120,6 @@ class MemoryLayout:
     @staticmethod
     def _bytes(memory: SharedMemory, span: Span) -> NDArray[np.uint8]:
         return memory.data[span.offset : span.offset + span.size]
-
-
-def _pages(size: int) -> int:
-    return -(-size // PAGE) * PAGE
 
 
 def register_pair(name: str, address: int) -> list[tuple[int, int]]:
