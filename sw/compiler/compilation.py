@@ -11,6 +11,7 @@ from sw.compiler.kernels.tiling import Planner
 from sw.compiler.placement.residency import Residency
 from sw.compiler.program.allocate import Peaks
 from sw.compiler.program.constants import ConstantPool
+from sw.compiler.program.jobs import Job
 from sw.compiler.program.semaphores import Program
 from sw.compiler.program.virtual import Buffer, VirtualInstruction, VirtualProgram
 from sw.compiler.tosa.graph import Graph
@@ -40,7 +41,8 @@ class Compilation:
     """Everything that was given or made.
 
     `virtual`: instructions layer by layer; `scheduled`: in the order in which they can start;
-    `program`: with waits and posts. `instructions`: what is executed; `stored`: what the image has.
+    `program`: with waits and posts; `todo`: what the prediction has to know of it. `instructions`:
+    what is executed; `stored`: what the image has.
     """
 
     source: Graph
@@ -59,8 +61,8 @@ class Compilation:
     peaks: Peaks
     scheduled: list[VirtualInstruction]
     program: Program
+    todo: list[Job]
     predicted: list[int]
-    predicted_drams: dict[str, int]
     predicted_bytes: tuple[int, int]
     instructions: list[Instruction]
     stored: list[Instruction]

@@ -4,7 +4,7 @@ import gc
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TextIO
 
 from spec.config import NpuConfig
@@ -42,9 +42,10 @@ from sw.compiler.program.allocate import (
 )
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.constants import ConstantPool
+from sw.compiler.program.dram.addresses import Addresses
 from sw.compiler.program.emit import emit
 from sw.compiler.program.image import build_image, check_program
-from sw.compiler.program.jobs import jobs, moved_bytes
+from sw.compiler.program.jobs import Job, jobs, moved_bytes
 from sw.compiler.program.list_scheduling import FREEDOMS, list_schedule
 from sw.compiler.program.repeats import store_once
 from sw.compiler.program.semaphores import Program, assign_semaphores
@@ -255,13 +256,10 @@ def _semaphores(
 
 def _predict(
     program: Program, plans: list[Plan], config: NpuConfig
-) -> tuple[list[int], dict[str, int], tuple[int, int]]:
-    todo, layers = jobs(program.dependences, config), len(plans)
-    drams = [name for name, dram in MEMORIES.items() if dram is not None]
-    with_drams = {
-        name: sum(cycles_with(todo, layers, config, MemoryChannel.of(name))) for name in drams
-    }
-    return cycles_with(todo, layers, config, IDEAL_MEMORY), with_drams, moved_bytes(todo, config)
+) -> tuple[list[Job], list[int], tuple[int, int]]:
+    todo = jobs(program.dependences, config)
+    predicted = cycles_with(todo, len(plans), config, IDEAL_MEMORY)
+    return todo, predicted, moved_bytes(todo, config)
 
 
 def _dump_predicted(layers: LayerProgram, predicted: list[int], plans: list[Plan]) -> str:
@@ -275,8 +273,8 @@ def _image(
     program: Program,
     graph: Graph,
     layers: LayerProgram,
+    todo: list[Job],
     predicted: list[int],
-    predicted_drams: dict[str, int],
     predicted_bytes: tuple[int, int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
@@ -284,14 +282,13 @@ def _image(
     config: NpuConfig,
     name: str,
 ) -> Image:
-    return build_image(
+    image = build_image(
         stored,
         instructions,
         program.instructions,
         graph,
         layers,
         predicted,
-        predicted_drams,
         predicted_bytes,
         tensors,
         constants,
@@ -299,6 +296,15 @@ def _image(
         config,
         name,
     )
+    # What a DRAM takes depends on where everything lies in it.
+    addresses = Addresses.of(image, stored)
+    drams = [name for name, dram in MEMORIES.items() if dram is not None]
+    cycles = {
+        memory: sum(cycles_with(todo, len(predicted), config, channel))
+        for memory in drams
+        for channel in [MemoryChannel.of(memory, addresses=addresses)]
+    }
+    return replace(image, info={**image.info, "predicted_cycles_with": cycles})
 
 
 STAGES: tuple[Stage, ...] = (
@@ -354,7 +360,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         name="predict",
-        makes=("predicted", "predicted_drams", "predicted_bytes"),
+        makes=("todo", "predicted", "predicted_bytes"),
         run=_predict,
         dump=_dump_predicted,
     ),

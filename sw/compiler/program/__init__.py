@@ -7,5 +7,6 @@ list_scheduling.py  stage `list-scheduling`: the order in which instructions can
 dependences.py      who must wait for whom, from the bytes accessed (accesses.py)
 semaphores.py       stage `semaphores`: waits and posts
 timeline.py         stage `predict`: when each instruction runs; cycles.py: how long it takes
+dram/               what a DRAM adds to it: rows, and writes that wait
 emit.py, image.py   stages `emit` and `image`
 """

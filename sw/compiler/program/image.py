@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -91,7 +91,6 @@ def build_image(
     graph: Graph,
     program: LayerProgram,
     predicted: Sequence[int],
-    predicted_drams: Mapping[str, int],
     predicted_bytes: tuple[int, int],
     tensors: dict[str, Buffer],
     constants: ConstantPool,
@@ -120,7 +119,7 @@ def build_image(
                 )
             ],
             "predicted_cycles": sum(predicted),
-            "predicted_cycles_with": dict(predicted_drams),
+            "predicted_cycles_with": {},
             "predicted_read_bytes": predicted_bytes[0],
             "predicted_write_bytes": predicted_bytes[1],
             "layer_bound": round(sum(bounds), 2),

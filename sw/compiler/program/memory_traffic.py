@@ -1,12 +1,11 @@
-"""What waits at the memory while a program runs: bursts of LOADs and of the program, and writes."""
+"""What waits at the memory while a program runs: bursts of LOADs and of the program."""
 
-import itertools
 from bisect import bisect_left, bisect_right
 
 from spec.config import NpuConfig
-from sw.compiler.machine.costs import FETCH_ANSWER, FEW_WRITES, MANY_WRITES, MOST_WRITES
+from sw.compiler.machine.costs import FETCH_ANSWER
 from sw.compiler.program.channel import MemoryChannel
-from sw.compiler.program.transfers import BLOCK_BYTES, Transfer
+from sw.compiler.program.transfers import Transfer
 
 
 class Flight:
@@ -53,8 +52,7 @@ class ReadChannel(Flight):
     than `words_in_flight` words, the program is behind them. A burst counts as many times as it has
     of the words that there may be for each. `stop`: when the data of each LOAD are there, by its
     number in the program; bursts of the program delay them. `rates`: of each LOAD, what a burst
-    counts. `bus`: until when the data bus of a DRAM is taken; `written`: until when by writes that
-    cannot wait.
+    counts.
     """
 
     def __init__(self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None]) -> None:
@@ -64,10 +62,12 @@ class ReadChannel(Flight):
         self.asked: list[float] = [0.0]
         self.numbers: list[int] = [-1]
         self.rates: list[float] = [0.0]
-        self.free = self.bus = self.written = 0.0
+        self.free = 0.0
 
-    def load(self, number: int, moved: Transfer, asked: float, begin: float, end: float) -> None:
-        """What a LOAD moves, the first burst of which is asked for at `asked`."""
+    def load(
+        self, number: int, moved: Transfer, asked: float, begin: float, end: float, steps: int = 1
+    ) -> None:
+        """What a LOAD of so many steps moves, the first burst of which is asked for at `asked`."""
         each = max(1.0, moved.words / moved.bursts / self.share)
         self.add(moved.bursts * each, begin, end)
         self.rates.append(each)
@@ -75,18 +75,15 @@ class ReadChannel(Flight):
         self.numbers.append(number)
         self.free = max(self.free, end)
 
-    def write(self, start: float, work: float) -> None:
-        """The data bus is taken for `work` cycles from `start` on, when it is free."""
-        self.bus = self.written = max(self.bus, start) + work
-
     def read_program(self, at: float, words: int) -> float:
         """When the first of `words` words is there that are asked for at `at`."""
-        memory, begins, ends = self.memory, self.begins, self.ends
-        taken = memory.stream(words * self.bus_bytes, alone=self.free > at)
-        time = max(float(words), taken)
-        if taken:
-            self.bus = max(self.bus, at) + taken
-        there = max(max(at, self.written) + memory.flight + FETCH_ANSWER, self._behind(at))
+        there = max(at + self.memory.flight + FETCH_ANSWER, self._position(at)[0])
+        self._delay(there, float(words))
+        return there
+
+    def _delay(self, there: float, time: float) -> None:
+        """What comes after `there` comes so much later."""
+        begins, ends = self.begins, self.ends
         for load in range(len(ends) - 1, 0, -1):
             if ends[load] <= there:
                 break
@@ -95,55 +92,20 @@ class ReadChannel(Flight):
             ends[load] += time
             self.stop[self.numbers[load]] = ends[load]
         self.free = max(self.free + time if self.free > there else 0.0, there + time)
-        return there
 
-    def _behind(self, at: float) -> float:
-        """When everything has come that LOADs had asked for at `at`."""
+    def _position(self, at: float) -> tuple[float, int, float]:
+        """When everything has come that LOADs had asked for at `at`; the last of them that asks,
+        and which part of it has been asked for.
+        """
         last = len(self.asked) - 1
         while last and self.asked[last] > at:
             last -= 1
         if not last or self.ends[last] <= at:
-            return 0.0
+            return 0.0, last, 1.0
         before = self.entered[last - 1]
         count = self.entered[last] - before
         # A burst a cycle, and no more than may be in flight.
         sent = (at - self.asked[last]) * self.rates[last]
         asked = min(count, sent, self.left(at) + self.limit - before)
         part = max(0.0, asked) / count
-        return self.begins[last] + part * (self.ends[last] - self.begins[last])
-
-
-class WriteQueue:
-    """Writes that a DRAM's controller has taken and not done (`rtl/dram.h`): the numbers of their
-    blocks, in order. They are written while nobody reads, one after another, and before reads where
-    many wait. Parts of a block that waits are written with it.
-    """
-
-    def __init__(self, memory: MemoryChannel) -> None:
-        self.memory = memory
-        self.waiting: dict[int, None] = {}
-        self.now = 0.0
-
-    def store(self, now: float, reads: float, moved: Transfer) -> float:
-        """Takes a STORE at `now`; reads: until when the data bus is taken. Returns: for how long it
-        is taken by writes that cannot wait.
-        """
-        self._write(int((now - max(self.now, reads)) / self.memory.write_alone))
-        self.now = max(self.now, now)
-        forced = 0.0
-        for block in moved.touched:
-            self.waiting[block] = None
-            if len(self.waiting) >= MANY_WRITES:
-                self._write(MANY_WRITES - FEW_WRITES)
-                forced += self.memory.forced(MANY_WRITES - FEW_WRITES)
-        return forced
-
-    @property
-    def early(self) -> float:
-        """Cycles before the data bus has moved everything in which the last write is taken."""
-        return (MOST_WRITES - len(self.waiting)) * self.memory.stream(BLOCK_BYTES)
-
-    def _write(self, count: int) -> None:
-        """The oldest ones."""
-        for block in list(itertools.islice(self.waiting, max(0, count))):
-            del self.waiting[block]
+        return self.begins[last] + part * (self.ends[last] - self.begins[last]), last, part

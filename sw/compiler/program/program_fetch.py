@@ -23,11 +23,14 @@ class ProgramMemory(Protocol):
 @dataclass(slots=True)
 class ProgramFetch:
     """Reads bursts of the program ahead, and takes an instruction as soon as its granules are
-    there, the one before it has been handed on, and its queue has room.
+    there, the one before it has been handed on, and its queue has room. ahead: memory takes a
+    request as soon as it is known; else when it is made, in order with those of LOADs (`answer`).
     """
 
     config: NpuConfig
     memory: ProgramMemory
+    ahead: bool = True
+    _asked: list[float] = field(default_factory=list)
     _arrival: list[float] = field(default_factory=list)
     _taken: int = 0
     _free: float = 0.0
@@ -45,8 +48,17 @@ class ProgramFetch:
         return beats // burst
 
     def _request(self, at: float) -> None:
-        # The bus is shared: bursts come one after another.
-        self._arrival.append(self.memory.read_program(at, self.config.max_burst))
+        self._asked.append(at)
+        if self.ahead:
+            self.answer(at)
+
+    def answer(self, now: float) -> None:
+        """Memory takes the requests that are made until `now`."""
+        for at in self._asked[len(self._arrival) :]:
+            if at > now:
+                break
+            # The bus is shared: bursts come one after another.
+            self._arrival.append(self.memory.read_program(at, self.config.max_burst))
 
     @property
     def begins(self) -> float:
@@ -66,6 +78,8 @@ class ProgramFetch:
             number = self._taken // burst
             count = min(end, (number + 1) * burst) - self._taken
             self._taken += count
+            if number >= len(self._arrival):
+                self.answer(self._asked[number])
             there = self._arrival[number] + (self._taken - number * burst) * beat
             now = max(now + count * each, there)
             if self._taken == (number + 1) * burst:

@@ -27,8 +27,10 @@ from sw.compiler.machine.costs import (
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.contention import Traffic
 from sw.compiler.program.dependences import Dependences
+from sw.compiler.program.dram.reads import DramReads
+from sw.compiler.program.dram.writes import WriteQueue
 from sw.compiler.program.jobs import SOURCES, Job, Wait, jobs
-from sw.compiler.program.memory_traffic import Flight, ReadChannel, WriteQueue
+from sw.compiler.program.memory_traffic import Flight, ReadChannel
 from sw.compiler.program.program_fetch import ProgramFetch
 from sw.compiler.program.records import Load
 
@@ -93,11 +95,13 @@ class Timeline:
         self._heads, self._free = dict.fromkeys(Engine, 0), dict.fromkeys(Engine, 0.0)
         self._traffic = {engine: Traffic(config.banks) for engine in _FIRST}
         self._reads = ReadChannel(config, memory, self.stop)
+        self._dram: DramReads | None = None
+        if memory.dram is not None:
+            self._dram = self._reads = DramReads(config, memory, self.stop, WriteQueue(memory))
         self._runs = Flight(2 * config.outstanding)
-        self._writes = WriteQueue(memory)
         self._landed = 0.0
         self._latency = [self._after(engine, point) for engine, point in SOURCES]
-        self._fetch = ProgramFetch(config, self._reads)
+        self._fetch = ProgramFetch(config, self._reads, ahead=self._dram is None)
         self._fetched = 0
         self._fetch.take(1, 0.0)
         self._follow()
@@ -225,8 +229,8 @@ class Timeline:
         for wait in job.slices:
             # The rest of the steps follows after the slice that was waited for.
             stop = max(stop, self._there(wait) + busy * (1 - wait.before))
-        if engine is Engine.STORE and self.memory.dram is not None:
-            stop = self._store(job, start, stop)
+        if engine is Engine.STORE and self._dram is not None:
+            stop = self._dram.store(start, stop, job.moved.touched)
         self.start[number], self.stop[number], self.busy[number] = start, stop, busy
         self._free[engine] = self.left[number] = stop
         if engine is Engine.MATRIX:
@@ -236,16 +240,10 @@ class Timeline:
             late = depthwise_latency(self.config)
             self._traffic[engine].add(number, start, stop, late, job.wants)
 
-    def _store(self, job: Job, start: float, stop: float) -> float:
-        """The data bus of a DRAM; returns: when the STORE has handed over its last data."""
-        work = self._writes.store(start, self._reads.bus, job.moved)
-        if not work:
-            return stop
-        self._reads.write(start, work)
-        return max(stop, self._reads.bus - self._writes.early)
-
     def _load(self, number: int, start: float) -> None:
         """LOAD asks, and its data come; the next one asks meanwhile."""
+        if self._dram is not None:
+            self._fetch.answer(start)
         job, config, memory = self.todo[number], self.config, self.memory
         record = job.instruction.record
         assert isinstance(record, Load)
@@ -259,14 +257,20 @@ class Timeline:
             asked = max(asked, self._there(wait) + steps * (1 - wait.before))
         latency, free = 0.0, 0.0
         if count:
-            latency, free = LOAD_REQUEST + memory.latency, self._reads.free
-        begin = max(first + latency, self._landed, free, self._reads.written)
+            latency, free = LOAD_REQUEST + memory.flight, self._reads.free
+        begin = max(first + latency, self._landed, free)
+        late = 0.0
+        if count and self._dram is not None:
+            self._dram.settle(first)
+            begin = max(begin, self._dram.after_writes)
+            path = self._dram.path(job.moved)
+            late = self._dram.opened(path, first + LOAD_REQUEST, begin) - begin
+        begin += late
         stop = max(begin + busy, asked + latency)
-        if work:
-            self._reads.bus = max(self._reads.bus, start) + work
-            stop = max(stop, self._reads.bus + latency)
+        if work and self._dram is not None:
+            stop = max(stop, self._dram.move(start + LOAD_REQUEST, work + late))
         if count:
-            self._reads.load(number, job.moved, first, begin, stop)
+            self._reads.load(number, job.moved, first, begin, stop, job.steps)
             asked = max(asked, self._reads.room(0))
         self._runs.add(job.steps, begin, stop)
         asked = max(asked, self._runs.room(0))

@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 from spec.config import NpuConfig
 from spec.isa import Space
 from sw.compiler.machine.costs import MERGED_WORDS
+from sw.compiler.program.dram.addresses import REGION_SHIFT
+from sw.compiler.program.dram.paths import BLOCK_BYTES, Path
 from sw.compiler.program.records import Load, Store
 from sw.compiler.program.virtual import VirtualInstruction
 
@@ -20,14 +22,14 @@ STRETCHES, STRETCH, BEFORE = 6, 24, 6
 """Runs that are followed where there are many, and those before each stretch that do not count: the
 words that they brought. All that is counted is in proportion to those that do."""
 
-BLOCK_BYTES = 64
-"""An access of every DRAM that there is (spec/dram.py)."""
+
+NO_PATH = Path(0, 0)
 
 
 class Transfer(NamedTuple):
     """words: that pass the bus. bursts: requests. blocks: of `BLOCK_BYTES` in the memory, each
     counted once as long as no other comes between. pieces: accesses on chip. touched: of a STORE,
-    the numbers of its blocks in order, each once.
+    the numbers of its blocks in order, each once. path: where they are.
     """
 
     words: float
@@ -35,6 +37,7 @@ class Transfer(NamedTuple):
     blocks: float
     pieces: float
     touched: Sequence[int] = ()
+    path: Path = NO_PATH
 
 
 class _Port(NamedTuple):
@@ -73,11 +76,18 @@ def transfer(instruction: VirtualInstruction, steps: int, config: NpuConfig) -> 
     part = steps / runs
     if not isinstance(record, Load) or record.space is not Space.SPAD:
         pieces = words * part
+    place = (buffer.region << REGION_SHIFT if buffer is not None else 0) + base
     touched: Sequence[int] = ()
     if isinstance(record, Store):
-        region = buffer.region << 40 if buffer is not None else 0
-        touched = _touched(record.run, loops, region + base, blocks * part)
-    return Transfer(max(1.0, words * part), max(1.0, bursts * part), blocks * part, pieces, touched)
+        touched = _touched(record.run, loops, place, blocks * part)
+    return Transfer(
+        max(1.0, words * part),
+        max(1.0, bursts * part),
+        blocks * part,
+        pieces,
+        touched,
+        Path.of(place, record.run, loops),
+    )
 
 
 MOST_TOUCHED = 1024

@@ -16,7 +16,7 @@ from spec.program import Image
 from sw.compiler.compilation import Compilation
 from sw.compiler.machine.costs import FETCH_GRANULE, MEMORY_LATENCY, TAKEN
 from sw.compiler.program.channel import MemoryChannel
-from sw.compiler.program.jobs import jobs
+from sw.compiler.program.dram.addresses import Addresses
 from sw.compiler.program.timeline import Timeline
 from sw.measure.profile.layers import Profile, analyse, written_bytes
 from sw.measure.profile.trace_records import Recording, Track
@@ -39,7 +39,8 @@ def predicted_profile(compilation: Compilation, options: DeviceOptions) -> Profi
         )
     if options.stall:
         raise OptionError(f"--stall {options.stall:g}: a prediction has none; use --device rtl")
-    memory = MemoryChannel.of(options.memory, options.clock_mhz)
+    addresses = Addresses.of(compilation.image, compilation.stored)
+    memory = MemoryChannel.of(options.memory, options.clock_mhz, addresses)
     recording = predicted_recording(compilation, memory)
     result = _result(compilation.image, recording)
     return analyse(compilation.image, result, recording)
@@ -59,7 +60,7 @@ def predicted_recording(compilation: Compilation, memory: MemoryChannel) -> Reco
     """The prediction as a recording: instruction n of the compilation has index n + 1, behind
     BEGIN.
     """
-    todo = jobs(compilation.program.dependences, compilation.config)
+    todo = compilation.todo
     line = Timeline(todo, compilation.config, memory)
     ends = line.ends()
     cycles = round(max([*ends, *line.offered, 1.0]))
