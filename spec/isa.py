@@ -89,6 +89,7 @@ __all__ = [
     "Space",
     "Sync",
     "Table",
+    "adds_b",
     "decode",
     "decode_program",
     "disassemble",
@@ -182,14 +183,25 @@ def reads_b(v: Fields) -> Truth:
     return uses_b(v) & absent(v["b_none"])
 
 
+def adds_b(v: Fields) -> Truth:
+    """Whether the lanes of a VECTOR add B to A, or subtract it, before RESCALE: nothing else is
+    done to either but their zero points.
+    """
+    idle = absent(v["bias"]) & absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
+    plain = absent(v["b_none"]) & absent(v["b_scale"])
+    return among(v["alu"], Alu.ADD, Alu.SUB) & idle & plain
+
+
 def merges_b(v: Fields) -> Truth:
-    """Whether the lanes of a VECTOR take the larger of A and B before RESCALE, as one operand: a
-    maximum of elements of at most 16 bits, to which nothing else is done before.
+    """Whether the lanes of a VECTOR make one operand of A and B before RESCALE: their sum or
+    difference (`adds_b`), or the larger of elements of at most 16 bits, to which nothing else is
+    done before.
     """
     raw = absent(v["a_zp"]) & absent(v["b_zp"]) & absent(v["b_none"])
     narrow = (v["a_type"] != DType.I32) & (v["b_type"] != DType.I32)
     idle = absent(v["bias"]) & absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
-    return (v["alu"] == Alu.MAX) & raw & narrow & idle & absent(v["b_scale"])
+    larger = (v["alu"] == Alu.MAX) & raw & narrow & idle & absent(v["b_scale"])
+    return larger | adds_b(v)
 
 
 def rescales_b(v: Fields, merged: Truth = None) -> Truth:

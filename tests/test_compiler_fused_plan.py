@@ -6,21 +6,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from chain_graphs import norm, scores
+from compiler_graphs import assert_compiles_exactly, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spec import PRESETS, preset
 from spec.config import NpuConfig
-from spec.isa import Alu, DType, Reduce
+from spec.isa import Alu, DType, Engine, Reduce
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.kernels.fused.builder import FusedBuilder, Target
 from sw.compiler.kernels.fused.cost import fused_cost
 from sw.compiler.kernels.fused.layer import FusedLayer
 from sw.compiler.kernels.fused.plan import plan_fused
-from sw.compiler.kernels.fused.tiles import fused_tiles
+from sw.compiler.kernels.fused.tiles import FusedPlan, fused_tiles
 from sw.compiler.kernels.views import Placed, dense, row_major
 from sw.compiler.lower.stage import lower
+from sw.compiler.pipeline import run_stages
+from sw.compiler.program.virtual import VirtualInstruction
+from sw.compiler.tosa.graph import Graph
 
 SIZES = st.integers(1, 70)
 
@@ -101,6 +105,51 @@ def test_a_tile_with_a_product_is_some_rows_of_one_image() -> None:
     plan = plan_fused(layer, config, MemoryBudget.whole(config))
     assert math.prod(plan.tile[:-2]) == 1 and plan.tile[-1] == 48
     assert plan.operands >= 2 * sum(layer.product.nbytes(plan.tile))
+
+
+def vectors(graph: Graph, config: NpuConfig) -> tuple[FusedPlan, list[VirtualInstruction]]:
+    """The plan of the chain that a graph is, and its VECTORs and loads of TABLEs."""
+    made = run_stages(graph, config)
+    (plan,) = [p for p in made.plans if isinstance(p, FusedPlan)]
+    wanted = [
+        x
+        for x in made.virtual.instructions
+        if x.engine is Engine.VECTOR or "table" in x.note.split()[-1]
+    ]
+    return plan, wanted
+
+
+def test_two_tiles_pass_each_step_one_after_the_other() -> None:
+    """Six images of a softmax: each step on two of them, and a TABLE once for both."""
+    graph = scores(36, 36, 16, mask=False)
+    plan, made = vectors(graph, preset("default"))
+    assert plan.abreast == 2 and plan.tile == (1, 36, 36)
+    steps = [x.note for x in made if x.engine is Engine.VECTOR]
+    for first in range(0, len(steps), 2):
+        # The same step of two tiles: all but the tile's ranges.
+        one, other = (note.split(" ((")[0] for note in steps[first : first + 2])
+        assert one == other
+    assert len(steps) % 6 == 0
+    # Two TABLEs for each of three pairs.
+    assert len(made) - len(steps) == 2 * 3
+
+
+def test_tiles_pass_alone_where_two_do_not_fit() -> None:
+    config = preset("default")
+    layer = fused_layer(scores(36, 36, 16, mask=False), config)
+    both = plan_fused(layer, config, MemoryBudget.whole(config))
+    assert both.abreast == 2
+    one = plan_fused(layer, config, MemoryBudget(both.spad_bytes - config.word_bytes))
+    assert one.abreast == 1 and one.spad_bytes < both.spad_bytes
+    assert one.cycles > both.cycles
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "odd", "default"])
+@pytest.mark.parametrize(
+    "graph", [scores(20, 37, 19, mask=True), norm(70, 24)], ids=["scores", "norm"]
+)
+def test_an_odd_number_of_tiles_is_exact(name: str, graph: Graph) -> None:
+    assert assert_compiles_exactly(graph, preset(name), random_inputs(graph, 5)) > 0
 
 
 def test_layers_with_other_steps_have_other_signatures() -> None:

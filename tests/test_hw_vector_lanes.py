@@ -10,7 +10,7 @@ from hw_bench import FORMS, reused, simulate
 from hw_gen.blocks.vector_context import CONTEXT
 from hw_gen.blocks.vector_lanes import VectorLanes
 from spec import NpuConfig, preset
-from spec.isa import INTERPOLATED, Alu, DType, Reduce, Scale, Table, merges_b
+from spec.isa import INTERPOLATED, Alu, DType, Reduce, Scale, Table, adds_b, merges_b
 from spec.numerics import apply_scale, interpolate, leading_zeros, multiply, wrap32
 
 TINY = preset("tiny")
@@ -35,6 +35,9 @@ ALU = {
     Alu.CLZ: lambda a, b: leading_zeros(a),
     Alu.ABS: lambda a, b: wrap32(np.abs(a)),
 }
+SUMMED = dict.fromkeys(("bias", "a_scale", "a_clamp", "a_shl", "b_scale", "b_none"), 0)
+"""With these, operands are added or subtracted before RESCALE (`adds_b`)."""
+
 RAW = {"a_zp": 0, "b_zp": 0, "bias": 0, "a_scale": Scale.OFF, "b_scale": Scale.OFF, "a_shl": 0}
 """Fields with which operands reach the ALU as they were read."""
 REDUCE = {Reduce.SUM: ALU[Alu.ADD], Reduce.MAX: np.maximum, Reduce.MIN: np.minimum}
@@ -86,6 +89,9 @@ def random_context(rng):
         context.update(RAW, a_clamp=0, a_type=rng.choice(narrow), b_type=rng.choice(narrow))
         # Each alone makes B an operand of its own.
         context.update(rng.choice([{}, {}, {"bias": 1}, {"a_clamp": 1}, {"b_zp": 3}, {"a_shl": 1}]))
+    if context["alu"] in (Alu.ADD, Alu.SUB) and rng.random() < 0.7:
+        context.update(SUMMED)
+        context.update(rng.choice([{}, {}, {}, {"bias": 1}, {"b_scale": 1}, {"a_shl": 1}]))
     if context["alu"] > Alu.MAX and rng.random() < 0.7:
         context.update(o_scale=Scale.OFF, o_min=I32[0], o_max=I32[1], table=Table.OFF)
     if context["table"] == Table.I8:
@@ -193,7 +199,8 @@ def pack(values, bits=32):
 def operand_fields(context):
     """What comes with the operands of a step: fields of its context, and what follows from them."""
     fields = {name: context[name] for name in ("a_zp", "b_zp", "b_none")}
-    return {**fields, "merges": int(merges_b(context))}
+    sums = int(adds_b(context)) << int(context["alu"] == Alu.SUB)
+    return {**fields, "merges": int(merges_b(context)), "sums": sums}
 
 
 async def write_memory(ctx, config, port, image):

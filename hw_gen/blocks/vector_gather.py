@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.vector_context import field_of, fields_of, slots_layout, tag_layout
-from hw_gen.blocks.vector_issue import READS_AHEAD, pending_layout
+from hw_gen.blocks.vector_issue import PORTS, READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_parts import step_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import memory_words
 from spec.config import NpuConfig
-from spec.isa import DType, Space, merges_b
+from spec.isa import Alu, DType, Space, adds_b, merges_b
 
 
 class VectorGather(wiring.Component):
@@ -21,12 +21,13 @@ class VectorGather(wiring.Component):
     Members
     -------
     pending : ``In(stream)`` from `VectorIssue`. slots : contexts of the instructions.
-    a, b, acc : ``In(memory_words)``, operands A and B and vectors of the accumulator.
+    a, b, acc : ``In(memory_words)``, words of both ports and vectors of the accumulator.
     consumed : see `VectorIssue`. read : all words of a step that posts READ are here.
     o : ``Out(stream)`` of `step_layout`.
     busy : a step is waiting here.
 
-    Timing: one word of each operand a cycle; the step is offered a cycle after its last one came.
+    Timing: one word of each operand a cycle, or two of the one that comes through both ports; the
+    step is offered a cycle after its last one came.
     """
 
     def __init__(self, config: NpuConfig):
@@ -39,7 +40,7 @@ class VectorGather(wiring.Component):
                 "a": In(memory_words(word)),
                 "b": In(memory_words(word)),
                 "acc": In(memory_words(lanes)),
-                "consumed": Out(2),
+                "consumed": Out(PORTS),
                 "read": Out(1),
                 "o": Out(stream.Signature(step_layout(config))),
                 "busy": Out(1),
@@ -67,13 +68,12 @@ class VectorGather(wiring.Component):
             check(m, platform, ~queue.i.valid | queue.i.ready, message)
         head, free, taken = Signal(pending_layout(cfg)), Signal(), Signal()
         kept = Signal(tag_layout(cfg), name="tag", reset_less=True)
-        a, sums = queues["a"], queues["acc"]
+        a, b, sums = queues["a"], queues["b"], queues["acc"]
         words_a = stream.Signature(max(word, lanes)).create(path=("words_of_a",))
         m.d.comb += [
             head.eq(pending.payload),
             words_a.valid.eq(Mux(head.from_acc, sums.valid, a.valid)),
             words_a.payload.eq(Mux(head.from_acc, sums.payload, a.payload)),
-            a.ready.eq(words_a.ready & ~head.from_acc),
             sums.ready.eq(words_a.ready & head.from_acc),
             free.eq(pending.valid & (~self.o.valid | self.o.ready)),
             pending.ready.eq(taken),
@@ -82,9 +82,20 @@ class VectorGather(wiring.Component):
             self.busy.eq((pendings.level != 0) | self.o.valid),
         ]
         slot = head.step.slot
-        complete_a = self._collect(m, 0, words_a, head.beats_a, slot, free, taken)
-        complete_b = self._collect(m, 1, queues["b"], head.beats_b, slot, free, taken)
-        m.d.comb += taken.eq(free & complete_a & complete_b)
+        words_b = stream.Signature(word).create(path=("words_of_b",))
+        m.d.comb += [words_b.valid.eq(b.valid), words_b.payload.eq(b.payload)]
+        both, complete = [Signal(2, name=name) for name in ("both", "complete")]
+        for i, (words, second, beats) in enumerate(
+            ((words_a, b, head.beats_a), (words_b, a, head.beats_b))
+        ):
+            done, pair = self._collect(m, i, words, second, beats, head, free, taken)
+            m.d.comb += [complete[i].eq(done), both[i].eq(pair)]
+        m.d.comb += [
+            taken.eq(free & complete.all()),
+            a.ready.eq((words_a.ready & ~head.from_acc) | both[1]),
+            b.ready.eq(words_b.ready | both[0]),
+            self.consumed.eq(Cat(q.valid & q.ready for q in (a, b, sums))),
+        ]
         with m.If(taken):
             m.d.sync += [kept.eq(head.step), self.o.valid.eq(1)]
         with m.Elif(self.o.ready):
@@ -97,33 +108,49 @@ class VectorGather(wiring.Component):
             m.d.comb += self.o.payload[name].eq(field)
             with m.If(taken):
                 m.d.sync += field.eq(field_of(self.slots, slot, name))
-        merges = Signal(reset_less=True)
-        m.d.comb += self.o.payload.merges.eq(merges)
+        merges, sums = Signal(reset_less=True), Signal(2, name="sums", reset_less=True)
+        m.d.comb += [self.o.payload.merges.eq(merges), self.o.payload.sums.eq(sums)]
+        fields = fields_of(self.slots, slot)
+        adds, minus = adds_b(fields), fields["alu"] == Alu.SUB
         with m.If(taken):
-            m.d.sync += merges.eq(merges_b(fields_of(self.slots, slot)))
+            m.d.sync += [merges.eq(merges_b(fields)), sums.eq(Cat(adds & ~minus, adds & minus))]
         return m
 
     def _collect(
-        self, m: Module, i: int, words, beats: Value, slot: Value, free: Value, taken: Value
-    ) -> Value:
-        """Words of operand `i` into the lanes' registers. Returns: the last one comes or came."""
+        self, m: Module, i: int, words, second, beats: Value, head, free: Value, taken: Value
+    ) -> tuple[Value, Value]:
+        """Words of operand `i` into the lanes' registers; `second`: those of the other port.
+        Returns: the last one comes or came; one of `second` is taken.
+        """
         have = Signal(3, name=f"have_{i}")
-        take = self.consumed[i]
+        take, double, there = (Signal(name=f"{x}_{i}") for x in ("take", "double", "there"))
         m.d.comb += [
-            take.eq(free & words.valid & (have != beats)),
+            double.eq(head.double[i] & (have + 2 <= beats)),
+            there.eq(words.valid & (~double | second.valid)),
+            take.eq(free & there & (have != beats)),
             words.ready.eq(take),
         ]
         with m.If(taken):
             m.d.sync += have.eq(0)
         with m.Elif(take):
-            m.d.sync += have.eq(have + 1)
-        self._widen(m, "ab"[i], words.payload, have, take, slot)
-        return (have == beats) | ((have + 1 == beats) & words.valid)
+            m.d.sync += have.eq(have + 1 + double)
+        self._widen(m, "ab"[i], words.payload, second.payload, have, take, double, head.step.slot)
+        return (have == beats) | ((have + 1 + double == beats) & there), take & double
 
     def _widen(
-        self, m: Module, name: str, words: Value, have: Value, take: Value, slot: Value
+        self,
+        m: Module,
+        name: str,
+        words: Value,
+        second: Value,
+        have: Value,
+        take: Value,
+        double: Value,
+        slot: Value,
     ) -> None:
-        """The elements of word number `have` go to their lanes, as int32."""
+        """The elements of word number `have` go to their lanes, as int32; double: those of the next
+        word with them, which is `second`.
+        """
         cols = self._config.cols
         dtype, one = (field_of(self.slots, slot, f"{name}_{x}") for x in ("type", "one"))
         whole = field_of(self.slots, slot, "a_space") == Space.ACC if name == "a" else Const(0, 1)
@@ -139,10 +166,15 @@ class VectorGather(wiring.Component):
                 with m.Case(int(kind)):
                     m.d.comb += first.eq(_extend(words[:bits], kind))
                     for c in range(cols):
-                        low = bits * (c % count)
+                        low, number = bits * (c % count), c // count
+                        element, with_it = words[low : low + bits], have == number
+                        if number % 2:
+                            # Words come by twos from an even one on.
+                            element = Mux(double, second[low : low + bits], element)
+                            with_it = have == number - double
                         m.d.comb += [
-                            values[c].eq(_extend(words[low : low + bits], kind)),
-                            here[c].eq(have == c // count),
+                            values[c].eq(_extend(element, kind)),
+                            here[c].eq(with_it),
                         ]
             if name == "a":
                 with m.Default():

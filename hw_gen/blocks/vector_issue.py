@@ -16,7 +16,10 @@ from spec.isa import CHIP_BITS, Opcode, Reduce, Scale, Space, reads_b
 from spec.optional import absent_fields
 
 READS_AHEAD = 8
-"""Words that may be read and not yet consumed, per operand; covers the read latency twice."""
+"""Words that may be read and not yet consumed, per port; covers the read latency twice."""
+
+PORTS = 3
+"""Of the scratchpad a and b, and of the accumulator."""
 
 BYTES_BITS = LANES.width + 3
 """Width of the bytes of a vector: lanes of 4 bytes, and one more bit."""
@@ -25,16 +28,29 @@ handles("hw_gen.blocks.vector_issue", Space, Space.SPAD, Space.ACC, Space.PARAM,
 
 
 def pending_layout(config: NpuConfig) -> data.StructLayout:
-    """A step whose words are on their way: its tag, how many words each operand has, whether those
-    of A come from the accumulator, and whether it posts READ when all have come."""
+    """A step whose words are on their way: its tag, how many words each operand has, which operand
+    (bit 0: A) comes through both ports, whether the words of A come from the accumulator, and
+    whether it posts READ when all have come."""
     return data.StructLayout(
-        {"step": tag_layout(config), "beats_a": 3, "beats_b": 3, "from_acc": 1, "read": 1}
+        {
+            "step": tag_layout(config),
+            "beats_a": 3,
+            "beats_b": 3,
+            "double": 2,
+            "from_acc": 1,
+            "read": 1,
+        }
     )
 
 
 def operand_layout() -> data.StructLayout:
     """What is left to read of an operand: words, bytes, and where the next word is."""
-    return data.StructLayout({"beats": 3, "bytes": BYTES_BITS, "addr": CHIP_BITS})
+    return data.StructLayout({"beats": 3, **place_fields()})
+
+
+def place_fields() -> dict:
+    """Where the next word is, and how many bytes are left from there on."""
+    return {"bytes": BYTES_BITS, "addr": CHIP_BITS}
 
 
 class VectorIssue(wiring.Component):
@@ -46,14 +62,17 @@ class VectorIssue(wiring.Component):
     a, b : scratchpad ports; acc : accumulator reads.
     pending : ``Out(stream)`` of `pending_layout`, one per step; context : one per instruction.
     slot : where the next context goes.
-    consumed : bits 0, 1: a word of A, of B has left its FIFO (gives a credit back).
+    consumed : bits 0, 1, 2: a word of port a, of port b, of the accumulator has left its FIFO
+        (gives a credit back).
     halt : read nothing more.
     reading : something of a step was read completely; refused : a memory was not free.
     active, step_index : a step is held here, of that instruction. bad : it touches something that
         does not exist.
 
     Timing: a word of A and one of B per cycle; a step takes as many cycles as the wider has words.
-    Steps follow each other without a gap, each asks in the cycle after it was taken.
+    Where only one of them is in the scratchpad, both ports read it, two words a cycle. One element
+    of B for all lanes is read again only where its address changes, or a step waits. Steps follow
+    each other without a gap, each asks in the cycle after it was taken.
     """
 
     def __init__(self, config: NpuConfig, step_layout: data.StructLayout):
@@ -69,7 +88,7 @@ class VectorIssue(wiring.Component):
                 "pending": Out(stream.Signature(pending_layout(config))),
                 "context": Out(stream.Signature(context_layout(config))),
                 "slot": In(slot_shape(config)),
-                "consumed": In(2),
+                "consumed": In(PORTS),
                 "halt": In(1),
                 "reading": Out(1),
                 "refused": Out(1),
@@ -83,23 +102,28 @@ class VectorIssue(wiring.Component):
         m = Module()
         leaves = Signal()
         held = self._hold(m, leaves)
-        a, b = held.a, held.b
+        a, b, double = held.a, held.b, held.pending.double
+        from_acc = held.pending.from_acc
         go, complete, last_beat = Signal(), Signal(), Signal()
         m.d.comb += [
             self.bad.eq(self.active & held.bad),
             go.eq(self.active & ~held.bad & ~self.halt & self.pending.ready),
-            last_beat.eq((a.beats <= 1) & (b.beats <= 1)),
+            last_beat.eq((a.beats <= 1 + double[0]) & (b.beats <= 1 + double[1])),
             leaves.eq(complete & last_beat),
             self.reading.eq(complete),
             self.pending.payload.eq(held.pending),
             self.pending.valid.eq(leaves),
         ]
-        needs = [a.beats != 0, b.beats != 0]
+        needs = [
+            ((a.beats != 0) & ~from_acc) | (double[1] & (b.beats >= 2)),
+            (b.beats != 0) | (double[0] & (a.beats >= 2)),
+            (a.beats != 0) & from_acc,
+        ]
         wants, served = self._requests(m, platform, go, needs, complete)
         self._ports(m, wants, held)
+        ports = (self.a, self.b, self.acc)
         m.d.comb += [
-            served[0].eq((self.a.valid & self.a.ready) | (self.acc.valid & self.acc.ready)),
-            served[1].eq(self.b.valid & self.b.ready),
+            *(s.eq(port.valid & port.ready) for s, port in zip(served, ports, strict=True)),
             self.refused.eq(Cat(w & ~s for w, s in zip(wants, served, strict=True)).any()),
         ]
         return m
@@ -111,6 +135,7 @@ class VectorIssue(wiring.Component):
             {
                 "a": operand_layout(),
                 "b": operand_layout(),
+                "other": data.StructLayout(place_fields()),
                 "bad": 1,
                 "pending": self.pending.payload.shape(),
             }
@@ -119,6 +144,7 @@ class VectorIssue(wiring.Component):
         n, from_acc, inside, use_b = self._shape(m)
         totals = self._range_check(m, n, from_acc, inside, use_b, new)
         beats = self._beats(m, from_acc, totals)
+        read_b = self._changes(m, use_b)
         m.d.comb += [
             self.step.ready.eq(
                 (~self.active | leaves) & (self.context.ready | ~step.first) & ~self.halt
@@ -128,7 +154,7 @@ class VectorIssue(wiring.Component):
         ]
         for operand, there, count, total, addr in (
             (new.a, inside, beats[0], totals[0], step.a),
-            (new.b, use_b, beats[1], totals[1], step.b),
+            (new.b, read_b, beats[1], totals[1], step.b),
         ):
             m.d.comb += [
                 operand.beats.eq(Mux(there, count, 0)),
@@ -136,21 +162,33 @@ class VectorIssue(wiring.Component):
                 operand.addr.eq(addr),
             ]
         self._describe(m, new.pending, n, from_acc, inside)
+        word = self._config.word_bytes
         m.d.comb += [
             new.pending.beats_a.eq(new.a.beats),
             new.pending.beats_b.eq(new.b.beats),
+            # A is alone in the scratchpad, or B is; the port that has nothing to read takes every
+            # second word.
+            new.pending.double[0].eq(~from_acc & ~read_b & (new.a.beats >= 2)),
+            new.pending.double[1].eq(from_acc & (new.b.beats >= 2)),
+            new.other.addr.eq(Mux(from_acc, step.b, step.a) + word),
+            new.other.bytes.eq(Mux(from_acc, totals[1], totals[0]) - word),
         ]
-        word = self._config.word_bytes
+        beats_left = [
+            Mux(o.beats <= 1 + d, 0, o.beats - 1 - d)
+            for o, d in zip((held.a, held.b), held.pending.double, strict=True)
+        ]
         with m.If(self.step.valid & self.step.ready):
             m.d.sync += [held.eq(new), self.active.eq(1), self.step_index.eq(self.index)]
         with m.Elif(leaves):
             m.d.sync += self.active.eq(0)
         with m.Elif(self.reading):
-            for operand in (held.a, held.b):
+            for operand, left in zip((held.a, held.b), beats_left, strict=True):
+                m.d.sync += operand.beats.eq(left)
+            step_bytes = Mux(held.pending.double.any(), 2 * word, word)
+            for place in (held.a, held.b, held.other):
                 m.d.sync += [
-                    operand.beats.eq(Mux(operand.beats == 0, 0, operand.beats - 1)),
-                    operand.bytes.eq(operand.bytes - word),
-                    operand.addr.eq(operand.addr + word),
+                    place.bytes.eq(place.bytes - step_bytes),
+                    place.addr.eq(place.addr + step_bytes),
                 ]
         return held
 
@@ -167,6 +205,19 @@ class VectorIssue(wiring.Component):
             use_b.eq(inside & reads_b(instr)),
         ]
         return n, from_acc, inside, use_b
+
+    def _changes(self, m: Module, use_b: Value) -> Value:
+        """Whether B is read: one element for all lanes stays in them from step to step, but where a
+        step waits, since others may have written then.
+        """
+        step, instr = self.step.payload, self.instr
+        there = Signal(name="there_b")
+        at, same = Signal.like(step.b, name="at_b", reset_less=True), Signal(name="same_b")
+        again = step.first | step.waits
+        m.d.comb += same.eq(instr.b_one & there & ~again & (step.b == at))
+        with m.If(self.step.valid & self.step.ready & (use_b | step.first)):
+            m.d.sync += [there.eq(use_b), at.eq(step.b)]
+        return use_b & ~same
 
     def _range_check(self, m: Module, n: Value, from_acc: Value, inside: Value, use_b: Value, new):
         """Drives `bad` of the new step; returns the bytes of A and of B."""
@@ -220,8 +271,8 @@ class VectorIssue(wiring.Component):
                 credit.eq(credit + self.consumed[i] - took),
             ]
             covered = credit + self.consumed[i] - took <= READS_AHEAD
-            check(m, platform, covered, f"vector issue: more words of operand {i} used than read")
-            check(m, platform, ~took | (credit != 0), f"vector issue: operand {i} has no credit")
+            check(m, platform, covered, f"vector issue: more words of port {i} used than read")
+            check(m, platform, ~took | (credit != 0), f"vector issue: port {i} has no credit")
             done = done & (~need | got | took)
             wants.append(want)
             served.append(took)
@@ -231,17 +282,18 @@ class VectorIssue(wiring.Component):
     def _ports(self, m: Module, wants, held) -> None:
         word, from_acc = self._config.word_bytes, held.pending.from_acc
         m.d.comb += [
-            self.acc.valid.eq(wants[0] & from_acc),
+            self.acc.valid.eq(wants[2]),
             self.acc.payload.eq(held.a.addr),
         ]
-        for port, want, operand in (
-            (self.a, wants[0] & ~from_acc, held.a),
-            (self.b, wants[1], held.b),
+        for port, want, helps, operand in (
+            (self.a, wants[0], from_acc, held.a),
+            (self.b, wants[1], held.pending.double[0], held.b),
         ):
+            left = Mux(helps, held.other.bytes, operand.bytes)
             m.d.comb += [
                 port.valid.eq(want),
-                port.addr.eq(operand.addr),
-                port.size.eq(Mux(operand.bytes > word, word, operand.bytes)),
+                port.addr.eq(Mux(helps, held.other.addr, operand.addr)),
+                port.size.eq(Mux(left > word, word, left)),
             ]
 
     def _describe(self, m: Module, pending, n: Value, from_acc: Value, inside: Value) -> None:

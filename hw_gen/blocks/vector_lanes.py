@@ -36,7 +36,7 @@ from hw_gen.interfaces import table_write
 from hw_gen.layouts import field_shape
 from spec.config import NpuConfig
 from spec.exhaustive import handles
-from spec.isa import DType, Opcode, Reduce, Scale, Table, rescales_b, scales_a_late
+from spec.isa import Alu, DType, Opcode, Reduce, Scale, Table, rescales_b, scales_a_late
 
 handles("hw_gen.blocks.vector_lanes", Scale, Scale.OFF, Scale.TENSOR, Scale.CHANNEL, Scale.OPERAND)
 
@@ -186,6 +186,7 @@ class VectorLanes(wiring.Component):
     def _operands(self, m: Module) -> None:
         """Settings that all lanes share, up to the reduction."""
         self._bias = self._field(m, SCALE_A, "bias")
+        self._sums_b = Copies(m, self._platform, "sums", self._step.sums, self._config.lane_count)
         self._clamps = [self._field(m, _CLAMP, n) for n in ("a_clamp", "a_min", "a_max", "a_shl")]
         many, before = self._config.lane_count, _CLAMP
         fields = fields_of(self.slots, self._fixed_stages[before - 1][1]["slot"])
@@ -193,19 +194,16 @@ class VectorLanes(wiring.Component):
         self._backwards = Copies(m, self._platform, "backwards", backwards, many)
         fields = fields_of(self.slots, self._fixed_stages[before][1]["slot"])
         self._alu = Signal(field_shape(Opcode.VECTOR, "alu"), reset_less=True)
-        self._b_passed, self._immediate = (
-            Signal(reset_less=True),
-            Signal(signed(32), reset_less=True),
-        )
+        self._immediate = Signal(signed(32), reset_less=True)
         early = early_flags(fields["alu"])
         self._early = Copies(m, self._platform, "early", early, many)
         inside, merged = (self._fixed_stages[before][1][name] for name in ("inside", "merges"))
         zero = Mux(inside, -fields["b_zp"], 0)
+        self._b_passed = Copies(m, self._platform, "b_passed", rescales_b(fields, merged), many)
         m.d.sync += [
             self._alu.eq(fields["alu"]),
-            self._b_passed.eq(rescales_b(fields, merged)),
-            # Of a maximum that A has already: no value is smaller.
-            self._immediate.eq(Mux(merged, DType.I32.low, zero)),
+            # Of what A has already: no value is smaller, and no sum is changed by 0.
+            self._immediate.eq(Mux(merged, Mux(fields["alu"] == Alu.MAX, DType.I32.low, 0), zero)),
         ]
         # Which lanes count in a reduction: across lanes, those not in use must not.
         held, across = (
@@ -235,7 +233,8 @@ class VectorLanes(wiring.Component):
         # Of maxima of narrow elements, which come extended, the larger goes on as A.
         less = Signal(name=f"less_{c}")
         m.d.comb += less.eq(step.a[lane][:_NARROW].as_signed() < step.b[lane][:_NARROW].as_signed())
-        larger = Mux(step.merges & less, moved_b, moved_a)
+        takes_larger = step.merges & ~step.sums.any()
+        larger = Mux(takes_larger & less, moved_b, moved_a)
         m.d.sync += a.eq(Mux(step.tag.inside, larger, 0))
         with m.If(self._go):
             # It stays a cycle longer where B follows A through RESCALE.
@@ -244,9 +243,12 @@ class VectorLanes(wiring.Component):
         # The bias comes late, from a memory: it is added last.
         takes_a, takes_b = unit.takes[c]
         with_bias = self._bias & takes_a
+        # Of a sum, B takes the place of the bias, which there is none of.
+        plus, minus = (flag & takes_a for flag in self._sums_b[c])
+        added = Mux(plus, b, 0) | Mux(minus, ~b, 0) | Mux(with_bias, bias, 0)
         value = Signal(signed(32), name=f"value_{c}")
         m.d.comb += value.eq(Mux(takes_a, a, Mux(takes_b, b, kept)))
-        biased = fast_sum(m, platform, f"biased_{c}", value, Mux(with_bias, bias, 0))
+        biased = fast_sum(m, platform, f"biased_{c}", value, added[:32].as_signed(), minus)
         m.d.comb += [
             rescale.x.eq(biased),
             rescale.by.eq(Mux(unit.operand, b, Mux(unit.channel, mult, unit.mult))),
@@ -258,7 +260,7 @@ class VectorLanes(wiring.Component):
         moved = (within << left)[:32]
         m.d.sync += clamped.eq(Mux(self._backwards[c], moved[::-1], moved))
         b_scaled = Signal(signed(32), name=f"b_scaled_{c}")
-        m.d.comb += b_scaled.eq(Mux(self._b_passed, rescale.o, self._immediate))
+        m.d.comb += b_scaled.eq(Mux(self._b_passed[c], rescale.o, self._immediate))
         kind = self._alu
         early = self._early[c]
         v_next = alu(self._config, m, self._platform, str(c), kind, early, clamped, b_scaled)

@@ -13,7 +13,7 @@ from spec.isa import Opcode
 def step_layout(config: NpuConfig) -> data.StructLayout:
     """A step on its way to the lanes. a, b: raw operands, sign- or zero-extended to 32 bits,
     `cols` elements. a_zp, b_zp, b_none: fields of its context, which are used at once; merges:
-    `merges_b` of them.
+    `merges_b` of them; sums: whether B is added to A (bit 0), and whether it is subtracted (1).
     """
     return _layout(config, config.cols)
 
@@ -36,6 +36,7 @@ def _layout(config: NpuConfig, lanes: int) -> data.StructLayout:
             "b_zp": field_shape(Opcode.VECTOR, "b_zp"),
             "b_none": 1,
             "merges": 1,
+            "sums": 2,
             "a": 32 * lanes,
             "b": 32 * lanes,
         }
@@ -79,7 +80,7 @@ class VectorSlicer(wiring.Component):
             out.tag.last.eq(step.tag.last & ends),
             out.a.eq(step.a.word_select(part, 32 * lanes)),
             out.b.eq(step.b.word_select(part, 32 * lanes)),
-            *(out[name].eq(step[name]) for name in ("a_zp", "b_zp", "b_none", "merges")),
+            *(out[name].eq(step[name]) for name in ("a_zp", "b_zp", "b_none", "merges", "sums")),
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready & ends),
         ]

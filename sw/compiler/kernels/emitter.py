@@ -151,9 +151,10 @@ class LayerEmitter:
         at: int,
         size: int,
         note: str,
+        first: int = 0,
     ) -> None:
-        """Load a box of elements at `mem` to byte `at` of `slot`, whose `size` bytes count as
-        written by each of the instructions.
+        """Load a box of elements at `mem` to byte `at` of `slot`, whose bytes from `first` to
+        `size` count as written by each of the instructions.
         """
         for copy in copies(box, item):
             start, stop = copy.memory_span()
@@ -167,7 +168,7 @@ class LayerEmitter:
                 {"mem_base": source, "chip_base": slot},
                 [
                     Access(buffer=source, start=mem + start, stop=mem + stop, write=False),
-                    Access(buffer=slot, start=0, stop=size, write=True),
+                    Access(buffer=slot, start=first, stop=size, write=True),
                 ],
                 note,
             )
@@ -214,16 +215,21 @@ class LayerEmitter:
         )
 
     def store_copies(
-        self, target: Buffer, mem: int, box: Dims, item: int, slot: Buffer, note: str
+        self, target: Buffer, mem: int, box: Dims, item: int, slot: Buffer, note: str, at: int = 0
     ) -> None:
-        """Store a box of elements of `slot` at `mem` of `target`."""
+        """Store a box of elements from byte `at` of `slot` on at `mem` of `target`."""
         for copy in copies(box, item):
             (start, stop), (first, end) = copy.memory_span(), copy.chip_span()
             self.append(
-                Store(mem_base=mem + copy.mem, chip_base=copy.chip, run=copy.run, loop=copy.loops),
+                Store(
+                    mem_base=mem + copy.mem,
+                    chip_base=at + copy.chip,
+                    run=copy.run,
+                    loop=copy.loops,
+                ),
                 {"mem_base": target, "chip_base": slot},
                 [
-                    Access(buffer=slot, start=first, stop=end, write=False),
+                    Access(buffer=slot, start=at + first, stop=at + end, write=False),
                     Access(buffer=target, start=mem + start, stop=mem + stop, write=True),
                 ],
                 note,

@@ -48,8 +48,15 @@ def in_lanes(
     return outer, last
 
 
-def nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> Nest:
-    """Loops over `rows` and over the vectors of `lanes`; those that are reduced come last."""
+def nest(
+    rows: Sequence[Row], lanes: Row, cols: int, with_params: bool, *, by_rows: bool = False
+) -> Nest:
+    """Loops over `rows` and over the vectors of `lanes`; those that are reduced come last.
+
+    The vectors are the outermost loop, so that parameters change seldom. by_rows: they may be the
+    innermost one where B has one element for all vectors of a row: it is read once, and both ports
+    of the vector engine read A meanwhile.
+    """
     count = -(-lanes.size // cols)
     loops = [_loop(row, row.size) for row in rows if not row.reduced]
     reduced = [_loop(row, row.size) for row in rows if row.reduced]
@@ -62,8 +69,9 @@ def nest(rows: Sequence[Row], lanes: Row, cols: int, with_params: bool) -> Nest:
             fields["lane_loop"] = len(loops)
             reduced = [block, *reduced]
     else:
-        fields["lane_loop"] = 0
-        loops = [block, *loops]
+        inner = by_rows and not reduced and not lanes.b and any(row.b for row in rows)
+        fields["lane_loop"] = len(loops) if inner else 0
+        loops = [*loops, block] if inner else [block, *loops]
     assert len(loops) + len(reduced) <= LOOPS
     fields["reduce_loops"] = sum(1 << (len(loops) + i) for i in range(len(reduced)))
     return Nest([*loops, *reduced], fields, bool(reduced) or lanes.reduced)

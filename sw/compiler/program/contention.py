@@ -17,8 +17,9 @@ from itertools import product
 from typing import NamedTuple
 
 from spec.config import NpuConfig
-from spec.isa import Reduce, Space, reads_b
+from spec.isa import Reduce, Space
 from sw.compiler.machine.costs import columns_read, weight_cycles
+from sw.compiler.program.cycles import fresh_share, reading_cycles, words_read
 from sw.compiler.program.records import Depthwise, Matrix, Store, Vector
 from sw.compiler.program.virtual import VirtualInstruction
 
@@ -161,14 +162,17 @@ def _vector(
 ) -> Demand:
     reads: Shares = ()
     writes: Shares = ()
-    banks, words = 0.0, 0.0
+    banks, reading = 0.0, 0.0
     a = record.a_base + _address(instruction, "a_base")
+    words, alone = words_read(record, config)
     if record.a_space is Space.ACC:
         reads = _shares(a, [(n.count, n.a) for n in record.loop], config)
     else:
         size = record.a_type.bytes * (1 if record.a_one else record.lanes)
         banks = _banks(a, [n.a for n in record.loop if n.count > 1], size, config)
-        words = math.ceil(size / config.word_bytes)
+        reading = reading_cycles(words, alone, fresh_share(record))
+        # Two words in a cycle, where both ports read A.
+        banks *= max(1.0, words / reading)
     o = record.o_base + _address(instruction, "o_base")
     out_banks, out_slack = 0.0, 1e9
     if record.o_space is Space.ACC:
@@ -179,7 +183,7 @@ def _vector(
         results = math.prod(n.count for i, n in enumerate(record.loop) if not chosen >> i & 1)
         out_banks = _banks(o, [n.o for n in record.loop if n.count > 1], size, config)
         out_slack = busy / (results * math.ceil(size / config.word_bytes))
-    slack = busy / (steps * words) if words else 1e9
+    slack = busy / (steps * reading) if reading else 1e9
     return Demand(reads, writes, banks, 0.0, slack, out_banks, out_slack)
 
 
@@ -195,24 +199,18 @@ def own_conflicts(
     if record.a_space is not Space.SPAD:
         return 0.0
     word = config.word_bytes
-    a = math.ceil(record.a_type.bytes * (1 if record.a_one else record.lanes) / word)
-    b = 0
-    if _reads_b(record):
-        b = math.ceil(record.b_type.bytes * (1 if record.b_one else record.lanes) / word)
+    a, b = words_read(record, config)
     lost = 0.0
-    beats = float(steps * max(a, b))
+    fresh = fresh_share(record)
+    beats = steps * reading_cycles(a, b, fresh)
     bases = instruction.bases
     if b and bases.get("b_base") is not bases.get("a_base"):
-        beats += steps * min(a, b) * _side_by_side(instruction, record, config)
+        beats += steps * fresh * min(a, b) * _side_by_side(instruction, record, config)
         lost = max(0.0, beats - busy)
     if record.o_space is Space.SPAD and record.o_type.bytes * record.lanes > word * max(a, b):
         # Where there are more words to write than to read, writes find the banks taken.
         lost += steps * (a + b) / config.banks
     return lost
-
-
-def _reads_b(record: Vector) -> bool:
-    return reads_b({"alu": record.alu, "a_scale": record.a_scale, "b_none": record.b_none})
 
 
 SAMPLES = 32

@@ -93,8 +93,8 @@ def pieces(record: Load | Store) -> tuple[int, int, int]:
 
 
 def vector_cycles(record: Vector, config: NpuConfig, *, near: bool = False) -> float:
-    """Cycles of a VECTOR: each step takes as many as the widest of A, B and result has words, and
-    as it takes the lanes' RESCALE, that for each part in which the vector passes the lanes.
+    """Cycles of a VECTOR: each step takes as many as its words take to read and to write, and as it
+    takes the lanes' RESCALE, that for each part in which the vector passes the lanes.
 
     In a reduction only its last step has a result. `near`: B lies in the buffer of A, so that it is
     known where both are in the same banks. If B is A, its words are read twice.
@@ -103,13 +103,10 @@ def vector_cycles(record: Vector, config: NpuConfig, *, near: bool = False) -> f
     counts = [loop.count for loop in record.loop]
     written = math.prod(n for i, n in enumerate(counts) if not chosen >> i & 1)
     lanes = record.lanes
-    a = _words(record.a_space, record.a_type, 1 if record.a_one else lanes, config)
-    read = float(a)
-    if reads_b({"alu": record.alu, "a_scale": record.a_scale, "b_none": record.b_none}):
-        b = _words(Space.SPAD, record.b_type, 1 if record.b_one else lanes, config)
-        read = max(a, b)
-        if near and record.a_space is not Space.ACC:
-            read *= _clashes(record, config)
+    words = words_read(record, config)
+    read = max(1.0, reading_cycles(*words, fresh_share(record)))
+    if near and all(words):
+        read *= _clashes(record, config)
     write = _words(record.o_space, record.o_type, 1 if record.reduce_lanes else lanes, config)
     fields = {name: getattr(record, name) for name in _RATE}
     parts = results = lane_parts(config, lanes)
@@ -122,6 +119,36 @@ def vector_cycles(record: Vector, config: NpuConfig, *, near: bool = False) -> f
         # The next step's first words come with a step's last part, the others between the steps.
         scaled += math.prod(counts) * (read - 1)
     return float(max(math.prod(counts) * read, written * write, scaled, looked))
+
+
+def words_read(record: Vector, config: NpuConfig) -> tuple[int, int]:
+    """Words of the scratchpad that a step reads of A and of B, where it reads both."""
+    a = b = 0
+    if record.a_space is not Space.ACC:
+        a = _words(Space.SPAD, record.a_type, 1 if record.a_one else record.lanes, config)
+    if reads_b({"alu": record.alu, "a_scale": record.a_scale, "b_none": record.b_none}):
+        b = _words(Space.SPAD, record.b_type, 1 if record.b_one else record.lanes, config)
+    return a, b
+
+
+def reading_cycles(a: int, b: int, fresh: float = 1.0) -> float:
+    """Cycles of a step that reads so many words of A and of B; fresh: share of the steps in which B
+    is read. Both ports read what is alone (hw_gen/blocks/vector_issue.py).
+    """
+    if not a or not b:
+        return float(-(-(a + b) // 2))
+    return fresh * max(a, b) + (1 - fresh) * -(-a // 2)
+
+
+def fresh_share(record: Vector) -> float:
+    """Share of the steps in which B is read: one element for all lanes stays in them while its
+    address does.
+    """
+    if not record.b_one:
+        return 1.0
+    moving = [i for i, loop in enumerate(record.loop) if loop.b and loop.count > 1]
+    inner = record.loop[moving[-1] + 1 :] if moving else record.loop
+    return 1 / math.prod(loop.count for loop in inner)
 
 
 def _clashes(record: Vector, config: NpuConfig) -> float:

@@ -13,22 +13,20 @@ from sw.compiler.machine.costs import (
     TABLE_CYCLES,
     weight_cycles,
 )
-from sw.compiler.program.cycles import step_cycles
+from sw.compiler.program.cycles import reading_cycles, step_cycles
 
 
 def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[int, int]:
     """(cycles, bytes moved)."""
     tiles = math.prod(-(-n // t) for n, t in zip(layer.shape, plan.tile, strict=True))
-    compute = sum(
-        fused_step_cycles(layer, step, plan, config) + DEPENDENT_STEP_CYCLES for step in layer.steps
-    )
+    compute = sum(_in_turn(layer, step, plan, config) for step in layer.steps)
     whole = [r.nbytes(layer.shape) for r in layer.registers]
     load = sum(whole[i] for i in range(len(layer.sources)) if i not in plan.held)
     store = sum(whole[r.register] for r in layer.results if r.register not in plan.held)
     bus = config.bus_bytes
     # There is one TABLE: several replace each other in every tile.
     if len(layer.tables) > 1:
-        compute += TABLE_CYCLES * len(layer.tables)
+        compute += TABLE_CYCLES * len(layer.tables) / plan.abreast
     if layer.product is not None:
         # The array works on the next tile meanwhile.
         compute = max(compute, product_cycles(layer.product, plan.tile, config))
@@ -40,37 +38,62 @@ def fused_cost(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> tuple[i
     return math.ceil(cycles), load + store
 
 
+def _in_turn(layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig) -> float:
+    """Of a step on a tile, which waits for the step before unless other tiles pass meanwhile."""
+    cycles = fused_step_cycles(layer, step, plan, config)
+    return max(cycles, (cycles + DEPENDENT_STEP_CYCLES) / plan.abreast)
+
+
 def fused_step_cycles(
     layer: FusedLayer, step: FusedStep, plan: FusedPlan, config: NpuConfig
 ) -> int:
-    """Its vectors, times the words of the widest operand or the cycles of RESCALE."""
-    tile, cols = plan.tile, config.cols
-    read = [i for i in (step.a, step.b) if i is not None]
-    spans = [layer.registers[i].spans for i in (*read, step.out)]
-    sizes = [n if any(s[d] for s in spans[: len(read)]) else 1 for d, n in enumerate(tile)]
-    flat = len(set(spans)) == 1 and step.params < 0 and not any(plan.vectors[i] for i in read)
-    flat = flat and all(_is_dense(layer, i, plan) for i in (*read, step.out))
-    if flat:
-        sizes = [math.prod(sizes)]
-    vectors = math.prod(sizes[:-1]) * -(-sizes[-1] // cols)
-    lanes = min(cols, sizes[-1])
+    """Its vectors, times the cycles in which it reads and writes them, or those of RESCALE."""
+    sizes, flat = _extent(layer, step, plan)
+    across = -(-sizes[-1] // config.cols)
+    lanes = min(config.cols, sizes[-1])
 
     def words(register: int) -> int:
-        if plan.vectors[register]:
-            return 1
         held = layer.registers[register]
+        if plan.vectors[register]:
+            return 0
         count = lanes if flat or held.spans[-1] else 1
         return -(-count * held.kind.bytes // config.word_bytes)
 
-    fields = {"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values}
-    wide = max([words(step.a), *([words(read[1])] if uses_b(fields) and len(read) > 1 else [])])
-    written = 1 if step.reduce is not Reduce.NONE else words(step.out)
-    types = {"a_type": layer.registers[read[0]].kind, "b_type": layer.registers[read[-1]].kind}
-    scales: dict[str, object] = {**types, **step.values}
-    if step.reduce is not Reduce.NONE:
-        # Its result is scaled once, which is nothing beside its steps.
-        scales |= {"reduce": step.reduce, "o_scale": Scale.OFF}
-    return vectors * max(wide, written, step_cycles(scales, config, lanes))
+    reduces, b, fresh = step.reduce is not Reduce.NONE, 0, 1.0
+    if step.b is not None and _reads_b(step):
+        b = words(step.b)
+        if not (flat or reduces or layer.registers[step.b].spans[-1]):
+            # One element for the vectors of a row is read once.
+            fresh = 1 / across
+    wide = max(1.0, reading_cycles(words(step.a), b, fresh))
+    written = 1 if reduces else words(step.out)
+    scaled = step_cycles(_scales(layer, step), config, lanes)
+    return math.ceil(math.prod(sizes[:-1]) * across * max(wide, written, scaled))
+
+
+def _extent(layer: FusedLayer, step: FusedStep, plan: FusedPlan) -> tuple[list[int], bool]:
+    """The extents of a step's vectors in a tile; whether they are one row of elements."""
+    read = [i for i in (step.a, step.b) if i is not None]
+    spans = [layer.registers[i].spans for i in (*read, step.out)]
+    sizes = [n if any(s[d] for s in spans[: len(read)]) else 1 for d, n in enumerate(plan.tile)]
+    flat = len(set(spans)) == 1 and step.params < 0 and not any(plan.vectors[i] for i in read)
+    flat = flat and all(_is_dense(layer, i, plan) for i in (*read, step.out))
+    return ([math.prod(sizes)] if flat else sizes), flat
+
+
+def _scales(layer: FusedLayer, step: FusedStep) -> dict[str, object]:
+    """What says how often the lanes' RESCALE is taken."""
+    b = step.a if step.b is None else step.b
+    kinds = {"a_type": layer.registers[step.a].kind, "b_type": layer.registers[b].kind}
+    if step.reduce is Reduce.NONE:
+        return {**kinds, **step.values}
+    # Its result is scaled once, which is nothing beside its steps.
+    return {**kinds, **step.values, "reduce": step.reduce, "o_scale": Scale.OFF}
+
+
+def _reads_b(step: FusedStep) -> bool:
+    """Whether the operation takes operand B."""
+    return bool(uses_b({"alu": Alu.PASS, "a_scale": Scale.OFF, **step.values}))
 
 
 def _is_dense(layer: FusedLayer, register: int, plan: FusedPlan) -> bool:

@@ -39,7 +39,10 @@ class TileEmitter(LayerEmitter):
         self.lookup = -1
         self.product: ProductTiles | None = None
         if layer.product is not None:
-            self.product = ProductTiles(layer.product, layer.name, plan.tile, context, plan.rights)
+            lefts = 2 * plan.abreast
+            self.product = ProductTiles(
+                layer.product, layer.name, plan.tile, context, lefts, plan.rights
+            )
 
     def _rotations(self) -> list[Rotation]:
         """The places of every register; those in the accumulator from its top down."""
@@ -77,13 +80,14 @@ class TileEmitter(LayerEmitter):
         """Emit the whole layer."""
         tiles = list(fused_tiles(self.layer, self.plan))
         # Loads run ahead by as many tiles as results rotate.
-        ahead = self.plan.slots[self.layer.results[0].register]
+        ahead, abreast = self.plan.slots[self.layer.results[0].register], self.plan.abreast
         for i in range(min(ahead, len(tiles))):
             self._load(tiles[i], tiles[: i + 1])
-        for i, tile in enumerate(tiles):
-            self._compute(tile)
-            if i + ahead < len(tiles):
-                self._load(tiles[i + ahead], tiles[i + 1 : i + ahead + 1])
+        for first in range(0, len(tiles), abreast):
+            after = first + abreast
+            self._compute(tiles[first:after])
+            for i in range(first + ahead, min(after + ahead, len(tiles))):
+                self._load(tiles[i], tiles[after : i + 1])
 
     def _key(self, register: int, tile: Ranges) -> Hashable:
         spans = self.layer.registers[register].spans
@@ -150,25 +154,38 @@ class TileEmitter(LayerEmitter):
         note = f"in r{register} {tile}"
         self.load_copies(memory, base, box, held.kind.bytes, place.buffer, 0, size, note)
 
-    def _compute(self, tile: Ranges) -> None:
+    def _compute(self, group: Sequence[Ranges]) -> None:
+        """Step after step, each on one tile after another: a step waits for the one before it."""
+        held = [self._registers(tile) for tile in group]
+        if self.product is not None:
+            for tile, places in zip(group, held, strict=True):
+                self.product.matrix(tile, places[self.product.product.register].at)
+        for step in self.layer.steps:
+            self._use_table(step)
+            for tile, places in zip(group, held, strict=True):
+                self._whole_step(step, tile, places)
+        for tile, places in zip(group, held, strict=True):
+            for result in self.layer.results:
+                if result.register not in self.plan.held:
+                    self._store(result, tile, places[result.register])
+
+    def _registers(self, tile: Ranges) -> list[Held]:
+        """The places of all registers of a tile, whose sources are loaded."""
         places = self.loaded.pop(tile)
         for i in range(len(places), len(self.layer.registers)):
             if i in self.plan.held:
                 places.append(self._on_chip(i, tile))
             else:
                 places.append(self.rotations[i].take(tile, set())[0])
-        if self.product is not None:
-            self.product.matrix(tile, places[self.product.product.register].at)
-        for step in self.layer.steps:
-            self._use_table(step)
-            if step.params < 0 or self.params is None:
-                self._step(step, tile, places, None)
-                continue
-            for first in range(0, self._blocks(tile), self.params[1]):
-                self._step(step, tile, places, self._loaded_params(step.params, first, tile))
-        for result in self.layer.results:
-            if result.register not in self.plan.held:
-                self._store(result, tile, places[result.register])
+        return places
+
+    def _whole_step(self, step: FusedStep, tile: Ranges, places: list[Held]) -> None:
+        """The VECTORs of a step on a tile: one, or one for each part of its parameters."""
+        if step.params < 0 or self.params is None:
+            self._step(step, tile, places, None)
+            return
+        for first in range(0, self._blocks(tile), self.params[1]):
+            self._step(step, tile, places, self._loaded_params(step.params, first, tile))
 
     def _use_table(self, step: FusedStep) -> None:
         """There is one TABLE: it is loaded again where the step before used another."""
@@ -244,7 +261,7 @@ class TileEmitter(LayerEmitter):
         first = 0
         if params is not None and lanes.size > 1:
             first, lanes = params.start, lanes._replace(size=params.stop - params.start)
-        made = nest(rows, lanes, self.config.cols, params is not None)
+        made = nest(rows, lanes, self.config.cols, params is not None, by_rows=True)
         fields: VectorFields = {
             **made.fields,
             "a_space": Space.ACC if a.acc else Space.SPAD,

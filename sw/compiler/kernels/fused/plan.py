@@ -18,6 +18,10 @@ PIECES = (4, 8, 16)
 """Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
 
+ABREAST = (1, 2)
+"""Tiles that pass each step one after another: a step of one hides the latency of the other's."""
+
+
 def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
@@ -26,8 +30,9 @@ def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> Fu
         for count in (2, 1):
             fitting = [
                 plan
+                for abreast in ABREAST
                 for pieces in PIECES
-                if (plan := _largest(layer, config, budget, count, pieces, acc))
+                if (plan := _largest(layer, config, budget, count, pieces, acc, abreast))
             ]
             found += [_costed(layer, config, plan) for plan in fitting]
             if fitting:
@@ -64,7 +69,13 @@ def _places(layer: FusedLayer) -> tuple[bool, ...]:
 
 
 def _largest(
-    layer: FusedLayer, config: NpuConfig, budget: MemoryBudget, count: int, pieces: int, acc: bool
+    layer: FusedLayer,
+    config: NpuConfig,
+    budget: MemoryBudget,
+    count: int,
+    pieces: int,
+    acc: bool,
+    abreast: int,
 ) -> FusedPlan | None:
     """A tile that grows from the innermost dimension outwards until the budget is used up."""
     tile = [size if d in layer.whole else 1 for d, size in enumerate(layer.shape)]
@@ -74,7 +85,7 @@ def _largest(
 
     def may_have(d: int, n: int) -> bool:
         grown = (*tile[:d], n, *tile[d + 1 :])
-        return fits(sized(layer, config, grown, count, acc, on_chip), config, budget)
+        return fits(sized(layer, config, grown, count, acc, on_chip, abreast), config, budget)
 
     if not may_have(0, tile[0]):
         return None
@@ -94,7 +105,7 @@ def _largest(
         tile[d] = n
         if n < layer.shape[d]:
             break
-    return sized(layer, config, tuple(tile), count, acc, on_chip)
+    return sized(layer, config, tuple(tile), count, acc, on_chip, abreast)
 
 
 def _costed(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> FusedPlan:

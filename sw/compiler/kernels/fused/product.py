@@ -22,13 +22,14 @@ class ProductTiles(LayerEmitter):
         name: str,
         tile: tuple[int, ...],
         context: EmitContext,
+        lefts: int,
         rights: int,
     ) -> None:
-        """`rights`: buffers of blocks of the right operand."""
+        """`lefts`, `rights`: buffers of the left operand and of blocks of the right one."""
         super().__init__(name, context)
         self.product = product
         left, right = product.nbytes(tile)
-        self.left = self._rotation("left", 2, left)
+        self.left = self._rotation("left", lefts, left)
         self.right = self._rotation("right", rights, right)
 
     def _rotation(self, what: str, count: int, size: int) -> Rotation:

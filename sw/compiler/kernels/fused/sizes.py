@@ -26,22 +26,24 @@ def sized(
     count: int,
     acc: bool,
     on_chip: frozenset[int],
+    abreast: int = 1,
 ) -> FusedPlan:
     """The plan of tiles of these extents, without its cycles. `count`: buffers of what is loaded,
-    stored or computed by the array; `acc`: registers may lie in the accumulator.
+    stored or computed by the array, for each of the tiles `abreast`; `acc`: registers may lie in
+    the accumulator.
     """
     word = config.word_bytes
     moved = {*range(len(layer.sources)), *(r.register for r in layer.results)}
     product, operands = layer.product, 0
     if product is not None:
         moved.add(product.register)
-        operands = sum(2 * -(-n // word) * word for n in product.nbytes(tile))
+        operands = sum(2 * abreast * -(-n // word) * word for n in product.nbytes(tile))
     # In the accumulator a row of few elements takes a whole vector, and a step of its own; in the
     # scratchpad such rows follow each other and are computed as one.
     wide = tile[-1] >= config.cols or product is not None
     held = [acc and r.acc and wide for r in layer.registers]
     pairs = list(zip(layer.registers, held, strict=True))
-    slots = tuple(count if i in moved else 1 for i in range(len(pairs)))
+    slots = tuple(abreast * (count if i in moved else 1) for i in range(len(pairs)))
     return FusedPlan(
         tile=tile,
         nbytes=tuple(
@@ -52,6 +54,8 @@ def sized(
         vectors=tuple(r.vectors(tile, config.cols) if h else 0 for r, h in pairs),
         operands=operands,
         held=on_chip,
+        rights=2 * abreast,
+        abreast=abreast,
     )
 
 

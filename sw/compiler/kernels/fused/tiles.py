@@ -17,6 +17,7 @@ class FusedPlan:
     bytes of those of a product. `held`: the registers whose tensors lie on chip, which the steps
     read and write where they are. `blocks`: in how many blocks of columns rows pass, of which a
     tile is one; 0 where it holds whole rows. `rights`: buffers of a product's right operand.
+    `abreast`: tiles that pass each step one after another, before the next step.
     `entries`: of the parameter memory that it may have.
     """
 
@@ -28,6 +29,7 @@ class FusedPlan:
     held: frozenset[int] = frozenset()
     blocks: int = 0
     rights: int = 2
+    abreast: int = 1
     entries: int = 0
     cycles: int = 0
     traffic: int = 0
@@ -42,7 +44,8 @@ class FusedPlan:
 
     def __str__(self) -> str:
         where = f"{self.spad_bytes} bytes, {self.acc_vectors} accumulator vectors"
-        return f"tile {list(self.tile)}; {where}; {self.cycles} cycles"
+        abreast = f" x {self.abreast}" if self.abreast > 1 else ""
+        return f"tile {list(self.tile)}{abreast}; {where}; {self.cycles} cycles"
 
 
 def fused_tiles(layer: FusedLayer, plan: FusedPlan) -> Iterator[Ranges]:

@@ -20,15 +20,38 @@ class _MoveEmitter(LayerEmitter):
     def __init__(self, layer: MoveLayer, plan: MovePlan, context: EmitContext) -> None:
         super().__init__(layer.name, context)
         self.layer, self.plan = layer, plan
-        self.buffers = self.slots("move", Place.SPAD, plan.slots, plan.nbytes)
+        self.buffers = self.slots("move", Place.SPAD, max(1, plan.slots), plan.nbytes)
 
     def run(self) -> None:
         """Emit the whole layer."""
         for tile in move_tiles(self.layer, self.plan):
+            if self.plan.from_chip or self.plan.to_chip:
+                self._copy(tile)
+                continue
             slot, _ = self.buffers.get(tile, None)
             assert slot is not None
             self._load(tile, slot)
             self._store(tile, slot)
+
+    def _copy(self, tile: Ranges) -> None:
+        """A tile of a copy of which one side is on chip."""
+        layer = self.layer
+        offset, _, strides = layer.target
+        source, target = (self.context.tensors[x] for x in (layer.tensor, layer.output.tensor))
+        sides = ((layer.offset, layer.source_strides), (offset, strides))
+        ats = [
+            at + sum(a * s for (a, _), s in zip(tile, steps, strict=True)) for at, steps in sides
+        ]
+        item, counts = layer.output.item, [b - a for a, b in tile]
+        if self.plan.to_chip:
+            box = list(zip(counts, layer.source_strides, strides, strict=True))
+            reach = sum((n - 1) * s for n, s in zip(counts, strides, strict=True)) + item
+            self.load_copies(
+                source, ats[0], box, item, target, ats[1], ats[1] + reach, f"in {tile}", ats[1]
+            )
+        else:
+            box = list(zip(counts, strides, layer.source_strides, strict=True))
+            self.store_copies(target, ats[1], box, item, source, f"store {tile}", ats[0])
 
     def _chip_strides(self, tile: Ranges) -> list[int]:
         out, step = [], self.layer.output.item

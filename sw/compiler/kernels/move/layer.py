@@ -60,6 +60,21 @@ class MoveLayer(Layer):
         )
 
     @property
+    def memory_views(self) -> tuple[View, ...]:
+        """One side of a copy may lie on chip: then it is a LOAD or a STORE alone (`plan_move`)."""
+        return () if self.copies else (*self.inputs, *self.outputs)
+
+    @property
+    def copies(self) -> bool:
+        """Whether nothing is filled, and every element has its own place on both sides."""
+        _, shape, strides = self.target
+        whole = not any(self.before) and tuple(self.source_shape) == tuple(shape)
+        sides = (self.source_strides, strides)
+        return whole and all(
+            step > 0 for side in sides for n, step in zip(shape, side, strict=True) if n > 1
+        )
+
+    @property
     def signature(self) -> Hashable:
         return self.source_shape, self.source_strides, self.before, self.target
 
