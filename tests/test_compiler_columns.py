@@ -18,7 +18,7 @@ CONFIG = preset("default")
 
 def graph() -> Graph:
     """A norm of 256 channels, and a product of 262,144 bytes of weights behind it."""
-    return products_around_a_norm(64, 256, 1024)
+    return products_around_a_norm(96, 256, 1024)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_product_whose_bias_comes_at_run_time_is_not_cut(
     monkeypatch.setattr(follow, "BUS", 0.4)
     names = [x.name for x in parts(run_stages(graph(), CONFIG))]
     assert "conv2d.c0" in names
-    g = products_around_a_norm(64, 256, 1024, given=True)
+    g = products_around_a_norm(96, 256, 1024, given=True)
     names = [x.name for x in parts(run_stages(g, CONFIG))]
     assert "conv2d.c0" not in names
     assert assert_compiles_exactly(g, CONFIG, random_inputs(g, 0)) > 0
