@@ -34,9 +34,9 @@ class VectorEngine(wiring.Component):
     wait, post_done, post_read, halt, status : as in the other engines.
 
     Timing: int8 operands and results, and accumulator vectors, take a cycle a step; wider ones in
-    the scratchpad as many cycles as words, and steps with more than one RESCALE a cycle for each
-    (`VectorSchedule`), all that for each part of a vector (`VectorSlicer`). Latency
-    from issue to write is about 18 cycles.
+    the scratchpad as many cycles as words, or half of that where an operand is alone
+    (`VectorIssue`); steps with more than one RESCALE a cycle for each (`VectorSchedule`), all that
+    for each part of a vector (`VectorSlicer`). Latency from issue to write is about 18 cycles.
     """
 
     def __init__(self, config: NpuConfig):
