@@ -17,8 +17,8 @@ CONFIG = preset("default")
 
 
 def graph() -> Graph:
-    """A norm of 256 channels, and a product of 262,144 bytes of weights behind it."""
-    return products_around_a_norm(96, 256, 1024)
+    """A norm of 256 channels, and a product of 393,216 bytes of weights behind it."""
+    return products_around_a_norm(64, 256, 1536)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_it_takes_fewer_cycles(found: Compilation, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(columns, "MOST", 0.0)
     before = run_stages(graph(), CONFIG)
     assert not parts(before)
-    assert sum(found.predicted) < 0.98 * sum(before.predicted)
+    assert sum(found.predicted) < 0.985 * sum(before.predicted)
 
 
 def test_little_is_not_worth_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +71,9 @@ def test_a_product_whose_bias_comes_at_run_time_is_not_cut(
 ) -> None:
     # A product that followed whole would take too much of the bus.
     monkeypatch.setattr(follow, "BUS", 0.4)
-    names = [x.name for x in parts(run_stages(graph(), CONFIG))]
+    names = [x.name for x in parts(run_stages(products_around_a_norm(64, 256, 1024), CONFIG))]
     assert "conv2d.c0" in names
-    g = products_around_a_norm(96, 256, 1024, given=True)
+    g = products_around_a_norm(64, 256, 1024, given=True)
     names = [x.name for x in parts(run_stages(g, CONFIG))]
     assert "conv2d.c0" not in names
     assert assert_compiles_exactly(g, CONFIG, random_inputs(g, 0)) > 0

@@ -18,19 +18,24 @@ PIECES = (4, 8, 16)
 """Tiles that a layer is cut into, if not too small, so that load, compute and store overlap."""
 
 
-ABREAST = (1, 2)
+ABREAST = 2
 """Tiles that pass each step one after another: a step of one hides the latency of the other's."""
+
+SHORT = 4
+"""Vectors of a row up to which they do, where there is no product. Two tiles of long rows have few
+rows each, and products that follow them tile by tile read their weights more often."""
 
 
 def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
+    short = layer.product is not None or layer.shape[-1] <= SHORT * config.cols
     for acc in _places(layer):
         # Two buffers overlap loads with steps; one is for layers that would not fit otherwise.
         for count in (2, 1):
             fitting = [
                 plan
-                for abreast in ABREAST
+                for abreast in ((1, ABREAST) if short else (1,))
                 for pieces in PIECES
                 if (plan := _largest(layer, config, budget, count, pieces, acc, abreast))
             ]
