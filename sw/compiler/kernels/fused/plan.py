@@ -25,19 +25,23 @@ SHORT = 4
 """Vectors of a row up to which they do, where there is no product. Two tiles of long rows have few
 rows each, and products that follow them tile by tile read their weights more often."""
 
+ROWS = 2
+"""With a product, each has at least so many times as many rows as its weights take cycles, or all:
+the array would read weights all the time, and keep the steps from the scratchpad."""
+
 
 def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
     """The cheapest tiles that fit, twice if possible; `CompileError` if none fits."""
     found = []
-    short = layer.product is not None or layer.shape[-1] <= SHORT * config.cols
     for acc in _places(layer):
         # Two buffers overlap loads with steps; one is for layers that would not fit otherwise.
         for count in (2, 1):
             fitting = [
                 plan
-                for abreast in ((1, ABREAST) if short else (1,))
+                for abreast in (1, ABREAST)
                 for pieces in PIECES
                 if (plan := _largest(layer, config, budget, count, pieces, acc, abreast))
+                and (abreast == 1 or _may_pass_abreast(layer, config, plan))
             ]
             found += [_costed(layer, config, plan) for plan in fitting]
             if fitting:
@@ -53,6 +57,14 @@ def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> Fu
         source=layer.source,
         hint="use a configuration with a larger scratchpad",
     )
+
+
+def _may_pass_abreast(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> bool:
+    """Whether steps are short enough, and the product's folds long enough."""
+    if layer.product is None:
+        return layer.shape[-1] <= SHORT * config.cols
+    enough = ROWS * weight_cycles(config, layer.product.transposed)
+    return plan.tile[-2] >= min(layer.shape[-2], enough)
 
 
 def _fills_array(
