@@ -183,24 +183,24 @@ def reads_b(v: Fields) -> Truth:
     return uses_b(v) & absent(v["b_none"])
 
 
-def adds_b(v: Fields) -> Truth:
-    """Whether the lanes of a VECTOR add B to A, or subtract it, before RESCALE: nothing else is
-    done to either but their zero points.
-    """
+def _untouched(v: Fields) -> Truth:
+    """Whether B is read, and nothing is done to A and B before the ALU but their zero points."""
     idle = absent(v["bias"]) & absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
-    plain = absent(v["b_none"]) & absent(v["b_scale"])
-    return among(v["alu"], Alu.ADD, Alu.SUB) & idle & plain
+    return idle & absent(v["b_none"]) & absent(v["b_scale"])
+
+
+def adds_b(v: Fields) -> Truth:
+    """Whether the lanes of a VECTOR add B to A, or subtract it, before RESCALE."""
+    return among(v["alu"], Alu.ADD, Alu.SUB) & _untouched(v)
 
 
 def merges_b(v: Fields) -> Truth:
     """Whether the lanes of a VECTOR make one operand of A and B before RESCALE: their sum or
-    difference (`adds_b`), or the larger of elements of at most 16 bits, to which nothing else is
-    done before.
+    difference (`adds_b`), or the larger of elements of at most 16 bits without zero points.
     """
-    raw = absent(v["a_zp"]) & absent(v["b_zp"]) & absent(v["b_none"])
+    raw = absent(v["a_zp"]) & absent(v["b_zp"])
     narrow = (v["a_type"] != DType.I32) & (v["b_type"] != DType.I32)
-    idle = absent(v["bias"]) & absent(v["a_scale"]) & absent(v["a_clamp"]) & absent(v["a_shl"])
-    larger = (v["alu"] == Alu.MAX) & raw & narrow & idle & absent(v["b_scale"])
+    larger = (v["alu"] == Alu.MAX) & raw & narrow & _untouched(v)
     return larger | adds_b(v)
 
 

@@ -10,7 +10,7 @@ from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.budget import Overlap
 from sw.compiler.kernels.layers import ConvLayer
 from sw.compiler.pipeline import run_stages
-from sw.compiler.placement import columns, follow
+from sw.compiler.placement import columns
 from sw.compiler.tosa.graph import Graph
 
 CONFIG = preset("default")
@@ -66,11 +66,7 @@ def test_weights_that_stay_on_chip_are_not_cut() -> None:
     assert not parts(run_stages(products_around_a_norm(64, 128, 1024), CONFIG))
 
 
-def test_a_product_whose_bias_comes_at_run_time_is_not_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # A product that followed whole would take too much of the bus.
-    monkeypatch.setattr(follow, "BUS", 0.4)
+def test_a_product_whose_bias_comes_at_run_time_is_not_cut() -> None:
     names = [x.name for x in parts(run_stages(products_around_a_norm(64, 256, 1024), CONFIG))]
     assert "conv2d.c0" in names
     g = products_around_a_norm(64, 256, 1024, given=True)

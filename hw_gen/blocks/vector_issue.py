@@ -173,24 +173,23 @@ class VectorIssue(wiring.Component):
             new.other.addr.eq(Mux(from_acc, step.b, step.a) + word),
             new.other.bytes.eq(Mux(from_acc, totals[1], totals[0]) - word),
         ]
-        beats_left = [
-            Mux(o.beats <= 1 + d, 0, o.beats - 1 - d)
-            for o, d in zip((held.a, held.b), held.pending.double, strict=True)
-        ]
         with m.If(self.step.valid & self.step.ready):
             m.d.sync += [held.eq(new), self.active.eq(1), self.step_index.eq(self.index)]
         with m.Elif(leaves):
             m.d.sync += self.active.eq(0)
         with m.Elif(self.reading):
-            for operand, left in zip((held.a, held.b), beats_left, strict=True):
-                m.d.sync += operand.beats.eq(left)
-            step_bytes = Mux(held.pending.double.any(), 2 * word, word)
-            for place in (held.a, held.b, held.other):
-                m.d.sync += [
-                    place.bytes.eq(place.bytes - step_bytes),
-                    place.addr.eq(place.addr + step_bytes),
-                ]
+            self._advance(m, held)
         return held
+
+    def _advance(self, m: Module, held) -> None:
+        """To the words that come next, two further on of an operand that both ports read."""
+        word, double = self._config.word_bytes, held.pending.double
+        for operand, both in zip((held.a, held.b), double, strict=True):
+            left = operand.beats - 1 - both
+            m.d.sync += operand.beats.eq(Mux(operand.beats <= 1 + both, 0, left))
+        read = Mux(double.any(), 2 * word, word)
+        for place in (held.a, held.b, held.other):
+            m.d.sync += [place.bytes.eq(place.bytes - read), place.addr.eq(place.addr + read)]
 
     def _shape(self, m: Module):
         """Lanes of the step, where A comes from, whether the step and B are there."""

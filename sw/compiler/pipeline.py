@@ -299,10 +299,10 @@ def _image(
     # What a DRAM takes depends on where everything lies in it.
     addresses = Addresses.of(image, stored)
     drams = [name for name, dram in MEMORIES.items() if dram is not None]
+    channels = {name: MemoryChannel.of(name, addresses=addresses) for name in drams}
     cycles = {
-        memory: sum(cycles_with(todo, len(predicted), config, channel))
-        for memory in drams
-        for channel in [MemoryChannel.of(memory, addresses=addresses)]
+        name: sum(cycles_with(todo, len(predicted), config, channel))
+        for name, channel in channels.items()
     }
     return replace(image, info={**image.info, "predicted_cycles_with": cycles})
 

@@ -45,14 +45,14 @@ _PARTS = {
 FOLLOWED_TILES = (4, 2)
 """Tiles of a product that another layer follows, or goes before: as many or more."""
 
-SHORT = 2
+LONG_FOLD = 2
 """But none is of fewer vectors than so many times the cycles that a fold's weights take: the array
 would read weights all the time, and keep the other layer from the scratchpad."""
 
 
 def followed_tile(vectors: int, tiles: int, config: NpuConfig) -> int:
     """Most vectors in a tile of such a product of so many `vectors` in `tiles`."""
-    return max(SHORT * weight_cycles(config), vectors // tiles)
+    return max(LONG_FOLD * weight_cycles(config), vectors // tiles)
 
 
 @dataclass(frozen=True, slots=True)

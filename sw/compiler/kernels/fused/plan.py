@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from spec.config import NpuConfig
 from sw.compiler.errors import CompileError
-from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.budget import LONG_FOLD, MemoryBudget
 from sw.compiler.kernels.fused.cost import fused_cost
 from sw.compiler.kernels.fused.layer import FusedLayer, Product
 from sw.compiler.kernels.fused.plan_blocks import plan_blocks
@@ -21,13 +21,9 @@ PIECES = (4, 8, 16)
 ABREAST = 2
 """Tiles that pass each step one after another: a step of one hides the latency of the other's."""
 
-SHORT = 4
+SHORT_ROW = 4
 """Vectors of a row up to which they do, where there is no product. Two tiles of long rows have few
 rows each, and products that follow them tile by tile read their weights more often."""
-
-ROWS = 2
-"""With a product, each has at least so many times as many rows as its weights take cycles, or all:
-the array would read weights all the time, and keep the steps from the scratchpad."""
 
 
 def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> FusedPlan:
@@ -60,10 +56,12 @@ def plan_fused(layer: FusedLayer, config: NpuConfig, budget: MemoryBudget) -> Fu
 
 
 def _may_pass_abreast(layer: FusedLayer, config: NpuConfig, plan: FusedPlan) -> bool:
-    """Whether steps are short enough, and the product's folds long enough."""
+    """Whether rows are short, or each tile's product has folds as long as `LONG_FOLD` asks for, or
+    all rows that there are.
+    """
     if layer.product is None:
-        return layer.shape[-1] <= SHORT * config.cols
-    enough = ROWS * weight_cycles(config, layer.product.transposed)
+        return layer.shape[-1] <= SHORT_ROW * config.cols
+    enough = LONG_FOLD * weight_cycles(config, layer.product.transposed)
     return plan.tile[-2] >= min(layer.shape[-2], enough)
 
 

@@ -20,15 +20,17 @@ class _MoveEmitter(LayerEmitter):
     def __init__(self, layer: MoveLayer, plan: MovePlan, context: EmitContext) -> None:
         super().__init__(layer.name, context)
         self.layer, self.plan = layer, plan
-        self.buffers = self.slots("move", Place.SPAD, max(1, plan.slots), plan.nbytes)
 
     def run(self) -> None:
         """Emit the whole layer."""
-        for tile in move_tiles(self.layer, self.plan):
-            if self.plan.from_chip or self.plan.to_chip:
+        tiles, plan = move_tiles(self.layer, self.plan), self.plan
+        if plan.from_chip or plan.to_chip:
+            for tile in tiles:
                 self._copy(tile)
-                continue
-            slot, _ = self.buffers.get(tile, None)
+            return
+        buffers = self.slots("move", Place.SPAD, plan.slots, plan.nbytes)
+        for tile in tiles:
+            slot, _ = buffers.get(tile, None)
             assert slot is not None
             self._load(tile, slot)
             self._store(tile, slot)
