@@ -131,18 +131,22 @@ class Importer(Building):
         )  # fmt: skip
 
     def finish(self, node: Node, value: Value) -> Value:
-        """An accumulator as `node`'s format; as it is where its one reader bounds it, or adds to a
-        product.
+        """An accumulator as `node`'s format; as it is where others take that (`takes_sums`)."""
+        if self.takes_sums(node):
+            return value
+        return self.convert(value, self.formats.of(node), node.name)
+
+    def takes_sums(self, node: Node) -> bool:
+        """Whether all who read `node` take the accumulator itself: its one reader bounds it, or
+        adds to a product; or quantize nodes say what becomes of it.
         """
         direct = self.planner.readers.get(node, [])
         if direct and all(r in self.planner.grids for r in direct):
-            return value  # the quantize nodes say what becomes of it
+            return True
         readers = list(self.formats.readers(node))
         plan = self.planner.plans.get(readers[0][0]) if len(readers) == 1 else None
         into = ("add", "bounded") if self.planner.plans[node].rule in _PRODUCTS else ("bounded",)
-        if plan is not None and plan.rule in into and not readers[0][2]:
-            return value
-        return self.convert(value, self.formats.of(node), node.name)
+        return plan is not None and plan.rule in into and not readers[0][2]
 
     # Result ---------------------------------------------------------------------------------------
 

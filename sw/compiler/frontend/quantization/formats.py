@@ -2,7 +2,8 @@
 
 - int8, a scale per channel: only linear layers read it, with fixed scales (`smoothing.py`);
 - int8, one scale and a zero point: only convolutions read it, or linear layers the features of
-  whole images (`ends.py`); or a scale for each channel where one loses much (`channels.py`);
+  whole images or what is hardly below zero (`ends.py`); or a scale for each channel where one loses
+  much (`channels.py`);
 - int8, one scale: only products of activations and convolutions read it, maybe moved about; or
   linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
@@ -118,7 +119,7 @@ class Formats:
         if any(self._is_halved(reader, operand) for reader, operand, _ in self.readers(node)):
             return self.fine(node)
         kinds = {self._kind(*found) for found in self.readers(node)}
-        if kinds == {"linear"} and self.is_head(node):
+        if kinds == {"linear"} and (self.is_head(node) or self.is_one_sided(node)):
             return self.convolved(node)
         if kinds == {"linear"}:
             return self.wide(node) if self.smoothing(node).by_row else self.smoothed(node)
@@ -289,6 +290,20 @@ class Formats:
         """
         flat = self.rows == "auto" and len(node.meta["val"].shape) == 2
         return flat and any(p.rule == "convolution" for p in self.planner.plans.values())
+
+    def is_one_sided(self, node: Node) -> bool:
+        """Whether linear layers lose less of `node` by one scale with a zero point than by scales
+        of channels: hardly a value is below zero, as behind a GELU or ReLU.
+
+        By row they may lose less, in more passes (`GAIN`).
+        """
+        if self.rows == "always" or node.op == "placeholder" or node not in self.ranges.ends:
+            return False
+        found, form = self.smoothing(node), self.convolved(node)
+        if isinstance(form.scale, np.ndarray):
+            return False
+        finer = form.scale / self.symmetric(node).scale
+        return finer**2 * found.plain <= found.error * (GAIN if found.by_row else 1.0)
 
     def _narrow(self, node: Node) -> Format:
         if self.ranges.least.get(node, -1.0) >= 0:

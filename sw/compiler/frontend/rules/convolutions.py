@@ -37,6 +37,7 @@ from sw.compiler.frontend.windows import (
     stuffed,
     windows,
 )
+from sw.compiler.passes.late_concats import MOST_OPERANDS
 
 Float = NDArray[np.float64]
 
@@ -170,11 +171,13 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     finer = [each.steps for each in summands]
     parts = [added(im, node, each, finer) for each in zip(*sums, strict=True)]
     layout = Layout.of(shape(node), axes)
-    if len(parts) == 1:
-        out = im.reshaped(parts[0], layout.memory_shape)
-        steps = float(scale[0]) if weights.one else scale
-        return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
-    return _side_by_side(im, node, parts, scale, layout)
+    if 1 < len(parts) and not (len(parts) <= MOST_OPERANDS and im.takes_sums(node)):
+        return _side_by_side(im, node, parts, scale, layout)
+    # What takes the sums is computed for each group: CONCAT goes behind it.
+    joined = im.concat(node, parts, len(im.graph.tensors[parts[0]].shape) - 1)
+    out = im.reshaped(joined, layout.memory_shape)
+    steps = float(scale[0]) if weights.one else scale
+    return im.finish(node, Value(tensor=out, layout=layout, scale=steps, axis=1))
 
 
 def _weights(

@@ -46,7 +46,7 @@ def linear(im: Importer, node: Node, plan: Plan) -> Value:
     shared = im.formats.origin(source)
     if node in im.formats.precise:
         return _wide_linear(im, node, source, im.formats.precise[node])
-    if im.formats.is_head(shared):
+    if im.formats.is_head(shared) or im.formats.is_one_sided(shared):
         x, magnitudes = im.ordered(im.convolved(source)), ""
     elif im.dtype(value) == "int8" and not value.zero_point and not value.channelwise:
         x, magnitudes = im.ordered(value), ""
