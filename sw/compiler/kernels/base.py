@@ -100,6 +100,12 @@ class Layer:
         """
         return 0
 
+    def idle_array_vectors(self, config: NpuConfig) -> int:
+        """The same of a layer that computes a product as well: for how many vectors more than those
+        of the product the vector engine works.
+        """
+        return self.free_array_vectors(config.cols)
+
     def engine_cycles(self, config: NpuConfig) -> EngineCycles | None:
         """How long its engines work; None if it has no `samples`."""
         return None

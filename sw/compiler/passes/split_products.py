@@ -1,9 +1,11 @@
 """A convolution whose result is cut into ranges of channels becomes one for each range.
 
 Gates and branches have activations of their own. Behind a SLICE they are passes over memory; a
-convolution of its own takes them into its epilogue.
+convolution of its own takes them into its epilogue. Queries, keys and values of an attention that
+one product makes become three, since the values can be made beside the softmax.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -23,7 +25,7 @@ REREAD = 2
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A SLICE of channels `start`…`stop`."""
+    """A SLICE of channels `start`…`stop` of the convolution."""
 
     slice: Op
     start: int
@@ -41,16 +43,29 @@ def split_products(graph: Graph, config: NpuConfig) -> None:
 
 
 def _chain(graph: Graph, readers: dict[str, list[Op]], conv: Op) -> list[Op]:
-    """The convolution and the operators behind it that keep its channels, up to its SLICEs."""
+    """The convolution and the operators behind it that keep its channels, up to its SLICEs; the
+    last one, a RESHAPE, may make several dimensions of them.
+    """
     chain = [conv]
     channels = graph.tensors[conv.outputs[0]].shape[-1]
     while len(users := readers[chain[-1].outputs[0]]) == 1 and users[0].kind in _BETWEEN:
         (op,) = users
         constant = all(graph.tensors[name].is_constant for name in op.inputs[1:])
-        if not constant or graph.tensors[op.outputs[0]].shape[-1] != channels:
+        shape = graph.tensors[op.outputs[0]].shape
+        if not constant or _channel_axis(shape, channels) is None:
             break
         chain.append(op)
+        if shape[-1] != channels:
+            break
     return chain
+
+
+def _channel_axis(shape: Sequence[int], channels: int) -> int | None:
+    """The first of the last dimensions that have so many elements together; None: none have."""
+    for axis in range(len(shape) - 1, -1, -1):
+        if math.prod(shape[axis:]) >= channels:
+            return axis if math.prod(shape[axis:]) == channels and shape[axis] > 1 else None
+    return None
 
 
 def _parts(graph: Graph, readers: dict[str, list[Op]], chain: Sequence[Op]) -> list[_Part]:
@@ -62,11 +77,17 @@ def _parts(graph: Graph, readers: dict[str, list[Op]], chain: Sequence[Op]) -> l
     if not all(graph.tensors[n].is_constant for n in chain[0].inputs[1:]):
         return []
     parts = []
+    whole = graph.tensors[name].shape
+    axis = _channel_axis(whole, graph.tensors[chain[0].outputs[0]].shape[-1])
+    assert axis is not None
+    each = math.prod(whole[axis + 1 :])
     for op in users:
         start, size = (graph.constant(n).reshape(-1).tolist() for n in op.inputs[1:])
-        if any(start[:-1]) or tuple(size[:-1]) != graph.tensors[name].shape[:-1]:
+        first, count = start[axis], size[axis]
+        start[axis], size[axis] = 0, whole[axis]
+        if any(start) or tuple(size) != whole:
             return []
-        parts.append(_Part(op, start[-1], start[-1] + size[-1]))
+        parts.append(_Part(op, first * each, (first + count) * each))
     parts.sort(key=lambda part: part.start)
     apart = all(a.stop <= b.start for a, b in pairwise(parts))
     return parts if apart else []
@@ -79,7 +100,9 @@ def _is_worth(
     parts: Sequence[_Part],
     config: NpuConfig,
 ) -> bool:
-    """Whether a part has an epilogue of its own, and neither array nor bus do more for it."""
+    """Whether a part has an epilogue of its own or is multiplied by another one, and neither array
+    nor bus do more for it.
+    """
     source, result = (graph.tensors[n].shape for n in (conv.inputs[0], conv.outputs[0]))
     blocks = sum(-(-(part.stop - part.start) // config.cols) for part in parts)
     if blocks > -(-result[-1] // config.cols):
@@ -87,7 +110,19 @@ def _is_worth(
     again = (len(parts) - 1) * graph.tensors[conv.inputs[0]].size
     if again > REREAD * graph.tensors[conv.outputs[0]].size or len(source) != len(result):
         return False
-    return any(_has_epilogue(graph, readers, part.slice.outputs[0]) for part in parts)
+    made = [part.slice.outputs[0] for part in parts]
+    products = [_product(graph, readers, name) for name in made]
+    return any(_has_epilogue(graph, readers, name) for name in made) or (
+        all(products) and len(set(map(id, products))) < len(parts)
+    )
+
+
+def _product(graph: Graph, readers: dict[str, list[Op]], name: str) -> Op | None:
+    """The MATMUL that alone reads a tensor, moved about."""
+    while len(readers[name]) == 1 and readers[name][0].kind in ("RESHAPE", "TRANSPOSE"):
+        name = readers[name][0].outputs[0]
+    users = readers[name]
+    return users[0] if len(users) == 1 and users[0].kind == "MATMUL" else None
 
 
 def _has_epilogue(graph: Graph, readers: dict[str, list[Op]], name: str) -> bool:
@@ -104,7 +139,7 @@ def _split(graph: Graph, chain: Sequence[Op], parts: Sequence[_Part]) -> None:
     for part in parts:
         name, made = chain[0].inputs[0], []
         for op in chain:
-            made.append(_copied(graph, op, name, part))
+            made.append(_copied(graph, op, name, part, op is chain[-1]))
             name = made[-1].outputs[0]
         made[-1].outputs = part.slice.outputs
         graph.ops[at:at] = made
@@ -113,10 +148,12 @@ def _split(graph: Graph, chain: Sequence[Op], parts: Sequence[_Part]) -> None:
         graph.ops.remove(op)
 
 
-def _copied(graph: Graph, op: Op, name: str, part: _Part) -> Op:
-    """`op` for the channels of `part`, which reads `name`."""
+def _copied(graph: Graph, op: Op, name: str, part: _Part, last: bool) -> Op:
+    """`op` for the channels of `part`, which reads `name`; last: of the chain."""
     result = graph.tensors[op.outputs[0]]
     shape = (*result.shape[:-1], part.stop - part.start)
+    if last:
+        shape = graph.tensors[part.slice.outputs[0]].shape
     made = graph.fresh_name(f"{result.name}_part")
     graph.add_tensor(replace(result, name=made, shape=shape))
     inputs = [name, *op.inputs[1:]]

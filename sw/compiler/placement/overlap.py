@@ -1,9 +1,10 @@
 """Products and fused elementwise layers that do not need one another run at the same time.
 
-A fused layer keeps the vector engine busy and leaves the matrix engine idle, unless it begins with
-a product of its own. A product that nobody before the layer's end waits for, such as that of the
-keys beside the rotation of the queries, is put behind it; both then get half of the scratchpad and
-banks of the accumulator of their own, and list scheduling mixes their instructions.
+A fused layer keeps the vector engine busy and leaves the matrix engine idle, but for a product of
+its own that it may begin with. A product that nobody before the layer's end waits for, such as that
+of the keys beside the rotation of the queries, or of the values beside a softmax, is put behind it;
+both then get half of the scratchpad and banks of the accumulator of their own, and list scheduling
+mixes their instructions.
 """
 
 from collections.abc import Sequence
@@ -36,8 +37,8 @@ def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgr
             continue
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
             if layers[j].engine is Engine.MATRIX and _independent(layers[j], layers[j + 1 : i + 1]):
-                if j == i - 1:
-                    # It is the neighbour already.
+                if j == i - 1 and not fused.product_op:
+                    # It is the neighbour already. A product of the layer's own goes first.
                     break
                 layers.insert(i, layers.pop(j))
                 break
@@ -78,7 +79,7 @@ def _pairs(layers: Sequence[Layer], config: NpuConfig) -> bool:
 
 def _is_long(layer: Layer, config: NpuConfig) -> bool:
     """Whether it leaves the array idle for so long that a product beside it is worth it."""
-    return layer.free_array_vectors(config.cols) >= WORTH
+    return layer.idle_array_vectors(config) >= WORTH
 
 
 def _independent(layer: Layer, others: Sequence[Layer]) -> bool:

@@ -16,7 +16,7 @@ what the other needs goes first, and the program has its instructions a little a
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,13 +72,16 @@ def list_schedule(
         wanted.update({j: math.inf for j in wanted if engines[j] is engine})
     # As if nothing could begin beside what it waits for: such an order is better now and then, ...
     whole = [{j: lead if lead == math.inf else 0.0 for j, lead in x.items()} for x in leads]
-    products = {x.layer for x in instructions if x.engine is Engine.MATRIX}
-    ranks = [_rank(x, budgets[x.layer], x.layer in products) for x in instructions]
+    products = frozenset(x.layer for x in instructions if x.engine is Engine.MATRIX)
+    beside = _products_beside(budgets, products)
+    ranks = [
+        _rank(x, budgets[x.layer], x.layer in products, x.layer in beside) for x in instructions
+    ]
     # ... and so is the order of the program, where nothing can start sooner.
     rankings = [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
     sequences: list[list[Hashable]] = []
     for freedom in freedoms:
-        found = _sequences(instructions, budgets, freedom)
+        found = _sequences(instructions, budgets, freedom, beside)
         # Some freedoms are none here.
         if found not in sequences:
             sequences.append(found)
@@ -189,14 +192,20 @@ def _successors(
 
 
 def _sequences(
-    instructions: Sequence[VirtualInstruction], budgets: Sequence[MemoryBudget], freedom: Freedom
+    instructions: Sequence[VirtualInstruction],
+    budgets: Sequence[MemoryBudget],
+    freedom: Freedom,
+    beside: Collection[int],
 ) -> list[Hashable]:
-    """The sequence of each instruction: its engine, its layer if layers mix, a kind of LOAD."""
+    """The sequence of each instruction: its engine, its layer if layers mix, a kind of LOAD.
+
+    beside: products beside layers that have one of their own. They mix with it on the array.
+    """
     tables = Counter(x.layer for x in instructions if _space(x) is Space.TABLE)
     return [
         (
             x.engine,
-            x.layer if _mixes(x, budgets[x.layer], freedom) else -1,
+            x.layer if x.layer in beside or _mixes(x, budgets[x.layer], freedom) else -1,
             freedom.tables > 0
             and tables[x.layer] <= freedom.tables
             and _space(x) in (Space.TABLE, Space.PARAM),
@@ -205,12 +214,23 @@ def _sequences(
     ]
 
 
-def _rank(instruction: VirtualInstruction, budget: MemoryBudget, product: bool) -> int:
+def _products_beside(budgets: Sequence[MemoryBudget], products: Collection[int]) -> set[int]:
+    """Layers behind one with a product of its own that they run concurrently with."""
+    alike = [budget.overlap is Overlap.CONCURRENT for budget in budgets]
+    return {i for i in products if i and alike[i] and alike[i - 1] and i - 1 in products}
+
+
+def _rank(
+    instruction: VirtualInstruction, budget: MemoryBudget, product: bool, beside: bool
+) -> int:
     """Which of several instructions an engine should take first, the lowest.
 
     Where layers take turns, each engine first does what the other works on for longer. Where a
     product and another layer follow one another, its epilogue goes first: the array waits for it.
+    So it does of a product `beside` one that has its own.
     """
+    if beside:
+        return -int(instruction.engine is Engine.VECTOR)
     if budget.overlap is Overlap.TILES:
         return int(instruction.engine is Engine.VECTOR and not product)
     if budget.overlap is not Overlap.TURNS:

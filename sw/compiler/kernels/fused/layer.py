@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spec.config import NpuConfig
 from spec.isa import LOOPS, DType, Engine, Reduce
 from sw.compiler.kernels.base import Layer
 from sw.compiler.kernels.operands import Epilogue
@@ -203,6 +204,14 @@ class FusedLayer(Layer):
         if self.product is not None:
             return 0
         return prod(self.shape) * len(self.steps) // cols
+
+    def idle_array_vectors(self, config: NpuConfig) -> int:
+        if self.product is None:
+            return self.free_array_vectors(config.cols)
+        *outer, last = self.shape
+        vectors = prod(outer) * -(-last // config.cols)
+        wide = sum(self.registers[s.a].spans[-1] for s in self.steps)
+        return vectors * (wide - -(-self.product.depth // config.rows))
 
     def __str__(self) -> str:
         sources = ", ".join(f"%{s.tensor}+{s.offset}@{list(s.strides)}" for s in self.sources)
