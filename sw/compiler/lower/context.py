@@ -127,12 +127,15 @@ class Context:
     def rescaled(self, rescale: Op, view: View) -> Operand:
         """`view` as the operand that `rescale`, which the vector engine computes, makes of it."""
         unsigned = rescale.attributes["input_unsigned"]
+        multiplier, shift = (self.integer(name) for name in rescale.inputs[1:3])
+        # A product with 1 keeps every value, and need not be computed.
+        same = multiplier == 1 << shift
         return Operand(
             view=view,
             dtype=(UNSIGNED if unsigned else DTYPE)[self.dtype(rescale.inputs[0])],
             zero_point=zero_point(self.graph, rescale.inputs[3], unsigned),
-            multiplier=self.integer(rescale.inputs[1]),
-            shift=self.integer(rescale.inputs[2]),
+            multiplier=1 if same else multiplier,
+            shift=0 if same else shift,
         )
 
     # Copies -----------------------------------------------------------------------------------

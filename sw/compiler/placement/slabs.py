@@ -87,9 +87,7 @@ class _Search:
             self.known[key] = self._best(pair, before, behind)
         return self.known[key]
 
-    def _best(
-        self, pair: Sequence[Layer], before: Sequence[Layer], behind: Sequence[Layer]
-    ) -> int:
+    def _best(self, pair: Sequence[Layer], before: Sequence[Layer], behind: Sequence[Layer]) -> int:
         rows, least = pair[0].rows, LONG_FOLD * weight_cycles(self.config)
         counts = [n for n in SLABS if rows % n == 0 and rows // n >= least]
         if not counts or not self._can_pay(pair):

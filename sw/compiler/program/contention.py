@@ -70,6 +70,31 @@ def demand(
     return NO_DEMAND
 
 
+def banks_added_up(instruction: VirtualInstruction, config: NpuConfig) -> frozenset[int]:
+    """Banks of the accumulator from which a MATRIX reads sums in most of its cycles."""
+    record = instruction.record
+    if not isinstance(record, Matrix):
+        return frozenset()
+    products = math.prod(n.count for i, n in enumerate(record.loop) if record.k_loops >> i & 1)
+    if products == 1 and not record.accumulate:
+        return frozenset()
+    base = record.acc_base + _address(instruction, "acc_base")
+    return _used(_shares(base, [(n.count, n.acc) for n in record.loop], config))
+
+
+def banks_read(instruction: VirtualInstruction, config: NpuConfig) -> frozenset[int]:
+    """Banks of the accumulator that a VECTOR reads."""
+    record = instruction.record
+    if not isinstance(record, Vector) or record.a_space is not Space.ACC:
+        return frozenset()
+    base = record.a_base + _address(instruction, "a_base")
+    return _used(_shares(base, [(n.count, n.a) for n in record.loop], config))
+
+
+def _used(shares: Shares) -> frozenset[int]:
+    return frozenset(bank for bank, share in enumerate(shares) if share)
+
+
 def fold_cycles(
     instruction: VirtualInstruction, record: Matrix, vectors: float, config: NpuConfig
 ) -> float:

@@ -25,6 +25,7 @@ from spec.isa import Engine, Space
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
 from sw.compiler.machine.costs import READY, RESULT_LATENCY
 from sw.compiler.program.accesses import sequencer
+from sw.compiler.program.contention import banks_added_up, banks_read
 from sw.compiler.program.cycles import busy_cycles
 from sw.compiler.program.dependences import predecessors
 from sw.compiler.program.hand_ahead import hand_ahead, late_loads
@@ -66,6 +67,9 @@ def list_schedule(
     """The instructions in the order of their start. `budgets`: of the layers."""
     busy = [busy_cycles(instruction, config) for instruction in instructions]
     engines = [instruction.engine for instruction in instructions]
+    adds = [banks_added_up(instruction, config) for instruction in instructions]
+    reads = [banks_read(instruction, config) for instruction in instructions]
+    met = _Met(adds, reads)
     leads = predecessors(instructions, busy, _order)
     for engine, wanted in zip(engines, leads, strict=True):
         # An engine orders its own instructions: the next need only start behind this one.
@@ -85,13 +89,16 @@ def list_schedule(
         # Some freedoms are none here.
         if found not in sequences:
             sequences.append(found)
+    # And as if the array left every bank free.
+    free = _Met(adds, [frozenset()] * len(reads))
     orders = [
-        _play(engines, busy, before, sequence, ranking)
+        _play(engines, busy, before, sequence, ranking, banks)
         for before in (leads, whole)
         for sequence in sequences
         for ranking in rankings
+        for banks in ((met, free) if any(reads) else (free,))
     ]
-    timed = [_timed(order, engines, busy, leads) for order in orders]
+    timed = [_timed(order, engines, busy, leads, met) for order in orders]
     best = min(range(len(orders)), key=lambda k: timed[k].end)
     near = _beside(budgets)
     ahead = [near[instruction.layer] for instruction in instructions]
@@ -106,6 +113,26 @@ def _beside(budgets: Sequence[MemoryBudget]) -> list[bool]:
     return [any(follows[max(0, i - 1) : i + 2]) for i in range(len(follows))]
 
 
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """Banks of the accumulator: those that the array adds up in, and that VECTORs read, by number.
+
+    The array goes first at a bank, and leaves it hardly a cycle.
+    """
+
+    adds: Sequence[frozenset[int]]
+    reads: Sequence[frozenset[int]]
+
+    def leaves(self, number: int, product: int, free: float) -> float:
+        """When a VECTOR can read, with `product` on the array until `free`; −1: none is."""
+        met = (
+            product >= 0
+            and len(self.adds[product]) == 1
+            and self.adds[product] == self.reads[number]
+        )
+        return free if met else 0.0
+
+
 class _Timed(NamedTuple):
     """When each instruction of an order starts, by number, and when the last result is there."""
 
@@ -118,13 +145,19 @@ def _timed(
     engines: Sequence[Engine],
     busy: Sequence[float],
     leads: Sequence[Mapping[int, float]],
+    met: _Met,
 ) -> _Timed:
     """The times of an order on the model of the engines."""
     starts, ends = [0.0] * len(order), [0.0] * len(order)
     free: dict[Engine, float] = defaultdict(float)
+    product = -1
     for i in order:
         engine = engines[i]
         start = free[engine]
+        if engine is Engine.MATRIX:
+            product = i
+        elif met.reads[i]:
+            start = max(start, met.leaves(i, product, free[Engine.MATRIX]))
         for j, lead in leads[i].items():
             start = max(start, starts[j], ends[j] - lead)
         starts[i] = start
@@ -139,6 +172,7 @@ def _play(
     before: Sequence[Mapping[int, float]],
     sequences: Sequence[Hashable],
     ranks: Sequence[int],
+    met: _Met,
 ) -> list[int]:
     """The numbers of the instructions in the order of their start. `before`: what each depends on,
     by number, and its lead; `sequences`: those of equal ones keep their order. `ranks`: of
@@ -151,15 +185,20 @@ def _play(
     heap = [(0.0, ranks[i], i) for i, count in enumerate(missing) if not count]
     heapq.heapify(heap)
     order: list[int] = []
+    product = -1
     while heap:
         start, rank, i = heapq.heappop(heap)
         engine = engines[i]
         soonest = max(ready[i], free[engine])
+        if met.reads[i]:
+            soonest = max(soonest, met.leaves(i, product, free[Engine.MATRIX]))
         if soonest > start:
             # Another instruction has taken the engine since this one was filed.
             heapq.heappush(heap, (soonest, rank, i))
             continue
         order.append(i)
+        if engine is Engine.MATRIX:
+            product = i
         free[engine] = soonest + busy[i]
         ends = free[engine] + RESULT_LATENCY.get(engine, READY)
         for j, lead in after[i].items():

@@ -7,13 +7,14 @@
 - int8, one scale: only products of activations and convolutions read it, maybe moved about; or
   linear layers read a product of activations, moved about, and it costs them little;
 - int32, the scale of a product: only a softmax reads it;
-- int16, one scale: everything else, the residual stream among it.
+- int16, one scale: everything else; sums and what they add have the same (`streams.py`).
 
 Integers are int32, exactly; bools are TOSA's.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ from sw.compiler.frontend.quantization.precise import (
 )
 from sw.compiler.frontend.quantization.precision import PLAIN, Precision, Width
 from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, choose
+from sw.compiler.frontend.quantization.streams import stream_steps
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
 from sw.compiler.frontend.quantization.values import Scale as Scale
@@ -321,10 +323,19 @@ class Formats:
             return Format(dtype="int16", scale=grid.scale / FINE)
         if not is_float(node):
             return exact(node)
-        step = HEADROOM * self.magnitude(node) / 32767
+        step = self._own_step(node)
         if node in self._wholes.whole:
             step = whole_step(step, self.magnitude(node))
-        return Format(dtype="int16", scale=step)
+        return Format(dtype="int16", scale=self._streams.get(node, step))
+
+    def _own_step(self, node: Node) -> float:
+        """The step of int16 for the range of a value."""
+        return HEADROOM * self.magnitude(node) / 32767
+
+    @cached_property
+    def _streams(self) -> Mapping[Node, float]:
+        kept = self._wholes.whole | set(self._exact)
+        return stream_steps(self.planner, self._own_step, kept)
 
     def plain(self, node: Node) -> Format:
         """`of` with one scale, of at most 16 bits (or a bool)."""

@@ -37,6 +37,8 @@ _EXACT = 2.0**-13
 
 _FINE = 256
 """Steps of a sum for each step of its int16 result."""
+_LARGEST = 2.0**14
+"""Most of them: int32 holds the sum."""
 _MASKING = 4096.0
 """How much larger than scores a mask is, at least."""
 
@@ -49,13 +51,24 @@ def add(im: Importer, node: Node, _: Plan) -> Value:
         return joined(im, node, kind, [operand(im, node, o, exact(node)) for o in operands])
     if im.formats.of(node).dtype == "int32":
         return _scores(im, node, kind, operands)
-    base = Format(dtype="int32", scale=float(np.max(im.formats.wide(node).scale)) / _FINE)
+    base = Format(dtype="int32", scale=_sum_step(im, node, operands))
     values = [operand(im, node, o, base) for o in operands]
     out = joined(im, node, kind, values, values[0].step)
     return im.finish(node, out)
 
 
 sub = add
+
+
+def _sum_step(im: Importer, node: Node, operands: list[Any]) -> float:
+    """The step of a sum in int32: that of the finest operand of int16, which is added as it is,
+    unless the result's is finer still; without one a fraction of the result's.
+    """
+    result = float(np.max(im.formats.wide(node).scale))
+    values = [im.value(o) for o in operands if im.constant(o) is None]
+    steps = [v.step for v in values if im.dtype(v) == "int16" and not v.channelwise]
+    finest = min(steps, default=0.0)
+    return finest if result / _LARGEST <= finest <= result else result / _FINE
 
 
 def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:

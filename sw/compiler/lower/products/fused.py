@@ -77,13 +77,16 @@ def _with_sum(
     _, before = ctx.fusion.after_int32(op.outputs[0], names, **values)
     operand = ctx.operand(found.other, shape)
     out, last = ctx.fusion.after_int32(ctx.fusion.absorb(found.add, names), names)
+    multiplier, shift = (0, 0) if last.multiplier is None else last.tensor_scale
+    if multiplier == 1 << shift:
+        multiplier = shift = 0
     residual = Residual(
         operand=operand,
         low=before.low - before.zero_point,
         high=before.high - before.zero_point,
         shift_left=found.shift_left,
-        multiplier=0 if last.multiplier is None else int(last.multiplier[0]),
-        shift=0 if last.shift is None else int(last.shift[0]),
+        multiplier=multiplier,
+        shift=shift,
     )
     return FusedProduct(
         ops=tuple(names),
