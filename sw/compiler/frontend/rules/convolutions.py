@@ -171,7 +171,7 @@ def convolution(im: Importer, node: Node, plan: Plan) -> Value:
     finer = [each.steps for each in summands]
     parts = [added(im, node, each, finer) for each in zip(*sums, strict=True)]
     layout = Layout.of(shape(node), axes)
-    if 1 < len(parts) and not (len(parts) <= MOST_OPERANDS and im.takes_sums(node)):
+    if len(parts) > 1 and not (len(parts) <= MOST_OPERANDS and im.takes_sums(node)):
         return _side_by_side(im, node, parts, scale, layout)
     # What takes the sums is computed for each group: CONCAT goes behind it.
     joined = im.concat(node, parts, len(im.graph.tensors[parts[0]].shape) - 1)
