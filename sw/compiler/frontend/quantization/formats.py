@@ -305,7 +305,7 @@ class Formats:
         if isinstance(form.scale, np.ndarray):
             return False
         finer = form.scale / self.symmetric(node).scale
-        return finer**2 * found.plain <= found.error * (GAIN if found.by_row else 1.0)
+        return bool(finer**2 * found.plain <= found.error * (GAIN if found.by_row else 1.0))
 
     def _narrow(self, node: Node) -> Format:
         if self.ranges.least.get(node, -1.0) >= 0:
@@ -334,7 +334,7 @@ class Formats:
 
     @cached_property
     def _streams(self) -> Mapping[Node, float]:
-        kept = self._wholes.whole | set(self._exact)
+        kept = frozenset(self._wholes.whole) | self._exact
         return stream_steps(self.planner, self._own_step, kept)
 
     def plain(self, node: Node) -> Format:

@@ -6,7 +6,7 @@ have coarser ones than its own range asks for.
 """
 
 import math
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torch.fx import Node
@@ -30,7 +30,7 @@ class _Stream:
 
 
 def stream_steps(
-    planner: Planner, step: Callable[[Node], float], kept: Set[Node]
+    planner: Planner, step: Callable[[Node], float], kept: frozenset[Node]
 ) -> dict[Node, float]:
     """By value of a sum its step. step: the one of its own range; kept: values that keep theirs."""
     streams: dict[Node, _Stream] = {}
@@ -71,9 +71,10 @@ def _origin(planner: Planner, node: Node) -> Node:
 
 def _moves(planner: Planner, node: Node) -> bool:
     """Whether it gives the elements of its one operand."""
-    plan = planner.plans.get(node)
-    moved = plan is not None and (plan.rule == "same" or node.target in MOVES)
-    return moved and len(plan.reads) == 1
+    if node not in planner.plans:
+        return False
+    plan = planner.plans[node]
+    return len(plan.reads) == 1 and (plan.rule == "same" or node.target in MOVES)
 
 
 def _join(
