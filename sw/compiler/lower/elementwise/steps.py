@@ -96,11 +96,7 @@ def value(ctx: Context, builder: FusedBuilder, name: str) -> Value:
 def _binary(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) -> None:
     alu = BINARY[op.kind]
     values = VectorFields(alu=alu)
-    names = list(op.inputs)
-    if alu is Alu.ADD and x[0].shape == x[1].shape and _scaled(ctx, names) == [False, True]:
-        # RESCALE of A takes no cycle more, that of B does.
-        names, x = names[::-1], x[::-1]
-    for fields_of, name in zip((operand_a, operand_b), names, strict=True):
+    for fields_of, name in zip((operand_a, operand_b), op.inputs, strict=True):
         rescale = ctx.fusion.operand_rescales.get(name)
         if rescale is not None:
             anywhere = dense("", ctx.dtype(rescale.inputs[0]), (1, 1, 1, 1))
@@ -110,13 +106,6 @@ def _binary(ctx: Context, b: FusedBuilder, op: Op, x: list[Value], kind: DType) 
     if op.attributes.get("round"):
         values["alu"] = Alu.ASR_ROUND
     b.step(x[0], x[1], kind, values=values)
-
-
-def _scaled(ctx: Context, names: list[str]) -> list[bool]:
-    """Of operands, whether they have a RESCALE that changes them."""
-    anywhere = dense("", "int32", (1, 1, 1, 1))
-    found = [ctx.fusion.operand_rescales.get(name) for name in names]
-    return [r is not None and ctx.rescaled(r, anywhere).shift != 0 for r in found]
 
 
 def _unary(alu: Alu) -> Recipe:
