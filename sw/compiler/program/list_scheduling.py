@@ -67,36 +67,20 @@ def list_schedule(
     """The instructions in the order of their start. `budgets`: of the layers."""
     busy = [busy_cycles(instruction, config) for instruction in instructions]
     engines = [instruction.engine for instruction in instructions]
-    adds = [banks_added_up(instruction, config) for instruction in instructions]
-    reads = [banks_read(instruction, config) for instruction in instructions]
-    met = _Met(adds, reads)
+    met = _Met.of(instructions, config)
     leads = predecessors(instructions, busy, _order)
     for engine, wanted in zip(engines, leads, strict=True):
         # An engine orders its own instructions: the next need only start behind this one.
         wanted.update({j: math.inf for j in wanted if engines[j] is engine})
-    # As if nothing could begin beside what it waits for: such an order is better now and then, ...
+    # As if nothing could begin beside what it waits for: such an order is better now and then.
     whole = [{j: lead if lead == math.inf else 0.0 for j, lead in x.items()} for x in leads]
-    products = frozenset(x.layer for x in instructions if x.engine is Engine.MATRIX)
-    beside = _products_beside(budgets, products)
-    ranks = [
-        _rank(x, budgets[x.layer], x.layer in products, x.layer in beside) for x in instructions
-    ]
-    # ... and so is the order of the program, where nothing can start sooner.
-    rankings = [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
-    sequences: list[list[Hashable]] = []
-    for freedom in freedoms:
-        found = _sequences(instructions, budgets, freedom, beside)
-        # Some freedoms are none here.
-        if found not in sequences:
-            sequences.append(found)
-    # And as if the array left every bank free.
-    free = _Met(adds, [frozenset()] * len(reads))
+    sequences, rankings = _rules(instructions, budgets, freedoms)
     orders = [
         _play(engines, busy, before, sequence, ranking, banks)
         for before in (leads, whole)
         for sequence in sequences
         for ranking in rankings
-        for banks in ((met, free) if any(reads) else (free,))
+        for banks in met.with_none()
     ]
     timed = [_timed(order, engines, busy, leads, met) for order in orders]
     best = min(range(len(orders)), key=lambda k: timed[k].end)
@@ -107,6 +91,27 @@ def list_schedule(
     return merge_loads(order, instructions, leads)
 
 
+def _rules(
+    instructions: Sequence[VirtualInstruction],
+    budgets: Sequence[MemoryBudget],
+    freedoms: Sequence[Freedom],
+) -> tuple[list[list[Hashable]], list[list[int]]]:
+    """The sequences and the ranks that orders are made with."""
+    products = frozenset(x.layer for x in instructions if x.engine is Engine.MATRIX)
+    beside = _products_beside(budgets, products)
+    ranks = [
+        _rank(x, budgets[x.layer], x.layer in products, x.layer in beside) for x in instructions
+    ]
+    sequences: list[list[Hashable]] = []
+    for freedom in freedoms:
+        found = _sequences(instructions, budgets, freedom, beside)
+        # Some freedoms are none here.
+        if found not in sequences:
+            sequences.append(found)
+    # The order of the program, where nothing can start sooner, is better now and then, too.
+    return sequences, [ranks] if not any(ranks) else [ranks, [0] * len(ranks)]
+
+
 def _beside(budgets: Sequence[MemoryBudget]) -> list[bool]:
     """Of each layer, whether it or a neighbour follows another tile by tile."""
     follows = [budget.overlap is Overlap.TILES for budget in budgets]
@@ -115,7 +120,7 @@ def _beside(budgets: Sequence[MemoryBudget]) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """Banks of the accumulator: those that the array adds up in, and that VECTORs read, by number.
+    """By instruction, the banks of the accumulator that a MATRIX adds up in, or a VECTOR reads.
 
     The array goes first at a bank, and leaves it hardly a cycle.
     """
@@ -123,14 +128,23 @@ class _Met:
     adds: Sequence[frozenset[int]]
     reads: Sequence[frozenset[int]]
 
-    def leaves(self, number: int, product: int, free: float) -> float:
-        """When a VECTOR can read, with `product` on the array until `free`; −1: none is."""
-        met = (
-            product >= 0
-            and len(self.adds[product]) == 1
-            and self.adds[product] == self.reads[number]
+    @staticmethod
+    def of(instructions: Sequence[VirtualInstruction], config: NpuConfig) -> "_Met":
+        return _Met(
+            [banks_added_up(instruction, config) for instruction in instructions],
+            [banks_read(instruction, config) for instruction in instructions],
         )
-        return free if met else 0.0
+
+    def with_none(self) -> Sequence["_Met"]:
+        """These, if there are any, and as if every bank were free."""
+        none = _Met(self.adds, [frozenset()] * len(self.reads))
+        return (self, none) if any(self.reads) else (none,)
+
+    def leaves(self, number: int, product: int, free: float) -> float:
+        """When a VECTOR can read, with `product` on the array until `free`; −1: there is none."""
+        if product < 0 or len(self.adds[product]) > 1:
+            return 0.0
+        return free if self.adds[product] == self.reads[number] else 0.0
 
 
 class _Timed(NamedTuple):
