@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from attention_graphs import self_attention
 from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 
 from spec import PRESETS, preset
+from spec.isa import Engine
 from spec.sequences import softmax
 from sw.compiler.compilation import Compilation
 from sw.compiler.kernels.budget import Overlap
@@ -87,3 +89,23 @@ def test_a_product_that_needs_a_chain_follows_it() -> None:
     c = run_stages(g, preset("default"))
     assert isinstance(c.layers.layers[0], FusedLayer) and isinstance(c.layers.layers[1], ConvLayer)
     assert [budget.overlap for budget in c.residency.budgets] == [Overlap.TILES] * 2
+
+
+def test_values_are_computed_beside_the_softmax_of_an_attention() -> None:
+    """Although it has a product of its own: that goes first, and theirs fills the gaps."""
+    c = run_stages(self_attention(8, 3, 36, 16, 48), preset("default"))
+    chain = names(c).index("FusedLayer")
+    values = chain + 1
+    assert c.layers.layers[values].name == "conv2d_part_4"
+    assert [b.overlap for b in c.residency.budgets[chain : values + 1]] == [Overlap.CONCURRENT] * 2
+    products = [x.layer for x in c.program.instructions if x.engine is Engine.MATRIX]
+    mixed = products[products.index(chain) : len(products) - products[::-1].index(chain)]
+    assert mixed.count(values) > 5
+    # Its epilogue does not wait for the end of the softmax.
+    assert c.predicted[values] < c.plans[values].cycles
+
+
+@pytest.mark.parametrize("config", [c.name for c in PRESETS.values() if c.lane_reductions])
+def test_values_beside_a_softmax_are_exact(config: str) -> None:
+    g = self_attention(4, 3, 20, 16, 48)
+    assert assert_compiles_exactly(g, preset(config), random_inputs(g)) == 12 * 20 * 16

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from attention_graphs import self_attention
 from compiler_graphs import assert_compiles_exactly, random_inputs, rescale, zero_point
 from test_passes_transposes import part, passed, reshape
 
@@ -82,3 +83,23 @@ def test_a_convolution_stays_whole_where_that_is_better(why: str) -> None:
     if why == "an output":
         g.outputs.append(y)
     assert passed(g).count("CONV2D") == 1
+
+
+def test_queries_keys_and_values_have_a_product_each() -> None:
+    """A RESHAPE makes three times so many heads of the channels, and SLICEs cut them apart."""
+    g = self_attention(2, 2, 24, 16, 32)
+    made = run_passes(g, DEFAULT)
+    convs = [op for op in made.ops if op.kind == "CONV2D"]
+    assert [made.tensors[op.outputs[0]].shape[-1] for op in convs] == [32, 32, 32]
+    assert "SLICE" not in [op.kind for op in made.ops]
+    for name in ("default", "tiny", "small", "odd"):
+        assert_compiles_exactly(g, preset(name), random_inputs(g))
+
+
+@pytest.mark.parametrize("why", ["one is added to", "heads of half a block"])
+def test_they_stay_one_product_where_that_is_better(why: str) -> None:
+    g = self_attention(2, 2, 24, 4 if why == "heads of half a block" else 16, 32)
+    if why == "one is added to":
+        values = [op for op in g.ops if op.kind == "SLICE"][2].outputs[0]
+        g.outputs.append(g.add_op("ADD", [g.add_op("CAST", [values], out_dtype="int32")] * 2))
+    assert [op.kind for op in run_passes(g, DEFAULT).ops].count("CONV2D") == 1

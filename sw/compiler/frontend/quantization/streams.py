@@ -58,8 +58,13 @@ def _members(planner: Planner, node: Node) -> list[Node]:
     # Bounds are part of the layer that makes the value: its format is theirs.
     bounded = len(readers) == 1 and planner.plans[readers[0]].rule == "bounded"
     made = [_origin(planner, n) for n in (readers[0] if bounded else node, *operands)]
-    own = any(n.op == "placeholder" or planner.grid_behind(n) is not None for n in made)
-    return [] if own else made
+    return made if all(_has_steps(planner, n) for n in made) else []
+
+
+def _has_steps(planner: Planner, node: Node) -> bool:
+    """Whether its steps are for us to choose."""
+    free = node in planner.plans and planner.plans[node].rule != "scale"
+    return free and planner.grid_behind(node) is None
 
 
 def _origin(planner: Planner, node: Node) -> Node:
