@@ -35,7 +35,7 @@ class Demand(NamedTuple):
     reads, writes: of the accumulator, by bank; empty: none. banks: of the scratchpad, for an
     access; taken: the same for all accesses of a cycle, as others see it. slack: cycles that its
     engine takes anyway, over those in which it reads the scratchpad. out_banks, out_slack: the same
-    for what it writes there.
+    for what it writes there. acc_slack: the same for the accumulator.
     """
 
     reads: Shares = ()
@@ -45,6 +45,7 @@ class Demand(NamedTuple):
     slack: float = 1.0
     out_banks: float = 0.0
     out_slack: float = 1.0
+    acc_slack: float = 1.0
 
 
 NO_DEMAND = Demand()
@@ -209,7 +210,8 @@ def _vector(
         out_banks = _banks(o, [n.o for n in record.loop if n.count > 1], size, config)
         out_slack = busy / (results * math.ceil(size / config.word_bytes))
     slack = busy / (steps * reading) if reading else 1e9
-    return Demand(reads, writes, banks, 0.0, slack, out_banks, out_slack)
+    acc_slack = max(1.0, busy / steps)
+    return Demand(reads, writes, banks, 0.0, slack, out_banks, out_slack, acc_slack)
 
 
 def own_conflicts(
@@ -344,6 +346,7 @@ class Traffic:
     def _free(self, mine: Demand, theirs: Demand) -> float:
         """Share of its pace that an engine keeps beside another."""
         free = (1 - _met(mine.reads, theirs.reads)) * (1 - _met(mine.writes, theirs.writes))
+        free = min(1.0, mine.acc_slack * free)
         met = min(0.9, mine.banks * theirs.taken / self.banks)
         out_met = min(0.9, mine.out_banks * theirs.taken / self.banks)
         # A result waits if its bank is taken, and was when the one before it came.

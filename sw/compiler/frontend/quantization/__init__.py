@@ -8,6 +8,7 @@ quantizer.py       PT2E's quantizer; quantize_nodes.py: the nodes that PT2E make
 formats.py         the integer type and scale of each value, from who reads it
 smoothing.py       scales per channel and per row for linear layers
 channels.py        scales per channel for convolutions
+streams.py         one scale for sums of int16 and what they add
 wholes.py          whole numbers in floats, and fractions
 unrolled.py        one range for all steps of a recurrent network
 """
