@@ -92,10 +92,23 @@ def test_a_product_beside_a_fused_layer_waits_for_its_turn_on_the_array() -> Non
     program = [
         load(a, "load a", 0, cycles=100),
         matrix([reads(a)], "first", 0),
-        matrix([writes(b)], "second", 1),
+        vector([reads(a)], CONFIG, "fused", 1),
+        matrix([writes(b)], "second", 2),
     ]
-    assert notes(program, CONCURRENT, CONCURRENT) == ["load a", "first", "second"]
-    assert notes(program, ROWS, ROWS).index("second") < 2
+    order = notes(program, ALONE, CONCURRENT, CONCURRENT)
+    assert order.index("first") < order.index("second")
+    assert notes(program[:2] + [matrix([writes(b)], "second", 1)], ROWS, ROWS).index("second") < 2
+
+
+def test_a_product_beside_a_layer_with_its_own_fills_the_gaps_of_that() -> None:
+    a, b = spad("a", 16, 0), spad("b", 16, 64)
+    program = [
+        load(a, "load a", 0, cycles=100),
+        matrix([reads(a)], "own", 0),
+        matrix([writes(b)], "beside", 1),
+    ]
+    order = notes(program, CONCURRENT, CONCURRENT)
+    assert order.index("beside") < order.index("own")
 
 
 def test_dependences_are_never_turned_round() -> None:

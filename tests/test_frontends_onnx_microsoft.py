@@ -242,7 +242,8 @@ def of_one(op, kind, shape=(2, 4, 6, 6), **attributes):
 
 def gemm(kind, *, quantized):
     inputs = [("a", (3, 8), kind)]
-    arrays = [*grids(kind, 1), array("w", RNG.integers(-127, 128, (4, 8)), np.int8)]
+    # ONNX Runtime adds two products of uint8 and int8 in 16 bits where a processor has no VNNI.
+    arrays = [*grids(kind, 1), array("w", RNG.integers(-63, 64, (4, 8)), np.int8)]
     arrays += [array("sw", np.abs(floats(4)) * 0.01 + 0.001), array("zw", [0] * 4, np.int8)]
     arrays += [array("c", RNG.integers(-500, 500, 4), np.int32)]
     names = ["a", "s0", "z0", "w", "sw", "zw", "c"]
