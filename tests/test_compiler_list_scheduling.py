@@ -97,7 +97,7 @@ def test_a_product_beside_a_fused_layer_waits_for_its_turn_on_the_array() -> Non
     ]
     order = notes(program, ALONE, CONCURRENT, CONCURRENT)
     assert order.index("first") < order.index("second")
-    assert notes(program[:2] + [matrix([writes(b)], "second", 1)], ROWS, ROWS).index("second") < 2
+    assert notes([*program[:2], matrix([writes(b)], "second", 1)], ROWS, ROWS).index("second") < 2
 
 
 def test_a_product_beside_a_layer_with_its_own_fills_the_gaps_of_that() -> None:
