@@ -107,6 +107,11 @@ def rescale(
     return np.clip(apply_scale(x - input_zp, multiplier, shift) + output_zp, low, high)
 
 
+def keeps_values(multiplier: int, shift: int) -> bool:
+    """Whether a RESCALE is by exactly 1."""
+    return multiplier == 1 << shift
+
+
 def reciprocal_scale(count: int) -> tuple[int, int]:
     """TOSA reciprocal_scale: (multiplier, shift) that divide by `count` (AVG_POOL2D)."""
     if count < 1:

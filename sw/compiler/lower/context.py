@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from spec.config import NpuConfig
 from spec.isa import DType
+from spec.numerics import keeps_values
 from sw.compiler.kernels.layers import Layer, MoveLayer, Operand
 from sw.compiler.kernels.views import (
     DTYPE,
@@ -129,7 +130,7 @@ class Context:
         unsigned = rescale.attributes["input_unsigned"]
         multiplier, shift = (self.integer(name) for name in rescale.inputs[1:3])
         # A product with 1 keeps every value, and need not be computed.
-        same = multiplier == 1 << shift
+        same = keeps_values(multiplier, shift)
         return Operand(
             view=view,
             dtype=(UNSIGNED if unsigned else DTYPE)[self.dtype(rescale.inputs[0])],

@@ -111,26 +111,26 @@ def _is_worth(
     if again > REREAD * graph.tensors[conv.outputs[0]].size or len(source) != len(result):
         return False
     made = [part.slice.outputs[0] for part in parts]
-    products = [_product(graph, readers, name) for name in made]
-    return any(_has_epilogue(graph, readers, name) for name in made) or (
-        all(products) and len(set(map(id, products))) < len(parts)
-    )
-
-
-def _product(graph: Graph, readers: dict[str, list[Op]], name: str) -> Op | None:
-    """The MATMUL that alone reads a tensor, moved about."""
-    while len(readers[name]) == 1 and readers[name][0].kind in ("RESHAPE", "TRANSPOSE"):
-        name = readers[name][0].outputs[0]
-    users = readers[name]
-    return users[0] if len(users) == 1 and users[0].kind == "MATMUL" else None
+    if any(_has_epilogue(graph, readers, name) for name in made):
+        return True
+    products = [_only_reader(readers, name, ("RESHAPE", "TRANSPOSE")) for name in made]
+    multiplied = all(op is not None and op.kind == "MATMUL" for op in products)
+    return multiplied and len(set(map(id, products))) < len(parts)
 
 
 def _has_epilogue(graph: Graph, readers: dict[str, list[Op]], name: str) -> bool:
     """Whether one operator alone reads a tensor that the layer of its own would take."""
-    while len(readers[name]) == 1 and readers[name][0].kind == "RESHAPE":
+    reader = _only_reader(readers, name, ("RESHAPE",))
+    return (
+        reader is not None and reader.kind in _EPILOGUES and reader.inputs[0] not in graph.outputs
+    )
+
+
+def _only_reader(readers: dict[str, list[Op]], name: str, between: Sequence[str]) -> Op | None:
+    """The operator that alone reads a tensor, behind operators `between`; None: there are more."""
+    while len(readers[name]) == 1 and readers[name][0].kind in between:
         name = readers[name][0].outputs[0]
-    users = readers[name]
-    return len(users) == 1 and users[0].kind in _EPILOGUES and name not in graph.outputs
+    return readers[name][0] if len(readers[name]) == 1 else None
 
 
 def _split(graph: Graph, chain: Sequence[Op], parts: Sequence[_Part]) -> None:

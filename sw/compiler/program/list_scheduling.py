@@ -18,6 +18,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from spec.config import NpuConfig
@@ -141,7 +142,7 @@ class _Met:
         return (self, none) if any(self.reads) else (none,)
 
     def leaves(self, number: int, product: int, free: float) -> float:
-        """When a VECTOR can read, with `product` on the array until `free`; −1: there is none."""
+        """When a VECTOR can read its bank. The array computes `product` until `free`; −1: none."""
         if product < 0 or len(self.adds[product]) > 1:
             return 0.0
         return free if self.adds[product] == self.reads[number] else 0.0
@@ -190,7 +191,7 @@ def _play(
 ) -> list[int]:
     """The numbers of the instructions in the order of their start. `before`: what each depends on,
     by number, and its lead; `sequences`: those of equal ones keep their order. `ranks`: of
-    instructions that could start together the lowest goes first.
+    instructions that could start together the lowest goes first. `met`: banks that they wait for.
     """
     after, missing = _successors(before, sequences)
     ready = [0.0] * len(engines)
@@ -269,8 +270,13 @@ def _sequences(
 
 def _products_beside(budgets: Sequence[MemoryBudget], products: Collection[int]) -> set[int]:
     """Layers behind one with a product of its own that they run concurrently with."""
-    alike = [budget.overlap is Overlap.CONCURRENT for budget in budgets]
-    return {i for i in products if i and alike[i] and alike[i - 1] and i - 1 in products}
+    found: set[int] = set()
+    for i, pair in enumerate(pairwise(budgets)):
+        together = all(budget.overlap is Overlap.CONCURRENT for budget in pair)
+        # Such layers come in pairs: the second of one is not the first of the next.
+        if together and i in products and i + 1 in products and i not in found:
+            found.add(i + 1)
+    return found
 
 
 def _rank(

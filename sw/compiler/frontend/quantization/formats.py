@@ -294,10 +294,10 @@ class Formats:
         return flat and any(p.rule == "convolution" for p in self.planner.plans.values())
 
     def is_one_sided(self, node: Node) -> bool:
-        """Whether linear layers lose less of `node` by one scale with a zero point than by scales
-        of channels: hardly a value is below zero, as behind a GELU or ReLU.
+        """Whether linear layers lose less with one scale and a zero point than with scales of
+        channels. That is so where hardly a value is below zero, as behind a GELU or ReLU.
 
-        By row they may lose less, in more passes (`GAIN`).
+        Scales by row take more passes, so that these must lose much less (`GAIN`) to be preferred.
         """
         if self.rows == "always" or node.op == "placeholder" or node not in self.ranges.ends:
             return False

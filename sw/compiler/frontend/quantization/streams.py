@@ -32,11 +32,14 @@ class _Stream:
 def stream_steps(
     planner: Planner, step: Callable[[Node], float], kept: frozenset[Node]
 ) -> dict[Node, float]:
-    """By value of a sum its step. step: the one of its own range; kept: values that keep theirs."""
+    """The step of each value that has one in common with others.
+
+    step: what the value's own range asks for. kept: values that keep their own.
+    """
     streams: dict[Node, _Stream] = {}
     for node in planner.plans:
         try:
-            members = list(_members(planner, node))
+            members = _members(planner, node)
             if members and not kept.intersection(members):
                 _join(planner, streams, step, node, members)
         except RangesNeededError:

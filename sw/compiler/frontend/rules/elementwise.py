@@ -37,8 +37,8 @@ _EXACT = 2.0**-13
 
 _FINE = 256
 """Steps of a sum for each step of its int16 result."""
-_LARGEST = 2.0**14
-"""Most of them: int32 holds the sum."""
+_MOST_STEPS = 2.0**14
+"""The most of these steps with which int32 holds the sum."""
 _MASKING = 4096.0
 """How much larger than scores a mask is, at least."""
 
@@ -61,14 +61,16 @@ sub = add
 
 
 def _sum_step(im: Importer, node: Node, operands: list[Any]) -> float:
-    """The step of a sum in int32: that of the finest operand of int16, which is added as it is,
-    unless the result's is finer still; without one a fraction of the result's.
+    """The step of a sum in int32.
+
+    It is that of the finest operand of int16, which then is added as it is. It is a fraction of the
+    result's step where there is no such operand, or where the result's step is finer.
     """
     result = float(np.max(im.formats.wide(node).scale))
     values = [im.value(o) for o in operands if im.constant(o) is None]
     steps = [v.step for v in values if im.dtype(v) == "int16" and not v.channelwise]
     finest = min(steps, default=0.0)
-    return finest if result / _LARGEST <= finest <= result else result / _FINE
+    return finest if result / _MOST_STEPS <= finest <= result else result / _FINE
 
 
 def _scores(im: Importer, node: Node, kind: str, operands: list[Any]) -> Value:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from spec.fields import field_of
 from spec.isa import Alu, DType, Opcode, Reduce, Scale, uses_b
-from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN
+from spec.numerics import RANGES, SHIFT_MAX, SHIFT_MIN, keeps_values
 from sw.compiler.kernels.fused.builder import FusedBuilder, PendingStep, Value
 from sw.compiler.kernels.operands import Epilogue
 from sw.compiler.program.records import ArithmeticFields
@@ -466,7 +466,7 @@ def _keeps_value(step: PendingStep) -> bool:
     """Whether the RESCALE of a step's result is by 1, which has the same 32 bits."""
     values = step.values
     by_tensor = values.get("o_scale") is Scale.TENSOR
-    return by_tensor and values.get("o_mult", 0) == 1 << values.get("o_shift", 0)
+    return by_tensor and keeps_values(values.get("o_mult", 0), values.get("o_shift", 0))
 
 
 def _within(bounds: tuple[int, int], limits: tuple[int, int]) -> bool:

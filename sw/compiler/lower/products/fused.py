@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.isa import DType
+from spec.numerics import keeps_values
 from sw.compiler.kernels.layers import Epilogue, Residual, RowFactor
 from sw.compiler.kernels.views import Shape4, View, to_nhwc
 from sw.compiler.lower.context import Context
@@ -78,7 +79,7 @@ def _with_sum(
     operand = ctx.operand(found.other, shape)
     out, last = ctx.fusion.after_int32(ctx.fusion.absorb(found.add, names), names)
     multiplier, shift = (0, 0) if last.multiplier is None else last.tensor_scale
-    if multiplier == 1 << shift:
+    if keeps_values(multiplier, shift):
         multiplier = shift = 0
     residual = Residual(
         operand=operand,
