@@ -107,7 +107,9 @@ class _Shuffles:
         conv.attributes["stride"] = (sy, sx * part.groups)
 
     def delay(self, conv: Op) -> None:
-        """Let DEPTHWISE_CONV2D `conv` read the base, if CONV2Ds alone read the result."""
+        """Let DEPTHWISE_CONV2D `conv` read the base, if CONV2Ds alone read the result, or if it is
+        less than what the shuffle moves.
+        """
         graph = self.graph
         found = self._shuffled(conv.inputs[0])
         if found is None or not self._is_permutation(found):
@@ -125,7 +127,8 @@ class _Shuffles:
                 return
             chain.append(after)
         result = chain[-1].outputs[0]
-        if not self._convolutions_read(result, found):
+        before, behind = graph.tensors[found.base], graph.tensors[result]
+        if behind.nbytes >= before.nbytes and not self._convolutions_read(result, found):
             return
         # Output channel i of the base's order is channel order[i] of the shuffled one.
         order = np.argsort(found.indices)

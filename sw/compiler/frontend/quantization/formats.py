@@ -24,6 +24,7 @@ from torch.fx import Node
 from sw.compiler.frontend.nodes import aten, is_float, kind
 from sw.compiler.frontend.operator_sets import MOVES, PRODUCTS, Plan
 from sw.compiler.frontend.plan import Planner, linear_weight
+from sw.compiler.frontend.quantization.averages import is_summed
 from sw.compiler.frontend.quantization.calibrate import Ranges
 from sw.compiler.frontend.quantization.channels import Reader, image_scales, wide_scales
 from sw.compiler.frontend.quantization.ends import affine
@@ -150,7 +151,7 @@ class Formats:
             return "wide"
         if plan.rule == "linear":
             return "moved to linear" if moved else "linear"
-        if plan.rule in ("convolution", "matmul"):
+        if plan.rule in ("convolution", "matmul") or is_summed(self.planner, reader):
             return "product"
         if plan.rule == "attention":
             return "product" if operand in reader.args[:3] else "wide"
@@ -213,10 +214,17 @@ class Formats:
 
     def narrow(self, node: Node) -> Format:
         """int8 with one scale; all of its steps for what is never negative."""
-        readers = [self.planner.plans.get(reader) for reader, _, _ in self.readers(node)]
-        if readers and all(plan and plan.rule == "convolution" for plan in readers):
+        readers = [reader for reader, _, _ in self.readers(node)]
+        if readers and all(map(self._convolves, readers)):
             return self.convolved(node)
         return self._narrow(node)
+
+    def _convolves(self, node: Node) -> bool:
+        """Whether it is computed as a convolution is."""
+        plan = self.planner.plans.get(node)
+        return plan is not None and (
+            plan.rule == "convolution" or is_summed(self.planner, node)
+        )
 
     def convolved(self, node: Node) -> Format:
         """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""
@@ -323,10 +331,13 @@ class Formats:
             return Format(dtype="int16", scale=grid.scale / FINE)
         if not is_float(node):
             return exact(node)
-        step = self._own_step(node)
         if node in self._wholes.whole:
-            step = whole_step(step, self.magnitude(node))
-        return Format(dtype="int16", scale=self._streams.get(node, step))
+            return Format(dtype="int16", scale=whole_step(self._own_step(node), self.magnitude(node)))
+        if node not in self._streams and node not in self._exact:
+            whole = self._joined(node)
+            if whole is not node and whole not in self._wholes.whole:
+                return self.wide(whole)
+        return Format(dtype="int16", scale=self._streams.get(node) or self._own_step(node))
 
     def _own_step(self, node: Node) -> float:
         """The step of int16 for the range of a value."""

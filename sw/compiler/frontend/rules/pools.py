@@ -1,5 +1,6 @@
 """Pools, padding and resizing of images, NHWC in memory."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,8 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
-from sw.compiler.frontend.rules.convolutions import exact_windows, image
+from sw.compiler.frontend.quantization.averages import is_summed
+from sw.compiler.frontend.rules.convolutions import conv, exact_windows, image
 from sw.compiler.frontend.rules.grids import changes_grid
 from sw.compiler.frontend.windows import pool_pads
 
@@ -89,6 +91,8 @@ def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
 
 def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     given = arguments(plan.source)
+    if is_summed(im.planner, node):
+        return _summed(im, node, im.convolved(plan.reads[0]), _pool(given))
     value, pool = _averaged(im, node, plan.reads[0]), _pool(given)
     if given["count_include_pad"] and any(pool.padding):
         rows, columns = ((p, p) for p in pool.padding)
@@ -102,6 +106,21 @@ def adaptive_average(im: Importer, node: Node, plan: Plan) -> Value:
     out = shape(node)[2:]
     kernel = (value.shape[2] // out[0], value.shape[3] // out[1])
     return _average(im, node, value, _Pool(kernel=kernel, stride=kernel))
+
+
+def _summed(im: Importer, node: Node, value: Value, pool: _Pool) -> Value:
+    """DEPTHWISE_CONV2D of int8 with weights of 1: sums of windows that have all their pixels."""
+    tensor, _ = image(im, value)
+    pads = pool_pads(value.shape[2:], pool.kernel, pool.stride, pool.padding, pool.ceil)
+    tensor, pad = exact_windows(im, node, tensor, pool.kernel, pool.stride, pads)
+    channels, taps = value.shape[1], math.prod(pool.kernel)
+    ones = np.ones((*pool.kernel, channels, 1))
+    steps = np.full(channels, value.step / taps)
+    windows = {"pad": pad, "stride": pool.stride, "dilation": (1, 1)}
+    kind = "DEPTHWISE_CONV2D"
+    out = conv(im, node, kind, tensor, ones, steps, None, windows, value.zero_point)
+    sums = _image_value(im, value, out, shape(node))
+    return im.finish(node, replace(sums, scale=value.step / taps, zero_point=0))
 
 
 def _averaged(im: Importer, node: Node, source: Node) -> Value:
