@@ -21,6 +21,7 @@ from spec.program import REGION_TEMP
 from sw.compiler.errors import CompileError, LegalityError
 from sw.compiler.kernels.base import Layer, LayerProgram, common_weights
 from sw.compiler.kernels.budget import MemoryBudget
+from sw.compiler.kernels.operands import Residual
 
 WEIGHTS_SHARE = 0.5
 """Share of the cycles of a time that loads of the same weights must take to keep them on chip."""
@@ -45,6 +46,8 @@ Cost = Callable[[Layer, MemoryBudget], int | None]
 class Life:
     """A storage root, from the first layer that writes it to the last that reads it; or weights,
     from the first product that has them to the last, and bytes that all of these would load.
+
+    over: roots that it may replace byte by byte.
     """
 
     root: str
@@ -52,6 +55,7 @@ class Life:
     born: int
     dies: int
     loads: float = math.inf
+    over: frozenset[str] = frozenset()
 
     def meets(self, other: "Life") -> bool:
         return self.born <= other.dies and other.born <= self.dies
@@ -65,7 +69,10 @@ def choose(program: LayerProgram, config: NpuConfig, cost: Cost) -> Residency:
     placed: list[tuple[Life, int]] = []
     # Greedy: what was placed is never given up for a tensor that is born later.
     for life in lives(program, config):
-        at = place(life, [(x, at) for x, at in placed if x.meets(life)], config)
+        others = [(x, at) for x, at in placed if x.meets(life)]
+        at = _replacing(life, others)
+        if at is None:
+            at = place(life, others, config)
         # Below that the rotating buffers of the layers would have too little.
         if at < config.spad_bytes // LEAST:
             continue
@@ -143,7 +150,18 @@ def lives(program: LayerProgram, config: NpuConfig) -> list[Life]:
     # scratchpad leaves no room for the buffers of its own layers.
     storage = program.storage
     tensors = [
-        Life(root, storage.nbytes[root], first, max(dies[root], written[root]))
+        Life(
+            root,
+            storage.nbytes[root],
+            first,
+            max(dies[root], written[root]),
+            over=frozenset(
+                old
+                for old in _summands(program.layers[first])
+                if _is_replaced(program.layers[first : dies[old] + 1], old, root)
+                and storage.nbytes[old] == storage.nbytes[root]
+            ),
+        )
         for root, first in born.items()
         if storage.region[root] == REGION_TEMP
         and root in dies
@@ -151,6 +169,28 @@ def lives(program: LayerProgram, config: NpuConfig) -> list[Life]:
         and storage.nbytes[root] < config.spad_bytes
     ]
     return sorted([*tensors, *_weights(program, config)], key=lambda life: life.born)
+
+
+def _summands(layer: Layer) -> Iterator[str]:
+    """The tensor that a product adds to its results."""
+    residual = getattr(layer, "residual", None)
+    if isinstance(residual, Residual):
+        yield residual.operand.view.tensor
+
+
+def _is_replaced(layers: Sequence[Layer], old: str, new: str) -> bool:
+    """Whether layers write each element of `new` where they have just read that of `old`, added it,
+    and nobody reads `old` again.
+    """
+    for layer in layers:
+        touched = [view for view in layer.inputs if view.tensor == old]
+        if not touched and all(view.tensor != new for view in layer.outputs):
+            continue
+        added = [] if old not in _summands(layer) else touched
+        (result, *others) = layer.outputs
+        if others or len(added) != 1 or replace(added[0], tensor=new) != result:
+            return False
+    return True
 
 
 def _weights(program: LayerProgram, config: NpuConfig) -> Iterator[Life]:
@@ -175,6 +215,15 @@ def place(life: Life, others: Sequence[tuple[Life, int]], config: NpuConfig) -> 
     return at
 
 
+def _replacing(life: Life, others: Sequence[tuple[Life, int]]) -> int | None:
+    """The place of a tensor that it replaces, where nothing else is in the way."""
+    for old, at in others:
+        rest = [(x, start) for x, start in others if x is not old]
+        if old.root in life.over and not overlaps(life, at, rest):
+            return at
+    return None
+
+
 def overlaps(life: Life, at: int, others: Sequence[tuple[Life, int]]) -> list[int]:
     """The places of those of `others` that it would overlap from `at` on."""
     return [start for x, start in others if start < at + life.size and at < start + x.size]
@@ -192,5 +241,6 @@ def check_residency(residency: Residency, program: LayerProgram, config: NpuConf
                 )
         for other, place in held[:i]:
             apart = place + other.size <= at or at + life.size <= place
-            if other.meets(life) and not apart:
+            replaced = place == at and (other.root in life.over or life.root in other.over)
+            if other.meets(life) and not (apart or replaced):
                 raise LegalityError(f"tensors {life.root!r} and {other.root!r} overlap on chip")
