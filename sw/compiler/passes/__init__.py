@@ -3,7 +3,8 @@
 Every pass takes a graph that it may change and leaves one that verifies and computes the same:
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, broadcasts.py,
 transposes.py, early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py,
-late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py.
+late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
+early_slices.py.
 Behind them the pipeline cuts layers into stripes of rows where a prediction says that it pays:
 stripe_regions.py, row_stripes.py.
 """
@@ -15,6 +16,7 @@ from sw.compiler.passes.broadcasts import broadcast_tiles
 from sw.compiler.passes.dead_code import remove_dead_code
 from sw.compiler.passes.duplicates import remove_duplicates
 from sw.compiler.passes.early_rescales import early_rescales
+from sw.compiler.passes.early_slices import early_slices
 from sw.compiler.passes.fold_constants import fold_constants
 from sw.compiler.passes.fold_pads import fold_pads
 from sw.compiler.passes.fold_tables import fold_tables
@@ -76,6 +78,7 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
     if fold:
         absorb_shuffles(graph, config)
         split_products(graph, config)
+        early_slices(graph, config)
         late_reshapes(graph)
         graph.verify()
     return graph
