@@ -42,12 +42,13 @@ def window_cycles(layer: PoolLayer, config: NpuConfig) -> float:
         sum(taps.cycles(rate) for taps in paired_taps(axis, 0, axis.out, rate, each)) / axis.out
         for axis, each in zip(WindowAxis.of(layer, (1, 1)), other, strict=True)
     )
-    if layer.is_separate:
-        return rows * layer.stride[1] + cols
+    if layer.is_separate(config.cols):
+        return rows * layer.stride[1] * layer.row_share(config.cols) + cols
     rescale = lane_parts(config, channels) * (layer.average and not layer.sums)
     return min(rows * other[0], cols * other[1]) + rescale
 
 
-def tile_cycles(layer: PoolLayer) -> int:
+def tile_cycles(layer: PoolLayer, config: NpuConfig) -> int:
     """Cycles of a tile besides its vectors: of two VECTORs the second waits for the first."""
-    return VECTOR_TILE_CYCLES + layer.is_separate * (VECTOR_TILE_CYCLES + DEPENDENT_STEP_CYCLES)
+    second = VECTOR_TILE_CYCLES + DEPENDENT_STEP_CYCLES
+    return VECTOR_TILE_CYCLES + layer.is_separate(config.cols) * second

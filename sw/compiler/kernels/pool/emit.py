@@ -39,11 +39,11 @@ class _PoolEmitter(VectorEmitter):
         self.axes = WindowAxis.of(layer, (1, 1))
         self.rate = tap_rate(layer, context.config, layer.output.shape[3])
         self.between: Buffer | None = None
-        if layer.is_separate:
+        if work.separate:
             self.between = self.slots("rows", Place.SPAD, 1, plan.between_bytes).buffers[0]
 
     def compute(self, box: Box) -> None:
-        if self.layer.is_separate and self.work.reads(box).elements > 0:
+        if self.work.separate and self.work.reads(box).elements > 0:
             self._rows_then_columns(box)
             return
         for region, fields in self._regions(box):
@@ -156,23 +156,33 @@ class _PoolEmitter(VectorEmitter):
     def _rows_then_columns(self, box: Box) -> None:
         """The maxima of every input column over the windows' rows, and of these over columns."""
         assert self.between is not None
-        reads, blocks = self.work.reads(box), -(-box.channels // self.config.cols)
-        pixel = aligned(box.channels * self.layer.input.item, self.config)
-        between = Spot(self.between, 0, reads.cols * pixel, pixel)
+        cols, item, reads = self.config.cols, self.layer.input.item, self.work.reads(box)
+        source, blocks = self.place(self.layer.input, self.slots_in[0], reads, box), -(
+            -box.channels // cols
+        )
         y, x = self.axes
-        for taps in paired_taps(y, box.y0, box.y1, self.rate, blocks * reads.cols):
-            self._rows(box, reads, taps, between)
+        # Pixels without bytes between them are vectors of whatever channels, if that is fewer.
+        flat = box.channels % cols > 0 and source.pixel == box.channels * item
+        pixel = source.pixel if flat else aligned(box.channels * item, self.config)
+        between = Spot(self.between, 0, reads.cols * pixel, pixel)
+        pixels = 1 if flat else reads.cols
+        channels = reads.cols * box.channels // pixels
+        for taps in paired_taps(y, box.y0, box.y1, self.rate, pixels * -(-channels // cols)):
+            self._rows(box, reads, taps, between, (pixels, channels))
         for taps in paired_taps(x, box.x0, box.x1, self.rate, blocks * box.rows):
             self._columns(box, reads, taps, between)
 
-    def _rows(self, box: Box, reads: Box, taps: Taps, between: Spot) -> None:
-        """Of rows of outputs: the maxima of each input column."""
+    def _rows(
+        self, box: Box, reads: Box, taps: Taps, between: Spot, row: tuple[int, int]
+    ) -> None:
+        """Of rows of outputs: the maxima of each input column. row: its pixels, and channels."""
         layer, view, block = self.layer, self.layer.input, self.config.cols * self.layer.input.item
         source, sy = self.place(view, self.slots_in[0], reads, box), layer.stride[0]
         y, line = taps.start * sy - layer.pad[0] + taps.first, source.line
         low, high = RANGES[DTYPE[view.dtype]]
         start, stop = ((at - box.y0) * between.line for at in (taps.start, taps.stop))
-        fields = self._lanes(box) | VectorFields(
+        pixels, channels = row
+        fields = self._lanes(channels) | VectorFields(
             a_base=source.at + (y - reads.y0) * line,
             o_base=start,
             o_type=DTYPE[view.dtype],
@@ -182,9 +192,9 @@ class _PoolEmitter(VectorEmitter):
             height=view.shape[1] - taps.apart,
         )
         loops = [
-            VectorLoop(count=-(-box.channels // self.config.cols), a=block, o=block),
+            VectorLoop(count=-(-channels // self.config.cols), a=block, o=block),
             VectorLoop(count=taps.stop - taps.start, a=sy * line, o=between.line, dy=sy),
-            VectorLoop(count=reads.cols, a=source.pixel, o=between.pixel),
+            VectorLoop(count=pixels, a=source.pixel, o=between.pixel),
             VectorLoop(count=taps.steps, a=line, dy=1),
         ]
         record = self._with_second_tap(Vector(**fields, loop=loops), taps.apart * line)
@@ -202,7 +212,7 @@ class _PoolEmitter(VectorEmitter):
         region = replace(box, x0=taps.start, x1=taps.stop)
         x, out = taps.start * sx - layer.pad[1] + taps.first, whole.inside(box, region)
         pixel = between.pixel
-        fields = self._lanes(box) | self.result_fields()
+        fields = self._lanes(box.channels) | self.result_fields()
         fields |= VectorFields(
             a_base=(x - reads.x0) * pixel,
             o_base=out.at,
@@ -234,14 +244,14 @@ class _PoolEmitter(VectorEmitter):
             bases["b_base"] = bases["a_base"]
         self.append(record, bases, accesses, note)
 
-    def _lanes(self, box: Box) -> VectorFields:
-        """Fields of a maximum over whole vectors of channels."""
-        blocks, lanes = -(-box.channels // self.config.cols), min(self.config.cols, box.channels)
+    def _lanes(self, channels: int) -> VectorFields:
+        """Fields of a maximum over whole vectors of so many channels."""
+        blocks, lanes = -(-channels // self.config.cols), min(self.config.cols, channels)
         return VectorFields(
             a_type=DTYPE[self.layer.input.dtype],
             reduce=Reduce.MAX,
             reduce_loops=0b1000,
             lane_loop=0,
             lanes=lanes,
-            lanes_last=box.channels - (blocks - 1) * lanes,
+            lanes_last=channels - (blocks - 1) * lanes,
         )

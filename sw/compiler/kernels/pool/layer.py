@@ -36,17 +36,25 @@ class PoolLayer(Layer):
     def inputs(self) -> tuple[View, ...]:
         return (self.input,)
 
-    @property
-    def is_separate(self) -> bool:
+    def is_separate(self, cols: int) -> bool:
         """Whether rows of a window are taken together first, and then their columns.
 
         Neighbouring windows share what comes of the rows. That needs fewer steps unless windows
         lie far apart. A step takes two taps along a dimension (`pool.taps`).
         """
-        rows, cols = self.kernel
-        pairs_down, pairs_right = -(-rows // 2), -(-cols // 2)
-        together = min(pairs_down * cols, rows * pairs_right)
-        return not self.average and pairs_down * self.stride[1] + pairs_right < together
+        rows, columns = self.kernel
+        pairs_down, pairs_right = -(-rows // 2), -(-columns // 2)
+        together = min(pairs_down * columns, rows * pairs_right)
+        apart = pairs_down * self.stride[1] * self.row_share(cols) + pairs_right
+        return not self.average and apart < together
+
+    def row_share(self, cols: int) -> float:
+        """Vectors of a row of the operand for each that it has pixel by pixel: fewer where pixels
+        lie one after another, and are no whole vectors.
+        """
+        channels = self.input.shape[3]
+        dense = self.input.strides[2] == channels * self.input.item
+        return channels / cols / -(-channels // cols) if dense else 1.0
 
     @property
     def memory_views(self) -> tuple[View, ...]:
