@@ -46,6 +46,10 @@ def fetch_cycles(turns: int, config: NpuConfig) -> float:
     return (size + turns * instruction_bytes(Opcode.MATRIX, Opcode.VECTOR)) / config.bus_bytes
 
 
-def start_cycles(turns: int) -> int:
-    """Cycles before the first tile is turned, and after the last one: latencies."""
-    return 2 * MEMORY_LATENCY + turns * (RESULT_LATENCY[Engine.MATRIX] + MEMORY_LATENCY // 2)
+def start_cycles(turns: int, in_memory: int) -> int:
+    """Cycles before the first tile is turned, and after the last one: latencies, and those of
+    source and target as far as they are `in_memory`.
+    """
+    return in_memory * MEMORY_LATENCY + turns * (
+        RESULT_LATENCY[Engine.MATRIX] + MEMORY_LATENCY // 2
+    )

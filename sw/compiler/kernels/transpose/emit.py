@@ -1,10 +1,12 @@
 """Instructions of a TransposeLayer: LOAD a tile, one or two turns on chip, STORE it.
 
 A turn is a MATRIX of the identity matrix by transposed weights and a VECTOR that writes the bytes.
+A tensor on chip is read and written where it lies.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from spec.isa import DType, Space
 from sw.compiler.kernels.context import EmitContext
@@ -19,6 +21,19 @@ Tile = tuple[tuple[int, ...], Sizes]
 """The first element of a tile along each axis, and the elements."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bytes:
+    """Bytes `start`…`stop` of a buffer, of which a turn reads or writes some."""
+
+    buffer: Buffer
+    start: int
+    stop: int
+
+    @staticmethod
+    def all_of(buffer: Buffer) -> "_Bytes":
+        return _Bytes(buffer=buffer, start=0, stop=buffer.size)
+
+
 def emit_transpose(layer: TransposeLayer, plan: TransposePlan, context: EmitContext) -> None:
     """Append the instructions of a layer."""
     _TransposeEmitter(layer, plan, context).run()
@@ -28,13 +43,16 @@ class _TransposeEmitter(LayerEmitter):
     def __init__(self, layer: TransposeLayer, plan: TransposePlan, context: EmitContext) -> None:
         super().__init__(layer.name, context)
         self.layer, self.plan, self.form = layer, plan, plan.form
-        self.before = self.slots("in", Place.SPAD, SLOTS, plan.nbytes).buffers
-        self.after = self.slots("out", Place.SPAD, SLOTS, plan.nbytes).buffers
-        self.middle = (
-            self.slots("turned", Place.SPAD, BETWEEN, plan.between).buffers if plan.between else []
-        )
+        self.source = context.tensors[layer.input.tensor]
+        self.target = context.tensors[layer.output.tensor]
+        self.before = self._slots("in", SLOTS, plan.before)
+        self.after = self._slots("out", SLOTS, plan.after)
+        self.middle = self._slots("turned", BETWEEN, plan.between)
         (self.identity,) = self.slots("identity", Place.SPAD, 1, plan.identity).buffers
         self.made = 0
+
+    def _slots(self, name: str, count: int, size: int) -> list[Buffer]:
+        return list(self.slots(name, Place.SPAD, count, size).buffers) if size else []
 
     def run(self) -> None:
         """Emit the whole layer; first turns of the next tiles go ahead of the second of a tile."""
@@ -43,17 +61,17 @@ class _TransposeEmitter(LayerEmitter):
         tiles = list(self._tiles())
         if not self.form.twice:
             for n, tile in enumerate(tiles):
-                self._open(n, tile, self.after)
+                self._open(n, tile, self._results(n, tile))
                 self._store(n, tile)
             return
-        ahead = BETWEEN - 1
+        ahead, middle = BETWEEN - 1, [_Bytes.all_of(buffer) for buffer in self.middle]
         for n, tile in enumerate(tiles[:ahead]):
-            self._open(n, tile, self.middle)
+            self._open(n, tile, middle[n])
         for n, tile in enumerate(tiles):
             if n + ahead < len(tiles):
-                self._open(n + ahead, tiles[n + ahead], self.middle)
+                self._open(n + ahead, tiles[n + ahead], middle[(n + ahead) % BETWEEN])
             second = self._turns(tile)[1]
-            self._turn(second, self.middle[n % BETWEEN], self.after[n % SLOTS], tile)
+            self._turn(second, middle[n % BETWEEN], self._results(n, tile), tile)
             self._store(n, tile)
 
     def _tiles(self) -> Iterator[Tile]:
@@ -71,32 +89,47 @@ class _TransposeEmitter(LayerEmitter):
     def _turns(self, tile: Tile) -> tuple[Turn, ...]:
         return turns(self.form, tile[1], self.config.cols, self.config.word_bytes)
 
-    def _open(self, number: int, tile: Tile, results: list[Buffer]) -> None:
+    def _open(self, number: int, tile: Tile, results: _Bytes) -> None:
         """Load a tile and turn it for the first time."""
-        (start, sizes), slot = tile, self.before[number % SLOTS]
-        form = self.form
-        mem = self.layer.offset + sum(
-            a * axis.source for a, axis in zip(start, form.axes, strict=True)
-        )
-        size = form.item
-        for n in sizes:
-            size *= n
-        source = self.context.tensors[self.layer.input.tensor]
-        dims = box(form, sizes, source=True)
-        self.load_copies(source, mem, dims, form.item, slot, 0, size, f"in {list(start)}")
-        self._turn(self._turns(tile)[0], slot, results[number % len(results)], tile)
+        (start, sizes), form = tile, self.form
+        at = self.layer.offset + _distance(start, [axis.source for axis in form.axes])
+        if form.from_chip:
+            piece = self._piece(self.source, at, sizes, source=True)
+        else:
+            slot = self.before[number % SLOTS]
+            size = form.item
+            for n in sizes:
+                size *= n
+            dims = box(form, sizes, source=True)
+            self.load_copies(self.source, at, dims, form.item, slot, 0, size, f"in {list(start)}")
+            piece = _Bytes.all_of(slot)
+        self._turn(self._turns(tile)[0], piece, results, tile)
+
+    def _results(self, number: int, tile: Tile) -> _Bytes:
+        """Where the last turn of a tile writes."""
+        if self.form.to_chip:
+            return self._piece(self.target, self._target(tile), tile[1], source=False)
+        return _Bytes.all_of(self.after[number % SLOTS])
+
+    def _target(self, tile: Tile) -> int:
+        """Bytes of the target before the first element of a tile."""
+        return self.layer.target_offset + _distance(tile[0], [a.target for a in self.form.axes])
+
+    def _piece(self, buffer: Buffer, at: int, sizes: Sizes, *, source: bool) -> _Bytes:
+        """The bytes of a tensor on chip between the first and the last of a tile."""
+        last = _distance([n - 1 for n in sizes], self.form.strides(sizes, source=source))
+        return _Bytes(buffer=buffer, start=at, stop=at + last + self.form.item)
 
     def _store(self, number: int, tile: Tile) -> None:
+        if self.form.to_chip:
+            return
         start, sizes = tile
-        mem = self.layer.target_offset + sum(
-            a * axis.target for a, axis in zip(start, self.form.axes, strict=True)
-        )
-        target = self.context.tensors[self.layer.output.tensor]
         dims = box(self.form, sizes, source=False)
         slot = self.after[number % SLOTS]
-        self.store_copies(target, mem, dims, self.form.item, slot, f"store {list(start)}")
+        note = f"store {list(start)}"
+        self.store_copies(self.target, self._target(tile), dims, self.form.item, slot, note)
 
-    def _turn(self, turn: Turn, source: Buffer, target: Buffer, tile: Tile) -> None:
+    def _turn(self, turn: Turn, source: _Bytes, target: _Bytes, tile: Tile) -> None:
         """The MATRIX and the VECTOR of a turn; turns take parts of the accumulator in rotation."""
         places = self.plan.places
         acc = self.made % places * (self.config.acc_vectors // places)
@@ -105,21 +138,27 @@ class _TransposeEmitter(LayerEmitter):
         sums = Access(buffer=self.context.acc, start=acc, stop=acc + size, write=True)
         note = f"turn {list(tile[0])}"
         self.append(
-            self._matrix(turn, acc),
-            {"act_base": self.identity, "wgt_base": source, "acc_base": self.context.acc},
+            self._matrix(turn, acc)._replace(wgt_base=source.start),
+            {"act_base": self.identity, "wgt_base": source.buffer, "acc_base": self.context.acc},
             [
                 Access(buffer=self.identity, start=0, stop=self.plan.identity, write=False),
-                Access(buffer=source, start=0, stop=source.size, write=False, weights=True),
+                Access(
+                    buffer=source.buffer,
+                    start=source.start,
+                    stop=source.stop,
+                    write=False,
+                    weights=True,
+                ),
                 sums,
             ],
             note,
         )
         self.append(
-            self._vector(turn, acc),
-            {"a_base": self.context.acc, "o_base": target},
+            self._vector(turn, acc)._replace(o_base=target.start),
+            {"a_base": self.context.acc, "o_base": target.buffer},
             [
                 Access(buffer=self.context.acc, start=acc, stop=acc + size, write=False),
-                Access(buffer=target, start=0, stop=target.size, write=True),
+                Access(buffer=target.buffer, start=target.start, stop=target.stop, write=True),
             ],
             note,
         )
@@ -178,3 +217,8 @@ class _TransposeEmitter(LayerEmitter):
             lanes_last=turn.columns - (blocks - 1) * cols,
             loop=loops,
         )
+
+
+def _distance(steps: Sequence[int], strides: Sequence[int]) -> int:
+    """Bytes to an element so many steps away along each axis."""
+    return sum(n * stride for n, stride in zip(steps, strides, strict=True))

@@ -41,6 +41,10 @@ class TransposeLayer(Layer):
         return (self.input,)
 
     @property
+    def memory_views(self) -> tuple[View, ...]:
+        return ()
+
+    @property
     def item(self) -> int:
         """Bytes of an element."""
         return self.output.item

@@ -33,7 +33,8 @@ waits for results that VECTOR has just written."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransposePlan:
-    """Tiles of `sizes`, turned as `form` says; bytes of the buffers before and after, and between.
+    """Tiles of `sizes`, turned as `form` says; bytes of the buffers before, after and between: 0
+    for a tensor on chip.
 
     places: parts of the accumulator that the turns take in rotation.
     """
@@ -41,7 +42,8 @@ class TransposePlan:
     form: Form
     sizes: Sizes
     places: int
-    nbytes: int
+    before: int
+    after: int
     between: int
     identity: int
     cycles: int
@@ -49,7 +51,7 @@ class TransposePlan:
 
     @property
     def spad_bytes(self) -> int:
-        return 2 * SLOTS * self.nbytes + BETWEEN * self.between + self.identity
+        return SLOTS * (self.before + self.after) + BETWEEN * self.between + self.identity
 
     def __str__(self) -> str:
         form = self.form
@@ -61,7 +63,8 @@ class TransposePlan:
 def plan_transpose(layer: TransposeLayer, config: NpuConfig, budget: MemoryBudget) -> TransposePlan:
     """The fastest tiles of the fastest form; `CompileError` if none fits."""
     best: TransposePlan | None = None
-    for form in forms(layer, config):
+    held = layer.input.tensor in budget.held, layer.output.tensor in budget.held
+    for form in forms(layer, config, *held):
         for sizes in _tiles(form, config):
             plan = _plan(layer, form, sizes, config)
             if plan.spad_bytes <= budget.buffer_bytes and (
@@ -73,16 +76,21 @@ def plan_transpose(layer: TransposeLayer, config: NpuConfig, budget: MemoryBudge
     return best
 
 
-def forms(layer: TransposeLayer, config: NpuConfig) -> Iterator[Form]:
-    """Every way to turn the axes of a layer."""
+def forms(
+    layer: TransposeLayer, config: NpuConfig, from_chip: bool = False, to_chip: bool = False
+) -> Iterator[Form]:
+    """Every way to turn the axes of a layer whose tensors lie in memory, or on chip."""
     if not config.transposed_weights:
         return
+    found: list[Form] = []
     # Elements of int16 are turned as pairs of bytes: see `pattern` of emit.py.
     if layer.item <= min(2, config.rows):
-        yield from _once(layer.axes, layer.item)
+        found += _once(layer.axes, layer.item)
     whole = (Axis(size=layer.item, source=1, target=1),) if layer.item > 1 else ()
     for axes in _cut(layer.axes, config):
-        yield from _twice((*axes, *whole))
+        found += _twice((*axes, *whole))
+    placed = (replace(form, from_chip=from_chip, to_chip=to_chip) for form in found)
+    yield from (form for form in placed if form.is_possible())
 
 
 def _once(axes: tuple[Axis, ...], item: int) -> Iterator[Form]:
@@ -162,8 +170,10 @@ def _plan(layer: TransposeLayer, form: Form, sizes: Sizes, config: NpuConfig) ->
     word, size = config.word_bytes, math.prod(sizes) * form.item
     total = math.prod(axis.size for axis in form.axes) * form.item
     made = turns(form, sizes, config.cols, word)
-    load = copy_cycles(copies(box(form, sizes, source=True), form.item), config)
-    store = copy_cycles(copies(box(form, sizes, source=False), form.item), config)
+    load, store = (
+        0.0 if held else copy_cycles(copies(box(form, sizes, source=source), form.item), config)
+        for source, held in ((True, form.from_chip), (False, form.to_chip))
+    )
     matrix, vector = map(sum, zip(*(turn_cycles(t, config) for t in made), strict=True))
     places = 4 if all(t.vectors(config.cols) <= config.acc_bank for t in made) else 2
     if places == 2:
@@ -172,18 +182,22 @@ def _plan(layer: TransposeLayer, form: Form, sizes: Sizes, config: NpuConfig) ->
     tile = max(load + fetch_cycles(len(made), config), store, matrix, vector)
     # A buffer is free again when what reads it is done: its turn, or memory that was written.
     last = [sum(turn_cycles(t, config)) for t in made]
-    tile = max(tile, (MEMORY_LATENCY + load + last[0]) / SLOTS)
-    tile = max(tile, (MEMORY_LATENCY + store + last[-1]) / SLOTS)
+    if not form.from_chip:
+        tile = max(tile, (MEMORY_LATENCY + load + last[0]) / SLOTS)
+    if not form.to_chip:
+        tile = max(tile, (MEMORY_LATENCY + store + last[-1]) / SLOTS)
+    in_memory = (not form.from_chip) + (not form.to_chip)
     rows = math.prod(sizes[i] for i in form.rows)
     return TransposePlan(
         form=form,
         sizes=sizes,
         places=places,
-        nbytes=-(-size // word) * word,
+        before=0 if form.from_chip else -(-size // word) * word,
+        after=0 if form.to_chip else -(-size // word) * word,
         between=rows * pitch_of(form, sizes, word) if form.twice else 0,
         identity=-(-len(pattern(form.item, config)) // word) * word,
-        cycles=math.ceil(tile * total / size + load + store) + start_cycles(len(made)),
-        traffic=2 * total,
+        cycles=math.ceil(tile * total / size + load + store) + start_cycles(len(made), in_memory),
+        traffic=in_memory * total,
     )
 
 

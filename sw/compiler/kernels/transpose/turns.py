@@ -21,7 +21,8 @@ class Form:
 
     rows: they lie in one piece on chip, and with one turn in the source. over: the axis that is
     contiguous after the first turn. columns: with `twice`, those that are contiguous after the
-    second, innermost first. item: bytes of what is turned.
+    second, innermost first. item: bytes of what is turned. from_chip, to_chip: the tensor itself
+    lies on chip, and no copy of a tile.
     """
 
     axes: tuple[Axis, ...]
@@ -29,16 +30,29 @@ class Form:
     over: int
     columns: tuple[int, ...] = ()
     item: int = 1
+    from_chip: bool = False
+    to_chip: bool = False
 
     @property
     def twice(self) -> bool:
         return bool(self.columns)
 
+    def is_possible(self) -> bool:
+        """Whether what is read and written in one piece is one, where the tensor lies on chip."""
+        rows = [(self.axes[i].size, self.axes[i].source) for i in self.rows]
+        runs = [(self.axes[i].size, self.axes[i].target) for i in self.columns or (self.over,)]
+        return not (self.from_chip and not _nest(rows, self.item)) and not (
+            self.to_chip and not _nest(runs, self.item)
+        )
+
     def strides(self, sizes: Sizes, *, source: bool) -> list[int]:
-        """Bytes between the elements of a tile that lies dense on chip, in that order.
+        """Bytes between the elements of a tile: in the tensor where that lies on chip, else of a
+        copy that lies dense, in that order.
 
         What is turned twice has its rows in one piece first, wherever they lie in the source.
         """
+        if self.from_chip if source else self.to_chip:
+            return [_stride(axis, source) for axis in self.axes]
         order = sorted(range(len(sizes)), key=lambda i: _stride(self.axes[i], source))
         if source and self.twice:
             order = [*self.rows, *(i for i in order if i not in self.rows)]
@@ -127,6 +141,16 @@ def _turn(
         others=tuple((sizes[i], source[i]) for i in others if sizes[i] > 1),
         results=tuple(r for r in reversed(results) if r[0] > 1),
     )
+
+
+def _nest(axes: Sequence[tuple[int, int]], item: int) -> bool:
+    """Whether axes of (size, stride) lie in one another without gaps, the first innermost."""
+    step = item
+    for size, stride in axes:
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _stride(axis: Axis, source: bool) -> int:
