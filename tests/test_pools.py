@@ -28,7 +28,9 @@ def test_random_pools_are_exact(name: str) -> None:
     for seed in range(24):
         g = random_pool(rng)
         made = run_stages(g, preset(name))
-        separate += sum(isinstance(x, PoolLayer) and x.is_separate(made.config.cols) for x in made.layers.layers)
+        separate += sum(
+            isinstance(x, PoolLayer) and x.is_separate(made.config.cols) for x in made.layers.layers
+        )
         vectors = [v.record for v in made.virtual.instructions if isinstance(v.record, Vector)]
         paired += any(v.reduce is Reduce.MAX and v.alu is Alu.MAX for v in vectors)
         assert assert_compiles_exactly(g, preset(name), random_inputs(g, seed)) > 0

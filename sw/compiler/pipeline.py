@@ -24,6 +24,7 @@ from sw.compiler.lower.products.common_weights import name_common_weights
 from sw.compiler.lower.stage import lower
 from sw.compiler.passes import run_passes
 from sw.compiler.passes.stripe_regions import stripe_rows
+from sw.compiler.placement.beside import move_depthwise_beside
 from sw.compiler.placement.columns import cut_columns
 from sw.compiler.placement.flow import stream_rows
 from sw.compiler.placement.follow import follow_tiles
@@ -90,7 +91,8 @@ def _lower(
     def predict(some: LayerProgram) -> int:
         return trials.alone(some, graph)
 
-    ordered = move_products_behind(layers, config)
+    behind = move_products_behind(layers, config)
+    ordered = move_depthwise_beside(behind, config, planner.cost, predict)
     cut = cut_columns(ordered, config, planner.cost, predict)
     turns = take_turns(cut, config, predict)
     return name_common_weights(turns)

@@ -14,13 +14,15 @@ class Overlap(enum.Enum):
     NONE: not at all, or through tensors that stay on chip. ROWS: writer and reader of a tensor in
     memory, the reader a few rows behind. TILES: a product and a fused elementwise layer, of which
     one reads the other's result, a tile behind. CONCURRENT: a product and a fused elementwise layer
-    that do not need one another. TURNS: layers of which each computes another part of the batch.
+    that do not need one another. BESIDE: a product and a depthwise layer that do not. TURNS: layers
+    of which each computes another part of the batch.
     """
 
     NONE = "none"
     ROWS = "rows"
     TILES = "tiles"
     CONCURRENT = "concurrent"
+    BESIDE = "beside"
     TURNS = "turns"
 
     @property
@@ -39,6 +41,7 @@ _PARTS = {
     Overlap.ROWS: 3,
     Overlap.TILES: 3,
     Overlap.CONCURRENT: 2,
+    Overlap.BESIDE: 2,
     Overlap.TURNS: 4,
 }
 
@@ -86,7 +89,7 @@ class MemoryBudget:
         They lie in a ring, too: a product, a layer that follows it and a product that follows that
         one find room side by side.
         """
-        parts = {Overlap.TILES: 4 if product else 2, Overlap.CONCURRENT: 2}
+        parts = {Overlap.TILES: 4 if product else 2, Overlap.CONCURRENT: 2, Overlap.BESIDE: 2}
         return config.param_entries // parts.get(self.overlap, 1)
 
     @property

@@ -61,6 +61,14 @@ class View:
         offset = self.offset + part * n * self.strides[0]
         return replace(self, shape=(n, *self.shape[1:]), offset=offset)
 
+    def beside(self, other: "View") -> bool:
+        """Whether two views of one tensor are other channels of the same pixels."""
+        pixel = self.strides[2]
+        if self.strides != other.strides:
+            return False
+        first, second = sorted((v.offset % pixel, v.shape[3] * v.item) for v in (self, other))
+        return sum(first) <= second[0] and sum(second) <= pixel
+
     def __str__(self) -> str:
         at = "" if not self.offset and self.is_dense else f"+{self.offset}{list(self.strides)}"
         return f"%{self.tensor}{at}:{self.dtype}{list(self.shape)}"

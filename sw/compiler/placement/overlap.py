@@ -1,10 +1,11 @@
-"""Products and fused elementwise layers that do not need one another run at the same time.
+"""Layers of different engines that do not need one another run at the same time.
 
 A fused layer keeps the vector engine busy and leaves the matrix engine idle, but for a product of
 its own that it may begin with. A product that nobody before the layer's end waits for, such as that
 of the keys beside the rotation of the queries, or of the values beside a softmax, is put behind it;
 both then get half of the scratchpad and banks of the accumulator of their own, and list scheduling
-mixes their instructions.
+mixes their instructions. So does a depthwise layer, such as an average of pixels in another branch,
+with a product before which it could be computed as well.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from spec.config import NpuConfig
 from spec.isa import Engine
 from sw.compiler.kernels.base import Layer, LayerProgram
 from sw.compiler.kernels.budget import MemoryBudget, Overlap
+from sw.compiler.kernels.views import View
 from sw.compiler.placement.residency import Cost, Residency
 
 REACH = 8
@@ -36,7 +38,7 @@ def move_products_behind(program: LayerProgram, config: NpuConfig) -> LayerProgr
         if _pairs(layers[i : i + 2], config):
             continue
         for j in range(i - 1, max(-1, i - 1 - REACH), -1):
-            if layers[j].engine is Engine.MATRIX and _independent(layers[j], layers[j + 1 : i + 1]):
+            if layers[j].engine is Engine.MATRIX and independent(layers[j], layers[j + 1 : i + 1]):
                 if j == i - 1 and not fused.product_op:
                     # It is the neighbour already. A product of the layer's own goes first.
                     break
@@ -52,14 +54,25 @@ def run_concurrently(
     budgets = list(residency.budgets)
     for i, pair in enumerate(pairwise(program.layers)):
         before = budgets[i : i + 2]
-        # A layer overlaps in one way only.
-        if not _pairs(pair, config) or any(budget.concurrent for budget in before):
+        how = _together(pair, before, config)
+        if how is Overlap.NONE:
             continue
-        after = [replace(b, overlap=Overlap.CONCURRENT, shares_acc=True) for b in before]
+        after = [replace(b, overlap=how, shares_acc=True) for b in before]
         alone, together = _costs(cost, pair, before), _costs(cost, pair, after)
         if alone and together and max(together) < GAIN * sum(alone):
             budgets[i : i + 2] = after
     return replace(residency, budgets=tuple(budgets))
+
+
+def _together(pair: Sequence[Layer], budgets: Sequence[MemoryBudget], config: NpuConfig) -> Overlap:
+    """How two neighbours can run at the same time; a layer does so in one way only."""
+    if any(budget.overlap is not Overlap.NONE for budget in budgets):
+        return Overlap.NONE
+    engines = {layer.engine for layer in pair}
+    if engines == {Engine.MATRIX, Engine.DEPTHWISE} and independent(pair[0], pair[1:]):
+        return Overlap.BESIDE
+    shared = any(budget.shares_acc for budget in budgets)
+    return Overlap.CONCURRENT if _pairs(pair, config) and not shared else Overlap.NONE
 
 
 def _costs(cost: Cost, layers: Sequence[Layer], budgets: Sequence[MemoryBudget]) -> list[int]:
@@ -74,7 +87,7 @@ def _pairs(layers: Sequence[Layer], config: NpuConfig) -> bool:
     if len(products) != 1 or not any(_is_long(layer, config) for layer in layers):
         return False
     first, second = layers
-    return _independent(first, [second])
+    return independent(first, [second])
 
 
 def _is_long(layer: Layer, config: NpuConfig) -> bool:
@@ -82,14 +95,16 @@ def _is_long(layer: Layer, config: NpuConfig) -> bool:
     return layer.idle_array_vectors(config) >= WORTH
 
 
-def _independent(layer: Layer, others: Sequence[Layer]) -> bool:
+def independent(layer: Layer, others: Sequence[Layer]) -> bool:
     """Whether `layer` may as well run after `others`, or while they do."""
-    mine = {view.tensor for view in (*layer.inputs, *layer.outputs)}
-    writes = {view.tensor for view in layer.outputs}
     # There is one TABLE: layers that load it in turn would wait for each other.
     tables = layer.uses_table and any(other.uses_table for other in others)
     return not tables and not any(
-        writes & {view.tensor for view in other.inputs}
-        or mine & {view.tensor for view in other.outputs}
+        _meet(layer.outputs, (*other.inputs, *other.outputs)) or _meet(layer.inputs, other.outputs)
         for other in others
     )
+
+
+def _meet(some: Sequence[View], others: Sequence[View]) -> bool:
+    """Whether some views may have bytes in common."""
+    return any(a.tensor == b.tensor and not a.beside(b) for a in some for b in others)

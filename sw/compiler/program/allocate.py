@@ -62,14 +62,12 @@ def allocate_on_chip(
 
 def _place_ring(buffers: list[Buffer], cursor: int, capacity: int, step: int) -> int:
     """Place `buffers` from `cursor` on, wrapping; from 0 if the wrapped part would not fit."""
-    # From where the layer before ended: its last buffers are still read. Where the wrapped part
-    # would run into the first, all lie in a row from 0, the first behind the cursor if possible.
-    sizes = [align(buffer.size, step) for buffer in buffers]
-    for start, first in ((cursor, 0), (0, _first_behind(sizes, cursor, capacity))):
+    # From where the layer before ended: its last buffers are still read. From 0 if the wrapped
+    # part would run into the first.
+    for start in (cursor, 0):
         at, wrapped = start, False
-        for buffer, size in zip(
-            (*buffers[first:], *buffers[:first]), (*sizes[first:], *sizes[:first]), strict=True
-        ):
+        for buffer in buffers:
+            size = align(buffer.size, step)
             if at + size > capacity and not wrapped:
                 at, wrapped = 0, True
             if at + size > (start if wrapped else capacity):
@@ -78,17 +76,11 @@ def _place_ring(buffers: list[Buffer], cursor: int, capacity: int, step: int) ->
             at += size
         else:
             return at
+    total = sum(align(b.size, step) for b in buffers)
     raise LegalityError(
-        f"layer {buffers[0].layer}: buffers of {sum(sizes)} do not fit in {capacity} "
+        f"layer {buffers[0].layer}: buffers of {total} do not fit in {capacity} "
         f"({buffers[0].place.value})"
     )
-
-
-def _first_behind(sizes: Sequence[int], cursor: int, capacity: int) -> int:
-    """Which buffer lies at 0 so that number 0, behind the last one, begins at `cursor` or later."""
-    if sum(sizes) > capacity:
-        return 0
-    return next((k for k in range(len(sizes), 0, -1) if sum(sizes[k:]) >= cursor), 0) % len(sizes)
 
 
 def tensor_buffers(program: LayerProgram, residency: Residency) -> dict[str, Buffer]:

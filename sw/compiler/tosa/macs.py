@@ -10,7 +10,7 @@ def graph_macs(graph: Graph) -> int:
 
     TRANSPOSE_CONV2D: input elements x what each adds to (taps·Cout).
     Taps that fall on padding count. Channels that only fill up a block do not, nor do zeros that a
-    pass put among the weights.
+    pass put among the weights, nor the sums of an average that is a DEPTHWISE_CONV2D by ones.
     """
     return sum(op_macs(graph, op) for op in graph.ops)
 
@@ -26,6 +26,9 @@ def op_macs(graph: Graph, op: Op) -> int:
         source, weights = (graph.tensors[name] for name in op.inputs[:2])
         return source.size * math.prod(weights.shape[:3])
     if op.kind == "DEPTHWISE_CONV2D":
+        weights = graph.tensors[op.inputs[1]]
+        if weights.is_constant and (graph.constant(weights.name) == 1).all():
+            return 0
         return size * math.prod(graph.tensors[op.inputs[1]].shape[:2])
     if op.kind == "MATMUL":
         return size * graph.tensors[op.inputs[0]].shape[2]

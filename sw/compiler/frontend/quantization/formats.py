@@ -222,9 +222,7 @@ class Formats:
     def _convolves(self, node: Node) -> bool:
         """Whether it is computed as a convolution is."""
         plan = self.planner.plans.get(node)
-        return plan is not None and (
-            plan.rule == "convolution" or is_summed(self.planner, node)
-        )
+        return plan is not None and (plan.rule == "convolution" or is_summed(self.planner, node))
 
     def convolved(self, node: Node) -> Format:
         """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""
@@ -332,7 +330,9 @@ class Formats:
         if not is_float(node):
             return exact(node)
         if node in self._wholes.whole:
-            return Format(dtype="int16", scale=whole_step(self._own_step(node), self.magnitude(node)))
+            return Format(
+                dtype="int16", scale=whole_step(self._own_step(node), self.magnitude(node))
+            )
         if node not in self._streams and node not in self._exact:
             whole = self._joined(node)
             if whole is not node and whole not in self._wholes.whole:

@@ -243,7 +243,7 @@ class Accumulators:
     def _by_folds(self, unit: Unit) -> bool:
         """Whether a unit is one of `Unit.by_folds`: where an epilogue may have fallen behind."""
         step, piece, lanes = unit.step, unit.piece, self.places.lanes
-        folds = -(-piece.channels // self.rows) * piece.kernel_rows * self.kernel_cols
+        folds = self._folds(piece)
         # An epilogue that takes most of the time is never far behind, and keeps its banks: of two
         # the array is in one, half of the time.
         least = max(2, self.finish) if lanes > 2 else max(SLOW, 2 * self.finish)
@@ -253,6 +253,10 @@ class Accumulators:
         # that computing takes, that matters once.
         ahead = step.tile.vectors >= 2 * self.fold_load
         return not (step.begins and unit.block <= step.first + 1) if ahead else not step.starts
+
+    def _folds(self, piece: KTile) -> int:
+        """Folds of a column block."""
+        return -(-piece.channels // self.rows) * piece.kernel_rows * self.kernel_cols
 
     def _spread(self, step: ConvStep) -> None:
         """Let the epilogue of the layer's last block begin with parts of its rows, where it can."""
@@ -264,8 +268,11 @@ class Accumulators:
             return
         if parts == 1 or tile.rows % parts or tile.vectors < MIN_SLICED:
             return
-        # Each part takes the weights of all folds again.
-        if tile.vectors // parts < self.least_part:
+        # Each part takes the weights of all folds again, and hides them less well where it is short:
+        # what ends sooner is the epilogue of the parts before the last.
+        part = tile.vectors // parts
+        waits = max(0, 2 * self.least_part - part) * sum(map(self._folds, step.pieces))
+        if part < self.least_part or waits > self.finish * (tile.vectors - part):
             return
         if self.by_columns and step.first_parts > 1 and len(step.blocks) == 1:
             return

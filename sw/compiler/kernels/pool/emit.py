@@ -157,8 +157,9 @@ class _PoolEmitter(VectorEmitter):
         """The maxima of every input column over the windows' rows, and of these over columns."""
         assert self.between is not None
         cols, item, reads = self.config.cols, self.layer.input.item, self.work.reads(box)
-        source, blocks = self.place(self.layer.input, self.slots_in[0], reads, box), -(
-            -box.channels // cols
+        source, blocks = (
+            self.place(self.layer.input, self.slots_in[0], reads, box),
+            -(-box.channels // cols),
         )
         y, x = self.axes
         # Pixels without bytes between them are vectors of whatever channels, if that is fewer.
@@ -172,9 +173,7 @@ class _PoolEmitter(VectorEmitter):
         for taps in paired_taps(x, box.x0, box.x1, self.rate, blocks * box.rows):
             self._columns(box, reads, taps, between)
 
-    def _rows(
-        self, box: Box, reads: Box, taps: Taps, between: Spot, row: tuple[int, int]
-    ) -> None:
+    def _rows(self, box: Box, reads: Box, taps: Taps, between: Spot, row: tuple[int, int]) -> None:
         """Of rows of outputs: the maxima of each input column. row: its pixels, and channels."""
         layer, view, block = self.layer, self.layer.input, self.config.cols * self.layer.input.item
         source, sy = self.place(view, self.slots_in[0], reads, box), layer.stride[0]
