@@ -1,8 +1,8 @@
 """Depthwise layers beside a product before which they could be computed as well.
 
-A depthwise layer of another branch, such as an average of pixels, comes where the branches join. The
-array stands still meanwhile. Behind an earlier product both work at the same time; but its result
-then stays for longer. So the timeline compares the orders.
+A depthwise layer of another branch, such as an average of pixels, comes where the branches join,
+and the array stands still meanwhile. Behind an earlier product both work at the same time; but its
+result then stays for longer. So the timeline compares the orders.
 """
 
 from collections.abc import Sequence

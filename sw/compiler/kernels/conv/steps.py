@@ -268,8 +268,8 @@ class Accumulators:
             return
         if parts == 1 or tile.rows % parts or tile.vectors < MIN_SLICED:
             return
-        # Each part takes the weights of all folds again, and hides them less well where it is short:
-        # what ends sooner is the epilogue of the parts before the last.
+        # Each part takes the weights of all folds again, and hides them less well where it is
+        # short. What ends sooner is the epilogue of the parts before the last.
         part = tile.vectors // parts
         waits = max(0, 2 * self.least_part - part) * sum(map(self._folds, step.pieces))
         if part < self.least_part or waits > self.finish * (tile.vectors - part):
