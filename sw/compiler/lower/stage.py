@@ -8,6 +8,7 @@ SLICE become views, TRANSPOSE too next to matrix products (see `permutes`).
 
 from spec.config import NpuConfig
 from sw.compiler.kernels.layers import LayerProgram
+from sw.compiler.lower.composed_copies import compose_copies
 from sw.compiler.lower.context import Context
 from sw.compiler.lower.elementwise.chains import lower_chain
 from sw.compiler.lower.table import lowering
@@ -33,9 +34,11 @@ def lower(graph: Graph, config: NpuConfig, fold: bool = True, *, join: bool = Tr
             lowering(target)(ctx, target)
     for name in graph.outputs:
         _own_output(ctx, name)
-    quick = (by_array(layer, config) for layer in ctx.layers)
+    memory = ctx.storage.memory
+    fewer = compose_copies(ctx.layers, memory.region, config) if join else ctx.layers
+    quick = (by_array(layer, config) for layer in fewer)
     layers = tuple(part for layer in quick for part in layer.split())
-    return LayerProgram(layers=layers, storage=ctx.storage.memory)
+    return LayerProgram(layers=layers, storage=memory)
 
 
 def _own_output(ctx: Context, name: str) -> None:

@@ -38,7 +38,7 @@ from sw.compiler.frontend.quantization.precise import (
 )
 from sw.compiler.frontend.quantization.precision import PLAIN, Precision, Width
 from sw.compiler.frontend.quantization.smoothing import GAIN, Rows, Smoothing, choose
-from sw.compiler.frontend.quantization.streams import stream_steps
+from sw.compiler.frontend.quantization.streams import maker, stream_steps
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
 from sw.compiler.frontend.quantization.values import Scale as Scale
@@ -333,9 +333,12 @@ class Formats:
             return Format(
                 dtype="int16", scale=whole_step(self._own_step(node), self.magnitude(node))
             )
+        made = maker(self.planner, node)
+        if made is not node and is_float(made):
+            return self.wide(made)
         if node not in self._streams and node not in self._exact:
             whole = self._joined(node)
-            if whole is not node and whole not in self._wholes.whole:
+            if maker(self.planner, whole) is not node and whole not in self._wholes.whole:
                 return self.wide(whole)
         return Format(dtype="int16", scale=self._streams.get(node) or self._own_step(node))
 

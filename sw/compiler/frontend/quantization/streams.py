@@ -60,7 +60,7 @@ def _members(planner: Planner, node: Node) -> list[Node]:
         return []
     # Bounds are part of the layer that makes the value: its format is theirs.
     bounded = len(readers) == 1 and planner.plans[readers[0]].rule == "bounded"
-    made = [_origin(planner, n) for n in (readers[0] if bounded else node, *operands)]
+    made = [maker(planner, n) for n in (readers[0] if bounded else node, *operands)]
     return made if all(_has_steps(planner, n) for n in made) else []
 
 
@@ -70,18 +70,20 @@ def _has_steps(planner: Planner, node: Node) -> bool:
     return free and planner.grid_behind(node) is None
 
 
-def _origin(planner: Planner, node: Node) -> Node:
-    """The node that makes a value: behind what moves it."""
+def maker(planner: Planner, node: Node) -> Node:
+    """The node that makes a value, before all that moves it."""
     while _moves(planner, node):
-        (node,) = planner.plans[node].reads
+        node = planner.plans[node].reads[0]
     return node
 
 
 def _moves(planner: Planner, node: Node) -> bool:
-    """Whether it gives the elements of its one operand."""
+    """Whether it gives elements of one value alone: a concatenation those of parts of it."""
     if node not in planner.plans:
         return False
     plan = planner.plans[node]
+    if plan.rule == "cat":
+        return len({maker(planner, part) for part in plan.reads}) == 1
     return len(plan.reads) == 1 and (plan.rule == "same" or node.target in MOVES)
 
 
