@@ -55,6 +55,8 @@ Steps of int16 cost little beside those of int8, less than what saturates in new
 _CHANNELLED = ("convolution", "bounded", "univariate", "add", "sub", "multiply", "affine")
 """Rules whose result may have a scale for each channel of an image."""
 
+_NORMS = ("layer_norm", "rms_norm", "group_norm")
+
 _ROOM = 1.25
 """Values of 16 bits reach this many times as far as those of int8: new inputs saturate less."""
 
@@ -121,6 +123,9 @@ class Formats:
             return exact(node)
         if any(self._is_halved(reader, operand) for reader, operand, _ in self.readers(node)):
             return self.fine(node)
+        made = maker(self.planner, node)
+        if made is not node and self.planner.plans[node].rule == "cat" and is_float(made):
+            return self.of(made)
         kinds = {self._kind(*found) for found in self.readers(node)}
         if kinds == {"linear"} and (self.is_head(node) or self.is_one_sided(node)):
             return self.convolved(node)
@@ -170,17 +175,13 @@ class Formats:
         return node in self._exact
 
     def _plain(self, node: Node) -> bool:
-        """Whether a product of activations, moved to linear layers, may be int8 of one scale."""
-        if node.target not in PRODUCTS or self.rows == "always":
+        """Whether a product of activations or a norm, moved to linear layers, may be int8 of one
+        scale: they lose little by it.
+        """
+        plan = self.planner.plans[node]
+        if not (node.target in PRODUCTS or plan.rule in _NORMS) or self.rows == "always":
             return False
-        while node in self.planner.readers:
-            (reader, *others) = self.planner.readers[node]
-            if reader.target not in MOVES and self.planner.plans[reader].rule != "same":
-                return self._accurate(node)
-            if others:
-                return False
-            node = reader
-        return False
+        return all(map(self._accurate, {operand for _, operand, _ in self.readers(node)}))
 
     def _accurate(self, node: Node) -> bool:
         """Whether the linear layers that read `node` lose little by one scale."""
