@@ -64,7 +64,7 @@ class View:
     def beside(self, other: "View") -> bool:
         """Whether two views of one tensor are other channels of the same pixels."""
         pixel = self.strides[2]
-        if self.strides != other.strides:
+        if self.strides != other.strides or not pixel:
             return False
         first, second = sorted((v.offset % pixel, v.shape[3] * v.item) for v in (self, other))
         return sum(first) <= second[0] and sum(second) <= pixel
