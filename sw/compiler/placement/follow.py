@@ -3,19 +3,20 @@
 A norm behind a product can begin with the product's first rows, and a product behind a norm with
 the norm's. Both then get banks of the accumulator and a part of the scratchpad of their own, the
 product computes all columns of a tile before it takes the next, and list scheduling mixes their
-instructions.
+instructions. Between them there may be copies from or to the chip, such as those that bring pixels
+into the order of windows.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from spec.config import NpuConfig
 from spec.isa import Engine
 from sw.compiler.errors import CompileError
 from sw.compiler.kernels.base import Layer, LayerProgram, Plan
 from sw.compiler.kernels.budget import FOLLOWED_TILES, MemoryBudget, Overlap, followed_tile
+from sw.compiler.kernels.move.layer import MoveLayer
 from sw.compiler.placement.residency import Residency
 
 Plans = Callable[[Layer, MemoryBudget], Plan]
@@ -43,11 +44,11 @@ def follow_tiles(
 ) -> Residency:
     """With the budgets of neighbours changed of which one can follow the other in tiles."""
     budgets = list(residency.budgets)
-    for i, pair in enumerate(pairwise(program.layers)):
-        before = budgets[i : i + 2]
+    for i, j in _neighbours(program.layers, residency):
+        pair, before = [program.layers[k] for k in (i, j)], [budgets[k] for k in (i, j)]
         # A layer overlaps in one way only.
         free = all(budget.overlap in (Overlap.NONE, Overlap.TILES) for budget in before)
-        if not free or not can_follow(*pair, config):
+        if not free or not can_follow(*pair, config, program.layers[i + 1 : j]):
             continue
         fused, product = sorted((0, 1), key=lambda k: pair[k].engine is Engine.MATRIX)
         alone = _planned(plan, pair, before)
@@ -62,8 +63,25 @@ def follow_tiles(
             slower = together[fused].cycles > LOSS * alone[fused].cycles
             cycles = _together(alone, together, tiles, config)
             if cycles < best and not slower:
-                best, budgets[i : i + 2] = cycles, after
+                best, (budgets[i], budgets[j]) = cycles, after
+        if budgets[j].overlap is Overlap.TILES:
+            for k in range(i + 1, j):
+                budgets[k] = replace(budgets[k], overlap=Overlap.TILES)
     return replace(residency, budgets=tuple(budgets))
+
+
+def _neighbours(layers: Sequence[Layer], residency: Residency) -> Iterator[tuple[int, int]]:
+    """Numbers of layers that follow one another, or with copies between them that take no buffers:
+    from or to a tensor on chip.
+    """
+    before: int | None = None
+    for i, layer in enumerate(layers):
+        sides = [view.tensor in residency.address for view in (*layer.inputs, *layer.outputs)]
+        if isinstance(layer, MoveLayer) and any(sides):
+            continue
+        if before is not None:
+            yield before, i
+        before = i
 
 
 def _counts(product: Layer, budget: MemoryBudget, config: NpuConfig) -> list[int]:
@@ -96,11 +114,16 @@ def _planned(plan: Plans, layers: Sequence[Layer], budgets: Sequence[MemoryBudge
         return []
 
 
-def can_follow(writer: Layer, reader: Layer, config: NpuConfig) -> bool:
+def can_follow(
+    writer: Layer, reader: Layer, config: NpuConfig, copies: Sequence[Layer] = ()
+) -> bool:
     """Whether these are a product and a layer that keeps the array free, and one needs the other's
-    result.
+    result. copies: layers between them, which may bring it there.
     """
     made = {view.tensor for view in writer.outputs}
+    for copy in copies:
+        if made & {view.tensor for view in copy.inputs}:
+            made |= {view.tensor for view in copy.outputs}
     if not made & {view.tensor for view in reader.inputs}:
         return False
     # There is one TABLE: layers that load it in turn would wait for each other.
