@@ -15,7 +15,7 @@ from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.move.cost import move_cycles
 from sw.compiler.kernels.move.layer import MoveLayer
 
-PIECES = 4
+PIECES = 6
 """Tiles of a tensor that fits as a whole: what others do with one of them overlaps the next."""
 
 Ranges = tuple[tuple[int, int], ...]
