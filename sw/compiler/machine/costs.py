@@ -57,6 +57,17 @@ def weight_cycles(config: NpuConfig, transposed: bool = False) -> int:
     return -(-vectors // config.weight_rows)
 
 
+def fold_cycles(vectors: float, config: NpuConfig, transposed: bool = False) -> float:
+    """Cycles of a fold of so many vectors: theirs, or those in which the array takes the weights of
+    the next one, where the two meet at a bank now and then.
+    """
+    weights = weight_cycles(config, transposed)
+    if vectors >= 2 * weights:
+        return vectors
+    met = min(1.0, config.weight_rows / config.banks)
+    return max(vectors, weights + met * min(vectors, weights))
+
+
 def columns_read(
     outputs: int, stride: int, kernel_cols: int, config: NpuConfig
 ) -> list[tuple[int, ...]]:

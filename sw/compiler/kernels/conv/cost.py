@@ -23,6 +23,7 @@ from sw.compiler.machine.costs import (
     MEMORY_LATENCY,
     SPLIT_RUN,
     STEP_LOAD_BYTES,
+    fold_cycles,
     weight_cycles,
 )
 
@@ -173,7 +174,9 @@ class ConvCost:
         tiles = geo.n * ys.tiles * xs.tiles
         folds = sum(self._folds(p) for p in cut.k_tiles)
         fold = geo.n * sum(
-            ny * nx * max(h * w, self.least_fold) for h, ny in ys.counts for w, nx in xs.counts
+            ny * nx * fold_cycles(h * w, config, geo.layer.transposed)
+            for h, ny in ys.counts
+            for w, nx in xs.counts
         )
         act, act_load = self._act(ys, xs, cut.k_tiles)
         wgt = 0 if self.held_wgt else geo.oc * geo.c * geo.kernel[0] * kw * self.images
