@@ -4,7 +4,7 @@ Every pass takes a graph that it may change and leaves one that verifies and com
 merge_groups.py, merge_pixels.py, fold_constants.py, identities.py, duplicates.py, broadcasts.py,
 transposes.py, early_rescales.py, rotations.py, fold_tables.py, fold_pads.py, late_reshapes.py,
 late_concats.py, nest_concats.py, dead_code.py, group_tables.py, shuffles.py, split_products.py,
-early_slices.py.
+early_slices.py, split_heads.py.
 Behind them the pipeline cuts layers into stripes of rows where a prediction says that it pays:
 stripe_regions.py, row_stripes.py.
 """
@@ -29,6 +29,7 @@ from sw.compiler.passes.merge_pixels import merge_pixels
 from sw.compiler.passes.nest_concats import nest_concats
 from sw.compiler.passes.rotations import early_rotations
 from sw.compiler.passes.shuffles import absorb_shuffles
+from sw.compiler.passes.split_heads import split_heads
 from sw.compiler.passes.split_products import split_products
 from sw.compiler.passes.transposes import (
     narrow_transposes,
@@ -80,5 +81,6 @@ def run_passes(graph: Graph, config: NpuConfig, *, fold: bool = True) -> Graph:
         split_products(graph, config)
         early_slices(graph, config)
         late_reshapes(graph)
+        split_heads(graph, config)
         graph.verify()
     return graph
