@@ -1,107 +1,117 @@
-"""Copies of which one side lies on chip: a LOAD or a STORE alone, exact, and never both."""
-
-from dataclasses import replace
+"""Copies of copies become boxes of what they begin with."""
 
 import numpy as np
 import pytest
-from attention_graphs import permuted, shaped
-from compiler_graphs import assert_compiles_exactly, random_inputs, rescale
+from compiler_graphs import assert_compiles_exactly, conv, random_inputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spec import preset
-from spec.isa import Engine
-from sw.compiler.errors import CompileError
-from sw.compiler.kernels.budget import MemoryBudget
 from sw.compiler.kernels.layers import MoveLayer
-from sw.compiler.kernels.move.plan import MovePlan, plan_move
+from sw.compiler.lower.composed_copies import MOST_BOXES
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
-from sw.compiler.tosa.interpreter import run_graph
-from sw.runtime.rtl import RtlDevice
-
-CONFIG = preset("default")
 
 
-def windows(
-    rows: int, side: int, channels: int, *, twice: bool = False, given: bool = False
-) -> Graph:
-    """A sum, or what is given, cut into windows of `side` by `side` pixels, and another sum; twice:
-    and back.
-    """
-    g, count = Graph(name="windows"), rows // side
-    shape = (1, rows, rows, channels)
-    x = g.add_input("x", shape)
-    if not given:
-        y = g.add_input("y", shape)
-        x = rescale(g, g.add_op("ADD", [_wide(g, x), _wide(g, y)]), 2.0**-9, 0)
-    x = permuted(g, shaped(g, x, count, side, count, side, channels), 0, 2, 1, 3, 4)
-    x = rescale(g, g.add_op("ADD", [_wide(g, x), _wide(g, x)]), 2.0**-9, 0)
-    if twice:
-        x = permuted(g, x, 0, 2, 1, 3, 4)
-        x = rescale(g, g.add_op("ADD", [_wide(g, x), _wide(g, x)]), 2.0**-9, 0)
-    g.outputs = [x]
+def sliced(g: Graph, x: str, axis: int, start: int, stop: int) -> str:
+    begin, size = [0] * len(g.tensors[x].shape), [*g.tensors[x].shape]
+    begin[axis], size[axis] = start, stop - start
+    rows = [g.add_constant("start", begin, "shape"), g.add_constant("size", size, "shape")]
+    return g.add_op("SLICE", [x, *rows])
+
+
+def rolled(g: Graph, x: str, axis: int, by: int) -> str:
+    """The first `by` elements of a dimension behind the others."""
+    size = g.tensors[x].shape[axis]
+    parts = [sliced(g, x, axis, by, size), sliced(g, x, axis, 0, by)]
+    return g.add_op("CONCAT", parts, {"axis": axis})
+
+
+def windowed(g: Graph, x: str, window: int) -> str:
+    """[1, h, w, c] in windows of pixels."""
+    _, h, w, c = g.tensors[x].shape
+    split = (h // window, window, w // window, window, c)
+    y = g.add_op("RESHAPE", [x, g.add_constant("split", split, "shape")])
+    y = g.add_op("TRANSPOSE", [y], {"perms": (0, 2, 1, 3, 4)})
+    return g.add_op("RESHAPE", [y, g.add_constant("rows", (1, h * w, 1, c), "shape")])
+
+
+def shifted(size: int, window: int, by: int, channels: int = 32) -> Graph:
+    """Windows of an image that is rolled along both dimensions, between two products."""
+    g = Graph(name="shifted")
+    x = g.add_input("x", (1, size, size, channels))
+    y = conv(g, x, channels, 1)
+    y = windowed(g, rolled(g, rolled(g, y, 1, by), 2, by), window)
+    g.outputs = [conv(g, y, 8, 1, seed=1)]
     g.verify()
     return g
 
 
-def _wide(g: Graph, name: str) -> str:
-    return rescale(g, name, 2.0**8, 0, "int32")
+def moves(g: Graph, name: str = "default") -> list[MoveLayer]:
+    layers = run_stages(g, preset(name)).layers.layers
+    return [layer for layer in layers if isinstance(layer, MoveLayer)]
 
 
-def plans(g: Graph) -> list[tuple[MoveLayer, MovePlan, set[Engine]]]:
-    """The copies with their plans, and the engines that work on each."""
-    made = run_stages(g, CONFIG)
-    found = []
-    for i, (layer, plan) in enumerate(zip(made.layers.layers, made.plans, strict=True)):
-        if isinstance(layer, MoveLayer) and isinstance(plan, MovePlan):
-            engines = {x.engine for x in made.virtual.instructions if x.layer == i}
-            found.append((layer, plan, engines))
-    return found
+def test_a_shifted_window_is_nine_boxes() -> None:
+    """Whole windows, and those that the end of the image cuts: by rows, by columns, by both."""
+    g = shifted(24, 6, 3)
+    found = moves(g)
+    assert len(found) == 9
+    assert {layer.tensor for layer in found} == {"rescale"}
+    # Each byte is copied once.
+    assert sum(int(np.prod(layer.target[1])) for layer in found) == 24 * 24 * 32
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_a_copy_between_layers_has_one_side_on_chip(given: bool) -> None:
-    """Behind a layer the source stays, which is made first; an input lies in memory."""
-    ((layer, plan, engines),) = plans(windows(24, 6, 48, given=given))
-    assert (plan.from_chip, plan.to_chip) == (not given, given)
-    assert engines == {Engine.LOAD if given else Engine.STORE}
-    # The tiles of the layer before or behind follow one another.
-    assert plan.step * 4 >= layer.target[1][0] > plan.step
+def test_there_and_back_is_one_copy_in_two_pieces() -> None:
+    g = Graph(name="back")
+    x = g.add_input("x", (1, 16, 16, 32))
+    y = conv(g, x, 32, 1)
+    y = rolled(g, rolled(g, y, 1, 5), 1, 11)
+    g.outputs = [conv(g, y, 8, 1, seed=1)]
+    assert [layer.target[1][0] for layer in moves(g)] == [5, 11]
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
 
 
-@pytest.mark.parametrize("name", ["tiny", "small", "rect", "odd", "default"])
-@pytest.mark.parametrize(("twice", "given"), [(False, False), (True, False), (True, True)])
-def test_copies_are_exact(name: str, twice: bool, given: bool) -> None:
-    g = windows(12, 3, 20, twice=twice, given=given)
-    assert assert_compiles_exactly(g, preset(name), random_inputs(g, 2)) > 0
+def test_what_others_read_is_still_made() -> None:
+    g = shifted(24, 6, 3)
+    (joined, *_) = (op.outputs[0] for op in g.ops if op.kind == "CONCAT")
+    g.outputs.append(joined)
+    assert {layer.output.tensor for layer in moves(g)} >= {joined}
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
 
 
-@pytest.mark.parametrize("fields", [{"before": (1,) * 4}, {"source_strides": (-1,) * 4}])
-def test_what_is_filled_or_turned_goes_through_memory(fields: dict[str, tuple[int, ...]]) -> None:
-    (layer, *_), *_ = plans(windows(24, 6, 48))
-    assert layer.copies and not layer.memory_views
-    other = replace(layer, **fields)
-    assert not other.copies and len(other.memory_views) == 2
+def test_many_boxes_are_left_as_they_are() -> None:
+    """Each row is rolled by another number: as many boxes as rows, and more."""
+    g = Graph(name="skewed")
+    rows, x = 3 * MOST_BOXES, g.add_input("x", (1, 3 * MOST_BOXES, 64, 32))
+    y = conv(g, x, 32, 1)
+    parts = [rolled(g, sliced(g, y, 1, i, i + 1), 2, 1 + i) for i in range(rows)]
+    y = g.add_op("CONCAT", parts, {"axis": 1})
+    g.outputs = [conv(g, rolled(g, y, 1, 2), 8, 1, seed=1)]
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
 
 
-def test_no_plan_has_both_sides_on_chip() -> None:
-    (layer, *_), *_ = plans(windows(24, 6, 48))
-    held = frozenset({layer.tensor, layer.output.tensor})
-    with pytest.raises(CompileError, match="from chip to chip goes through memory"):
-        plan_move(layer, CONFIG, MemoryBudget(CONFIG.spad_bytes, held=held))
+@given(
+    name=st.sampled_from(["tiny", "small", "odd", "rect", "default", "large"]),
+    windows=st.integers(1, 4),
+    window=st.integers(1, 5),
+    channels=st.sampled_from([16, 24, 32]),
+    data=st.data(),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_shift_is_exact(
+    name: str, windows: int, window: int, channels: int, data: st.DataObject
+) -> None:
+    size = max(2, windows * window)
+    window = window if size == windows * window else 1
+    g = shifted(size, window, data.draw(st.integers(1, size - 1)), channels)
+    assert assert_compiles_exactly(g, preset(name), random_inputs(g, 7)) > 0
 
 
-@pytest.mark.rtl
-@pytest.mark.timeout(900)
-def test_copies_on_the_rtl_are_exact() -> None:
-    config = preset("tiny")
-    with RtlDevice(config) as device:
-        for rows, side, channels in ((8, 2, 12), (9, 3, 5)):
-            g = windows(rows, side, channels, twice=True, given=rows == 8)
-            image = run_stages(g, config).image
-            inputs = random_inputs(g, rows)
-            device.load(image)
-            for name, data in inputs.items():
-                device.write(name, data)
-            device.run()
-            for name, value in run_graph(g, inputs).items():
-                np.testing.assert_array_equal(device.read(name), value)
+@pytest.mark.parametrize("shift", [1, 7, 12])
+def test_less_is_moved_than_by_one_copy_after_the_other(shift: int) -> None:
+    """Three copies were two at least through memory: reads and writes of the whole image."""
+    made = run_stages(shifted(24, 6, shift), preset("default"))
+    written = sum(int(np.prod(x.target[1])) for x in made.layers.layers if isinstance(x, MoveLayer))
+    assert written == 24 * 24 * 32

@@ -3,7 +3,13 @@
 from typing import Any
 
 import pytest
-from compiler_graphs import assert_compiles_exactly, conv, random_inputs, residual_net
+from compiler_graphs import (
+    assert_compiles_exactly,
+    conv,
+    random_inputs,
+    rescale,
+    residual_net,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_compiler_depthwise import depthwise
@@ -126,3 +132,50 @@ def test_depthwise_follows_channel_by_channel_in_other_banks() -> None:
                     }
     assert banks == {Opcode.MATRIX: {0, 2}, Opcode.DEPTHWISE: {1, 3}}
     assert_compiles_exactly(g, config, random_inputs(g))
+
+
+def _sums(size: int, channels: int, layers: int) -> Graph:
+    """Convolutions each of which adds its operand to what it makes."""
+    g = Graph(name="sums")
+    x = conv(g, g.add_input("x", (1, size, size, channels)), channels, 1)
+    for seed in range(layers):
+        y = conv(g, conv(g, x, 16, 1, seed=2 * seed), channels, 3, pad=1, seed=2 * seed + 1)
+        sides = [rescale(g, t, s, 0, "int32", 5) for t, s in ((x, 2.0**18), (y, 2.0**17))]
+        x = rescale(g, g.add_op("ADD", sides), 2.0**-18, 5)
+    g.outputs = [conv(g, x, 8, 1, seed=99)]
+    g.verify()
+    return g
+
+
+def test_a_sum_lies_where_what_it_adds_lay() -> None:
+    """Two of these images would not fit on chip."""
+    g = _sums(40, 96, 2)
+    assert preset("default").spad_bytes < 2 * 40 * 40 * 96
+    done = run_stages(g, preset("default"))
+    streams = [x.output.tensor for x in done.layers.layers if x.output.shape[3] == 96]
+    places = {done.residency.address.get(name) for name in streams}
+    assert len(streams) == 3 and len(places) == 1 and None not in places
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+def test_a_sum_of_what_is_read_again_lies_elsewhere() -> None:
+    g = _sums(24, 48, 1)
+    operand = next(op for op in g.ops if op.kind == "RESCALE").outputs[0]
+    g.outputs.append(conv(g, operand, 8, 1, seed=7))
+    done = run_stages(g, preset("default"))
+    streams = [x.output.tensor for x in done.layers.layers if x.output.shape[3] == 48]
+    first, second = (done.residency.address[name] for name in streams)
+    assert abs(first - second) >= 24 * 24 * 48
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+@given(
+    config=st.sampled_from(["tiny", "small", "odd", "rect", "default", "large"]),
+    size=st.integers(3, 24),
+    channels=st.integers(3, 70),
+    layers=st.integers(1, 3),
+)
+@settings(max_examples=20, deadline=None)
+def test_sums_in_place_are_exact(config: str, size: int, channels: int, layers: int) -> None:
+    g = _sums(size, channels, layers)
+    assert assert_compiles_exactly(g, preset(config), random_inputs(g)) > 0

@@ -1,12 +1,15 @@
 """TRANSPOSE by the array: exact for any order, shape and type; chosen where it is faster."""
 
+import math
+
 import pytest
-from compiler_graphs import assert_compiles_exactly, random_inputs
+from compiler_graphs import assert_compiles_exactly, conv, random_inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_model import Machine
 from spec import preset
+from spec.isa import Engine
 from sw.compiler.kernels.layers import Layer, MoveLayer, TransposeLayer
 from sw.compiler.pipeline import run_stages
 from sw.compiler.tosa.graph import Graph
@@ -91,3 +94,51 @@ def test_a_shuffle_takes_less_than_a_cycle_for_five_bytes(dtype: str) -> None:
     g = transposed((1024, 3, 40), (0, 2, 1), dtype)
     size = 1024 * 120 * {"int8": 1, "int16": 2, "int32": 4}[dtype]
     assert sum(run_stages(g, preset("default")).predicted) < size / 5
+
+
+def between_products(shape: tuple[int, ...], perms: tuple[int, ...]) -> Graph:
+    """A TRANSPOSE of what a convolution makes, which another one reads."""
+    g = Graph(name="between")
+    size, last = math.prod(shape), shape[-1]
+    x = g.add_input("x", (1, 1, size // last, 8))
+    y = g.add_op("RESHAPE", [conv(g, x, last, 1), g.add_constant("s", shape, "shape")])
+    y = g.add_op("TRANSPOSE", [y], {"perms": perms})
+    channels = math.prod(shape[p] for p in perms[1:])
+    rows = g.add_constant("r", (1, 1, size // channels, channels), "shape")
+    g.outputs = [conv(g, g.add_op("RESHAPE", [y, rows]), 8, 1, seed=1)]
+    g.verify()
+    return g
+
+
+@pytest.mark.parametrize(
+    ("shape", "perms"),
+    [
+        ((96, 64), (1, 0)),
+        ((150, 3, 20), (0, 2, 1)),
+        ((60, 4, 24), (2, 1, 0)),
+        ((7, 90, 16), (2, 0, 1)),
+    ],
+)
+def test_tensors_on_chip_are_turned_where_they_lie(
+    shape: tuple[int, ...], perms: tuple[int, ...]
+) -> None:
+    g = between_products(shape, perms)
+    made = run_stages(g, preset("default"))
+    (at,) = (i for i, x in enumerate(made.layers.layers) if isinstance(x, TransposeLayer))
+    layer = made.layers.layers[at]
+    assert {layer.inputs[0].tensor, layer.output.tensor} <= set(made.residency.address)
+    moved = [i for i in made.virtual.instructions if i.layer == at and i.engine is Engine.STORE]
+    assert not moved
+    in_memory = run_stages(g, preset("default"), on_chip=False)
+    assert sum(made.predicted) < sum(in_memory.predicted)
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g)) > 0
+
+
+@given(name=presets, shape=st.lists(st.integers(2, 24), min_size=2, max_size=4), data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_any_order_between_products_is_exact(
+    name: str, shape: list[int], data: st.DataObject
+) -> None:
+    perms = tuple(data.draw(st.permutations(range(len(shape)))))
+    g = between_products(tuple(shape), perms)
+    assert assert_compiles_exactly(g, preset(name), random_inputs(g, 5)) > 0

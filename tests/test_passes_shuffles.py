@@ -201,3 +201,14 @@ def networks(draw: st.DrawFn) -> Graph:
 @settings(max_examples=40, deadline=None)
 def test_networks_of_shuffles_keep_their_values(g: Graph, name: str) -> None:
     assert checked(g, name)
+
+
+def test_a_shuffle_goes_behind_strided_windows_whoever_reads_them() -> None:
+    """Then it moves a quarter of the elements."""
+    g, x = begun(32)
+    y = depthwise(g, shuffled(g, x, 2), stride=2)
+    g.outputs = [rescale(g, y, 0.7, 4)]
+    after = run_passes(g, preset("default"))
+    (turn,) = (op for op in after.ops if op.kind == "TRANSPOSE")
+    assert 3 * after.tensors[turn.outputs[0]].size < H * W * 32
+    checked(g)

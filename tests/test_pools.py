@@ -55,6 +55,19 @@ def test_a_step_of_a_maximum_takes_two_elements(kernel: int, stride: int, steps:
     assert 16 * 16 * 4 * steps <= taken < 16 * 16 * 4 * steps * 1.2
 
 
+def test_rows_of_pixels_that_are_no_whole_vectors_are_taken_as_one() -> None:
+    """24 channels are a vector and a half: 64 pixels of a row are 96 vectors, not 128."""
+    g = max_pool((1, 65, 64, 24), (3, 3), (2, 2), (0, 0, 0, 1))
+    made = run_stages(g, preset("default"))
+    (layer,) = made.layers.layers
+    assert isinstance(layer, PoolLayer) and layer.row_share(16) == 0.75
+    assert window_cycles(layer, preset("default")) == 2 * 2 * 0.75 + 2
+    vectors = [v.record for v in made.virtual.instructions if isinstance(v.record, Vector)]
+    rows = sum(iterations(v.loop, len(v.loop)) for v in vectors if v.loop[0].count > 2)
+    assert rows == 32 * 96 * 2
+    assert assert_compiles_exactly(g, preset("default"), random_inputs(g, 0)) > 0
+
+
 RATES = [TapRate(one=1, two=1, once=False), TapRate(one=2, two=2, once=True)]
 
 
