@@ -59,13 +59,12 @@ def weight_cycles(config: NpuConfig, transposed: bool = False) -> int:
 
 def fold_cycles(vectors: float, config: NpuConfig, transposed: bool = False) -> float:
     """Cycles of a fold of so many vectors: theirs, or those in which the array takes the weights of
-    the next one, where the two meet at a bank now and then.
+    the next one. About as many of both meet at a bank now and then.
     """
     weights = weight_cycles(config, transposed)
-    if vectors >= 2 * weights:
-        return vectors
-    met = min(1.0, config.weight_rows / config.banks)
-    return max(vectors, weights + met * min(vectors, weights))
+    if not weights <= vectors < 2 * weights:
+        return max(vectors, weights)
+    return max(vectors, weights * (1 + min(1.0, config.weight_rows / config.banks)))
 
 
 def columns_read(
