@@ -101,6 +101,15 @@ def test_sections_are_so_long_that_fetch_keeps_ahead():
     assert stored(body, cycles=3_000) == body
 
 
+def test_short_sections_that_run_for_long_are_worth_a_jump(monkeypatch):
+    monkeypatch.setattr(repeats, "LEAST_SIZE", 1 << 20)
+    body = [load(64 * i) for i in range(200)]
+    # An instruction takes half of a long run: sections have two or more.
+    *section, again = stored(body, cycles=100 * repeats.LONG_RUN)
+    assert again.opcode is Opcode.REPEAT and 2 <= len(section) <= 6
+    assert stored(body, cycles=repeats.LONG_RUN) == body
+
+
 @pytest.mark.parametrize(("name", "shape"), KERNELS)
 def test_kernels_of_many_samples_take_less_memory_and_give_the_same(name, shape, monkeypatch):
     monkeypatch.setattr(repeats, "FETCH_AGAIN", 0)

@@ -4,6 +4,7 @@ Samples of a batch, tiles of a tall tensor and heads of an attention need the sa
 with addresses that move on by the same steps. What runs stays the same, instruction by instruction.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ LEAST_SAVED = 256
 LEAST_SIZE = 8192
 """Bytes of a section at least: each run of it costs fetch a jump. Without this limit MobileNetV2
 takes 2% more cycles on the RTL, a product of one row 1%."""
+
+LONG_RUN = 100 * FETCH_AGAIN
+"""Cycles of a run beside which a jump is nothing, however few bytes it has."""
 
 MOST_BUS_BYTES = 64
 """The widest word of the bus (`spec.config`)."""
@@ -132,8 +136,9 @@ class _Program:
 
     def sections(self, start: int, stop: int, cycles: int) -> Iterator[Section]:
         """Candidates among instructions `start`…`stop`, which take about so many cycles."""
-        kinds = self.kinds[start:stop]
-        least = _least_period(stop - start, int(self.ends[stop] - self.ends[start]), cycles)
+        kinds, size = self.kinds[start:stop], int(self.ends[stop] - self.ends[start])
+        least = _least_period(stop - start, size, cycles)
+        least_size = min(LEAST_SIZE, math.ceil(LONG_RUN * size / cycles)) if cycles else LEAST_SIZE
         for period in _periods(kinds, least):
             same = kinds[period:] == kinds[:-period]
             if np.count_nonzero(same) < period:
@@ -143,7 +148,7 @@ class _Program:
                 section = self._section(
                     start + a, period, (b - a) // period + 1, by[a : a + period]
                 )
-                if section is not None:
+                if section is not None and self._bytes(section) >= least_size:
                     yield section
 
     def steps(self, start: int, stop: int, period: int) -> Numbers:
@@ -153,13 +158,17 @@ class _Program:
         half = self.widths[start : stop - period] // 2
         return (by + half) % (2 * half + (half == 0)) - half
 
+    def _bytes(self, section: Section) -> int:
+        """Of one run."""
+        return int(self.ends[section.start + section.period] - self.ends[section.start])
+
     def _section(self, start: int, period: int, runs: int, by: Numbers) -> Section | None:
         steps = tuple(int(step) for step in np.unique(by) if step)
         runs = min(runs, _MOST_COUNT)
         fits = all(_STEP.minimum <= step <= _STEP.maximum for step in steps)
         size = int(self.ends[start + period] - self.ends[start])
         saves = size * (runs - 1) - _REPEAT_BYTES
-        if len(steps) > STEPS or not fits or saves < LEAST_SAVED or size < LEAST_SIZE:
+        if len(steps) > STEPS or not fits or saves < LEAST_SAVED:
             return None
         return Section(start=start, period=period, runs=runs, saves=saves, steps=steps)
 
