@@ -6,7 +6,7 @@ element is copied. Together they are a few strided boxes from the first tensor i
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,7 +28,6 @@ MOST_BOXES = 16
 MOST_RUNS = 1 << 16
 """Runs of bytes of a tensor that is looked at."""
 
-
 Place = tuple[int, int]
 """A byte of the source, and one of the target."""
 
@@ -45,38 +44,38 @@ def compose_copies(
 
     regions: of the tensors.
     """
-    found = list(layers)
-    while (shorter := _without_one(found, regions, config)) is not None:
-        found = shorter
+    found, tried = list(layers), set[str]()
+    while (root := _between(found, regions, tried)) is not None:
+        tried.add(root)
+        writers = [x for x in found if isinstance(x, MoveLayer) and x.output.tensor == root]
+        readers = [x for x in found if isinstance(x, MoveLayer) and x.tensor == root]
+        made = _composed(writers, readers, config)
+        if made is not None:
+            gone = {id(layer) for layer in writers}
+            kept = [layer for layer in found if id(layer) not in gone]
+            found = [part for layer in kept for part in made.get(id(layer), [layer])]
     return found
 
 
-def _without_one(
-    layers: Sequence[Layer], regions: Mapping[str, int], config: NpuConfig
-) -> list[Layer] | None:
-    writers: dict[str, list[MoveLayer]] = defaultdict(list)
-    readers: dict[str, list[MoveLayer]] = defaultdict(list)
-    others: set[str] = set()
+def _between(
+    layers: Sequence[Layer], regions: Mapping[str, int], tried: Container[str]
+) -> str | None:
+    """A tensor that copies alone write and read, and that was not tried."""
+    written, read, others = dict[str, None](), set[str](), set[str]()
     for layer in layers:
-        copied = isinstance(layer, MoveLayer) and layer.copies
-        for view in layer.outputs:
-            writers[view.tensor].append(layer) if copied else others.add(view.tensor)
-        for view in layer.inputs:
-            readers[view.tensor].append(layer) if copied else others.add(view.tensor)
-    for root in writers:
-        if root in others or not readers[root] or regions.get(root) != REGION_TEMP:
-            continue
-        made = _composed(writers[root], readers[root], config)
-        if made is None:
-            continue
-        gone = {id(layer) for layer in writers[root]}
-        return [
-            part
-            for layer in layers
-            if id(layer) not in gone
-            for part in made.get(id(layer), [layer])
-        ]
-    return None
+        if isinstance(layer, MoveLayer) and layer.copies:
+            written[layer.output.tensor] = None
+            read.add(layer.tensor)
+        else:
+            others.update(view.tensor for view in (*layer.inputs, *layer.outputs))
+    return next(
+        (
+            root
+            for root in written
+            if root in read - others and root not in tried and regions.get(root) == REGION_TEMP
+        ),
+        None,
+    )
 
 
 def _composed(

@@ -8,6 +8,8 @@ digests of networks show which. Those under "Prediction" are read off the RTL, a
 timeline alone: they change predictions and nothing else.
 """
 
+import math
+
 from spec.config import PAIR_STRIDE, PAIR_TAPS, NpuConfig
 from spec.isa import FORMATS, GRANULE_BYTES, Engine, Opcode
 
@@ -57,14 +59,15 @@ def weight_cycles(config: NpuConfig, transposed: bool = False) -> int:
     return -(-vectors // config.weight_rows)
 
 
-def fold_cycles(vectors: float, config: NpuConfig, transposed: bool = False) -> float:
+def fold_cycles(vectors: int, config: NpuConfig, transposed: bool = False) -> int:
     """Cycles of a fold of so many vectors: theirs, or those in which the array takes the weights of
     the next one. About as many of both meet at a bank now and then.
     """
     weights = weight_cycles(config, transposed)
     if not weights <= vectors < 2 * weights:
         return max(vectors, weights)
-    return max(vectors, weights * (1 + min(1.0, config.weight_rows / config.banks)))
+    met = min(1.0, config.weight_rows / config.banks)
+    return max(vectors, math.ceil(weights * (1 + met)))
 
 
 def columns_read(

@@ -6,6 +6,7 @@ flow.py       tensors too large for that, read row by row as they are written
 follow.py     norms and products that follow one another tile by tile
 columns.py    products cut in columns for that
 overlap.py    products beside fused layers that do not need them
+beside.py     depthwise layers beside such products
 samples.py    parts of a batch that take turns
 predict.py    cycles of some layers, by which these are compared
 """

@@ -45,7 +45,7 @@ def follow_tiles(
     """With the budgets of neighbours changed of which one can follow the other in tiles."""
     budgets = list(residency.budgets)
     for i, j in _neighbours(program.layers, residency):
-        pair, before = [program.layers[k] for k in (i, j)], [budgets[k] for k in (i, j)]
+        pair, before = (program.layers[i], program.layers[j]), (budgets[i], budgets[j])
         # A layer overlaps in one way only.
         free = all(budget.overlap in (Overlap.NONE, Overlap.TILES) for budget in before)
         if not free or not can_follow(*pair, config, program.layers[i + 1 : j]):

@@ -156,20 +156,19 @@ class _PoolEmitter(VectorEmitter):
     def _rows_then_columns(self, box: Box) -> None:
         """The maxima of every input column over the windows' rows, and of these over columns."""
         assert self.between is not None
-        cols, item, reads = self.config.cols, self.layer.input.item, self.work.reads(box)
-        source, blocks = (
-            self.place(self.layer.input, self.slots_in[0], reads, box),
-            -(-box.channels // cols),
-        )
-        y, x = self.axes
+        view, cols, reads = self.layer.input, self.config.cols, self.work.reads(box)
+        source = self.place(view, self.slots_in[0], reads, box)
+        size = box.channels * view.item
         # Pixels without bytes between them are vectors of whatever channels, if that is fewer.
-        flat = box.channels % cols > 0 and source.pixel == box.channels * item
-        pixel = source.pixel if flat else aligned(box.channels * item, self.config)
+        flat = box.channels % cols > 0 and source.pixel == size
+        pixel = size if flat else aligned(size, self.config)
         between = Spot(self.between, 0, reads.cols * pixel, pixel)
         pixels = 1 if flat else reads.cols
         channels = reads.cols * box.channels // pixels
+        y, x = self.axes
         for taps in paired_taps(y, box.y0, box.y1, self.rate, pixels * -(-channels // cols)):
             self._rows(box, reads, taps, between, (pixels, channels))
+        blocks = -(-box.channels // cols)
         for taps in paired_taps(x, box.x0, box.x1, self.rate, blocks * box.rows):
             self._columns(box, reads, taps, between)
 
