@@ -178,8 +178,10 @@ class Formats:
         """Whether a product of activations or a norm, moved to linear layers, may be int8 of one
         scale: they lose little by it.
         """
-        plan = self.planner.plans[node]
-        if not (node.target in PRODUCTS or plan.rule in _NORMS) or self.rows == "always":
+        plan = self.planner.plans.get(node)
+        if plan is None or self.rows == "always":
+            return False
+        if node.target not in PRODUCTS and plan.rule not in _NORMS:
             return False
         return all(map(self._accurate, {operand for _, operand, _ in self.readers(node)}))
 
@@ -339,7 +341,8 @@ class Formats:
             return self.wide(made)
         if node not in self._streams and node not in self._exact:
             whole = self._joined(node)
-            if maker(self.planner, whole) is not node and whole not in self._wholes.whole:
+            own = whole is node or maker(self.planner, whole) is node
+            if not own and whole not in self._wholes.whole:
                 return self.wide(whole)
         return Format(dtype="int16", scale=self._streams.get(node) or self._own_step(node))
 

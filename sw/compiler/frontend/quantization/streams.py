@@ -8,6 +8,7 @@ have coarser ones than its own range asks for.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import getitem
 
 from torch.fx import Node
 
@@ -84,7 +85,9 @@ def _moves(planner: Planner, node: Node) -> bool:
     plan = planner.plans[node]
     if plan.rule == "cat":
         return len({maker(planner, part) for part in plan.reads}) == 1
-    return len(plan.reads) == 1 and (plan.rule == "same" or node.target in MOVES)
+    # The result of a call with several stands for the call itself, as for that of a norm.
+    moved = node.target in MOVES and (node.target is not getitem or plan.rule == "getitem")
+    return len(plan.reads) == 1 and (plan.rule == "same" or moved)
 
 
 def _join(
