@@ -192,3 +192,29 @@ def test_steps_of_a_stream_follow_what_calibration_saw() -> None:
     # The input keeps its own steps, and the linear layer reads int8.
     assert [factor(found.graph, op) for op in results[1:-1]] == [1.0, 1.0]
     assert_compiles_exactly(found.graph, preset("small"), random_inputs(found.graph))
+
+
+class Filled(nn.Module):
+    """A roll, or one column replaced by what is far larger than all others."""
+
+    def __init__(self, value: float | None) -> None:
+        super().__init__()
+        self.first, self.value = nn.Conv2d(4, 16, 1), value
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        if self.value is None:
+            return torch.sigmoid(torch.roll(x, 2, 3))
+        column = torch.full_like(x[..., :1], self.value)
+        return torch.tanh(torch.cat([x[..., :3], column, x[..., 4:]], 3) / 20)
+
+
+@pytest.mark.parametrize("value", [None, 50.0])
+def test_a_constant_among_parts_has_its_own_range(value: float | None) -> None:
+    """Parts of one value alone keep its steps; a constant beside them does not saturate."""
+    module = Filled(value)
+    found, calls = imported(module, 1, 4, 8, 8)
+    graph = found.graph
+    wide = [op for op in graph.ops if op.kind == "RESCALE" and op.name.startswith("slice")]
+    assert value is not None or not wide
+    assert_close(found, module, calls[3], 0.999)

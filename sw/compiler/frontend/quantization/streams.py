@@ -84,7 +84,9 @@ def _moves(planner: Planner, node: Node) -> bool:
         return False
     plan = planner.plans[node]
     if plan.rule == "cat":
-        return len({maker(planner, part) for part in plan.reads}) == 1
+        # A constant among the parts has a range of its own.
+        varies = all(part in plan.reads for part in node.args[0])
+        return varies and len({maker(planner, part) for part in plan.reads}) == 1
     # The result of a call with several stands for the call itself, as for that of a norm.
     moved = node.target in MOVES and (node.target is not getitem or plan.rule == "getitem")
     return len(plan.reads) == 1 and (plan.rule == "same" or moved)
