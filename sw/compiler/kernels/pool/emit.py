@@ -160,7 +160,7 @@ class _PoolEmitter(VectorEmitter):
         source = self.place(view, self.slots_in[0], reads, box)
         size = box.channels * view.item
         # Pixels without bytes between them are vectors of whatever channels, if that is fewer.
-        flat = box.channels % cols > 0 and source.pixel == size
+        flat = box.channels > cols and box.channels % cols > 0 and source.pixel == size
         pixel = size if flat else aligned(size, self.config)
         between = Spot(self.between, 0, reads.cols * pixel, pixel)
         pixels = 1 if flat else reads.cols

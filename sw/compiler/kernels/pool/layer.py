@@ -50,10 +50,12 @@ class PoolLayer(Layer):
 
     def row_share(self, cols: int) -> float:
         """Vectors of a row of the operand for each that it has pixel by pixel: fewer where pixels
-        lie one after another, and are no whole vectors.
+        lie one after another, and are more than one vector, but no whole ones.
+
+        Smaller pixels that lie so are in one bank with their neighbours.
         """
         channels = self.input.shape[3]
-        dense = self.input.strides[2] == channels * self.input.item
+        dense = self.input.strides[2] == channels * self.input.item and channels > cols
         return channels / cols / -(-channels // cols) if dense else 1.0
 
     @property
