@@ -1,5 +1,7 @@
 """Sums of int16 have one scale, linear layers a zero point behind a GELU, groups their own sums."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from compiler_graphs import assert_compiles_exactly, random_inputs
@@ -195,26 +197,41 @@ def test_steps_of_a_stream_follow_what_calibration_saw() -> None:
 
 
 class Filled(nn.Module):
-    """A roll, or one column replaced by what is far larger than all others."""
+    """What a convolution makes with `fill` around it or in it, far larger than all else."""
 
-    def __init__(self, value: float | None) -> None:
+    def __init__(self, fill: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.first, self.value = nn.Conv2d(4, 16, 1), value
+        self.first, self.fill = nn.Conv2d(4, 16, 1), fill
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.first(x)
-        if self.value is None:
-            return torch.sigmoid(torch.roll(x, 2, 3))
-        column = torch.full_like(x[..., :1], self.value)
-        return torch.tanh(torch.cat([x[..., :3], column, x[..., 4:]], 3) / 20)
+        return torch.tanh(self.fill(self.first(x)) / 20)
 
 
-@pytest.mark.parametrize("value", [None, 50.0])
-def test_a_constant_among_parts_has_its_own_range(value: float | None) -> None:
-    """Parts of one value alone keep its steps; a constant beside them does not saturate."""
-    module = Filled(value)
+def replaced(x: Tensor) -> Tensor:
+    """Column 3 is 50."""
+    return torch.cat([x[..., :3], torch.full_like(x[..., :1], 50.0), x[..., 4:]], 3)
+
+
+def padded(x: Tensor) -> Tensor:
+    return functional.pad(x, (1, 1), value=50.0)
+
+
+@pytest.mark.parametrize("fill", [replaced, padded])
+def test_a_constant_beside_a_value_has_its_own_range(fill: Callable[[Tensor], Tensor]) -> None:
+    module = Filled(fill)
+    found, calls = imported(module, 1, 4, 8, 8)
+    assert_close(found, module, calls[3], 0.999)
+
+
+def test_a_value_that_is_rolled_keeps_its_steps() -> None:
+    """It is rescaled where it is made, and not again."""
+    module = Filled(lambda x: torch.roll(x, 2, 3))
     found, calls = imported(module, 1, 4, 8, 8)
     graph = found.graph
-    wide = [op for op in graph.ops if op.kind == "RESCALE" and op.name.startswith("slice")]
-    assert value is not None or not wide
+    kinds = [op.kind for op in graph.ops]
+    assert "CONCAT" in kinds
+    rescaled = [op for op in graph.ops[: kinds.index("CONCAT")] if op.kind == "RESCALE"]
+    assert [
+        graph.tensors[op.inputs[0]].dtype for op in rescaled if op.inputs[0] not in graph.inputs
+    ] == ["int32"]
     assert_close(found, module, calls[3], 0.999)

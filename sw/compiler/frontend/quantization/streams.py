@@ -12,7 +12,7 @@ from operator import getitem
 
 from torch.fx import Node
 
-from sw.compiler.frontend.nodes import is_float
+from sw.compiler.frontend.nodes import arguments, is_float
 from sw.compiler.frontend.operator_sets import MOVES
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.quantization.calibrate import RangesNeededError
@@ -87,6 +87,9 @@ def _moves(planner: Planner, node: Node) -> bool:
         # A constant among the parts has a range of its own.
         varies = all(part in plan.reads for part in node.args[0])
         return varies and len({maker(planner, part) for part in plan.reads}) == 1
+    # So has what an image is padded with.
+    if plan.rule == "constant_pad" and arguments(node)["value"]:
+        return False
     # The result of a call with several stands for the call itself, as for that of a norm.
     moved = node.target in MOVES and (node.target is not getitem or plan.rule == "getitem")
     return len(plan.reads) == 1 and (plan.rule == "same" or moved)
