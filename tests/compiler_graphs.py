@@ -40,6 +40,16 @@ def rescale(
     return g.add_op("RESCALE", operands, {"per_channel": len(pairs) > 1}, out_dtype=dtype)
 
 
+def channels(g: Graph, x: str, start: int, count: int) -> str:
+    """SLICE of some channels of an image."""
+    n, h, w, _ = g.tensors[x].shape
+    rows = [
+        g.add_constant(name, values, "shape")
+        for name, values in (("start", [0, 0, 0, start]), ("size", [n, h, w, count]))
+    ]
+    return g.add_op("SLICE", [x, *rows])
+
+
 def conv(
     g: Graph,
     x: str,

@@ -4,22 +4,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from compiler_graphs import assert_compiles_exactly, conv, random_inputs, rescale
+from compiler_graphs import assert_compiles_exactly, channels, conv, random_inputs, rescale
 
 from spec import preset
+from spec.isa import Engine
 from sw.compiler.passes import run_passes
 from sw.compiler.pipeline import run_stages
+from sw.compiler.program.timeline import IDEAL_MEMORY, Timeline
 from sw.compiler.tosa.graph import Graph
 from sw.compiler.tosa.interpreter import run_graph
-
-
-def part(g: Graph, x: str, start: int, count: int) -> str:
-    n, h, w, _ = g.tensors[x].shape
-    rows = [
-        g.add_constant(name, values, "shape")
-        for name, values in (("start", [0, 0, 0, start]), ("size", [n, h, w, count]))
-    ]
-    return g.add_op("SLICE", [x, *rows])
 
 
 def grouped(parts: list[tuple[int, int]], *, kept: bool = True, size: int = 16) -> Graph:
@@ -27,7 +20,7 @@ def grouped(parts: list[tuple[int, int]], *, kept: bool = True, size: int = 16) 
     g = Graph(name="groups")
     x = g.add_input("x", (1, size, size, 96), "int16")
     narrow = rescale(g, x, 1 / 300, 5)
-    made = [conv(g, part(g, narrow, *p), 8, 1, seed=i) for i, p in enumerate(parts)]
+    made = [conv(g, channels(g, narrow, *p), 8, 1, seed=i) for i, p in enumerate(parts)]
     g.outputs = [*made, rescale(g, x, 1 / 500, 3)] if kept else made
     g.verify()
     return g
@@ -61,7 +54,11 @@ def test_groups_begin_while_others_are_rescaled() -> None:
     made = run_stages(grouped(THIRDS, size=24), preset("default"))
     names = [layer.name for layer in made.layers.layers]
     first, last = names.index("conv2d"), max(i for i, n in enumerate(names) if "part" in n)
-    assert first < last
+    times = Timeline(made.todo, made.config, IDEAL_MEMORY)
+    jobs = list(enumerate(made.todo))
+    works = [times.start[n] for n, x in jobs if (x.layer, x.engine) == (first, Engine.MATRIX)]
+    rescaled = [times.stop[n] for n, x in jobs if (x.layer, x.engine) == (last, Engine.VECTOR)]
+    assert min(works) < max(rescaled)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiler_graphs import random_inputs, rescale, zero_point
+from compiler_graphs import channels, random_inputs, rescale, zero_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,15 +30,6 @@ def shuffled(g: Graph, x: str, groups: int) -> str:
     y = reshape(g, x, n, h, w, groups, c // groups)
     y = g.add_op("TRANSPOSE", [y], {"perms": (0, 1, 2, 4, 3)})
     return reshape(g, y, n, h, w, c)
-
-
-def part(g: Graph, x: str, start: int, count: int) -> str:
-    n, h, w, _ = g.tensors[x].shape
-    rows = [
-        g.add_constant(name, values, "shape")
-        for name, values in (("start", [0, 0, 0, start]), ("size", [n, h, w, count]))
-    ]
-    return g.add_op("SLICE", [x, *rows])
 
 
 def product(
@@ -111,21 +102,21 @@ def test_a_product_reads_a_whole_shuffle_in_the_order_of_its_weights(name: str) 
 
 def test_a_product_reads_half_of_every_group_as_taps() -> None:
     g, x = begun(64)
-    g.outputs = [product(g, part(g, shuffled(g, x, 2), 32, 32), 10)]
+    g.outputs = [product(g, channels(g, shuffled(g, x, 2), 32, 32), 10)]
     kinds = checked(g)
     assert (kinds["TRANSPOSE"], kinds["SLICE"]) == (0, 1)
 
 
 def test_taps_that_leave_rows_of_the_array_empty_are_not_worth_it() -> None:
     g, x = begun(24)
-    g.outputs = [product(g, part(g, shuffled(g, x, 2), 12, 12), 10)]
+    g.outputs = [product(g, channels(g, shuffled(g, x, 2), 12, 12), 10)]
     assert checked(g)["TRANSPOSE"] == 1
 
 
 def test_what_other_operators_read_is_transposed_alone() -> None:
     g, x = begun(64)
     y = shuffled(g, x, 2)
-    g.outputs = [product(g, part(g, y, 32, 32), 10), rescale(g, part(g, y, 0, 32), 0.7, 4)]
+    g.outputs = [product(g, channels(g, y, 32, 32), 10), rescale(g, channels(g, y, 0, 32), 0.7, 4)]
     after = run_passes(g, preset("default"))
     turns = [op for op in after.ops if op.kind == "TRANSPOSE"]
     assert [after.tensors[op.outputs[0]].size for op in turns] == [H * W * 32]
@@ -137,7 +128,7 @@ def test_what_other_operators_read_is_transposed_alone() -> None:
 def test_a_shuffle_goes_behind_a_depthwise_convolution(stride: int, bias: int) -> None:
     g, x = begun(32)
     y = depthwise(g, shuffled(g, x, 2), stride, bias)
-    g.outputs = [product(g, part(g, y, 0, 32), 9), product(g, y, 7)]
+    g.outputs = [product(g, channels(g, y, 0, 32), 9), product(g, y, 7)]
     assert checked(g)["TRANSPOSE"] == 0
 
 
@@ -170,7 +161,7 @@ def networks(draw: st.DrawFn) -> Graph:
         count = draw(st.sampled_from([whole, whole // 2, groups, each]))
         start = draw(st.sampled_from([0, whole - count, min(groups, whole - count), 1]))
         start = min(start, whole - count)
-        z = y if count == whole else part(g, y, start, count)
+        z = y if count == whole else channels(g, y, start, count)
         kind = draw(st.sampled_from(["product", "product", "depthwise", "other", "clamp"]))
         if kind == "depthwise":
             z = depthwise(g, z, draw(st.sampled_from([1, 2])))

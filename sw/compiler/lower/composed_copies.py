@@ -23,7 +23,7 @@ from sw.compiler.kernels.transpose.cost import copy_cycles
 Places = NDArray[np.int64]
 
 MOST_BOXES = 16
-"""Into how many boxes one copy may fall."""
+"""Copies that may come in the place of fewer; otherwise there are no more than before."""
 
 MOST_RUNS = 1 << 16
 """Runs of bytes of a tensor that is looked at."""
@@ -106,6 +106,8 @@ def _composed(
                 return None
             parts += _layers(reader, writers[i], boxes, unit, len(parts))
         made[id(reader)] = parts
+    if sum(map(len, made.values())) > max(MOST_BOXES, len(copied)):
+        return None
     before = sum(_cycles(x, config) for x in (*writers, *readers))
     after = sum(_cycles(x, config) for parts in made.values() for x in parts)
     return made if after < before else None

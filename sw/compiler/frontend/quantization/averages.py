@@ -6,7 +6,7 @@ depthwise engine it leaves the vector engine free.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 
 from torch.fx import Node
 
@@ -15,12 +15,15 @@ from sw.compiler.frontend.nodes import arguments, is_float
 from sw.compiler.frontend.plan import Planner
 
 MOST_TAPS = 16
-"""Of a window: as many pixels as a convolution reads at most for it to be worth its steps."""
+"""Pixels of the largest window that is computed so. Means of whole images stay pools."""
 
-_PRODUCTS = ("convolution", "matmul")
+_PRODUCTS = {"convolution", "matmul"}
+
+Readers = Callable[[Node], Iterable[tuple[Node, Node, bool]]]
+"""(reader, the operand that it reads, whether moves or scalings lie between), of a value."""
 
 
-def is_summed(planner: Planner, node: Node) -> bool:
+def is_summed(planner: Planner, readers: Readers, node: Node) -> bool:
     """Whether `node` is an average of int8 computed as a convolution.
 
     That is so where a convolution reads the operand too, or products alone read the result; and
@@ -36,16 +39,13 @@ def is_summed(planner: Planner, node: Node) -> bool:
     (source,) = plan.reads
     if planner.grid_behind(source) is not None or node in planner.grids:
         return False
-    behind = list(_rules(planner, node))
-    alone = bool(behind) and all(rule in _PRODUCTS for rule in behind)
-    return alone or "convolution" in _rules(planner, source)
 
+    def rules(value: Node) -> set[str]:
+        """How the readers of a value are computed."""
+        return {
+            planner.plans[reader].rule if reader in planner.plans and not moved else "other"
+            for reader, _, moved in readers(value)
+        }
 
-def _rules(planner: Planner, node: Node) -> Iterator[str]:
-    """The rules by which the readers of a value are computed."""
-    for reader in planner.readers.get(node, ()):
-        plan = planner.plans.get(reader)
-        if plan is not None and plan.rule == "same":
-            yield from _rules(planner, reader)
-        else:
-            yield plan.rule if plan is not None else "output"
+    behind = rules(node)
+    return (bool(behind) and behind <= _PRODUCTS) or "convolution" in rules(source)

@@ -156,7 +156,7 @@ class Formats:
             return "wide"
         if plan.rule == "linear":
             return "moved to linear" if moved else "linear"
-        if plan.rule in ("convolution", "matmul") or is_summed(self.planner, reader):
+        if plan.rule in ("convolution", "matmul") or self.is_summed(reader):
             return "product"
         if plan.rule == "attention":
             return "product" if operand in reader.args[:3] else "wide"
@@ -222,10 +222,14 @@ class Formats:
             return self.convolved(node)
         return self._narrow(node)
 
+    def is_summed(self, node: Node) -> bool:
+        """Whether an average is computed as a convolution: see `averages.py`."""
+        return is_summed(self.planner, self.readers, node)
+
     def _convolves(self, node: Node) -> bool:
         """Whether it is computed as a convolution is."""
         plan = self.planner.plans.get(node)
-        return plan is not None and (plan.rule == "convolution" or is_summed(self.planner, node))
+        return plan is not None and (plan.rule == "convolution" or self.is_summed(node))
 
     def convolved(self, node: Node) -> Format:
         """int8 with one scale and a zero point, for convolutions; inputs keep their own range."""

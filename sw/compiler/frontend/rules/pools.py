@@ -15,7 +15,6 @@ from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.limits import ResizeStep, pair, resize_steps
 from sw.compiler.frontend.nodes import arguments, shape
 from sw.compiler.frontend.operator_sets import Plan
-from sw.compiler.frontend.quantization.averages import is_summed
 from sw.compiler.frontend.rules.convolutions import conv, exact_windows, image
 from sw.compiler.frontend.rules.grids import changes_grid
 from sw.compiler.frontend.windows import pool_pads
@@ -91,7 +90,7 @@ def max_pool(im: Importer, node: Node, plan: Plan) -> Value:
 
 def avg_pool(im: Importer, node: Node, plan: Plan) -> Value:
     given = arguments(plan.source)
-    if is_summed(im.planner, node):
+    if im.formats.is_summed(node):
         return _summed(im, node, im.convolved(plan.reads[0]), _pool(given))
     value, pool = _averaged(im, node, plan.reads[0]), _pool(given)
     if given["count_include_pad"] and any(pool.padding):
