@@ -24,9 +24,11 @@ from sw.runtime.timing import Timing
 DEFAULT = preset("default")
 
 
-def convolution(kind: str, weights: tuple[int, ...], image: tuple[int, ...]) -> Graph:
+def convolution(
+    kind: str, weights: tuple[int, ...], image: tuple[int, ...], weight: int = 2
+) -> Graph:
     g = Graph(name="one")
-    data = np.ones(weights, np.int8)
+    data = np.full(weights, weight, np.int8)
     channels = weights[0] if kind == "CONV2D" else weights[2] * weights[3]
     operands = [
         g.add_input("x", image),
@@ -70,6 +72,12 @@ def test_without_a_depthwise_engine_its_macs_are_the_arrays() -> None:
     graph = convolution("DEPTHWISE_CONV2D", (3, 3, 32, 1), (1, 10, 10, 32))
     config = replace(DEFAULT, depthwise=False)
     assert op_bound(graph, graph.ops[0], config) == 64 * 32 * 9 / 256
+
+
+def test_the_sums_of_an_average_count_nothing() -> None:
+    graph = convolution("DEPTHWISE_CONV2D", (3, 3, 32, 1), (1, 10, 10, 32), weight=1)
+    assert op_bound(graph, graph.ops[0], DEFAULT) == 0
+    assert graph_bound(graph, replace(DEFAULT, depthwise=False)) == 0
 
 
 def test_a_wider_bus_brings_weights_faster() -> None:
