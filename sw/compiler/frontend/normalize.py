@@ -11,11 +11,13 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS
 from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.calibrate import HUGE, fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
+from sw.compiler.frontend.rewrites.constant_matrices import make_linear
 from sw.compiler.frontend.rewrites.dynamic_rows import unround_rows
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
 from sw.compiler.frontend.rewrites.rewrite import rewrite
 from sw.compiler.frontend.rewrites.unpools import rewrite_unpools
 from sw.compiler.frontend.rewrites.weights_first import put_weights_first
+from sw.compiler.frontend.rewrites.writes import join_writes
 
 MASKED = -100.0
 """What −∞ and other huge negative numbers of a mask become: e^−100 is 0 in every format."""
@@ -38,6 +40,7 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
     unround_rows(module, fixed_nodes(module))
+    join_writes(module)
     rewrite_bags(module)
     rewrite_unpools(module)
     rewrite(module)
@@ -59,6 +62,7 @@ def normalize(module: GraphModule) -> None:
                 node.replace_input_with(mask, _added(module, mask, masks))
     move_permutes(module)
     put_weights_first(module)
+    make_linear(module)
     module.graph.eliminate_dead_code()
     module.graph.lint()
     module.recompile()
