@@ -73,7 +73,7 @@ def deberta():
 
 
 def fnet():
-    """Fourier transforms instead of attention, which the CPU runs"""
+    """Fourier transforms instead of attention"""
     return _encoder(
         transformers.FNetConfig(
             vocab_size=96, hidden_size=32, num_hidden_layers=2, intermediate_size=64

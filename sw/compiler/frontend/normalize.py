@@ -11,6 +11,7 @@ from sw.compiler.frontend.operator_sets import MOVES, SAME, VIEWS
 from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.calibrate import HUGE, fixed_nodes
 from sw.compiler.frontend.rewrites.bags import rewrite_bags
+from sw.compiler.frontend.rewrites.complex_numbers import compute_in_reals
 from sw.compiler.frontend.rewrites.constant_matrices import make_linear
 from sw.compiler.frontend.rewrites.dynamic_rows import unround_rows
 from sw.compiler.frontend.rewrites.late_permutes import move_permutes
@@ -41,6 +42,7 @@ def normalize(module: GraphModule) -> None:
     """Rewrite a captured graph in place; it computes the same."""
     unround_rows(module, fixed_nodes(module))
     join_writes(module)
+    compute_in_reals(module)
     rewrite_bags(module)
     rewrite_unpools(module)
     rewrite(module)

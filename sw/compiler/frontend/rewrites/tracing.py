@@ -84,7 +84,7 @@ def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
     """
     operands = leaves_of(node)
     with module.graph.inserting_before(node):
-        results = _copied(module, body, node)
+        results = copied(module, body, node)
     if isinstance(results, Node):
         node.replace_all_uses_with(results)
     else:
@@ -97,8 +97,8 @@ def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
         results.name = node.name
 
 
-def _copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
-    """The results of `body`, its nodes copied into `module`."""
+def copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
+    """The results of `body`, as `traced` made it of `node`: its nodes copied into `module`."""
     operands, known = leaves_of(node), dict[Node, Node]()
     for step in body.graph.nodes:
         if _OPERAND in step.meta:
