@@ -66,3 +66,8 @@ def permutation(node: Node, rank: int) -> list[int]:
         a, b = given or (0, 1)
         axes[a], axes[b] = axes[b], axes[a]
     return axes
+
+
+def swapped(rank: int) -> list[int]:
+    """The permutation that swaps the last two of `rank` dimensions."""
+    return [*range(rank - 2), rank - 1, rank - 2]

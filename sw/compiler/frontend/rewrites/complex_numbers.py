@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node, map_arg
+from torch.fx import GraphModule, Node, map_arg
 from torch.utils import _pytree as pytree
 
 from sw.compiler.frontend.nodes import aten, result, shape
 from sw.compiler.frontend.operator_sets import REFUSED
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.rewrites import fourier
-from sw.compiler.frontend.rewrites.tracing import copied, inline, traced
+from sw.compiler.frontend.rewrites.tracing import called, copied, inline, traced
 
 
 class Parts(NamedTuple):
@@ -46,7 +46,7 @@ def compute_in_reals(module: GraphModule) -> None:
         operands = [n for n in node.all_input_nodes if _is_complex(n)]
         for operand in operands:
             if operand in fixed and operand not in known:
-                known[operand] = _parts_of_constant(module.graph, operand)
+                known[operand] = _parts_of_constant(operand)
         if all(operand in known for operand in operands):
             _replace(module, node, known)
     module.graph.eliminate_dead_code()
@@ -90,14 +90,10 @@ def _open_transforms(module: GraphModule) -> None:
             inline(module, node, traced(node, target, (), whole=False))
 
 
-def _parts_of_constant(graph: Graph, node: Node) -> Parts:
-    made = []
-    with graph.inserting_after(node):
-        for target in (aten.imag.default, aten.real.default):
-            part = graph.call_function(target, (node,))
-            part.meta = {**node.meta, "val": target(node.meta["val"])}
-            made.append(part)
-    return Parts(*reversed(made))
+def _parts_of_constant(node: Node) -> Parts:
+    with node.graph.inserting_after(node):
+        im = called(node, aten.imag.default, node)
+        return Parts(called(node, aten.real.default, node), im)
 
 
 def _replace(module: GraphModule, node: Node, known: dict[Node, Parts]) -> None:

@@ -8,14 +8,14 @@ then lies in memory as x does, so that neither x nor the result is transposed.
 import math
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.nodes import aten, is_float, permutation, shape
+from sw.compiler.frontend.nodes import aten, is_float, permutation, shape, swapped
 from sw.compiler.frontend.operator_sets import SAME, VIEWS
 from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.quantization.calibrate import fixed_nodes
 from sw.compiler.frontend.quantization.quantize_nodes import is_dequantize
+from sw.compiler.frontend.rewrites.tracing import called
 
 _PRODUCTS = targets("matmul") | {aten.mm.default}
 _PERMUTES = targets("permute")
@@ -63,33 +63,20 @@ def _turned(node: Any) -> Node | None:
             return None
         node = source
     rank = len(shape(node))
-    if node.target not in _PERMUTES or permutation(node, rank) != _swapped(rank):
+    if node.target not in _PERMUTES or permutation(node, rank) != swapped(rank):
         return None
     source = node.args[0]
     return None if is_dequantize(_made(source)) else source
 
 
-def _swapped(rank: int) -> list[int]:
-    return [*range(rank - 2), rank - 1, rank - 2]
-
-
 def _multiply(node: Node, rows: Any, matrix: Node, *, turned: bool) -> None:
     """`node` as linear(rows, weights): of the matrix as it is, if the product is `turned`."""
-    graph, value = node.graph, node.meta["val"]
-    with graph.inserting_before(node):
-        weights = _made_new(node, aten.reshape.default, matrix, list(shape(matrix)[-2:]))
+    axes = swapped(len(shape(node)))
+    with node.graph.inserting_before(node):
+        weights = called(node, aten.reshape.default, matrix, list(shape(matrix)[-2:]))
         if not turned:
-            weights = _made_new(node, aten.permute.default, weights, [1, 0])
+            weights = called(node, aten.permute.default, weights, [1, 0])
             node.target, node.args = aten.linear.default, (rows, weights)
             return
-        swapped = _swapped(value.dim())
-        product = graph.call_function(aten.linear.default, (rows, weights))
-        product.meta = {**node.meta, "val": value.permute(swapped)}
-        node.target, node.args = aten.permute.default, (product, swapped)
-
-
-def _made_new(at: Node, target: Any, source: Node, given: list[int]) -> Node:
-    made = at.graph.call_function(target, (source, given))
-    value: torch.Tensor = source.meta["val"]
-    made.meta = {**at.meta, "val": target(value, given)}
-    return made
+        product = called(node, aten.linear.default, rows, weights)
+        node.target, node.args = aten.permute.default, (product, axes)

@@ -97,6 +97,14 @@ def inline(module: GraphModule, node: Node, body: GraphModule) -> None:
         results.name = node.name
 
 
+def called(at: Node, target: Any, *args: Any) -> Node:
+    """A call where the graph of `at` inserts now, with the origin of `at` and its own value."""
+    made = at.graph.call_function(target, args)
+    given = pytree.tree_map(lambda leaf: leaf.meta["val"] if isinstance(leaf, Node) else leaf, args)
+    made.meta = {**at.meta, "val": target(*given)}
+    return made
+
+
 def copied(module: GraphModule, body: GraphModule, node: Node) -> Any:
     """The results of `body`, as `traced` made it of `node`: its nodes copied into `module`."""
     operands, known = leaves_of(node), dict[Node, Node]()

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from sw.compiler.frontend.nodes import aten, is_float, permutation, shape
+from sw.compiler.frontend.nodes import aten, is_float, permutation, shape, swapped
 from sw.compiler.frontend.operators import targets
+from sw.compiler.frontend.rewrites.tracing import called
 
 _PRODUCTS = targets("matmul") | {aten.mm.default}
 _PERMUTES = targets("permute")
@@ -33,12 +34,8 @@ def _is_transposed_softmax(node: Any) -> bool:
         source.target in _SOFTMAX
         and len(source.users) == 1
         and is_float(source)
-        and permutation(node, rank) == _swapped(rank)
+        and permutation(node, rank) == swapped(rank)
     )
-
-
-def _swapped(rank: int) -> list[int]:
-    return [*range(rank - 2), rank - 1, rank - 2]
 
 
 def _swap(node: Node) -> None:
@@ -48,10 +45,8 @@ def _swap(node: Node) -> None:
     rank = len(shape(node))
     if len(shape(left)) != rank or len(shape(moved)) != rank:
         return
-    swapped, value = _swapped(rank), node.meta["val"]
+    axes = swapped(rank)
     with node.graph.inserting_before(node):
-        turned = node.graph.call_function(aten.permute.default, (left, swapped))
-        product = node.graph.call_function(node.target, (moved.args[0], turned))
-    turned.meta = {**node.meta, "val": left.meta["val"].permute(swapped)}
-    product.meta = {**node.meta, "val": value.permute(swapped)}
-    node.target, node.args = aten.permute.default, (product, swapped)
+        turned = called(node, aten.permute.default, left, axes)
+        product = called(node, node.target, moved.args[0], turned)
+    node.target, node.args = aten.permute.default, (product, axes)

@@ -7,9 +7,10 @@ tensor anew. What is written is known piece by piece, and so is what a later ste
 from dataclasses import dataclass
 from typing import Any
 
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 
 from sw.compiler.frontend.nodes import aten, shape
+from sw.compiler.frontend.rewrites.tracing import called
 
 _SELECT, _SLICE = aten.select.int, aten.slice.Tensor
 _SELECT_WRITE, _SLICE_WRITE = aten.select_scatter.default, aten.slice_scatter.default
@@ -104,16 +105,16 @@ def _taken(node: Node, write: Node, part: _Span) -> Node:
     value: Any = write.args[1]
     if write.target is _SELECT_WRITE:
         wide = node.target is _SLICE
-        return _call(node, aten.unsqueeze.default, value, part.dim) if wide else value
+        return called(node, aten.unsqueeze.default, value, part.dim) if wide else value
     if node.target is _SELECT:
-        return _call(node, _SELECT, value, part.dim, part.first)
+        return called(node, _SELECT, value, part.dim, part.first)
     return _cut(node, value, part)
 
 
 def _cut(at: Node, value: Node, part: _Span) -> Node:
     if part.count == shape(value)[part.dim]:
         return value
-    return _call(at, _SLICE, value, part.dim, part.first, part.last)
+    return called(at, _SLICE, value, part.dim, part.first, part.last)
 
 
 def _is_overwritten(node: Node) -> bool:
@@ -150,7 +151,7 @@ def _join(last: Node) -> None:
                 end += 1
             pieces.append(_piece(last, owners[first], base, _Span(dim, first, end)))
             first = end
-        joined = pieces[0] if len(pieces) == 1 else _call(last, aten.cat.default, pieces, dim)
+        joined = pieces[0] if len(pieces) == 1 else called(last, aten.cat.default, pieces, dim)
     last.replace_all_uses_with(joined)
 
 
@@ -159,19 +160,7 @@ def _piece(at: Node, owner: Node, base: Node, part: _Span) -> Node:
         return _cut(at, base, part)
     value: Any = owner.args[1]
     if owner.target is _SELECT_WRITE:
-        return _call(at, aten.unsqueeze.default, value, part.dim)
+        return called(at, aten.unsqueeze.default, value, part.dim)
     written = _span(owner)
     assert written is not None
     return _cut(at, value, _Span(part.dim, part.first - written.first, part.last - written.first))
-
-
-def _call(at: Node, target: Any, *args: Any) -> Node:
-    graph: Graph = at.graph
-    made = graph.call_function(target, args)
-    values = [
-        [n.meta["val"] for n in a] if isinstance(a, list)
-        else a.meta["val"] if isinstance(a, Node) else a
-        for a in args
-    ]  # fmt: skip
-    made.meta = {**at.meta, "val": target(*values)}
-    return made
