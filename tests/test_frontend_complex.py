@@ -74,6 +74,19 @@ def moved(x, w):
     return torch.view_as_real(z.roll(1, -1)[:, 1:].sum(1)).flatten(1)
 
 
+def numbers(x, w):
+    z = torch.complex(x, x * 2)
+    y = (z + 3) - 2j + torch.add(z, w, alpha=0.5) + (1 - z) + (x + z)
+    return torch.cat([y.real, y.imag], -1)
+
+
+def indexed(x, _):
+    z = torch.complex(x, x * 2)
+    rows = torch.index_select(z, 1, torch.tensor([3, 1, 4])) + z[:, torch.tensor([0, 5, 2])]
+    padded = torch.constant_pad_nd(torch.where(rows.real > 0, rows, z[:, :3]), [1, 1], 2.0)
+    return torch.cat([padded.real, padded.imag, torch.cat([z, z * 2], 1)[:, 5:8].imag], -1)
+
+
 def shifted(x, _):
     return FFT.fftshift(FFT.fft2(x)).real
 
@@ -90,7 +103,7 @@ def frames_of_both_sides(x, _):
 
 ALL = [
     *(mixed, filtered, odd, half_of_an_axis, operator_of_modes, rotated, arithmetic, multiplied),
-    *(moved, shifted, frames, frames_of_both_sides),
+    *(moved, numbers, indexed, shifted, frames, frames_of_both_sides),
 ]
 
 

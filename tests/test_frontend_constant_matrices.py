@@ -47,12 +47,22 @@ def several(w: Tensor, x: Tensor) -> Tensor:
     return w.reshape(2, 16, 16) @ x.transpose(1, 2)
 
 
+def broadcast(w: Tensor, x: Tensor) -> Tensor:
+    return torch.matmul(x[:1], w.t().expand(2, 16, 32))
+
+
+def broadcast_first(w: Tensor, x: Tensor) -> Tensor:
+    return torch.matmul(w.expand(2, 32, 16), x[:1].transpose(1, 2))
+
+
 def names(module: nn.Module) -> list[str]:
     graph = capture(module, (X,)).graph.graph
     return [n.target._opname for n in graph.nodes if n.op == "call_function"]
 
 
-@pytest.mark.parametrize("function", [left, right, one, as_it_lies, several])
+@pytest.mark.parametrize(
+    "function", [left, right, one, as_it_lies, several, broadcast, broadcast_first]
+)
 def test_the_module_computes_the_same(function) -> None:
     module = Product(function)
     assert torch.allclose(capture(module, (X,)).graph(X)[0], module(X), atol=1e-5)

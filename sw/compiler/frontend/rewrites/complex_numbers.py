@@ -103,6 +103,8 @@ def _replace(module: GraphModule, node: Node, known: dict[Node, Parts]) -> None:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         made = function(*args, **kwargs)
+        if isinstance(made, Parts) != _is_complex(node):
+            raise ValueError(f"{target._opname} that changes the type of complex numbers")
         return tuple(made) if isinstance(made, Parts) else made
 
     args, kwargs = map_arg((node.args, node.kwargs), lambda leaf: known.get(leaf, leaf))
@@ -138,37 +140,51 @@ def _is_number(value: Value) -> bool:
     return isinstance(value, int | float | complex)
 
 
-def _by_parts(target: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Parts:
-    """An operator that does the same to both parts: sums, moves, negation."""
-    if _name(target) not in _SAME_FOR_BOTH:
-        raise ValueError(f"{_name(target)} of complex numbers")
-    mine = (args, kwargs)
-    return Parts(*(_mapped(target, mine, take) for take in (_re, _im)))
+def _by_parts(target: Any, *args: Any, **kwargs: Any) -> Parts:
+    """An operator that does the same to both parts: sums, moves, negation.
+
+    Real tensors are values of an operator in `_JOINS`, without an imaginary part; elsewhere they
+    are indices.
+    """
+    name = str(target._opname)
+    if name not in _MOVES | _JOINS:
+        raise ValueError(f"{name} of complex numbers")
+
+    def taken(leaf: Any, take: Callable[[Value], Any]) -> Any:
+        is_value = isinstance(leaf, Parts) or (name in _JOINS and isinstance(leaf, Tensor))
+        return take(leaf) if is_value else leaf
+
+    def is_leaf(leaf: Any) -> bool:
+        return isinstance(leaf, Parts)
+
+    made = []
+    for take in (_re, _im):
+        part = partial(taken, take=take)
+        mine, named = pytree.tree_map(part, (args, kwargs), is_leaf=is_leaf)
+        made.append(target(*mine, **named))
+    return Parts(*made)
 
 
-def _name(target: Any) -> str:
-    return str(target._opname)
-
-
-def _mapped(target: Callable[..., Tensor], given: Any, take: Callable[[Value], Any]) -> Tensor:
-    """`target` of one part of each value; numbers that are no values stay as they are."""
-
-    def is_value(leaf: Any) -> bool:
-        return isinstance(leaf, Parts | Tensor)
-
-    args, kwargs = pytree.tree_map(
-        lambda leaf: take(leaf) if is_value(leaf) else leaf, given, is_leaf=is_value
-    )
-    return target(*args, **kwargs)
-
-
-_SAME_FOR_BOTH = {
-    *("_unsafe_view", "add", "alias", "cat", "clone", "constant_pad_nd", "contiguous", "copy"),
-    *("cumsum", "detach", "diagonal", "expand", "flatten", "flip", "index", "index_select"),
-    *("lift_fresh_copy", "mean", "movedim", "narrow", "neg", "pad", "permute", "repeat", "reshape"),
-    *("roll", "select", "select_scatter", "slice", "slice_scatter", "squeeze", "stack", "sub"),
-    *("sum", "t", "transpose", "tril", "triu", "unflatten", "unsqueeze", "view", "zeros_like"),
+_MOVES = {
+    *("_unsafe_view", "alias", "clone", "contiguous", "cumsum", "detach", "diagonal", "expand"),
+    *("flatten", "flip", "index", "index_select", "lift_fresh_copy", "mean", "movedim", "narrow"),
+    *("neg", "permute", "repeat", "reshape", "roll", "select", "slice", "squeeze", "sum", "t"),
+    *("transpose", "tril", "triu", "unflatten", "unsqueeze", "view"),
 }
+_JOINS = {"cat", "copy", "select_scatter", "slice_scatter", "stack"}
+
+
+def _add(a: Value, b: Value, alpha: float = 1) -> Parts:
+    re, im = (_re(b), _im(b)) if alpha == 1 else (_re(b) * alpha, _im(b) * alpha)
+    return Parts(_re(a) + re, _im(a) + im)
+
+
+def _pad(x: Parts, pads: Any, value: float = 0.0) -> Parts:
+    return Parts(torch.constant_pad_nd(x.re, pads, value), torch.constant_pad_nd(x.im, pads))
+
+
+def _where(condition: Tensor, a: Value, b: Value) -> Parts:
+    return Parts(torch.where(condition, _re(a), _re(b)), torch.where(condition, _im(a), _im(b)))
 
 
 def _mul(a: Value, b: Value) -> Value:
@@ -206,15 +222,16 @@ def _view_as_complex(x: Tensor) -> Parts:
     return Parts(x.select(-1, 0), x.select(-1, 1))
 
 
-def _to(x: Value, *_: Any, **given: Any) -> Value:
-    """A change of type: to a complex one, of complex numbers."""
-    if not given.get("dtype", torch.complex64).is_complex:
-        return x.re
+def _to(x: Value, *args: Any, **given: Any) -> Value:
+    """A change of type: to a complex one, or of complex numbers."""
+    types = [v for v in (*args, *given.values()) if isinstance(v, torch.dtype)]
+    if types and not types[0].is_complex:
+        return x.re.to(types[0])
     return x if isinstance(x, Parts) else Parts(x, torch.zeros_like(x))
 
 
-def _zeros(size: Any, **_: Any) -> Parts:
-    return Parts(torch.zeros(size), torch.zeros(size))
+def _zeros_like(x: Value, **_: Any) -> Parts:
+    return Parts(torch.zeros_like(_re(x)), torch.zeros_like(_re(x)))
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -222,6 +239,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "imag": lambda x: _im(x),
     "abs": _abs,
     "exp": _exp,
+    "add": _add,
+    "sub": lambda a, b, alpha=1: _add(a, b, -alpha),
+    "rsub": lambda a, b, alpha=1: _add(b, a, -alpha),
+    "constant_pad_nd": _pad,
+    "where": _where,
     "mul": _mul,
     "div": _div,
     "mm": partial(_product, torch.mm),
@@ -240,7 +262,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "resolve_neg": lambda x: x,
     "to": _to,
     "_to_copy": _to,
-    "zeros": _zeros,
+    "zeros_like": _zeros_like,
     "_fft_r2c": lambda x, *given: Parts(*fourier.of_real(x, *given)),
     "_fft_c2c": lambda x, *given: Parts(*fourier.of_complex(x.re, x.im, *given)),
     "_fft_c2r": lambda x, *given: fourier.to_real(x.re, x.im, *given),

@@ -29,16 +29,18 @@ def make_linear(module: GraphModule) -> None:
             continue
         left, right = node.args[:2]
         if right in fixed and len(shape(right)) > 2:
-            matrix = _matrix(right, fixed)
-            if matrix is not None and len(shape(left)) == len(shape(node)):
+            matrix = _matrix(right)
+            if matrix is not None and shape(left)[:-2] == shape(node)[:-2]:
                 _multiply(node, left, matrix, turned=False)
         elif left in fixed:
-            matrix, source = _matrix(left, fixed), _turned(right)
-            if matrix is not None and source is not None and len(shape(source)) == len(shape(node)):
+            matrix, source = _matrix(left), _turned(right)
+            if matrix is None or source is None:
+                continue
+            if shape(source)[:-2] == shape(node)[:-2]:
                 _multiply(node, source, matrix, turned=True)
 
 
-def _matrix(node: Node, fixed: set[Node]) -> Node | None:
+def _matrix(node: Node) -> Node | None:
     """The single matrix that a constant has, of two dimensions; None where it has several."""
     size = shape(node)
     while len(shape(node)) > 2 and math.prod(shape(node)[:-2]) > 1 and node.target in VIEWS:
