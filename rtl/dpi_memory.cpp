@@ -74,12 +74,12 @@ void DpiMemory::reset() {
     ar_before_ = aw_before_ = AxiAddress{};
     w_waiting_ = false;
     out_ = 0;
-    dram_.reset();
+    dram_.reset(cycle_);
 }
 
 void DpiMemory::configure() {
     generation_ = control_->generation;
-    dram_.configure(control_->dram);
+    dram_.configure(control_->dram, cycle_);
     random_ = control_->seed;
     // Neighbouring seeds must not give the same sequence one step apart.
     random_ = uint64_t{draw()} << 32 | draw();

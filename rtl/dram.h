@@ -37,12 +37,14 @@ class Dram {
 public:
     static constexpr size_t kQueue = 128, kMany = 96, kFew = 32;  // writes that wait
 
-    void configure(const DramTiming& timing) {
+    void configure(const DramTiming& timing, uint64_t cycle) {
         t_ = timing;
-        reset();
+        reset(cycle);
     }
 
-    void reset() {
+    // As after power-up: no row is open, and refreshes count from that cycle on. A run that begins
+    // with it takes the same cycles whatever ran before.
+    void reset(uint64_t cycle) {
         banks_.assign(t_.groups * t_.banks, Bank{});
         groups_.assign(t_.groups, Group{});
         activates_.clear();
@@ -50,7 +52,7 @@ public:
         booked_.clear();
         bus_free_ = last_read_ = last_write_ = last_activate_ = written_ = 0;
         used_ = wrote_ = reading_ = false;
-        next_refresh_ = t_.refresh_every;
+        next_refresh_ = cycle * t_.cycle + t_.refresh_every;
     }
 
     bool present() const { return t_.present; }

@@ -19,7 +19,7 @@ int main(int, char** argv) {
     FILE* file = std::fopen(argv[1], "rb");
     if (std::fread(&timing, sizeof timing, 1, file) != 1) return 1;
     Dram dram;
-    dram.configure(timing);
+    dram.configure(timing, 0);
     unsigned long long cycle, address;
     char kind;
     while (std::scanf(" %c %llu %llx", &kind, &cycle, &address) == 3) {
