@@ -17,6 +17,7 @@ from sw.compiler.program.dram.open_rows import OpenRows
 from sw.compiler.program.dram.paths import BLOCK_BYTES
 from sw.compiler.program.dram.paths import Path as Way
 from sw.compiler.program.dram.reads import DramReads
+from sw.compiler.program.dram.refreshes import Lead
 from sw.compiler.program.dram.writes import WriteQueue
 from sw.compiler.program.program_fetch import ProgramFetch
 from sw.compiler.program.transfers import Transfer
@@ -184,6 +185,61 @@ def test_a_refresh_closes_all_rows() -> None:
     rows.data[0] = rows.read(None, 0, rows.every - 500, rows.every - 500)
     assert rows.found(0, rows.every - 1) is not None
     assert rows.found(0, rows.every + 1) is None
+
+
+@pytest.mark.parametrize("name", DRAMS)
+def test_a_stream_stands_still_for_each_refresh(driver: Path, name: str) -> None:
+    dram, rows = found(name), reads(name, 0).rows
+    count = int(6.5 * rows.every / rows.access)
+    ahead = round(16 * rows.access)
+    asked = [("r", max(0, int(i * rows.access) - ahead), BLOCK_BYTES * i) for i in range(count)]
+    done = served(driver, dram, asked)
+    refreshes = reads(name, 0).refreshes
+    took = refreshes.end(0.0, (count - 1) * rows.access)
+    assert took == pytest.approx((count - 1) * rows.access + 6 * refreshes.time)
+    assert done[-1] - done[0] == pytest.approx(took, rel=0.01)
+    parts = list(refreshes.parts(0.0, took))
+    assert len(parts) == 7 and sum(b - a for a, b in parts) == pytest.approx(took, rel=0.1)
+
+
+@pytest.mark.parametrize("name", DRAMS)
+def test_what_memory_has_read_ahead_hides_a_refresh(name: str) -> None:
+    refreshes = reads(name, 0).refreshes
+    begin, time = refreshes.every - 1000, 2000.0
+    for most, lost in ((0.0, 1.0), (0.25, 0.75), (1.0, 0.0)):
+        lead = Lead(begin - 1e6, 0.5, most * refreshes.time)
+        end = refreshes.end(begin, time, lead)
+        assert end == pytest.approx(begin + time + lost * refreshes.time)
+        assert len(list(refreshes.parts(begin, end, lead))) == (2 if lost else 1)
+    # It is not ahead yet where the LOAD has just begun.
+    late = Lead(refreshes.every - 10, 0.5, refreshes.time)
+    assert refreshes.end(begin, time, late) > begin + time + 0.9 * refreshes.time
+
+
+@pytest.mark.parametrize("name", DRAMS)
+def test_fetch_waits_for_a_refresh(driver: Path, name: str) -> None:
+    """A burst of the program before it, and one while it is under way."""
+    prediction = reads(name, 0)
+    every, time = prediction.refreshes.every, prediction.refreshes.time
+    asked = [round(every - 500), round(every + time / 2), round(every + 2 * time)]
+    program = [("r", at, BLOCK_BYTES * i) for i, at in enumerate(asked)]
+    done = served(driver, found(name), program)
+    for at, there in zip(asked, done, strict=True):
+        there_then = prediction.read_program(at, 8) - FETCH_ANSWER
+        assert there_then == pytest.approx(there, abs=0.1 * time)
+    assert done[1] - asked[1] > time / 2
+
+
+def test_a_burst_of_the_program_comes_where_a_load_is_and_not_behind_its_refresh() -> None:
+    prediction = reads("lpddr4", meeting("lpddr4", 20))
+    refreshes, access = prediction.refreshes, prediction.memory.access
+    begin = refreshes.every - 2000
+    end = refreshes.end(begin, 400 * access)
+    assert end > begin + 400 * access
+    prediction.load(0, stream(400), begin - 100, begin, end)
+    for at in (begin + 20, begin + 200, begin + 300):
+        there = prediction.read_program(at, 8)
+        assert there < at + SMALL_BURSTS.outstanding * access + 200 < refreshes.every
 
 
 def waiting(name: str, blocks: int, now: float = 0.0) -> WriteQueue:

@@ -115,19 +115,19 @@ class MemoryChannel:
         return (self.clock_mhz or self.dram.clock_mhz) / 1e3
 
     def _access(self, step: int) -> float:
-        """From an access to one `step` accesses further, refresh included."""
+        """From an access to one `step` accesses further."""
         dram = self.dram
         assert dram is not None
         clocks = max(dram.burst / 2, dram.next_other if step % dram.groups else dram.next_group)
         time = clocks * self._clock
         if step * dram.access_bytes >= dram.groups * dram.page_bytes:
             time = max(time, dram.four_activates / 4 * self._per_ns)
-        return time / (1 - self._refresh / dram.refresh_every)
+        return time
 
     @cached_property
-    def _refresh(self) -> float:
-        """Nanoseconds without accesses for each refresh: those under way end, rows are closed, and
-        one is opened.
+    def refresh(self) -> float:
+        """Without accesses for each refresh: those under way end, rows are closed, and one is
+        opened.
         """
         dram = self.dram
         assert dram is not None
@@ -135,7 +135,7 @@ class MemoryChannel:
         ends = (dram.read_latency + dram.burst / 2) * clock
         closes = dram.read_to_precharge + dram.precharge
         begins = dram.refresh + dram.activate
-        return max(ends, closes) + begins - dram.burst / 2 * clock
+        return (max(ends, closes) + begins - dram.burst / 2 * clock) * self._per_ns
 
     @cached_property
     def turn(self) -> float:

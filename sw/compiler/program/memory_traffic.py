@@ -68,8 +68,20 @@ class ReadChannel(Flight):
         self, number: int, moved: Transfer, asked: float, begin: float, end: float, steps: int = 1
     ) -> None:
         """What a LOAD of so many steps moves, the first burst of which is asked for at `asked`."""
+        self._enter(number, moved, asked, begin, end, 1.0)
+
+    def _enter(
+        self,
+        number: int,
+        moved: Transfer,
+        asked: float,
+        begin: float,
+        end: float,
+        share: float,
+    ) -> None:
+        """A share of a LOAD, which comes from `begin` to `end`."""
         each = max(1.0, moved.words / moved.bursts / self.share)
-        self.add(moved.bursts * each, begin, end)
+        self.add(share * moved.bursts * each, begin, end)
         self.rates.append(each)
         self.asked.append(asked)
         self.numbers.append(number)
@@ -90,15 +102,16 @@ class ReadChannel(Flight):
             if begins[load] >= there:
                 begins[load] += time
             ends[load] += time
-            self.stop[self.numbers[load]] = ends[load]
+            if load + 1 == len(ends) or self.numbers[load + 1] != self.numbers[load]:
+                self.stop[self.numbers[load]] = ends[load]
         self.free = max(self.free + time if self.free > there else 0.0, there + time)
 
     def _position(self, at: float) -> tuple[float, int, float]:
         """When everything has come that LOADs had asked for at `at`; the last of them that asks,
         and which part of it has been asked for.
         """
-        last = len(self.asked) - 1
-        while last and self.asked[last] > at:
+        last, room = len(self.asked) - 1, self.left(at) + self.limit
+        while last and (self.asked[last] > at or self.entered[last - 1] >= room):
             last -= 1
         if not last or self.ends[last] <= at:
             return 0.0, last, 1.0
@@ -106,6 +119,6 @@ class ReadChannel(Flight):
         count = self.entered[last] - before
         # A burst a cycle, and no more than may be in flight.
         sent = (at - self.asked[last]) * self.rates[last]
-        asked = min(count, sent, self.left(at) + self.limit - before)
+        asked = min(count, sent, room - before)
         part = max(0.0, asked) / count
         return self.begins[last] + part * (self.ends[last] - self.begins[last]), last, part

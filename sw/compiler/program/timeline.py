@@ -266,9 +266,12 @@ class Timeline:
             path = self._dram.path(job.moved)
             late = self._dram.opened(path, first + LOAD_REQUEST, begin) - begin
         begin += late
-        stop = max(begin + busy, asked + latency)
-        if work and self._dram is not None:
-            stop = max(stop, self._dram.move(start + LOAD_REQUEST, work + late))
+        stop = begin + busy
+        if count and self._dram is not None:
+            stop = self._dram.over(job.moved, begin, busy, work)
+            if work:
+                stop = max(stop, self._dram.move(start + LOAD_REQUEST, work + late))
+        stop = max(stop, asked + latency)
         if count:
             self._reads.load(number, job.moved, first, begin, stop, job.steps)
             asked = max(asked, self._reads.room(0))

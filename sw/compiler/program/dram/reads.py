@@ -8,6 +8,7 @@ from sw.compiler.machine.costs import FETCH_ANSWER, LOAD_REQUEST, MOST_WRITES, S
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.dram.open_rows import ALONE, Passing
 from sw.compiler.program.dram.paths import BLOCK_BYTES, Path
+from sw.compiler.program.dram.refreshes import NO_LEAD, Lead
 from sw.compiler.program.dram.writes import WriteQueue
 from sw.compiler.program.memory_traffic import ReadChannel
 from sw.compiler.program.transfers import NO_PATH, Transfer
@@ -18,19 +19,25 @@ LEAST = 0.01
 
 @dataclass(slots=True)
 class Piece:
-    """A LOAD, or what is left of it behind a burst of the program. before: which part of it is over
-    when the piece begins. accesses: of the whole LOAD. slack: cycles in which the data bus is not
-    taken meanwhile.
+    """A part of a LOAD, which bursts of the program and refreshes cut. before, until: which part of
+    it is over when the piece begins and when it ends. accesses: of the whole LOAD. slack: cycles in
+    which the data bus is not taken meanwhile.
     """
 
     path: Path
     accesses: float
     slack: float
     before: float = 0.0
+    until: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """Of the LOAD."""
+        return self.until - self.before
 
     def after(self, part: float) -> float:
         """Which part of the LOAD is over after that part of the piece."""
-        return self.before + part * (1 - self.before)
+        return self.before + part * self.share
 
 
 class DramReads(ReadChannel):
@@ -44,9 +51,10 @@ class DramReads(ReadChannel):
         self, config: NpuConfig, memory: MemoryChannel, stop: list[float | None], writes: WriteQueue
     ) -> None:
         super().__init__(config, memory, stop)
-        self.writes, self.rows = writes, writes.rows
+        self.writes, self.rows, self.refreshes = writes, writes.rows, writes.refreshes
         self.pieces: list[Piece] = [Piece(NO_PATH, 0.0, 0.0)]
         self.bus = self.written = 0.0
+        self._lead = NO_LEAD
         self._paced = memory.stream(BLOCK_BYTES)
         self._back = memory.flight - memory.there
         self._part_of_access = min(1.0, config.max_burst * config.bus_bytes / BLOCK_BYTES)
@@ -60,16 +68,24 @@ class DramReads(ReadChannel):
     def load(
         self, number: int, moved: Transfer, asked: float, begin: float, end: float, steps: int = 1
     ) -> None:
-        """`ReadChannel.load`, and which rows it leaves open."""
-        super().load(number, moved, asked + LOAD_REQUEST, begin, end)
-        # It asks while it goes through its runs.
-        self.rates[-1] *= min(1.0, moved.bursts / max(1, steps))
+        """`ReadChannel.load`, in a piece between each refresh and the next, and which rows it
+        leaves open.
+        """
+        parts = self._parts(begin, end)
+        time = sum(stop - start for start, stop in parts)
         flights = moved.bursts * self.memory.flight / self.limit
-        taken = max(moved.blocks * self._paced, flights)
-        path = self.path(moved)
-        self.pieces.append(Piece(path, moved.blocks, max(0.0, end - begin - taken)))
+        slack = max(0.0, time - max(moved.blocks * self._paced, flights))
+        # It asks while it goes through its runs.
+        asks, path = max(moved.bursts, steps), self.path(moved)
+        before, first = 0.0, asked + LOAD_REQUEST
+        for start, stop in parts:
+            share = (stop - start) / time
+            self._enter(number, moved, first + before * asks, start, stop, share)
+            self.rates[-1] *= moved.bursts / asks
+            self.pieces.append(Piece(path, moved.blocks, slack * share, before, before + share))
+            before += share
         self._block = -1
-        pace = max(self.rows.access, (end - begin) / max(1.0, moved.blocks))
+        pace = max(self.rows.access, time / max(1.0, moved.blocks))
         self.rows.leave(path, end - self._back, pace)
 
     def path(self, moved: Transfer) -> Path:
@@ -81,16 +97,30 @@ class DramReads(ReadChannel):
         at `there` with its rows open.
         """
         since, first = asked + self.memory.there, there - self._back
-        at = max(first, self._turned(since, path.base // BLOCK_BYTES))
+        turn = max(self.bus - self.memory.drive, self._turned(since, path.base // BLOCK_BYTES))
+        at = max(first, self.refreshes.over(max(since, turn)))
         return there + self.rows.enter(path, since, at) - first
 
     def move(self, asked: float, work: float) -> float:
         """A LOAD that takes the data bus for `work` cycles, asked for at `asked`; returns: when all
         of its data have come.
         """
-        free = asked + self.memory.there + self.memory.drive
-        self.bus = max(self.bus, free) + work
+        drive = self.memory.drive
+        begin = max(self.bus - drive, asked + self.memory.there)
+        self.bus = self.refreshes.end(begin, work) + drive
         return self.bus + self.memory.there
+
+    def over(self, moved: Transfer, begin: float, busy: float, work: float) -> float:
+        """When a LOAD is over that takes `busy` cycles besides refreshes, `work` of them for its
+        accesses, the first data of which come at `begin`.
+        """
+        since, begin = self._lead.since, begin - self._back
+        if begin > self.free - self._back + 1:
+            since = begin
+        flights = self.limit / max(moved.bursts, moved.words / self.share)
+        most = max(0.0, flights * busy - self.memory.flight)
+        self._lead = Lead(since, max(0.0, 1 - work / busy), most)
+        return self.refreshes.end(begin, busy, self._lead) + self._back
 
     def store(self, start: float, stop: float, blocks: Sequence[int]) -> float:
         """A STORE that hands over its data between `start` and `stop`; returns: until when, as the
@@ -187,7 +217,7 @@ class DramReads(ReadChannel):
         piece, rows = self.pieces[load], self.rows
         where = piece.after(part)
         before = piece.path.near(where, rows.reach, rows.size, -1) if between else ()
-        left = max(1.0, piece.accesses * (1 - piece.before))
+        left = max(1.0, piece.accesses * piece.share)
         return Passing(
             before=before,
             after=piece.path.near(where, rows.reach, rows.size, 1),
@@ -205,11 +235,20 @@ class DramReads(ReadChannel):
         turn = there - FETCH_ANSWER - self._back
         ready = max(turn, self._free)
         now = max(ready, self._turned(since, blocks[0]))
+        if passing is ALONE:
+            now = self.refreshes.over(now)
         first, self._free, again = self.rows.between(blocks, since, now, passing)
         stall = self._free - len(blocks) * self.rows.access - ready
         lost = max(0.0, stall + again - (0.0 if passing.before else self._again))
         self._again = again
         return first - turn, lost
+
+    def _parts(self, begin: float, end: float) -> list[tuple[float, float]]:
+        """When the data of a LOAD come, between refreshes."""
+        back = self._back
+        found = self.refreshes.parts(begin - back, end - back, self._lead)
+        parts = [(a + back, b + back) for a, b in found]
+        return parts or [(begin, end)]
 
     def _cut(self, load: int, part: float, at: float) -> None:
         """What a LOAD has not asked for at `at` becomes a piece of its own."""
@@ -225,4 +264,6 @@ class DramReads(ReadChannel):
         self.numbers.insert(load + 1, self.numbers[load])
         self.rates.insert(load + 1, self.rates[load])
         piece = self.pieces[load]
-        self.pieces.insert(load + 1, replace(piece, before=piece.after(part)))
+        middle = piece.after(part)
+        self.pieces[load] = replace(piece, until=middle)
+        self.pieces.insert(load + 1, replace(piece, before=middle))

@@ -10,6 +10,7 @@ from sw.compiler.machine.costs import FEW_WRITES, MANY_WRITES, MOST_WRITES
 from sw.compiler.program.channel import MemoryChannel
 from sw.compiler.program.dram.open_rows import Bank, OpenRows
 from sw.compiler.program.dram.paths import BLOCK_BYTES
+from sw.compiler.program.dram.refreshes import Refreshes
 
 PAGE_BLOCKS = PAGE // BLOCK_BYTES
 """Blocks that lie in one row, as regions are aligned. With bank groups, the first block stands for
@@ -28,7 +29,7 @@ class WriteQueue:
 
     def __init__(self, memory: MemoryChannel) -> None:
         self.memory = memory
-        self.rows = OpenRows(memory)
+        self.rows, self.refreshes = OpenRows(memory), Refreshes(memory)
         self.waiting: dict[int, None] = {}
         self.coming: deque[tuple[float, Sequence[int]]] = deque()
         self.most = 0
@@ -89,7 +90,7 @@ class WriteQueue:
             begin = self._opened(start, at)
             taken = self._take(count)
             count -= taken
-            at = begin + taken * each
+            at = self.refreshes.end(begin, taken * each)
             self._wrote(begin, at - each)
         return at + self.memory.turn
 
