@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from cli_helpers import systola
 from rich.console import Console
 
 from spec.config import preset
@@ -198,3 +199,24 @@ def test_every_device_says_what_was_predicted():
     _, result = run_image(image, work.inputs, GoldenDevice(preset("tiny")))
     assert result.cycles is None
     assert result.predicted_cycles == image.info["predicted_cycles"] > 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "ad", "-d", "golden", "--limit", "1"),
+        ("bench", "ad", "--predict"),
+        ("sim", "matmul", "--shape", "8x8x8", "-d", "golden"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_prediction_is_that_of_the_memory_that_was_asked_for(tmp_path, command):
+    found = {}
+    for memory in ("ideal", "lpddr4"):
+        out = tmp_path / f"{memory}.json"
+        said = systola(*command, "-c", "tiny", "--memory", memory, "--json", out)
+        assert said[0] == 0, said
+        facts = json.loads(out.read_text())
+        found[memory] = facts[0] if isinstance(facts, list) else facts
+        assert found[memory]["memory"] == found[memory]["predicted_with"] == memory
+    assert found["lpddr4"]["predicted_cycles"] != found["ideal"]["predicted_cycles"]

@@ -132,6 +132,7 @@ def run(
                 collected=outputs,
                 say=say,
                 clock_mhz=options.clock_mhz,
+                memory=options.memory,
             )
         if out is not None:
             save_outputs(float_outputs(network, outputs), out)

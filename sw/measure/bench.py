@@ -99,7 +99,7 @@ def predicted(entry: Entry, config: NpuConfig, options: DeviceOptions) -> dict[s
             shape=str(image.info.get("shape", "")),
             device=NOWHERE,
             macs=int(image.info["macs"]),
-            timing=Timing.of(image, clock_mhz=options.clock_mhz),
+            timing=Timing.of(image, clock_mhz=options.clock_mhz, memory=options.memory),
             extra={"compile_s": time.perf_counter() - start},
         )
         return _facts(entry, report)

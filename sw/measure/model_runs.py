@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spec.config import NpuConfig
+from spec.dram import IDEAL
 from sw.compiler.frontend.ports import unpack_outputs
 from sw.models.catalog import Model, ModelError, compile_model, pcc, pcc_between
 from sw.runtime.golden import GoldenDevice
@@ -41,6 +42,7 @@ def run_model(
     collected: list[dict[str, Array]] | None = None,
     say: Say = lambda _: None,
     clock_mhz: float | None = None,
+    memory: str = IDEAL,
 ) -> Report:
     """Run the first `limit` (default: `model.runs`) samples, one program run per smallest batch.
 
@@ -57,7 +59,13 @@ def run_model(
         shape=model.shape,
         device="golden" if alone else "rtl",
         macs=int(image.info.get("macs", 0)) * (count // model.batch),
-        timing=Timing.of(image, clock_mhz=clock_mhz, runs=count // model.batch, samples=count),
+        timing=Timing.of(
+            image,
+            clock_mhz=clock_mhz,
+            runs=count // model.batch,
+            samples=count,
+            memory=memory,
+        ),
     )
     # The program is the same for every sample and hazards do not depend on data: golden looks for
     # them in the first run only.

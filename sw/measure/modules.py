@@ -96,7 +96,9 @@ def _whole(target: str, config: NpuConfig, options: DeviceOptions) -> dict[str, 
     compile_s = time.perf_counter() - start
     outputs: list[dict[str, Array]] = []
     with open_device(config, options) as device:
-        report = run_model(model, device, collected=outputs, clock_mhz=options.clock_mhz)
+        report = run_model(
+            model, device, collected=outputs, clock_mhz=options.clock_mhz, memory=options.memory
+        )
     report.reference = verify_model(model, config, limit=model.count).reference
     results = float_outputs(model, outputs)
     graph, inputs = model.imported().graph, model.inputs(0)
