@@ -16,7 +16,7 @@ from sw.compiler.frontend.building import Building, Value
 from sw.compiler.frontend.layout import Layout
 from sw.compiler.frontend.nodes import is_float, kind
 from sw.compiler.frontend.operator_sets import FIRST, REFUSED, SPATIAL, Plan
-from sw.compiler.frontend.operators import limits
+from sw.compiler.frontend.operators import row_of
 from sw.compiler.frontend.plan import Planner
 from sw.compiler.frontend.ports import Imported, ModelPort, Operands
 from sw.compiler.frontend.quantization.calibrate import Ranges, RangesNeededError
@@ -24,7 +24,7 @@ from sw.compiler.frontend.quantization.formats import Format, Formats
 from sw.compiler.frontend.quantization.precision import Width
 from sw.compiler.frontend.quantization.values import Stored
 from sw.compiler.frontend.sources import line_or_module, module_of
-from sw.compiler.frontend.support import mistyped
+from sw.compiler.frontend.support import beyond, mistyped
 from sw.compiler.passes.dead_code import remove_dead_code
 
 Rule = Callable[["Importer", Node, Plan], Any]
@@ -148,6 +148,15 @@ class Importer(Building):
         into = ("add", "bounded") if self.planner.plans[node].rule in _PRODUCTS else ("bounded",)
         return plan is not None and plan.rule in into and not readers[0][2]
 
+    def _require_taken(self, node: Node, source: Node) -> None:
+        """`source` lies within the limits of its operator; else why nothing else stands for it."""
+        row, fixed = row_of(source.target), self.planner.fixed
+        reason = beyond(source, row, fixed) if row else ""
+        if reason and (why := source.meta.get(REFUSED)):
+            reason += f": {why}"
+        reason = reason or mistyped(source, fixed)
+        self.require(not reason, node, reason, _ON_CPU)
+
     # Result ---------------------------------------------------------------------------------------
 
     def run(self, rules: Mapping[str, Rule], formats: Sequence[PortFormat] = ()) -> Imported:
@@ -178,8 +187,7 @@ class Importer(Building):
                         f"operator {node.target} is not supported here" + f": {why}" * bool(why),
                         f"docs/operators.md lists the operators that are; {_ON_CPU}",
                     )
-                reason = limits(plan.source) or mistyped(plan.source, self.planner.fixed)
-                self.require(not reason, node, reason, _ON_CPU)
+                self._require_taken(node, plan.source)
                 self._require_int32(node)
                 try:
                     self.env[node] = rule(self, node, plan)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sw.compiler.frontend.rewrites.computed_parameters import affine, by_channel
+
 _MOST = 64
 """Outputs of an adaptive pool along a dimension that are computed one by one."""
 
@@ -203,13 +205,42 @@ def instance_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: T
 
 def layer_norm(x: Tensor, shape: Sequence[int], weight: Any = None, bias: Any = None,
                eps: float = 1e-5, cudnn: bool = True) -> Tensor:  # fmt: skip
-    """Several trailing dimensions as one."""
+    """Several trailing dimensions as one; what is computed of weight and bias behind it."""
     count = math.prod(shape)
     if len(shape) < 2:
-        raise ValueError("layer norm over one dimension")
+        return affine(functional.layer_norm(x, shape, None, None, eps), weight, bias)
     weight, bias = (v if v is None else v.reshape(count) for v in (weight, bias))
     flat = x.reshape(*x.shape[: x.dim() - len(shape)], count)
     return functional.layer_norm(flat, [count], weight, bias, eps).reshape(x.shape)
+
+
+def group_norm(x: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+               cudnn: bool = True) -> Tensor:  # fmt: skip
+    """A computed weight and bias behind it."""
+    made = functional.group_norm(x, groups, None, None, eps)
+    return affine(made, by_channel(x, weight), by_channel(x, bias))
+
+
+def native_group_norm(x: Tensor, weight: Any, bias: Any, n: int, channels: int, size: int,
+                      groups: int, eps: float) -> tuple[Tensor, None, None]:  # fmt: skip
+    """The normalized value without its statistics."""
+    return group_norm(x, groups, weight, bias, eps), None, None
+
+
+def batch_norm(x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, training: bool,
+               momentum: float, eps: float, cudnn: bool = True) -> Tensor:  # fmt: skip
+    """With parameters that are computed."""
+    if training:
+        raise ValueError("batch norm in training mode")
+    made = (x - by_channel(x, mean)) * by_channel(x, torch.rsqrt(variance + eps))
+    return affine(made, by_channel(x, weight), by_channel(x, bias))
+
+
+def native_batch_norm_legit_no_training(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, variance: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, None, None]:
+    """The normalized value without its statistics."""
+    return batch_norm(x, weight, bias, mean, variance, False, momentum, eps), None, None
 
 
 def native_layer_norm(x: Tensor, *given: Any) -> tuple[Tensor, None, None]:

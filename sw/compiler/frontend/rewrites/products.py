@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sw.compiler.frontend.rewrites.computed_parameters import affine, any_convolution
+
 
 def mv(a: Tensor, b: Tensor) -> Tensor:
     return (a @ b.unsqueeze(1)).squeeze(1)
@@ -14,6 +16,12 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     return (x if beta == 1 else x * beta) + (a @ b if alpha == 1 else a @ b * alpha)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A computed bias is added behind it; a computed weight is a matrix."""
+    made = x @ weight.t() if bias is None else functional.linear(x, weight)
+    return affine(made, None, bias)
 
 
 def bilinear(a: Tensor, b: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -76,7 +84,8 @@ def convolution(
     Output plane q·s + r is the sum over j of input plane q − j times kernel plane r + j·s.
     """
     if not transposed or x.dim() != 5:
-        raise ValueError("a convolution that needs no other words")
+        given = stride, padding, dilation, transposed, output_padding, groups
+        return any_convolution(x, weight, bias, *given)
     s, p, extra, d = (
         list(v) * 3 if len(v) == 1 else list(v) for v in (stride, padding, output_padding, dilation)
     )

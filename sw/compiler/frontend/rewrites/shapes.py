@@ -75,6 +75,11 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     return x.reshape(shape)[(*[slice(None)] * axes[0], flat)]
 
 
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """The kind of `other`, none of whose values are read: `x` may be a constant."""
+    return x.to(other.dtype)
+
+
 def full_like(x: Tensor, value: Any, **given: Any) -> Tensor:
     """A constant without operands, with the strides of `x`.
 

@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from sw.compiler.frontend.rewrites import (
     arithmetic,
+    computed_parameters,
     images,
     orders,
     pools,
@@ -20,7 +21,7 @@ from sw.compiler.frontend.rewrites import (
 )
 from sw.compiler.frontend.rewrites.tracing import Function
 
-_FILES = (arithmetic, images, orders, pools, products, recurrent, shapes)
+_FILES = (arithmetic, computed_parameters, images, orders, pools, products, recurrent, shapes)
 
 FUNCTIONS: Mapping[str, Function] = {
     name: function
