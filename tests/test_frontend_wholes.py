@@ -74,3 +74,36 @@ def test_whole_numbers_are_exact_as_indices_and_in_comparisons():
     (rows, large), (wanted, more) = results(Indexed(), [(x,)], (x,))
     assert pcc(rows, wanted.detach().numpy()) > 0.9999
     assert np.array_equal(large.astype(bool), more.numpy())
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [True, False])
+def test_samples_at_random_places(mode, border, corners):
+    class Anywhere(nn.Module):
+        def forward(self, image, places):
+            return F.grid_sample(image, places, mode, border, align_corners=corners)
+
+    torch.manual_seed(0)
+    calls = [(torch.randn(2, 3, 8, 8), torch.rand(2, 9, 7, 2) * 2.4 - 1.2) for _ in range(4)]
+    inputs = calls[0][0].flip(2).clamp(-2, 2), torch.rand(2, 9, 7, 2) * 2.4 - 1.2
+    (got,), (wanted,) = results(Anywhere(), calls, inputs)
+    assert pcc(got, wanted.numpy()) > 0.999
+
+
+@pytest.mark.parametrize("more", [-7, -1, 0, 1, 2, 3, 100])
+@pytest.mark.parametrize("most", [3.0, 9.0, 150.0])
+def test_a_whole_number_more_is_exact(more, most):
+    class Moved(nn.Module):
+        def forward(self, x):
+            whole = torch.floor(x) + more
+            return whole.long().float(), whole == 2 + more, (whole + 1).int().float()
+
+    torch.manual_seed(0)
+    calls = [(torch.rand(1, 300) * most - 0.5,) for _ in range(3)]
+    inputs = (torch.cat([torch.rand(1, 250) * most, calls[0][0][:, :50]], 1).clamp(-0.4, most - 1),)
+    got, wanted = results(Moved(), calls, inputs)
+    far = (inputs[0] - inputs[0].round()).abs().numpy() > 0.03  # no step of the input slips
+    assert far.sum() > 150
+    for mine, yours in zip(got, wanted, strict=True):
+        assert np.array_equal(np.asarray(mine)[far], yours.numpy()[far])

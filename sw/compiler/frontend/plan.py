@@ -28,7 +28,7 @@ from sw.compiler.frontend.operator_sets import (
     keeps,
     same,
 )
-from sw.compiler.frontend.operators import row_of
+from sw.compiler.frontend.operators import row_of, targets
 from sw.compiler.frontend.quantization.calibrate import HUGE
 from sw.compiler.frontend.quantization.quantize_nodes import (
     grid_of,
@@ -38,6 +38,8 @@ from sw.compiler.frontend.quantization.quantize_nodes import (
 )
 from sw.compiler.frontend.quantization.values import Grid
 from sw.compiler.frontend.sources import source_line
+
+_ROUNDED, _SUMS = targets("rounded"), targets("add", "sub")
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 """A function of a float64 tensor, element by element."""
@@ -49,6 +51,7 @@ class Planner:
     def __init__(self, module: GraphModule, constants: Mapping[Node, torch.Tensor]) -> None:
         self.fixed = constants
         self.roots: dict[Node, Node] = {}
+        self._whole: set[Node] = set()
         self.plans: dict[Node, Plan] = {}
         self.readers: dict[Node, list[Node]] = {}
         self.grids: dict[Node, Grid] = {}
@@ -120,7 +123,9 @@ class Planner:
 
     def _find_root(self, node: Node) -> None:
         """The value that `node` is a function of, through elementwise operators only."""
-        if node.op != "call_function" or node in self.fixed or node.target not in UNIVARIATE:
+        if node.op != "call_function" or node in self.fixed or self._is_whole(node):
+            return
+        if node.target not in UNIVARIATE:
             return
         if any(n in self.fixed and _elements(n) != 1 for n in node.all_input_nodes):
             return
@@ -131,6 +136,24 @@ class Planner:
         sources = {self.root(same(n)) for n in self.variable(node)}
         if len(sources) == 1 and is_float(node):
             self.roots[node] = sources.pop()
+
+    def _is_whole(self, node: Node) -> bool:
+        """Whether `node` rounds, or adds whole numbers to what was: no table is exact enough."""
+        if node.target in _SUMS and node.kwargs.get("alpha", 1) == 1:
+            operands = [same(a) if isinstance(a, Node) else a for a in node.args[:2]]
+            found = all(a in self._whole or self._is_whole_number(a) for a in operands)
+        else:
+            found = node.target in _ROUNDED
+        if found and is_float(node):
+            self._whole.add(node)
+        return node in self._whole
+
+    def _is_whole_number(self, argument: Any) -> bool:
+        value = self.fixed.get(argument, argument)
+        if isinstance(value, Node):
+            return False
+        number = torch.as_tensor(value)
+        return number.numel() == 1 and bool(number == number.round())
 
     def _is_huge(self, argument: Any) -> bool:
         value = self.fixed.get(argument, argument)

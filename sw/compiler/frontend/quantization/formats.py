@@ -215,6 +215,10 @@ class Formats:
         weighed = self._wholes.weighed.get(node)
         return largest if weighed is None else max(largest, self.magnitude(weighed))
 
+    def is_whole(self, node: Node) -> bool:
+        """Whether a float value is a whole number by what computes it."""
+        return node in self._wholes.whole
+
     def narrow(self, node: Node) -> Format:
         """int8 with one scale; all of its steps for what is never negative."""
         readers = [reader for reader, _, _ in self.readers(node)]

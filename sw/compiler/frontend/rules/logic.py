@@ -181,7 +181,9 @@ def cast(im: Importer, node: Node, plan: Plan) -> Value:
     if kind(node) == "bool":
         return as_bool(im, node, source)
     if kind(source) == "float" and kind(node) == "int":
-        return _whole(im, node, source, "trunc")
+        # What is whole but for its rounding to a step is the number next to it.
+        way = "nearest" if im.formats.is_whole(source) else "trunc"
+        return _whole(im, node, source, way)
     if kind(source) == "bool":
         return im.convert(im.value(source), _INTEGER, node.name)
     return im.value(source)
@@ -209,6 +211,8 @@ def _whole(im: Importer, node: Node, source: Node, way: str) -> Value:
         odd = im.op(node, "BITWISE_AND", [shifted, im.number(1, tensor)])
         half = im.number((1 << (bits - 1)) - 1, tensor)
         tensor = im.op(node, "ADD", [tensor, im.op(node, "ADD", [odd, half])])
+    elif way == "nearest" and bits:
+        tensor = im.op(node, "ADD", [tensor, im.number(1 << (bits - 1), tensor)])
     elif way == "trunc":
         sign = im.op(
             node, "ARITHMETIC_RIGHT_SHIFT", [tensor, im.number(31, tensor)], {"round": False}
