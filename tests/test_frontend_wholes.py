@@ -97,7 +97,8 @@ def test_a_whole_number_more_is_exact(more, most):
     class Moved(nn.Module):
         def forward(self, x):
             whole = torch.floor(x) + more
-            return whole.long().float(), whole == 2 + more, (whole + 1).int().float()
+            turned = (more - torch.floor(x)).long().float()
+            return whole.long().float(), whole == 2 + more, (whole + 1).int().float(), turned
 
     torch.manual_seed(0)
     calls = [(torch.rand(1, 300) * most - 0.5,) for _ in range(3)]
@@ -107,3 +108,21 @@ def test_a_whole_number_more_is_exact(more, most):
     assert far.sum() > 150
     for mine, yours in zip(got, wanted, strict=True):
         assert np.array_equal(np.asarray(mine)[far], yours.numpy()[far])
+
+
+def test_places_beyond_those_that_calibration_saw_are_beside_the_image():
+    """They saturate, and must not become the column behind the last one."""
+
+    class Anywhere(nn.Module):
+        def forward(self, image, places):
+            return F.grid_sample(image, places, align_corners=False)
+
+    torch.manual_seed(0)
+    image = torch.randn(1, 2, 8, 8)
+    seen = [(image, torch.rand(1, 8, 8, 2) * 0.9)]
+    for far in (1.5, 3.0, 9.0):
+        inputs = image, (torch.rand(1, 8, 8, 2) * 0.9).clamp(max=1.3) * far
+        (got,), (wanted,) = results(Anywhere(), seen, inputs)
+        seen_too = (inputs[1].abs() <= 1.3).all(-1).numpy()[0]
+        assert np.abs(got - wanted.numpy())[..., seen_too].max() < 0.1
+        assert np.abs(got).max() <= np.abs(image.numpy()).max() + 0.1

@@ -14,16 +14,19 @@ from typing import Any
 
 from torch.fx import Node
 
-from sw.compiler.frontend.nodes import is_float, kind
+from sw.compiler.frontend.nodes import aten, is_float, kind
 from sw.compiler.frontend.operator_sets import BOUNDS, MOVES, SAME
 from sw.compiler.frontend.operators import targets
 from sw.compiler.frontend.plan import Planner
 
 _INT16 = 32767
+_ENTRIES = 2.0**-7
+"""A TABLE of int16 has an entry for each 128 steps."""
 _ROUNDED, _SUB, _ADD = targets("rounded"), targets("sub"), targets("add")
 _MULTIPLY, _WHERE = targets("multiply"), targets("where")
 _MOVED = MOVES | SAME
-_KEEPING = _MOVED | BOUNDS | _WHERE | _ADD | _SUB | _MULTIPLY | targets("extremum")
+_TURNED = frozenset({aten.rsub.Scalar, aten.neg.default, aten.abs.default})
+_KEEPING = _TURNED | _MOVED | BOUNDS | _WHERE | _ADD | _SUB | _MULTIPLY | targets("extremum")
 """Operators that make whole numbers of whole numbers."""
 
 
@@ -98,6 +101,10 @@ def _is_one(node: Node) -> bool:
 
 
 def whole_step(step: float, magnitude: float) -> float:
-    """A power of two at or above `step`, not above 1 as long as int16 holds `magnitude` so."""
-    power = 2.0 ** math.ceil(math.log2(step))
+    """A power of two at or above `step`, not above 1 as long as int16 holds `magnitude` so.
+
+    Not below that of a table's entries, which are whole numbers then: int16 holds at least ±256,
+    and a place beside a small image stays one that is known to be.
+    """
+    power = max(_ENTRIES, 2.0 ** math.ceil(math.log2(step)))
     return power if power <= 1 else 1.0 if magnitude <= _INT16 else step

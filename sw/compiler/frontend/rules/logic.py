@@ -181,9 +181,13 @@ def cast(im: Importer, node: Node, plan: Plan) -> Value:
     if kind(node) == "bool":
         return as_bool(im, node, source)
     if kind(source) == "float" and kind(node) == "int":
-        # What is whole but for its rounding to a step is the number next to it.
-        way = "nearest" if im.formats.is_whole(source) else "trunc"
-        return _whole(im, node, source, way)
+        if im.formats.is_whole(source):
+            # It is the number next to it. What saturates stays below the next one.
+            value = _whole(im, node, source, "nearest")
+            largest = 32767 * float(im.formats.wide(source).scale)
+            most = im.number(int(largest), value.tensor)
+            return replace(value, tensor=im.op(node, "MINIMUM", [value.tensor, most]))
+        return _whole(im, node, source, "trunc")
     if kind(source) == "bool":
         return im.convert(im.value(source), _INTEGER, node.name)
     return im.value(source)
