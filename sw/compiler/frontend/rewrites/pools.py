@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sw.compiler.frontend.rewrites.computed_parameters import affine, by_channel
+from sw.compiler.frontend.rewrites.computed import affine, by_channel
 
 _MOST = 64
 """Outputs of an adaptive pool along a dimension that are computed one by one."""

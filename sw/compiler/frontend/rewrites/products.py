@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sw.compiler.frontend.rewrites.computed_parameters import affine, any_convolution
+from sw.compiler.frontend.rewrites.computed import affine, any_convolution
 
 
 def mv(a: Tensor, b: Tensor) -> Tensor:
