@@ -39,7 +39,7 @@ def alive(pid):
     """Whether `pid` runs (a zombie that init has not yet reaped does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end while it is read
         return False
 
 
