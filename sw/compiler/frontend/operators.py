@@ -7,8 +7,6 @@ Several spellings of one operator (`linear`, `addmm`) have a row each.
 import operator
 from typing import Any
 
-from torch.fx import Node
-
 from sw.compiler.frontend import limits as checks
 from sw.compiler.frontend.operator_row import (
     ANY,
@@ -197,12 +195,6 @@ ROWS: tuple[Operator, ...] = (
 
 TABLE = {row.name: row for row in ROWS}
 """Rows by name."""
-
-
-def limits(node: Node) -> str:
-    """'' where `node` lies within the limits of its operator, else the reason why not."""
-    row = row_of(node.target)
-    return "" if row is None else row.check(node)
 
 
 def row_of(target: Any) -> Operator | None:

@@ -37,9 +37,10 @@ from sw.compiler.frontend.quantization.quantize_nodes import (
     stored_parameters,
 )
 from sw.compiler.frontend.quantization.values import Grid
+from sw.compiler.frontend.quantization.wholes import wholes_of
 from sw.compiler.frontend.sources import source_line
 
-_ROUNDED, _SUMS = targets("rounded"), targets("add", "sub")
+_SUMS = targets("add", "sub")
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 """A function of a float64 tensor, element by element."""
@@ -51,12 +52,12 @@ class Planner:
     def __init__(self, module: GraphModule, constants: Mapping[Node, torch.Tensor]) -> None:
         self.fixed = constants
         self.roots: dict[Node, Node] = {}
-        self._whole: set[Node] = set()
         self.plans: dict[Node, Plan] = {}
         self.readers: dict[Node, list[Node]] = {}
         self.grids: dict[Node, Grid] = {}
         self.stored = stored_parameters(constants)
         nodes = list(module.graph.nodes)
+        self.wholes = wholes_of(nodes, constants)
         for node in nodes:
             self._find_root(node)
         needed: set[Node] = set()
@@ -123,10 +124,10 @@ class Planner:
 
     def _find_root(self, node: Node) -> None:
         """The value that `node` is a function of, through elementwise operators only."""
-        if node.op != "call_function" or node in self.fixed or self._is_whole(node):
+        if node.op != "call_function" or node in self.fixed or node.target not in UNIVARIATE:
             return
-        if node.target not in UNIVARIATE:
-            return
+        if node in self.wholes.whole and node.target in _SUMS:
+            return  # no table is exact enough
         if any(n in self.fixed and _elements(n) != 1 for n in node.all_input_nodes):
             return
         if any(shape(n) != shape(node) for n in self.variable(node)):
@@ -136,24 +137,6 @@ class Planner:
         sources = {self.root(same(n)) for n in self.variable(node)}
         if len(sources) == 1 and is_float(node):
             self.roots[node] = sources.pop()
-
-    def _is_whole(self, node: Node) -> bool:
-        """Whether `node` rounds, or adds whole numbers to what was: no table is exact enough."""
-        if node.target in _SUMS and node.kwargs.get("alpha", 1) == 1:
-            operands = [same(a) if isinstance(a, Node) else a for a in node.args[:2]]
-            found = all(a in self._whole or self._is_whole_number(a) for a in operands)
-        else:
-            found = node.target in _ROUNDED
-        if found and is_float(node):
-            self._whole.add(node)
-        return node in self._whole
-
-    def _is_whole_number(self, argument: Any) -> bool:
-        value = self.fixed.get(argument, argument)
-        if isinstance(value, Node):
-            return False
-        number = torch.as_tensor(value)
-        return number.numel() == 1 and bool(number == number.round())
 
     def _is_huge(self, argument: Any) -> bool:
         value = self.fixed.get(argument, argument)

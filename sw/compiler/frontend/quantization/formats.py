@@ -42,7 +42,7 @@ from sw.compiler.frontend.quantization.streams import maker, stream_steps
 from sw.compiler.frontend.quantization.values import TINY, Grid
 from sw.compiler.frontend.quantization.values import Format as Format
 from sw.compiler.frontend.quantization.values import Scale as Scale
-from sw.compiler.frontend.quantization.wholes import whole_step, wholes_of
+from sw.compiler.frontend.quantization.wholes import whole_step
 from sw.compiler.frontend.weights import Matrix
 from sw.compiler.frontend.windows import output_first, windows
 
@@ -94,7 +94,7 @@ class Formats:
         self.rows: Rows = rows
         self.widths = {name: self.precise.get(n, "int8") for name, n in layers(planner)}
         self._exact = exact_values(planner, self.precise)
-        self._wholes = wholes_of(planner)
+        self._wholes = planner.wholes
         self._made: dict[Node, Format] = {}
         self._smoothings: dict[Node, Smoothing] = {}
         self._channels: dict[Node, NDArray[np.float64] | None] = {}

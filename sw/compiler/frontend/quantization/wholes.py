@@ -9,15 +9,19 @@ that of what it weighs is that of the weighed.
 """
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from sw.compiler.frontend.nodes import aten, is_float, kind
 from sw.compiler.frontend.operator_sets import BOUNDS, MOVES, SAME
 from sw.compiler.frontend.operators import targets
-from sw.compiler.frontend.plan import Planner
+
+Constants = Mapping[Node, torch.Tensor]
+"""The nodes that no input reaches, with their values."""
 
 _INT16 = 32767
 _ENTRIES = 2.0**-7
@@ -41,24 +45,24 @@ class Wholes:
     weighed: dict[Node, Node] = field(default_factory=dict)
 
 
-def wholes_of(planner: Planner) -> Wholes:
-    """The whole numbers and fractions of a planned graph."""
+def wholes_of(nodes: Iterable[Node], constants: Constants) -> Wholes:
+    """The whole numbers and fractions of a graph."""
     found = Wholes()
     rounded: dict[Node, Node] = {}  # by whole number, the value that it is at most 1 away from
-    for node in next(iter(planner.plans)).graph.nodes if planner.plans else ():
-        if node.op != "call_function" or node in planner.fixed or not is_float(node):
+    for node in nodes:
+        if node.op != "call_function" or node in constants or not is_float(node):
             continue
         if node.target in _ROUNDED:
             rounded[node] = node.args[0]
         elif node.target in _ADD | _SUB and node.args[0] in rounded and _is_one(node):
             rounded[node] = rounded[node.args[0]]
-        if node in rounded or _all(planner, found.whole, node, math.inf):
+        if node in rounded or _all(constants, found.whole, node, math.inf):
             found.whole.add(node)
-        _fraction(planner, found, rounded, node)
+        _fraction(constants, found, rounded, node)
     return found
 
 
-def _fraction(planner: Planner, found: Wholes, rounded: dict[Node, Node], node: Node) -> None:
+def _fraction(constants: Constants, found: Wholes, rounded: dict[Node, Node], node: Node) -> None:
     """Notes `node` if it is a fraction, or the product with one."""
     a, b = node.args[0], node.args[1] if len(node.args) > 1 else None
     if node.target in _SUB and (rounded.get(a) is b or rounded.get(b) is a):
@@ -70,11 +74,11 @@ def _fraction(planner: Planner, found: Wholes, rounded: dict[Node, Node], node: 
             found.weighed[node] = a
         elif isinstance(b, Node) and a in found.fractions:
             found.weighed[node] = b
-    elif node.target in _MOVED | _WHERE and _all(planner, found.fractions, node, 1.0):
+    elif node.target in _MOVED | _WHERE and _all(constants, found.fractions, node, 1.0):
         found.fractions.add(node)
 
 
-def _all(planner: Planner, known: set[Node], node: Node, limit: float) -> bool:
+def _all(constants: Constants, known: set[Node], node: Node, limit: float) -> bool:
     """Whether a node keeps what all its float operands are: known, or whole within the limit."""
 
     chosen = node.target in _WHERE  # of integers too; other operators only read them as places
@@ -83,7 +87,7 @@ def _all(planner: Planner, known: set[Node], node: Node, limit: float) -> bool:
         if isinstance(value, list | tuple):
             return all(map(fits, value))
         if isinstance(value, Node):
-            constant = planner.fixed.get(value)
+            constant = constants.get(value)
             if value in known or kind(value) == "bool" or not (is_float(value) or chosen):
                 return True
             if constant is None:

@@ -18,7 +18,7 @@ _CALLS: Mapping[int, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
     4: (functional.conv2d, functional.conv_transpose2d),
     5: (functional.conv3d, functional.conv_transpose3d),
 }
-"""The convolution and the transposed one of values of so many dimensions."""
+"""The convolution and the transposed one by a kernel of so many dimensions."""
 
 
 def any_convolution(
@@ -26,11 +26,9 @@ def any_convolution(
     transposed: bool, output_padding: Any, groups: int,
 ) -> Tensor:  # fmt: skip
     """`aten.convolution` as the one of its kind and number of dimensions."""
-    plain, call = _CALLS[x.dim()]
     if transposed:
-        sizes = stride, padding, output_padding, groups, dilation
-        return turned(call, plain, x, weight, bias, *sizes)
-    return convolved(plain, x, weight, bias, stride, padding, dilation, groups)
+        return turned(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return convolved(x, weight, bias, stride, padding, dilation, groups)
 
 
 def affine(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -44,12 +42,11 @@ def by_channel(x: Tensor, values: Any) -> Any:
     return None if values is None else values.reshape(1, -1, *[1] * (x.dim() - 2))
 
 
-def convolved(
-    call: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor | None,
-    stride: Any, padding: Any, dilation: Any, groups: int,
-) -> Tensor:  # fmt: skip
+def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+              dilation: Any, groups: int) -> Tensor:  # fmt: skip
     """The bias added behind it; else windows of the input times the kernel, as matrices."""
     if bias is not None:
+        call, _ = _CALLS[weight.dim()]
         made = call(x, weight, None, stride, padding, dilation, groups)
         return affine(made, None, by_channel(made, bias))
     kernel = weight.shape[2:]
@@ -73,11 +70,10 @@ def convolved(
     return (matrices @ windows).reshape(batch, -1, *out)
 
 
-def turned(
-    call: Callable[..., Tensor], plain: Callable[..., Tensor], x: Tensor, weight: Tensor,
-    bias: Tensor | None, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any,
-) -> Tensor:  # fmt: skip
+def turned(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
+           output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
     """A convolution of the input with zeros between its elements, by the kernel turned round."""
+    plain, call = _CALLS[weight.dim()]
     if bias is not None:
         made = call(x, weight, None, stride, padding, output_padding, groups, dilation)
         return affine(made, None, by_channel(made, bias))
