@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--loops", action="store_true", help="the array as loops, which simulate fast"
     )
     parser.add_argument(
-        "--plain-sums", action="store_true", help="sums in one piece, as FPGAs have them"
+        "--for-fpga", action="store_true", help="the form that takes few tables of an FPGA"
     )
     parser.add_argument(
         "--clock-enables", action="store_true", help="enables for clock gates of idle pipelines"
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             assertions=options.assertions,
             source_lines=options.source_lines,
             loops=options.loops,
-            plain_sums=options.plain_sums,
+            for_fpga=options.for_fpga,
             clock_enables=options.clock_enables,
             board=Board(bytes=fpga[0], divisor=fpga[1]) if fpga else None,
         )

@@ -13,7 +13,7 @@ from hw_gen.blocks.array_element import ArrayShape, ProcessingTile
 from hw_gen.fpga.top import Board, FpgaTop
 from hw_gen.headers import LICENSE, c_header, sv_package
 from hw_gen.interfaces import axi_lite, axi_read, axi_write
-from hw_gen.platform import RtlPlatform
+from hw_gen.platform import FPGA_FORM, RtlPlatform
 from hw_gen.top import Npu
 from hw_gen.verilog import one_process_a_register, repeated_bits
 from spec.config import NpuConfig
@@ -51,14 +51,14 @@ def npu_verilog(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
-    plain_sums: bool = False,
+    for_fpga: bool = False,
     clock_enables: bool = False,
 ) -> str:
     """The NPU as one Verilog text, top module `systola_npu`, clock `clk`, reset `rst`.
 
     assertions: with the blocks' own invariants (see `hw_gen.checks`).
     source_lines: with the line of the generator that each signal comes from, as attribute `src`.
-    loops, plain_sums, clock_enables: see `RtlPlatform`.
+    loops, clock_enables: see `RtlPlatform`. for_fpga: in the form for an FPGA (`FPGA_FORM`).
     """
     with _no_garbage_collection():
         npu = Npu(config)
@@ -68,9 +68,9 @@ def npu_verilog(
             platform=RtlPlatform(
                 assertions=assertions,
                 loops=loops,
-                plain_sums=plain_sums or loops,
                 clock_enables=clock_enables,
                 idle_clocks=loops,
+                **(FPGA_FORM if for_fpga else {"plain_sums": loops}),
             ),
             ports=_ports(npu, config),
             emit_src=source_lines,
@@ -88,7 +88,7 @@ def fpga_verilog(config: NpuConfig, board: Board, *, source_lines: bool = False)
         text = convert(
             top,
             name=FPGA,
-            platform=RtlPlatform(plain_sums=True),
+            platform=RtlPlatform(**FPGA_FORM),
             ports=ports,
             emit_src=source_lines,
             strip_internal_attrs=not source_lines,
@@ -131,7 +131,7 @@ def generate(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
-    plain_sums: bool = False,
+    for_fpga: bool = False,
     clock_enables: bool = False,
     board: Board | None = None,
 ) -> list[Path]:
@@ -149,7 +149,7 @@ def generate(
             assertions=assertions,
             source_lines=source_lines,
             loops=loops,
-            plain_sums=plain_sums,
+            for_fpga=for_fpga,
             clock_enables=clock_enables,
         )
     else:

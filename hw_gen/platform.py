@@ -14,6 +14,8 @@ class RtlPlatform:
     clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
     idle_clocks: blocks have clocks of their own, which stand still while nothing in them would
     change. Simulators then evaluate nothing of them.
+    for_fpga: storage as FPGAs have it. Instructions wait in memories as wide as a granule, and the
+    oldest in registers. The counts of semaphores are small memories.
     """
 
     assertions: bool = False
@@ -21,6 +23,11 @@ class RtlPlatform:
     plain_sums: bool = False
     clock_enables: bool = False
     idle_clocks: bool = False
+    for_fpga: bool = False
+
+
+FPGA_FORM = {"plain_sums": True, "for_fpga": True}
+"""Options of the form that takes few tables of an FPGA."""
 
 
 def asks_for(platform: object, option: str) -> bool:

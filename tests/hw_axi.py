@@ -220,9 +220,10 @@ def table_model(config, size):
     return data, writes
 
 
-def run_benches(dut, benches, background, *, deadline=100_000):
+def run_benches(dut, benches, background, *, deadline=100_000, platform=None):
     """Run `benches` to their ends beside the endless `background` ones; fails after `deadline`."""
-    simulate(dut, *benches, background=tuple(background), deadline=deadline)
+    background = tuple(background)
+    simulate(dut, *benches, background=background, deadline=deadline, platform=platform)
 
 
 def on(task, port):

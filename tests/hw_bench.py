@@ -10,6 +10,9 @@ from amaranth.sim import Simulator
 
 FORMS = (None, SimpleNamespace(loops=True, plain_sums=True))
 """Platforms of the forms that blocks have: as they are synthesized, and as they are simulated."""
+FPGA = SimpleNamespace(plain_sums=True, for_fpga=True)
+"""The platform of an FPGA."""
+_PLATFORMS = (*FORMS, FPGA)
 
 
 @lru_cache(maxsize=12)
@@ -60,11 +63,11 @@ class _Simulation:
 def simulate(dut, *benches, background=(), vcd=None, deadline=20_000, platform=None):
     """Run `benches` (async functions of a context) on `dut` until all have finished.
 
-    background: benches that never end. platform: one of `FORMS`. A bench that is not done after
-    `deadline` cycles fails the test.
+    background: benches that never end. platform: one of `FORMS`, or `FPGA`. A bench that
+    is not done after `deadline` cycles fails the test.
     """
     kept = getattr(dut, "kept_simulations", {})
-    key = (FORMS.index(platform), len(benches), len(background))
+    key = (_PLATFORMS.index(platform), len(benches), len(background))
     # One that fails in the middle is not used again: it comes back when its run has ended well.
     simulation = kept.pop(key, None)
     if simulation is None:

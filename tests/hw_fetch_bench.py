@@ -94,8 +94,10 @@ class FetchBench:
     """Runs `code` at `address`; engines take instructions at random. Afterwards: `taken`, a list of
     (index, item) per queue, `fault` (cause, index) or None, `done`, `cycles`, `stalls`."""
 
-    def __init__(self, config, code, *, address=256, size=None, pace=0.6, seed=0, **memory):
-        self.config, self.address = config, address
+    def __init__(
+        self, config, code, *, address=256, size=None, pace=0.6, seed=0, form=None, **memory
+    ):
+        self.config, self.address, self.form = config, address, form
         self.size = len(code) if size is None else size
         self.dut = reused(Fetch, config)
         self.memory = AxiMemory(config, MEMORY, seed=seed, **memory)
@@ -108,7 +110,7 @@ class FetchBench:
         tasks = [on(self.memory.reads, self.dut.axi)]
         tasks += [self._drain(name) for name in QUEUES]
         self.again = again
-        run_benches(self.dut, [self._watch], tasks)
+        run_benches(self.dut, [self._watch], tasks, platform=self.form)
         return self
 
     def _drain(self, name):

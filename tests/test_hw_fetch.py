@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.sim import Simulator
 from hw_axi import on, run_benches
-from hw_bench import sample
+from hw_bench import FPGA, sample
 from hw_dma_bench import small
 from hw_fetch_bench import (
     ENGINE_OPCODES,
@@ -28,25 +28,29 @@ from spec.isa import FORMATS, Instruction, IsaError, Opcode, decode
 from spec.legality import problems
 from spec.memmap import Fault, Stall
 
+FORMS = pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
+
 
 @pytest.mark.parametrize("bus", [8, 16, 32, 64])
 @pytest.mark.parametrize("seed", range(2))
-def test_random_programs_arrive_whole_and_in_order(bus, seed):
+@FORMS
+def test_random_programs_arrive_whole_and_in_order(bus, seed, form):
     config = small(bus_bytes=bus, max_burst=[16, 1][seed], queue_depth=2)
     rng = random.Random(bus + seed)
     program = program_of(config, rng, 12)
     address = 4096 - 16 * rng.randint(1, 9)
     bench = FetchBench(
-        config, encode(program), address=address, seed=seed, latency=30, stall=0.3
+        config, encode(program), address=address, seed=seed, latency=30, stall=0.3, form=form
     ).run()
     bench.check(program)
 
 
 @pytest.mark.parametrize("bus", [8, 16, 64])
-def test_runs_again_and_ignores_bytes_behind_end(bus):
+@FORMS
+def test_runs_again_and_ignores_bytes_behind_end(bus, form):
     config = small(bus_bytes=bus)
     program = program_of(config, random.Random(bus), 4)
-    bench = FetchBench(config, encode(program) + bytes(2000), address=1040)
+    bench = FetchBench(config, encode(program) + bytes(2000), address=1040, form=form)
     bench.run(again=1)
     assert bench.done and bench.fault is None
     for name, opcode in QUEUES.items():
@@ -117,7 +121,8 @@ def corrupt(instruction, change):
         ("upper bits", None),
     ],
 )
-def test_corrupt_program_faults_at_its_index(where, mend):
+@FORMS
+def test_corrupt_program_faults_at_its_index(where, mend, form):
     config = small(bus_bytes=16)
     rng = random.Random(5)
     head = [begin(config), legal(rng, config), legal(rng, config)]
@@ -132,7 +137,7 @@ def test_corrupt_program_faults_at_its_index(where, mend):
         broken = code + corrupt(victim, lambda w: w | 1 << (fmt.granules * 128 - 1))
     else:
         broken = mend(whole, at)
-    bench = FetchBench(config, broken, latency=15).run()
+    bench = FetchBench(config, broken, latency=15, form=form).run()
     assert bench.fault == (Fault.ILLEGAL_INSTRUCTION, 3)
     assert not bench.done
     assert sum(len(v) for n, v in bench.taken.items() if n != "weights") <= 2

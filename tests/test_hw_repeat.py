@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from hw_bench import FPGA
 from hw_dma_bench import small
 from hw_fetch_bench import FetchBench, begin, encode, legal
 
@@ -75,13 +76,14 @@ def test_run_order_is_that_of_the_unrolled_program(seed):
 
 
 @pytest.mark.parametrize("bus", [8, 16, 32, 64])
-def test_section_runs_again_with_moved_addresses(bus):
+@pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
+def test_section_runs_again_with_moved_addresses(bus, form):
     config = small(bus_bytes=bus, max_burst=[16, 4][bus > 16], queue_depth=2)
     rng = random.Random(bus)
     program = two_sections(config, rng)
     address = 4096 - 16 * rng.randint(1, 9)
     bench = FetchBench(
-        config, encode(program), address=address, seed=bus, latency=30, stall=0.3
+        config, encode(program), address=address, seed=bus, latency=30, stall=0.3, form=form
     ).run()
     bench.check(unrolled(program))
     ends = [at + beats * bus for _, at, beats, _ in bench.memory.requests]

@@ -3,15 +3,23 @@
 import random
 
 import pytest
-from hw_bench import sample, simulate
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from hw_bench import FPGA, sample, simulate
 
 from hw_gen.blocks.post_queue import INSTRUCTIONS, PostQueue
 from hw_gen.blocks.semaphores import Semaphores
 from spec import NpuConfig
 from spec.isa import Engine
 
+FORMS = pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
+CLEARED = 33
+"""Cycles after a reset until small memories are cleared."""
 
-def test_semaphores_count_and_never_grant_too_much():
+
+@FORMS
+def test_semaphores_count_and_never_grant_too_much(form):
     config = NpuConfig()
     dut = Semaphores(config, waiters=2, posters=[Engine.LOAD, Engine.STORE])
     rng = random.Random(2)
@@ -19,6 +27,7 @@ def test_semaphores_count_and_never_grant_too_much():
 
     async def run(ctx):
         grants, granted, last, coming = 0, [0, 0], None, []
+        await ctx.tick().repeat(CLEARED)
         for _ in range(1500):
             for port in dut.wait:
                 ctx.set(port.valid, rng.random() < 0.6)
@@ -52,13 +61,15 @@ def test_semaphores_count_and_never_grant_too_much():
             await ctx.tick()
         assert grants > 200
 
-    simulate(dut, run)
+    simulate(dut, run, platform=form)
 
 
-def test_semaphore_overflow_is_reported():
+@FORMS
+def test_semaphore_overflow_is_reported(form):
     dut = Semaphores(NpuConfig(), waiters=1, posters=[Engine.LOAD, Engine.STORE])
 
     async def run(ctx):
+        await ctx.tick().repeat(CLEARED)
         ctx.set(dut.post[1].payload, {"sem": 7, "amount": 100, "index": 9})
         ctx.set(dut.post[1].valid, 1)
         flags, out = [], dut.overflow
@@ -66,7 +77,44 @@ def test_semaphore_overflow_is_reported():
             flags.append(await sample(ctx, out.strobe, out.engine, out.index))
         assert flags[1:] == [(strobe, Engine.STORE, 9) for strobe in (0, 0, 1)]
 
-    simulate(dut, run)
+    simulate(dut, run, platform=form)
+
+
+def test_small_memories_are_cleared_after_a_reset():
+    dut = Semaphores(NpuConfig(semaphores=20), waiters=1, posters=[Engine.LOAD])
+    post, wait = dut.post[0], dut.wait[0]
+
+    class Top(wiring.Component):
+        def __init__(self):
+            super().__init__({"reset": In(1)})
+
+        def elaborate(self, platform):
+            m = Module()
+            m.submodules.dut = ResetInserter(self.reset)(dut)
+            return m
+
+    top = Top()
+
+    async def run(ctx):
+        for sem, again in ((3, False), (19, False), (3, True), (19, True)):
+            ctx.set(top.reset, again)
+            await ctx.tick()
+            ctx.set(top.reset, 0)
+            # Neither a post nor a grant before all are cleared.
+            ctx.set(wait.sem, sem)
+            ctx.set(wait.amount, 1)
+            ctx.set(wait.valid, 1)
+            granted = [(await sample(ctx, wait.grant))[0] for _ in range(CLEARED + 4)]
+            assert not any(granted)
+            ctx.set(wait.valid, 0)
+            ctx.set(post.payload, {"sem": sem, "amount": 5})
+            ctx.set(post.valid, 1)
+            while not (await sample(ctx, post.ready))[0]:
+                pass
+            ctx.set(post.valid, 0)
+            await ctx.tick().repeat(3)
+
+    simulate(top, run, platform=FPGA)
 
 
 def test_post_queue_sends_in_order_only_what_fired():

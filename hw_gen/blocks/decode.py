@@ -5,12 +5,14 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.activity import with_idle_clock
+from hw_gen.blocks.assembly import Assembly
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
+from hw_gen.blocks.narrow_queue import granules
 from hw_gen.blocks.repeat import MAX_GRANULES, Displacements, Sections, moved_layout
-from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import PROGRAM_BITS
 from hw_gen.layouts import INDEX_BITS, instruction_layout
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import FORMATS, GRANULE_BITS, ISA_DIGEST, Engine, Opcode
@@ -67,6 +69,7 @@ class Decoder(wiring.Component):
     start : begin a program. address, bytes : where it lies, then.
     i : ``In(stream)`` of granules; exhausted : no more will come.
     o : ``Out(stream)`` of `decoded_layout`: what engines execute.
+    granules, kind : those that come, and the opcode of their instruction, for narrow queues.
     flush : granules that are on their way are not wanted. flushed : none are left.
     jump : granules from `section` on are wanted, `left` bytes; for one cycle, after a flush.
     ended : END was reached. finish : leave that state.
@@ -93,6 +96,8 @@ class Decoder(wiring.Component):
                 "i": In(stream.Signature(granule_layout())),
                 "exhausted": In(1),
                 "o": Out(stream.Signature(decoded_layout())),
+                "granules": Out(granules()),
+                "kind": Out(_OPCODE_BITS),
                 "flush": Out(1),
                 "flushed": In(1),
                 "jump": Out(1),
@@ -110,30 +115,27 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        words = Sram(depth=2, width=MAX_GRANULES * GRANULE_BITS, granularity=GRANULE_BITS)
+        words = Assembly()
         used = words.r_en | words.w_en.any()
         m.submodules.words = with_idle_clock(m, platform, words, used, "decoder_words")
         word = words.r_data
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
-        # An instruction is complete; which word has it.
-        complete, turn = Signal(), Signal()
+        complete = Signal()
         m.d.comb += [
             opcode.eq(word[:_OPCODE_BITS]),
             self.o.payload.word.eq(word),
             self.o.payload.opcode.eq(opcode),
             self.o.payload.index.eq(self.index),
             self.ended.eq(self.state == State.END),
-            words.r_addr.eq(turn),
-            words.w_addr.eq(turn),
         ]
         moves = sections = None
         if self._config.program_loops:
             m.submodules.displacements = moves = Displacements(self._config)
             m.submodules.sections = sections = Sections(self._config)
             self._repeat(m, moves, sections, word, opcode)
-        self._assemble(m, words, complete)
+        self._assemble(m, platform, words, complete)
         with m.If(words.r_en):
-            m.d.sync += [complete.eq(0), turn.eq(~turn), self.state.eq(State.CHECK)]
+            m.d.sync += [complete.eq(0), self.state.eq(State.CHECK)]
         with m.Switch(self.state):
             with m.Case(State.IDLE), m.If(self.start):
                 m.d.sync += [self.state.eq(State.ASSEMBLE), self.index.eq(0)]
@@ -191,7 +193,7 @@ class Decoder(wiring.Component):
             self.left.eq(sections.left),
         ]
 
-    def _assemble(self, m: Module, words: Sram, complete: Signal) -> None:
+    def _assemble(self, m: Module, platform, words: Assembly, complete: Signal) -> None:
         """Granules into the memory. What is wrong with one waits until the instructions before it
         are gone.
         """
@@ -219,7 +221,7 @@ class Decoder(wiring.Component):
             ),
             self.i.ready.eq(runs & ~self.halt & ~complete & ~failed),
             total.eq(Mux(head, expected, held)),
-            words.w_data.eq(granule.data.replicate(MAX_GRANULES)),
+            words.w_data.eq(granule.data),
             self.cause.eq(late_cause),
         ]
         with m.If(self.i.valid & self.i.ready):
@@ -231,6 +233,16 @@ class Decoder(wiring.Component):
                 m.d.sync += failed.eq(1)
             with m.Elif(count + 1 == total):
                 m.d.sync += [complete.eq(1), count.eq(0)]
+        if asks_for(platform, "for_fpga"):
+            kind = Signal(_OPCODE_BITS)
+            m.d.comb += [
+                self.granules.valid.eq(self.i.valid & self.i.ready),
+                self.granules.data.eq(granule.data),
+                self.granules.number.eq(count),
+                self.granules.last.eq(count + 1 == total),
+                self.kind.eq(Mux(head, opcode, kind)),
+            ]
+            m.d.sync += kind.eq(self.kind)
         missing = self.exhausted & ~self.i.valid & ~complete
         with m.If(alone & (failed | missing) & ~self.halt):
             m.d.comb += self.fault.eq(1)

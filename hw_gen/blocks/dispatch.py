@@ -1,20 +1,20 @@
 """One queue of instructions per sequencer."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import FETCHED, decoded_layout
-from hw_gen.blocks.instruction_queue import InstructionQueue
+from hw_gen.blocks.instruction_queue import InstructionQueue, item_of, moved_instruction
+from hw_gen.blocks.narrow_queue import NarrowQueue, granules
 from hw_gen.layouts import (
     STREAM_FIELDS,
     WEIGHT_FIELDS,
-    instruction_layout,
     instruction_stream,
-    rest_layout,
-    selected,
-    start_layout,
 )
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
 from spec.isa import DISPLACED, Opcode
@@ -67,10 +67,13 @@ class InstructionQueues(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `decoded_layout`; taken when every queue of its opcode has room.
+    granules, kind : those of the instructions that will come, and their opcode. drop : those of
+        which nothing came yet will not. Narrow queues take them.
     o_<name> : ``Out(instruction_stream)``, for each of `queues`.
     empty : no queue holds an instruction.
 
-    Timing: an instruction a cycle, offered two cycles after it was taken.
+    Timing: an instruction a cycle, offered two cycles after it was taken. Narrow queues take longer
+    (`NarrowQueue`).
     """
 
     def __init__(self, config: NpuConfig):
@@ -78,6 +81,9 @@ class InstructionQueues(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(decoded_layout())),
+                "granules": In(granules()),
+                "kind": In(decoded_layout()["opcode"].shape),
+                "drop": In(1),
                 **{name: Out(each) for name, each in instruction_streams(config).items()},
                 "empty": Out(1),
             }
@@ -86,15 +92,11 @@ class InstructionQueues(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         opcodes = queues(self._config)
+        narrow = asks_for(platform, "for_fpga")
+        make = self._narrow if narrow else self._wide(m)
         held = {}
-        instructions = {
-            opcode: self._moved(m, opcode) for opcode in dict.fromkeys(opcodes.values())
-        }
         for name, opcode in opcodes.items():
-            dropped = without(self._config, name, opcode)
-            queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth, name=name)
-            m.submodules[name] = held[name] = queue
-            m.d.comb += queue.i.payload.eq(self._item(opcode, dropped, instructions[opcode]))
+            m.submodules[name] = held[name] = queue = make(m, name, opcode)
             connect(m, queue.o, flipped(getattr(self, f"o_{name}")))
         with m.Switch(self.i.payload.opcode):
             for opcode in dict.fromkeys(opcodes.values()):
@@ -106,23 +108,44 @@ class InstructionQueues(wiring.Component):
         m.d.comb += self.empty.eq(Cat(q.empty for q in held.values()).all())
         return m
 
-    def _moved(self, m: Module, opcode: Opcode) -> Signal:
-        """The instruction with the addresses of this time."""
-        layout = instruction_layout(opcode)
-        word = self.i.payload.word[: layout.size]
-        names = DISPLACED[opcode] if self._config.program_loops else ()
-        for number, name in enumerate(names):
-            low, width = layout[name].offset, layout[name].width
-            word = Cat(word[:low], self.i.payload.moved[f"a{number}"][:width], word[low + width :])
-        # A signal, as each field that is read would repeat all of an expression.
-        moved = Signal(layout, name=f"{opcode.name.lower()}_word")
-        m.d.comb += moved.eq(word)
-        return moved
+    def _displaced(self, opcode: Opcode) -> tuple[str, ...]:
+        """Fields of addresses that may be others each time."""
+        return DISPLACED[opcode] if self._config.program_loops else ()
 
-    def _item(self, opcode: Opcode, dropped: frozenset[str], instruction: Signal) -> Value:
-        begins = selected(start_layout(opcode, dropped)["instr"].shape, instruction)
-        used = [
-            slot.amount != 0 for slots in (instruction.wait, instruction.post) for slot in slots
+    def _wide(self, m: Module) -> Callable[[Module, str, Opcode], InstructionQueue]:
+        """Makes queues that get whole instructions."""
+        payload = self.i.payload
+        instructions = {
+            opcode: moved_instruction(
+                m,
+                opcode,
+                payload.word,
+                {name: payload.moved[f"a{n}"] for n, name in enumerate(self._displaced(opcode))},
+            )
+            for opcode in dict.fromkeys(queues(self._config).values())
+        }
+
+        def make(m: Module, name: str, opcode: Opcode) -> InstructionQueue:
+            dropped = without(self._config, name, opcode)
+            queue = InstructionQueue(opcode, dropped, depth=self._config.queue_depth, name=name)
+            item = item_of(opcode, dropped, instructions[opcode], payload.index)
+            m.d.comb += queue.i.payload.eq(item)
+            return queue
+
+        return make
+
+    def _narrow(self, m: Module, name: str, opcode: Opcode) -> NarrowQueue:
+        """A queue that gets granules, and later what is not in them."""
+        dropped, displaced = without(self._config, name, opcode), self._displaced(opcode)
+        queue = NarrowQueue(opcode, dropped, depth=self._config.queue_depth, displaced=displaced)
+        handed, payload = queue.i.payload, self.i.payload
+        m.d.comb += [
+            queue.granules.valid.eq(self.granules.valid & (self.kind == opcode)),
+            queue.granules.data.eq(self.granules.data),
+            queue.granules.number.eq(self.granules.number),
+            queue.granules.last.eq(self.granules.last),
+            queue.drop.eq(self.drop),
+            handed.index.eq(payload.index),
+            *(handed[f"a{n}"].eq(payload.moved[f"a{n}"]) for n in range(len(displaced))),
         ]
-        rest = selected(rest_layout(opcode, dropped), instruction)
-        return Cat(begins, *used, self.i.payload.index, rest)
+        return queue

@@ -47,6 +47,7 @@ class Fetch(wiring.Component):
         connect(m, reader.axi, flipped(self.axi))
         connect(m, reader.o, decoder.i)
         connect(m, decoder.o, waiting.i)
+        connect(m, decoder.granules, waiting.granules)
         for name in queues(self._config):
             connect(m, getattr(waiting, f"o_{name}"), flipped(getattr(self, f"o_{name}")))
         status, program = self.status, self.program
@@ -55,6 +56,8 @@ class Fetch(wiring.Component):
             reader.address.eq(Mux(decoder.jump, decoder.section, program.address)),
             reader.bytes.eq(Mux(decoder.jump, decoder.left, program.bytes)),
             reader.halt.eq(self.halt | (decoder.state == State.FAULT)),
+            waiting.kind.eq(decoder.kind),
+            waiting.drop.eq(decoder.flush),
             reader.flush.eq(decoder.ended | decoder.flush),
             decoder.flushed.eq(reader.idle),
             decoder.start.eq(program.start),

@@ -1,5 +1,7 @@
 """A queue of instructions whose memory also holds the one that is being executed."""
 
+from collections.abc import Mapping
+
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -7,7 +9,13 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
-from hw_gen.layouts import instruction_stream, rest_layout, start_layout
+from hw_gen.layouts import (
+    instruction_layout,
+    instruction_stream,
+    rest_layout,
+    selected,
+    start_layout,
+)
 from spec.isa import Opcode
 
 
@@ -16,6 +24,28 @@ def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
     return data.StructLayout(
         {"start": start_layout(opcode, without), "rest": rest_layout(opcode, without)}
     )
+
+
+def item_of(opcode: Opcode, without: frozenset[str], instruction: Signal, index: Value) -> Value:
+    """The item of an instruction of which all fields are known."""
+    begins = selected(start_layout(opcode, without)["instr"].shape, instruction)
+    used = [slot.amount != 0 for slots in (instruction.wait, instruction.post) for slot in slots]
+    return Cat(begins, *used, index, selected(rest_layout(opcode, without), instruction))
+
+
+def moved_instruction(
+    m: Module, opcode: Opcode, word: Value, addresses: Mapping[str, Value]
+) -> Signal:
+    """The instruction in `word`, with other values of some fields."""
+    layout = instruction_layout(opcode)
+    word = word[: layout.size]
+    for name, address in addresses.items():
+        low, width = layout[name].offset, layout[name].width
+        word = Cat(word[:low], address[:width], word[low + width :])
+    # A signal, as each field that is read would repeat all of an expression.
+    moved = Signal(layout, name=f"{opcode.name.lower()}_word")
+    m.d.comb += moved.eq(word)
+    return moved
 
 
 class InstructionQueue(wiring.Component):

@@ -8,7 +8,8 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.checks import check
+from hw_gen.blocks.semaphore_counts import counts
+from hw_gen.checks import check, checking
 from hw_gen.interfaces import Overflow
 from hw_gen.layouts import AMOUNT, SEMAPHORE, PostStream, post_layout
 from spec.config import NpuConfig
@@ -52,10 +53,8 @@ class Semaphores(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        count = Array(
-            Signal(self._config.sem_bits, name=f"count_{i}") for i in range(self._config.semaphores)
-        )
-        bits = self._config.sem_addr_bits
+        cfg, bits = self._config, self._config.sem_addr_bits
+        held = counts(m, platform, semaphores=cfg.semaphores, bits=cfg.sem_bits)
 
         taking, take_sem, take_amount = Signal(), Signal(bits), Signal(AMOUNT)
         taken, grants = Const(0, 1), []
@@ -63,8 +62,9 @@ class Semaphores(wiring.Component):
             ok, grant = Signal(name=f"ok_{i}"), Signal(name=f"grant_{i}")
             # What was granted in the cycle before is not off the count yet.
             known = ~(taking & (take_sem == port.sem[:bits]))
-            enough = count[port.sem[:bits]] >= port.amount
-            m.d.comb += [ok.eq(port.valid & ~port.grant & known & enough), grant.eq(ok & ~taken)]
+            enough = held.of(port.sem[:bits]) >= port.amount
+            able = port.valid & held.ready & ~port.grant & known & enough
+            m.d.comb += [ok.eq(able), grant.eq(ok & ~taken)]
             m.d.sync += port.grant.eq(grant)
             taken = taken | ok
             grants.append(grant)
@@ -75,28 +75,29 @@ class Semaphores(wiring.Component):
             take_amount.eq(_of_granted(grants, [port.amount for port in self.wait])),
         ]
 
-        post, posted = self._arbitrate(m)
+        post, posted = self._arbitrate(m, held.ready)
         total = Signal(self._config.sem_bits + 1)
         same = Signal()
         m.d.comb += [
             same.eq(taking & (take_sem == post.sem[:bits])),
-            total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
+            total.eq(held.of(post.sem[:bits]) + post.amount - Mux(same, take_amount, 0)),
             self.overflow.strobe.eq(posted & total[-1]),
             self.overflow.index.eq(post.index),
         ]
         check(m, platform, sum(grants) <= 1, "semaphores: two grants in a cycle")
-        enough = ~taking | (count[take_sem] >= take_amount)
-        check(m, platform, enough, "semaphores: more taken than there is")
-        with m.If(taking):
-            m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)
-        with m.If(posted):
-            m.d.sync += count[post.sem[:bits]].eq(total)
+        if checking(platform):
+            enough = ~taking | (held.of(take_sem) >= take_amount)
+            check(m, platform, enough, "semaphores: more taken than there is")
+        took = taking, take_sem, take_amount
+        held.changes(m, took, (posted, post.sem[:bits], post.amount), total)
         return m
 
-    def _arbitrate(self, m: Module):
-        """Round robin over the posters: the post chosen a cycle ago, and whether there is one."""
+    def _arbitrate(self, m: Module, runs: Value):
+        """Round robin over the posters while it `runs`: the post chosen a cycle ago, and whether
+        there is one.
+        """
         n = len(self.post)
-        valid = Cat(port.valid for port in self.post)
+        valid = Cat(port.valid & runs for port in self.post)
         turn = Signal(range(n))
         chosen = Signal(range(n))
         m.d.comb += chosen.eq(turn)
@@ -111,7 +112,7 @@ class Semaphores(wiring.Component):
         with m.Switch(chosen):
             for i, (port, engine) in enumerate(zip(self.post, self._posters, strict=True)):
                 with m.Case(i):
-                    m.d.comb += port.ready.eq(1)
+                    m.d.comb += port.ready.eq(runs)
                     m.d.sync += [post.eq(port.payload), self.overflow.engine.eq(engine)]
         with m.If(valid.any()):
             m.d.sync += turn.eq(chosen)

@@ -12,13 +12,13 @@ def generate(
     config: NpuConfig,
     folder: Path,
     *,
-    plain_sums: bool = False,
+    for_fpga: bool = False,
     clock_enables: bool = False,
     fpga: tuple[int, int] | None = None,
 ) -> list[Path]:
     """The Verilog files of the NPU, in a folder `rtl` in `folder`.
 
-    plain_sums: no sum is split for a shorter delay: for FPGAs.
+    for_fpga: in the form that takes few tables of an FPGA.
     clock_enables: with enables for clock gates of pipelines that may rest.
     fpga: of the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     """
@@ -26,7 +26,7 @@ def generate(
         config,
         folder / "rtl",
         source_lines=True,
-        plain_sums=plain_sums,
+        for_fpga=for_fpga,
         clock_enables=clock_enables,
         fpga=fpga,
     )

@@ -30,7 +30,7 @@ def generate_rtl(
     assertions: bool = False,
     source_lines: bool = False,
     loops: bool = False,
-    plain_sums: bool = False,
+    for_fpga: bool = False,
     clock_enables: bool = False,
     fpga: tuple[int, int] | None = None,
     cache: BuildCache | None = None,
@@ -40,7 +40,7 @@ def generate_rtl(
     assertions: with the blocks' own invariants, which only SystemVerilog tools read.
     source_lines: with the line of the generator that each signal comes from.
     loops: the systolic array as loops, which simulate fast, in place of processing elements.
-    plain_sums: no sum is split for a shorter delay: for FPGAs.
+    for_fpga: in the form that takes few tables of an FPGA.
     clock_enables: with enables for clock gates of pipelines that may rest.
     fpga: the top for an FPGA, with (bytes of memory, cycles of a bit on the serial line).
     cache: where the files are kept; default: the user's. Raises `BuildError`.
@@ -49,7 +49,7 @@ def generate_rtl(
         *(["--assertions"] if assertions else []),
         *(["--source-lines"] if source_lines else []),
         *(["--loops"] if loops else []),
-        *(["--plain-sums"] if plain_sums else []),
+        *(["--for-fpga"] if for_fpga else []),
         *(["--clock-enables"] if clock_enables else []),
         *(["--fpga", *map(str, fpga)] if fpga else []),
     ]

@@ -18,7 +18,7 @@ BLOCKS = 208
 _SPARE = 8
 """Not given away here: those of memories that take more than is foreseen."""
 
-_WORDS = 16
+_WORDS = 63
 """Memories of more words are block RAM anyway."""
 
 _WIDTHS = (36, 18, 9, 4, 2, 1)

@@ -38,10 +38,13 @@ NEXTPNR_OPTIONS = (
 SCOPE = "$scopeinfo"
 """The cell that stands for a block after flattening, with its path as a name."""
 
-_AREA = ("strash", "dch -f", "if -K 4 -a", "mfs2")
+_AREA = (
+    *("&get -n", "&synch2", "&if -K 4 -a", "&mfs", "&put"),
+    *("mfs2 -a -e", "lutpack -S 1", "strash"),
+)
 """ABC's way to few tables, not to few levels of them: the clock is slow, the device small."""
 
-_ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *(4 * _AREA), "lutpack"))
+_ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *(2 * _AREA)[:-1]))
 
 _SYNTH = "synth_ecp5 -cmp2softlogic -top {top} -run"
 """Comparisons with constants are smaller without the device's carries."""
@@ -98,13 +101,19 @@ def by_block(netlist: Path, top: str) -> dict[str, Resources]:
 
 
 def _owners(wires: Mapping[str, Any]) -> dict[str, str]:
-    """For each wire, its name in the innermost block that has a name for it."""
-    innermost: dict[int | str, str] = {}
-    for name, wire in wires.items():
-        bit = wire["bits"][0]
+    """For each wire, its name in the innermost block that has a name for it.
+
+    Bits that are constant (texts, where others are numbers) belong to no block.
+    """
+    first = {
+        name: next((bit for bit in wire["bits"] if isinstance(bit, int)), None)
+        for name, wire in wires.items()
+    }
+    innermost: dict[int | None, str] = {}
+    for name, bit in first.items():
         if name.count(".") >= innermost.setdefault(bit, name).count("."):
             innermost[bit] = name
-    return {name: innermost[wire["bits"][0]] for name, wire in wires.items()}
+    return {name: name if bit is None else innermost[bit] for name, bit in first.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
     yosys = find_yosys()
     nextpnr = find_nextpnr() if effort is Effort.FULL else None
     say(f"generating the RTL of {config.name} …")
-    sources = rtl.generate(config, folder, plain_sums=True)
+    sources = rtl.generate(config, folder, for_fpga=True)
     blocks, warned = map_to_ecp5(sources, rtl.TOP, folder, say)
     fitted = place_and_route(nextpnr, rtl.TOP, folder, say) if nextpnr else None
     return FpgaReport(
