@@ -285,6 +285,26 @@ def test_queues_become_block_ram_as_long_as_there_is_some() -> None:
     assert into_blocks(every, blocks=8 + 4 + 1) == []
 
 
+def test_a_table_counts_for_the_block_of_the_wire_it_is_named_after(tmp_path) -> None:
+    """A constant first bit, which wires of many blocks have, says nothing about a block."""
+    names = {
+        "a.sum": ["0", 7],
+        "b.c.none": ["0"],
+        "b.copy": [9],
+        "b.c.of": [9],
+    }
+    cells = {
+        **{block: {"type": ecp5.SCOPE} for block in ("a", "b", "b.c")},
+        **{f"{wire}_LUT4_Z": {"type": "LUT4"} for wire in ("a.sum", "b.copy")},
+    }
+    wires = {name: {"bits": bits} for name, bits in names.items()}
+    netlist = tmp_path / "netlist.json"
+    modules = {"top": {"netnames": wires, "cells": cells}}
+    netlist.write_text(json.dumps({"modules": modules}, indent=2))
+    blocks = ecp5.by_block(netlist, "top")
+    assert {name: block.luts for name, block in blocks.items()} == {"": 2, "a": 1, "b": 1, "b.c": 1}
+
+
 def test_resources_count_carries_and_small_memories_as_tables() -> None:
     kinds = Counter(LUT4=5, CCU2C=3, TRELLIS_DPR16X4=2, TRELLIS_FF=7, MULT18X18D=1, DP16KD=4)
     found = ecp5.resources(kinds)

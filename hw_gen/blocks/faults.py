@@ -48,28 +48,33 @@ class FaultUnit(wiring.Component):
         cause, engine, index = Signal(CAUSE), Signal(ENGINE), Signal(INDEX_BITS)
         engines, overflow = self._reported(m), self.overflow
         stuck, late = self._watchdog(m, engines), self._timer(m)
-        with m.If(stuck | late):
-            # Name the engine to look at: the first that waits for a semaphore, else for memory,
-            # else that has any work. Fetch comes last: behind a full queue it waits for another.
-            m.d.comb += [
-                cause.eq(Mux(stuck, Fault.WATCHDOG, Fault.TIME_LIMIT)),
-                engine.eq(Engine.FETCH),
-            ]
-            for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
-                for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
-                    here = Cat(engines[e].stall == reason for reason in reasons).any()
-                    with m.If(here):
-                        m.d.comb += [engine.eq(e), index.eq(self.engines[e].index)]
-        with m.If(overflow.strobe):
+        # The engine is chosen first, and its index by that: an index is much wider.
+        waiting, waits = self._waiting(m, engines)
+        failed = Signal(ENGINE)
+        for e in reversed(Engine):
+            with m.If(engines[e].fault):
+                m.d.comb += failed.eq(e)
+        with m.If(Cat(status.fault for status in engines).any()):
+            m.d.comb += engine.eq(failed)
+            with m.Switch(failed):
+                for e in Engine:
+                    with m.Case(e):
+                        m.d.comb += [cause.eq(engines[e].cause), index.eq(engines[e].fault_index)]
+        with m.Elif(overflow.strobe):
             m.d.comb += [
                 cause.eq(Fault.SEMAPHORE_OVERFLOW),
                 engine.eq(overflow.engine),
                 index.eq(overflow.index),
             ]
-        for e in reversed(Engine):
-            status = engines[e]
-            with m.If(status.fault):
-                m.d.comb += [cause.eq(status.cause), engine.eq(e), index.eq(status.fault_index)]
+        with m.Elif(stuck | late):
+            m.d.comb += [
+                cause.eq(Mux(stuck, Fault.WATCHDOG, Fault.TIME_LIMIT)),
+                engine.eq(waiting),
+            ]
+            with m.Switch(waiting):
+                for e in Engine:
+                    with m.Case(e):
+                        m.d.comb += index.eq(Mux(waits, self.engines[e].index, 0))
         m.d.comb += self.strobe.eq((cause != Fault.NONE) & self.run & ~self.fault)
         with m.If(self.clear):
             m.d.sync += [self.fault.eq(0), self.cause.eq(0), self.engine.eq(0), self.index.eq(0)]
@@ -88,6 +93,18 @@ class FaultUnit(wiring.Component):
         for last, now in zip(engines, self.engines, strict=True):
             m.d.sync += [last[name].eq(getattr(now, name)) for name, _ in last.shape()]
         return engines
+
+    def _waiting(self, m: Module, engines) -> tuple[Value, Value]:
+        """The engine to look at where nothing goes on, and whether there is one: the first that
+        waits for a semaphore, else for memory, else that has any work. Fetch comes last: behind a
+        full queue it waits for another.
+        """
+        waiting, waits = Signal(ENGINE, init=Engine.FETCH), Signal()
+        for reasons in (_UNFINISHED, (Stall.MEMORY,), (Stall.SEMAPHORE,)):
+            for e in (Engine.FETCH, *reversed(list(Engine)[1:])):
+                with m.If(Cat(engines[e].stall == reason for reason in reasons).any()):
+                    m.d.comb += [waiting.eq(e), waits.eq(1)]
+        return waiting, waits
 
     def _timer(self, m: Module) -> Value:
         left, late = Signal(32), Signal()

@@ -1,7 +1,7 @@
 """Small memories that become block RAM, because the device has some to spare.
 
-Yosys makes a memory of few words from look-up tables, however wide it is: an instruction queue
-takes hundreds of them and would fill a small part of a block RAM.
+Yosys makes a memory of few words from look-up tables, however wide it is: a queue of vectors takes
+hundreds of them and would fill a small part of a few block RAMs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ _SPARE = 8
 """Not given away here: those of memories that take more than is foreseen."""
 
 _WORDS = 63
-"""Memories of more words are block RAM anyway."""
+"""Memories of more words are block RAM anyway, if they are no narrower than a byte."""
 
 _WIDTHS = (36, 18, 9, 4, 2, 1)
 _BITS = 512 * 36
