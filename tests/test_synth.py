@@ -365,7 +365,7 @@ def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
     (tmp_path / "nextpnr.json").write_text('{"fmax": {}, "utilization": {}, "critical_paths": []}')
     with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
         tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
-        ecp5.place_and_route(tool, "inverter", tmp_path, lambda text: None)
+        ecp5.place_and_route(tool, "inverter", 0, tmp_path, lambda text: None)
 
 
 def test_the_wrapper_connects_every_pin(tmp_path) -> None:

@@ -78,10 +78,10 @@ def build_bitstream(
     say(f"generating the RTL of {config.name} for {board.name} …")
     sources = rtl.generate(config, folder, fpga=(memory_bytes, divisor))
     blocks, warned = map_to_ecp5(sources, TOP, folder, say)
-    flatten(TOP, [], folder, say)
+    free = flatten(TOP, [], blocks[""].luts, folder, say)
     (folder / "board.lpf").write_text(board.constraints())
     options = [*board.device, "--lpf", "board.lpf", "--seed", "1", "--textcfg", "npu.config"]
-    fitted = run_nextpnr(nextpnr, options, folder, say)
+    fitted = run_nextpnr(nextpnr, options, free, folder, say)
     report = FpgaReport(
         config=config.name,
         config_digest=config.digest_hex,

@@ -17,6 +17,7 @@ from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
 from sw.synth.fpga.report import FpgaReport, Resources
+from sw.synth.fpga.spread import spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
 from sw.synth.recipe import Effort, Step
@@ -27,6 +28,8 @@ WRAPPER = "systola_wrapped"
 WAYS = ("--placer", "static", "--router", "router2", "--router2-alt-weights")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,
 router1, does not come to an end; router2 with its first weights stays at 4,000 shared wires."""
+TABLES = "TRELLIS_COMB"
+"""What nextpnr calls look-up tables."""
 OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
@@ -135,7 +138,8 @@ def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -
     say(f"generating the RTL of {config.name} …")
     sources = rtl.generate(config, folder, for_fpga=True)
     blocks, warned = map_to_ecp5(sources, rtl.TOP, folder, say)
-    fitted = place_and_route(nextpnr, rtl.TOP, folder, say) if nextpnr else None
+    luts = blocks[""].luts
+    fitted = place_and_route(nextpnr, rtl.TOP, luts, folder, say) if nextpnr else None
     return FpgaReport(
         config=config.name,
         config_digest=config.digest_hex,
@@ -190,17 +194,21 @@ def _operators(
     return found, warnings(log)
 
 
-def place_and_route(nextpnr: Tool, top: str, folder: Path, say: Say) -> Fitted:
+def place_and_route(nextpnr: Tool, top: str, luts: int, folder: Path, say: Say) -> Fitted:
     """Place and route what `map_to_ecp5` left in `folder`, between registers at its pins."""
     ports = next(data["ports"] for name, data in read_modules(folder / MAPPED) if name == top)
     verilog = folder / "wrapper.v"
     verilog.write_text(wrapper(top, WRAPPER, ports))
-    flatten(WRAPPER, [verilog], folder, say)
-    return run_nextpnr(nextpnr, NEXTPNR_OPTIONS, folder, say)
+    free = flatten(WRAPPER, [verilog], luts, folder, say)
+    return run_nextpnr(nextpnr, NEXTPNR_OPTIONS, free, folder, say)
 
 
-def flatten(top: str, verilog: Iterable[Path], folder: Path, say: Say) -> None:
-    """Make one module of the netlist that `map_to_ecp5` left, and of `verilog` around it."""
+def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say) -> int:
+    """Make one module of the netlist that `map_to_ecp5` left, and of `verilog` around it.
+
+    luts : its look-up tables; the fewer they are, the farther apart they will lie. Returns how many
+    more keep places free.
+    """
     steps = [
         Step(
             "flattening",
@@ -214,10 +222,11 @@ def flatten(top: str, verilog: Iterable[Path], folder: Path, say: Say) -> None:
         )
     ]
     run_yosys(find_yosys(), recipe.script(steps), folder, say)
+    return spread(folder / FLAT, top, luts)
 
 
-def run_nextpnr(nextpnr: Tool, options: Sequence[str], folder: Path, say: Say) -> Fitted:
-    """Place and route what `flatten` left."""
+def run_nextpnr(nextpnr: Tool, options: Sequence[str], free: int, folder: Path, say: Say) -> Fitted:
+    """Place and route what `flatten` left, with so many tables to keep places free."""
     say("placing and routing …")
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
     report.unlink(missing_ok=True)  # of a run before, where the folder was kept
@@ -226,26 +235,31 @@ def run_nextpnr(nextpnr: Tool, options: Sequence[str], folder: Path, say: Say) -
     command = [*nextpnr.command, *options, *WAYS, *files]
     with log.open("w") as file:
         Guarded(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT).wait()
-    return read_result(report, log)
+    return read_result(report, log, free)
 
 
-def read_result(report: Path, log: Path) -> Fitted:
-    """What nextpnr found; a design that does not fit has a problem and no clock."""
+def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
+    """What nextpnr found; a design that does not fit has a problem and no clock.
+
+    free : tables that only keep places free: no design has them.
+    """
     text = log.read_text()
     if report.exists():
         facts: dict[str, Any] = json.loads(report.read_text())
         counts = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
-        used = {name: pair for name, pair in counts.items() if pair[0]}
+        used, available = counts.get(TABLES, (0, 0))
+        counts[TABLES] = (max(used - free, 0), available)
+        kinds = {name: pair for name, pair in counts.items() if pair[0]}
         clocks = [round(float(clock["achieved"]), 2) for clock in facts["fmax"].values()]
-        return Fitted(min(clocks, default=None), used, "", _critical_path(facts))
-    used = {}
+        return Fitted(min(clocks, default=None), kinds, "", _critical_path(facts))
+    kinds = {}
     for line in text.splitlines():
         words = line.replace("Info:", "").replace("/", " ").replace(":", " ").split()
         if len(words) == 4 and words[3].endswith("%") and words[1].isdigit():
-            used[words[0]] = (int(words[1]), int(words[2]))
-    over = [f"{name} {u:,} of {n:,}" for name, (u, n) in used.items() if u > n]
+            kinds[words[0]] = (int(words[1]), int(words[2]))
+    over = [f"{name} {u:,} of {n:,}" for name, (u, n) in kinds.items() if u > n]
     if over:
-        return Fitted(None, used, f"does not fit: {', '.join(over)}")
+        return Fitted(None, kinds, f"does not fit: {', '.join(over)}")
     tail = "\n".join(text.splitlines()[-8:])
     raise SynthError(f"nextpnr-ecp5 ended without a result:\n{tail}")
 
