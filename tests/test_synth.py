@@ -1,5 +1,6 @@
 """Small designs through the whole synthesis: area, memories, timing, names, FPGA resources."""
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
 from sw.synth.fpga import ecp5
 from sw.synth.fpga.block_ram import Memory, into_blocks
+from sw.synth.fpga.spread import TABLES, free_rows, spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
@@ -332,6 +334,43 @@ PATH = {
         )
     ],
 }
+
+
+@pytest.mark.parametrize(
+    ("luts", "step"), [(1_000, None), (27_000, 2), (46_000, 3), (55_000, 6), (75_000, None)]
+)
+def test_places_stay_free_where_there_is_room(luts, step) -> None:
+    rows = free_rows(luts)
+    gaps = {b - a for a, b in itertools.pairwise(rows)}
+    # A row of block RAM may lie between.
+    assert gaps == ({step, step + 1} if step else set())
+    free = len(rows) * 95 * 8
+    assert TABLES - free >= 1.3 * luts or not rows
+
+
+def test_free_places_are_cells_of_the_netlist_and_no_part_of_the_result(tmp_path) -> None:
+    netlist = tmp_path / "flat.json"
+    modules = {
+        "cell": {"ports": {}, "cells": {}},
+        "top": {"ports": {}, "cells": {"one": {"type": "LUT4"}}, "netnames": {}},
+        "empty": {"ports": {}, "cells": {}, "netnames": {}},
+    }
+    for top in ("top", "empty"):
+        netlist.write_text(json.dumps({"modules": modules}, indent=2).replace("{}", "{\n      }"))
+        count = spread(netlist, top, 27_000)
+        written = json.loads(netlist.read_text())["modules"]
+        cells = written[top].pop("cells")
+        added = [cell for name, cell in cells.items() if name.startswith("free_")]
+        assert len(added) == count == len(free_rows(27_000)) * 95 * 8
+        assert len({cell["attributes"]["BEL"] for cell in added}) == count
+        assert len(cells) - count == len(modules[top]["cells"])
+        assert written["cell"] == modules["cell"]
+    report = tmp_path / "report.json"
+    used = {"TRELLIS_COMB": {"used": count + 30, "available": TABLES}}
+    facts = {"utilization": used, "fmax": {"clk": {"achieved": 31.2}}, "critical_paths": []}
+    report.write_text(json.dumps(facts))
+    (tmp_path / "log").write_text("")
+    assert ecp5.read_result(report, tmp_path / "log", count).used == {"TRELLIS_COMB": (30, TABLES)}
 
 
 def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:

@@ -120,6 +120,10 @@ def _owners(wires: Mapping[str, Any]) -> dict[str, str]:
     return {name: name if bit is None else innermost[bit] for name, bit in first.items()}
 
 
+_SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
+"""What router2 says after each step: it has ended when no two nets share a wire."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """What nextpnr says: the clock in MHz, and what the whole design takes of the device."""
@@ -233,8 +237,18 @@ def run_nextpnr(nextpnr: Tool, options: Sequence[str], free: int, folder: Path, 
     # nextpnr in WebAssembly sees the current folder only.
     files = ("--json", FLAT, "--report", report.name)
     command = [*nextpnr.command, *options, *WAYS, *files]
-    with log.open("w") as file:
-        Guarded(command, cwd=folder, stdout=file, stderr=subprocess.STDOUT).wait()
+    run = Guarded(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert run.process.stdout is not None
+    try:
+        with log.open("w") as file:
+            for data in run.process.stdout:
+                line = data.decode(errors="replace")
+                file.write(line)
+                if shared := _SHARED.search(line):
+                    say(f"routing: {int(shared[2]):,} wires are shared after step {shared[1]} …")
+        run.wait()
+    finally:
+        run.kill()
     return read_result(report, log, free)
 
 
