@@ -25,9 +25,9 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
-WAYS = ("--placer", "static", "--router", "router2", "--router2-alt-weights")
+WAYS = ("--placer", "static", "--router", "router2")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,
-router1, does not come to an end; router2 with its first weights stays at 4,000 shared wires."""
+router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
 TABLES = "TRELLIS_COMB"
 """What nextpnr calls look-up tables."""
 OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"

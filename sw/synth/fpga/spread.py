@@ -12,10 +12,9 @@ TABLES = 83_640
 """Of the largest ECP5."""
 
 _COLUMNS = range(15, 110)
-_ROWS = [y for y in range(8, 86) if (y - 10) % 12]
-"""Where the device has tiles of logic, without the rows of block RAM and multipliers."""
-_EDGES = [*range(2, 8), *range(86, 91)]
-"""Rows with fewer wires, as there is nothing beyond them."""
+_ROWS = [y for y in range(4, 92) if (y - 10) % 12]
+"""Where the device has tiles of logic: its edges left out, and the rows of block RAM and
+multipliers."""
 _SITES = [f"SLICE{letter}.K{number}" for letter in "ABCD" for number in "01"]
 _MARGIN = 1.3
 """Tables that must be left for each that the netlist has: nextpnr needs more, for carries."""
@@ -27,7 +26,7 @@ _SMALL = TABLES // 8
 def free_rows(luts: int) -> list[int]:
     """Rows to keep free in a design of that many tables: each second, or third … or none."""
     for step in _STEPS if luts >= _SMALL else ():
-        rows = [*_EDGES, *_ROWS[::step]]
+        rows = _ROWS[::step]
         if TABLES - len(rows) * len(_COLUMNS) * len(_SITES) >= _MARGIN * luts:
             return rows
     return []
