@@ -67,8 +67,8 @@ class InstructionQueues(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `decoded_layout`; taken when every queue of its opcode has room.
-    granules, kind : those of the instructions that will come, and their opcode. drop : those of
-        which nothing came yet will not. Narrow queues take them.
+    granules, kind : of instructions that will come, and their opcode; for narrow queues. drop :
+        instructions that were not handed over by now will not come.
     o_<name> : ``Out(instruction_stream)``, for each of `queues`.
     empty : no queue holds an instruction.
 
@@ -92,8 +92,7 @@ class InstructionQueues(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         opcodes = queues(self._config)
-        narrow = asks_for(platform, "for_fpga")
-        make = self._narrow if narrow else self._wide(m)
+        make = self._narrow if asks_for(platform, "for_fpga") else self._wide(m)
         held = {}
         for name, opcode in opcodes.items():
             m.submodules[name] = held[name] = queue = make(m, name, opcode)

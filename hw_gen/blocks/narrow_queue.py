@@ -51,7 +51,7 @@ class NarrowQueue(wiring.Component):
     Members
     -------
     granules : ``In(granules())``, of instructions of this opcode.
-    drop : what was not handed over is not wanted.
+    drop : instructions that were not handed over by now will not come.
     i : ``In(stream)`` of `handed_over`: the oldest instruction that came is legal, and is to be
         executed.
     o, empty : as of an `InstructionQueue`.

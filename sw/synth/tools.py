@@ -1,12 +1,17 @@
-"""Finds Yosys and nextpnr: those that pip installs, or those of the system."""
+"""Finds Yosys and nextpnr, those that pip installs or those of the system, and runs them."""
 
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from sw.runtime.progress import Say
+from sw.runtime.simulator.guarded import Guarded
 from sw.synth.errors import SynthError
 
 OLDEST_YOSYS = (0, 44)
@@ -72,3 +77,24 @@ def find_ecppack() -> Tool:
 
 def _oldest() -> str:
     return ".".join(map(str, OLDEST_YOSYS))
+
+
+def run_logged(
+    command: Sequence[str], log: Path, news: Callable[[str], str], say: Say, **options: Any
+) -> int:
+    """Run a tool, with what it prints in `log`; returns its exit code.
+
+    news: what to say about a line that it prints, or nothing. options: of `Guarded`.
+    """
+    run = Guarded(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    assert run.process.stdout is not None
+    try:
+        with log.open("w") as file:
+            for data in run.process.stdout:
+                line = data.decode(errors="replace")
+                file.write(line)
+                if text := news(line):
+                    say(f"{text} …")
+        return run.wait()
+    finally:
+        run.kill()  # its own processes end with it

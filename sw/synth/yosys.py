@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sw.runtime.progress import Say
-from sw.runtime.simulator.guarded import Guarded
 from sw.synth.errors import SynthError
 from sw.synth.recipe import MARK
-from sw.synth.tools import Tool
+from sw.synth.tools import Tool, run_logged
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,25 +33,8 @@ def run_yosys(tool: Tool, script: str, folder: Path, say: Say) -> Path:
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    tool_run = Guarded(
-        [*tool.command, str(path)],
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert tool_run.process.stdout is not None
-    try:
-        with log.open("w") as file:
-            for data in tool_run.process.stdout:
-                line = data.decode(errors="replace")
-                file.write(line)
-                if step := _step(line):
-                    say(f"{step} …")
-        code = tool_run.wait()
-    finally:
-        tool_run.kill()  # ABC's processes end with it
+    command = [*tool.command, str(path)]
+    code = run_logged(command, log, _step, say, cwd=folder, env=env, stdin=subprocess.DEVNULL)
     if code:
         tail = "\n".join(log.read_text().splitlines()[-12:])
         raise SynthError(f"Yosys failed (exit code {code}, {tool.version}):\n{tail}")

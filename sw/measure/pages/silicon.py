@@ -36,7 +36,8 @@ _TARGETS = (
     "and what the library marks `dont_use` are not used for logic.",
     "**ecp5**: Yosys maps all blocks as one and names each cell after a wire, by which it counts "
     "for a block. Then nextpnr places and routes the whole for the largest ECP5 (LFE5U-85, speed "
-    "grade 6). Registers around the NPU stand for the pins that no package has. A configuration "
+    "grade 6). Where there is room, cells that do nothing keep rows of tables free for "
+    "the router. Registers around the NPU stand for the pins that no package has. A configuration "
     "that does not fit has resources, but no clock.",
 )
 _EFFORT = """

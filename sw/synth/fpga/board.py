@@ -12,6 +12,7 @@ from sw.synth import rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.ecp5 import flatten, map_to_ecp5, run_nextpnr
 from sw.synth.fpga.report import FpgaReport
+from sw.synth.fpga.spread import LARGEST
 from sw.synth.recipe import Effort
 from sw.synth.tools import find_ecppack, find_nextpnr, find_yosys
 
@@ -78,7 +79,8 @@ def build_bitstream(
     say(f"generating the RTL of {config.name} for {board.name} …")
     sources = rtl.generate(config, folder, fpga=(memory_bytes, divisor))
     blocks, warned = map_to_ecp5(sources, TOP, folder, say)
-    free = flatten(TOP, [], blocks[""].luts, folder, say)
+    luts = blocks[""].luts if LARGEST in board.device else 0
+    free = flatten(TOP, [], luts, folder, say)
     (folder / "board.lpf").write_text(board.constraints())
     options = [*board.device, "--lpf", "board.lpf", "--seed", "1", "--textcfg", "npu.config"]
     fitted = run_nextpnr(nextpnr, options, free, folder, say)

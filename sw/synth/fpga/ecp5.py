@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 from spec.config import NpuConfig
 from sw.runtime.progress import Say
-from sw.runtime.simulator.guarded import Guarded
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
@@ -21,15 +19,15 @@ from sw.synth.fpga.spread import spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
 from sw.synth.recipe import Effort, Step
-from sw.synth.tools import Tool, find_nextpnr, find_yosys
+from sw.synth.tools import Tool, find_nextpnr, find_yosys, run_logged
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
 WAYS = ("--placer", "static", "--router", "router2")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,
 router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
-TABLES = "TRELLIS_COMB"
-"""What nextpnr calls look-up tables."""
+TABLE = "TRELLIS_COMB"
+"""What nextpnr calls a look-up table."""
 OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
@@ -210,8 +208,8 @@ def place_and_route(nextpnr: Tool, top: str, luts: int, folder: Path, say: Say) 
 def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say) -> int:
     """Make one module of the netlist that `map_to_ecp5` left, and of `verilog` around it.
 
-    luts : its look-up tables; the fewer they are, the farther apart they will lie. Returns how many
-    more keep places free.
+    luts : its look-up tables; the fewer they are, the farther apart they will lie. 0: as they come.
+    Returns how many more keep places free.
     """
     steps = [
         Step(
@@ -237,19 +235,14 @@ def run_nextpnr(nextpnr: Tool, options: Sequence[str], free: int, folder: Path, 
     # nextpnr in WebAssembly sees the current folder only.
     files = ("--json", FLAT, "--report", report.name)
     command = [*nextpnr.command, *options, *WAYS, *files]
-    run = Guarded(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert run.process.stdout is not None
-    try:
-        with log.open("w") as file:
-            for data in run.process.stdout:
-                line = data.decode(errors="replace")
-                file.write(line)
-                if shared := _SHARED.search(line):
-                    say(f"routing: {int(shared[2]):,} wires are shared after step {shared[1]} …")
-        run.wait()
-    finally:
-        run.kill()
+    run_logged(command, log, _routing, say, cwd=folder)
     return read_result(report, log, free)
+
+
+def _routing(line: str) -> str:
+    """What to show for a line of nextpnr's log, or nothing."""
+    shared = _SHARED.search(line)
+    return f"routing: {int(shared[2]):,} wires are shared after step {shared[1]}" if shared else ""
 
 
 def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
@@ -261,8 +254,8 @@ def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
     if report.exists():
         facts: dict[str, Any] = json.loads(report.read_text())
         counts = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
-        used, available = counts.get(TABLES, (0, 0))
-        counts[TABLES] = (max(used - free, 0), available)
+        used, available = counts.get(TABLE, (0, 0))
+        counts[TABLE] = (max(used - free, 0), available)
         kinds = {name: pair for name, pair in counts.items() if pair[0]}
         clocks = [round(float(clock["achieved"]), 2) for clock in facts["fmax"].values()]
         return Fitted(min(clocks, default=None), kinds, "", _critical_path(facts))

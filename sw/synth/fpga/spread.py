@@ -8,8 +8,10 @@ nothing. Rows, because a chain of carries runs along one.
 import json
 from pathlib import Path
 
+LARGEST = "--85k"
+"""nextpnr's option for the largest ECP5, the device of which places are known here."""
 TABLES = 83_640
-"""Of the largest ECP5."""
+"""Its look-up tables."""
 
 _COLUMNS = range(15, 110)
 _ROWS = [y for y in range(4, 92) if (y - 10) % 12]
@@ -20,7 +22,7 @@ _MARGIN = 1.3
 """Tables that must be left for each that the netlist has: nextpnr needs more, for carries."""
 _STEPS = range(2, 7)
 _SMALL = TABLES // 8
-"""Tables of a design that is routed wherever it lies."""
+"""Designs of fewer tables are left as they come."""
 
 
 def free_rows(luts: int) -> list[int]:
