@@ -69,7 +69,7 @@ def npu_verilog(
                 assertions=assertions,
                 loops=loops,
                 clock_enables=clock_enables,
-                idle_clocks=loops,
+                idle_clocks=loops and not for_fpga,
                 **(FPGA_FORM if for_fpga else {"plain_sums": loops}),
             ),
             ports=_ports(npu, config),

@@ -227,8 +227,10 @@ class Npu(wiring.Component):
             else:
                 m.d.comb += [status.idle.eq(1), status.stall.eq(Stall.IDLE)]
         others = [engine for which, engine in engines.items() if which is not Engine.FETCH]
+        # On an FPGA an overflow by the last post is known a cycle later too.
+        domain = m.d.sync if asks_for(self._platform, "for_fpga") else m.d.comb
+        domain += fetch.engines_idle.eq(Cat(engine.status.idle for engine in others).all())
         m.d.comb += [
-            fetch.engines_idle.eq(Cat(engine.status.idle for engine in others).all()),
             matrix.clear.eq(reset.signal()),
             regs.vector_taken.eq(matrix.vector_taken),
             self.irq.eq(regs.irq),

@@ -5,6 +5,7 @@ import random
 import pytest
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.sim import Simulator
+from hw_bench import FORMS, FPGA
 
 from hw_gen.blocks.adders import (
     Increment,
@@ -104,10 +105,11 @@ def test_a_sum_passes_a_limit(width, platform):
     assert settle(m, (a, b, limit), rows, passed) == [x + y > top for x, y, top in rows]
 
 
+@pytest.mark.parametrize("platform", [*FORMS, FPGA], ids=["silicon", "simulated", "fpga"])
 @pytest.mark.parametrize("end", [1 << 6, 1 << 10, 1 << 14])
-def test_an_access_passes_the_end_of_a_memory(end):
+def test_an_access_passes_the_end_of_a_memory(end, platform):
     m, addr, size = Module(), Signal(16), Signal(8)
-    passed = passes_end(m, None, "end", addr, size, end)
+    passed = passes_end(m, platform, "end", addr, size, end)
     sizes = (0, 1, 2, 3, 127, 128, 255)
     near = {n + d for n in (0, end, 2 * end, (1 << 16) - 1) for d in (-256, -3, -1, 0, 1, 2, 200)}
     near |= {end - n + d for n in sizes for d in (-1, 0, 1)} | set(values(16))

@@ -100,7 +100,7 @@ def passes_end(m: Module, platform, name: str, addr: Value, size: Value, end: in
 
     Only an access that begins in the last 2^len(size) bytes needs a sum, of few bits.
     """
-    if asks_for(platform, "plain_sums"):
+    if asks_for(platform, "plain_sums") and not asks_for(platform, "for_fpga"):
         return addr + size > end
     top, low = exact_log2(end), len(size)
     assert top < len(addr)

@@ -4,9 +4,10 @@ from typing import Any
 
 from amaranth.hdl import *
 from amaranth.lib import fifo, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.sram import Sram
+from hw_gen.platform import asks_for
 
 REGISTER_BITS = 128
 """Queues of at most this many bits are flip-flops: a macro's decoder and sense amplifiers are
@@ -30,6 +31,8 @@ class Fifo(wiring.Component):
     latency : cycles from the acceptance of an item by the empty queue to its offer, 1 or 2. The
         output of the memory is the output of the queue at 2. At 1, an item that finds nothing
         before it goes through a register as wide as an item, and a multiplexer follows.
+    far : on an FPGA, whose block RAMs answer late in a cycle, the output is a register behind the
+        memory: one item more, and a cycle later.
 
     Members
     -------
@@ -42,16 +45,17 @@ class Fifo(wiring.Component):
     Small queues, and those of two items at latency 1 (a register each), are registers.
     """
 
-    def __init__(self, shape: Any, *, depth: int, latency: int = 2):
-        assert depth > 0 and latency in (1, 2)
+    def __init__(self, shape: Any, *, depth: int, latency: int = 2, far: bool = False):
+        assert depth > 0 and latency in (1, 2) and (latency == 2 or not far)
         self._width = Shape.cast(shape).width
         self._depth = depth
         self._latency = latency
+        self._far = far
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 1)),
+                "level": Out(range(depth + 1 + far)),
             }
         )
 
@@ -59,9 +63,25 @@ class Fifo(wiring.Component):
         m = Module()
         if in_registers(self._width, self._depth, self._latency):
             self._registers(m)
+        elif self._far and asks_for(platform, "for_fpga"):
+            self._behind_memory(m)
         else:
             self._memory(m)
         return m
+
+    def _behind_memory(self, m: Module) -> None:
+        """A queue in a memory, and the register that takes its items."""
+        shape = self.i.payload.shape()
+        m.submodules.queue = queue = Fifo(shape, depth=self._depth)
+        offered = Signal(shape, name="offered", reset_less=True)
+        connect(m, flipped(self.i), queue.i)
+        m.d.comb += [
+            queue.o.ready.eq(~self.o.valid | self.o.ready),
+            self.o.payload.eq(offered),
+            self.level.eq(queue.level + self.o.valid),
+        ]
+        with m.If(queue.o.ready):
+            m.d.sync += [self.o.valid.eq(queue.o.valid), offered.eq(queue.o.payload)]
 
     def _registers(self, m: Module) -> None:
         kind: Any = fifo.SyncFIFO if self._latency == 1 else fifo.SyncFIFOBuffered

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.activity import sequencer
+from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RunStage
@@ -14,7 +15,6 @@ from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.blocks.skid import Skid
 from hw_gen.interfaces import (
     EngineStatus,
     Outside,
@@ -25,6 +25,7 @@ from hw_gen.interfaces import (
     table_write,
 )
 from hw_gen.layouts import PostStream, instruction_stream
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Opcode
 from spec.memmap import Fault, Stall
@@ -97,7 +98,7 @@ class LoadEngine(wiring.Component):
             posts.fire.eq(writer.fire),
         ]
         halted = Signal()
-        indices, waiting = self._indices(m, runs, requests, halted)
+        indices, waiting = self._indices(m, platform, runs, requests, halted)
         self._faults(m, runs, indices, writer, halted)
         self._issue(m, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
@@ -124,20 +125,24 @@ class LoadEngine(wiring.Component):
         return m
 
     def _indices(
-        self, m: Module, runs: RunStage, requests: LoadRequests, halted: Value
+        self, m: Module, platform, runs: RunStage, requests: LoadRequests, halted: Value
     ) -> tuple[IndexStage | None, Value]:
         """Runs get their indices, where the configuration has any. Returns: some wait here."""
-        if not self._config.indexed_dma:
+        indexed, far = self._config.indexed_dma, asks_for(platform, "for_fpga")
+        if not indexed and not far:
             connect(m, runs.o, requests.i)
             return None, Const(0, 1)
+        m.submodules.ready = ready = Cut(runs.o.payload.shape())
+        connect(m, ready.o, requests.i)
+        if not indexed:
+            connect(m, runs.o, ready.i)
+            return None, ~ready.empty
         m.submodules.indices = indices = IndexStage(self._config, runs.tag)
-        m.submodules.ready = ready = Skid(indices.o.payload.shape())
         connect(m, runs.o, indices.i)
         connect(m, indices.o, ready.i)
-        connect(m, ready.o, requests.i)
         connect(m, indices.spad, flipped(self.index))
         indices.follow(m, runs, halted)
-        return indices, ~indices.empty | ready.o.valid
+        return indices, ~indices.empty | ~ready.empty
 
     def _faults(
         self,
@@ -218,7 +223,7 @@ class LoadEngine(wiring.Component):
     def _queue(self, m: Module, source, sink) -> Value:
         """Runs wait for their words, twice as many as bursts. Returns: some do."""
         depth = 2 * self._config.outstanding
-        m.submodules.queue = queue = Fifo(source.payload.shape(), depth=depth)
+        m.submodules.queue = queue = Fifo(source.payload.shape(), depth=depth, far=True)
         connect(m, source, queue.i)
         connect(m, queue.o, sink)
         return queue.level != 0

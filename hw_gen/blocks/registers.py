@@ -15,6 +15,7 @@ from hw_gen.interfaces import (
     memory_regions,
     program_start,
 )
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import ISA_DIGEST, ISA_VERSION, Engine
 from spec.memmap import ID_VALUE, OFFSETS, REGION_ALIGN, REGISTERS, Fault
@@ -44,7 +45,8 @@ class Registers(wiring.Component):
 
     Timing: a read answers in the next cycle, that of a counter up to eight cycles later. START
     while running, halted or faulted is ignored. A fault is taken a cycle after it was reported.
-    The halt of a soft reset ends a cycle after it, when the blocks are out of reset, too.
+    The halt of a soft reset ends a cycle after it, when the blocks are out of reset, too. In RTL
+    for FPGAs a halt begins and ends a cycle later.
     """
 
     def __init__(self, config: NpuConfig):
@@ -81,7 +83,6 @@ class Registers(wiring.Component):
         connect(m, flipped(self.overflow), faults.overflow)
         m.d.comb += [
             start.eq(control[0] & ~control[1] & ~self.running & ~faults.fault & ~reset_asked),
-            self.halt.eq(faults.fault | reset_asked),
             faults.run.eq(self.running & ~reset_asked),
             faults.clear.eq(self.soft_reset),
             faults.limit.eq(patience),
@@ -93,6 +94,9 @@ class Registers(wiring.Component):
             counters.read_beat.eq(self.read_beat),
             counters.write_bytes.eq(self.write_bytes),
         ]
+        # From here the way to the engines of an FPGA is long.
+        domain = m.d.sync if asks_for(platform, "for_fpga") else m.d.comb
+        domain += self.halt.eq(faults.fault | reset_asked)
         for e in Engine:
             if self._config.engine_counters:
                 m.d.comb += counters.stall[e].eq(self.engines[e].stall)

@@ -19,6 +19,9 @@ class RegisterCounts:
     ready = Const(1, 1)
     """They have begun at 0."""
 
+    far = False
+    """Reading one takes so long that what is asked for is in registers before."""
+
     def __init__(self, m: Module, semaphores: int, bits: int):
         self._count = Array(Signal(bits, name=f"count_{i}") for i in range(semaphores))
 
@@ -45,6 +48,8 @@ class TableCounts:
     as many readers as there are: memories of tables are copied. They are cleared after a reset, one
     semaphore a cycle.
     """
+
+    far = True
 
     def __init__(self, m: Module, semaphores: int, bits: int):
         self._m = m

@@ -37,7 +37,9 @@ class Semaphores(wiring.Component):
     overflow : ``Out(Overflow)``.
 
     Timing: a post is visible to waiters two cycles later, their grant in the one after that. A
-    semaphore is taken from every other cycle at most.
+    semaphore is taken from every other cycle at most. In RTL for FPGAs a waiter is granted once in
+    three cycles at most, and a cycle after it asked; a poster is served every other cycle at most,
+    and an overflow is known a cycle later.
     """
 
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
@@ -58,7 +60,8 @@ class Semaphores(wiring.Component):
 
         taking, take_sem, take_amount = Signal(), Signal(bits), Signal(AMOUNT)
         taken, grants = Const(0, 1), []
-        for i, port in enumerate(self.wait):
+        ports = [_held(m, port) for port in self.wait] if held.far else self.wait
+        for i, port in enumerate(ports):
             ok, grant = Signal(name=f"ok_{i}"), Signal(name=f"grant_{i}")
             # What was granted in the cycle before is not off the count yet.
             known = ~(taking & (take_sem == port.sem[:bits]))
@@ -71,18 +74,22 @@ class Semaphores(wiring.Component):
         m.d.sync += taking.eq(taken)
         # Where nothing is granted they are 0 and nobody looks: to keep them would be a stage more.
         m.d.sync += [
-            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in self.wait])),
-            take_amount.eq(_of_granted(grants, [port.amount for port in self.wait])),
+            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in ports])),
+            take_amount.eq(_of_granted(grants, [port.amount for port in ports])),
         ]
 
-        post, posted = self._arbitrate(m, held.ready)
+        post, posted, poster = self._arbitrate(m, held)
         total = Signal(self._config.sem_bits + 1)
         same = Signal()
         m.d.comb += [
             same.eq(taking & (take_sem == post.sem[:bits])),
             total.eq(held.of(post.sem[:bits]) + post.amount - Mux(same, take_amount, 0)),
+        ]
+        domain = m.d.sync if held.far else m.d.comb
+        domain += [
             self.overflow.strobe.eq(posted & total[-1]),
             self.overflow.index.eq(post.index),
+            self.overflow.engine.eq(poster),
         ]
         check(m, platform, sum(grants) <= 1, "semaphores: two grants in a cycle")
         if checking(platform):
@@ -92,12 +99,16 @@ class Semaphores(wiring.Component):
         held.changes(m, took, (posted, post.sem[:bits], post.amount), total)
         return m
 
-    def _arbitrate(self, m: Module, runs: Value):
-        """Round robin over the posters while it `runs`: the post chosen a cycle ago, and whether
-        there is one.
+    def _arbitrate(self, m: Module, held):
+        """Round robin over the posters once the counts are `held`: the post taken a cycle ago,
+        whether there is one, and whose.
+
+        On an FPGA, where the way from a poster and back is long, a poster is chosen in one cycle
+        and served in the next.
         """
         n = len(self.post)
-        valid = Cat(port.valid & runs for port in self.post)
+        may = [held.ready & ~port.ready if held.far else held.ready for port in self.post]
+        valid = Cat(port.valid & each for port, each in zip(self.post, may, strict=True))
         turn = Signal(range(n))
         chosen = Signal(range(n))
         m.d.comb += chosen.eq(turn)
@@ -107,16 +118,33 @@ class Semaphores(wiring.Component):
                     for k in reversed(range(1, n + 1)):
                         with m.If(valid[(t + k) % n]):
                             m.d.comb += chosen.eq((t + k) % n)
-        post, posted = Signal(post_layout), Signal()
-        m.d.sync += posted.eq(valid.any())
-        with m.Switch(chosen):
+        serves, ready, any_post = chosen, held.ready, valid.any()
+        if held.far:
+            serves, ready = Signal.like(chosen, name="serves"), Signal(name="serving")
+            m.d.sync += [serves.eq(chosen), ready.eq(any_post)]
+        post, posted, poster = Signal(post_layout), Signal(), Signal.like(self.overflow.engine)
+        m.d.sync += posted.eq(ready if held.far else any_post)
+        with m.Switch(serves):
             for i, (port, engine) in enumerate(zip(self.post, self._posters, strict=True)):
                 with m.Case(i):
-                    m.d.comb += port.ready.eq(runs)
-                    m.d.sync += [post.eq(port.payload), self.overflow.engine.eq(engine)]
-        with m.If(valid.any()):
+                    m.d.comb += port.ready.eq(ready)
+                    m.d.sync += [post.eq(port.payload), poster.eq(engine)]
+        with m.If(any_post):
             m.d.sync += turn.eq(chosen)
-        return post, posted
+        return post, posted, poster
+
+
+def _held(m: Module, port):
+    """A port of registers for what `port` asks, as the way to the counts of an FPGA is long."""
+    asked = WaitPort.create()
+    m.d.comb += port.grant.eq(asked.grant)
+    with m.If(~asked.valid):
+        # What is asked for in the cycle of a grant does not count.
+        m.d.sync += asked.valid.eq(port.valid & ~asked.grant)
+        m.d.sync += [asked.sem.eq(port.sem), asked.amount.eq(port.amount)]
+    with m.Elif(asked.grant):
+        m.d.sync += asked.valid.eq(0)
+    return asked
 
 
 def _of_granted(grants: Sequence[Signal], values: Sequence[Value]) -> Value:

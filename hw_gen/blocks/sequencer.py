@@ -6,9 +6,10 @@ from operator import or_
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_sum
+from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.layouts import (
     INDEX_BITS,
@@ -17,6 +18,7 @@ from hw_gen.layouts import (
     field_shape,
     instruction_stream,
 )
+from hw_gen.platform import asks_for
 from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
 
 
@@ -47,7 +49,9 @@ class Sequencer(wiring.Component):
     post[p] : entries of post_points[p], pushed in the cycle in which the step is accepted.
 
     Timing: a step a cycle; the first step of an instruction is offered in the cycle after the
-    last one of its predecessor. A step with w waits takes at least 2w cycles.
+    last one of its predecessor. A step with w waits takes at least 2w cycles. In RTL for FPGAs
+    an instruction is taken once the steps of the one before are gone, and a step is offered some
+    cycles later.
     """
 
     def __init__(
@@ -95,13 +99,18 @@ class Sequencer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        step = self.o.payload
-        accept, load = Signal(), Signal()
+        offered, behind = self._offered(m, platform)
+        self._step = step = offered.payload
+        accept, load, active = Signal(), Signal(), Signal()
         m.d.comb += [
-            accept.eq(self.o.valid & self.o.ready),
-            load.eq(self.i.valid & (~self.active | (accept & step.last))),
-            self.i.ready.eq(~self.active | (accept & step.last)),
+            accept.eq(offered.valid & offered.ready),
+            load.eq(self.i.valid & self.i.ready),
+            self.active.eq(active | behind),
         ]
+        if asks_for(platform, "for_fpga"):
+            m.d.comb += self.i.ready.eq(~self.active)
+        else:
+            m.d.comb += self.i.ready.eq(~active | (accept & step.last))
         for name, _ in self.instr.shape():
             if name in self.i.rest.shape().members:
                 m.d.comb += self.instr[name].eq(self.i.rest[name])
@@ -116,22 +125,34 @@ class Sequencer(wiring.Component):
             for name in ("waits", "posts")
         }
         with m.If(load):
-            m.d.sync += [self.index.eq(self.i.start.index), self.active.eq(1)]
+            m.d.sync += [self.index.eq(self.i.start.index), active.eq(1)]
             m.d.sync += [held.eq(self.i.start[name]) for name, held in self._used.items()]
         with m.Elif(accept & step.last):
-            m.d.sync += self.active.eq(0)
+            m.d.sync += active.eq(0)
 
         first_from, last_from, next_first_from = self._counters(m, accept, load)
         self._addresses(m, platform, accept, load, last_from)
-        waits_met = self._waits(m, accept, load, next_first_from)
+        waits_met, asks = self._waits(m, platform, accept, load, next_first_from)
         posts_ready = self._posts(m, accept, last_from)
         m.d.comb += [
             step.first.eq(first_from[0]),
             step.last.eq(last_from[0]),
-            self.o.valid.eq(self.active & waits_met & posts_ready),
-            self.waiting.eq(self.active & ~waits_met),
+            self.wait.valid.eq(active & asks),
+            offered.valid.eq(active & waits_met & posts_ready),
+            self.waiting.eq(active & ~waits_met & ~behind),
         ]
         return m
+
+    def _offered(self, m: Module, platform):
+        """Where steps are offered, and whether one that was taken there waits at the output.
+
+        The way from what takes the steps is long. On an FPGA it ends at a `Cut`.
+        """
+        if not asks_for(platform, "for_fpga"):
+            return self.o, Const(0, 1)
+        m.submodules.ahead = ahead = Cut(self.step_layout)
+        connect(m, ahead.o, flipped(self.o))
+        return ahead.i, ~ahead.empty
 
     def _counters(self, m: Module, accept: Value, load: Value):
         """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
@@ -139,7 +160,7 @@ class Sequencer(wiring.Component):
 
         Whether a loop is in its first or last iteration is known when the iteration begins.
         """
-        n, step = self._loops, self.o.payload
+        n, step = self._loops, self._step
         first_from, last_from = Signal(n + 1), Signal(n + 1)
         for level in range(n + 1):
             m.d.comb += [
@@ -150,13 +171,16 @@ class Sequencer(wiring.Component):
         for level in range(n):
             left = Signal(self._index, name=f"left_{level}", reset_less=True)
             fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
+            once, held = self._once(new, level), Signal(2, name=f"once_{level}", reset_less=True)
             m.d.comb += [
                 fresh.eq(self._count(new, level, fresh_last)),
                 again.eq(self._count(self.instr, level, next_last)),
-                fresh_last[level].eq(self._ends(new, level, fresh_last)),
+                fresh_last[level].eq(_of(once, level, fresh_last)),
             ]
+            with m.If(load):
+                m.d.sync += held.eq(Cat(once))
             with m.If(last_from[level]):
-                m.d.comb += next_last[level].eq(self._ends(self.instr, level, next_last))
+                m.d.comb += next_last[level].eq(_of(held, level, next_last))
             with m.Elif(last_from[level + 1]):
                 m.d.comb += next_last[level].eq(left == 2)
             with m.Else():
@@ -181,19 +205,17 @@ class Sequencer(wiring.Component):
     def _count(self, instr, level: int, at_last: Signal) -> Value:
         """Iterations of a loop, given whether the loops around it are in their last one."""
         loop = instr.loop[level]
-        return Mux(at_last[level - 1], loop["last"], loop["count"]) if level else loop["count"]
+        return _of((loop["count"], loop["last"]), level, at_last)
 
-    def _ends(self, instr, level: int, at_last: Signal) -> Value:
-        """Whether the first iteration of that loop is its last one."""
+    def _once(self, instr, level: int) -> list[Value]:
+        """Whether a loop has one iteration, and whether it has in the last ones of those around."""
+        folded = (instr.fold_loops <= level) if self._folds else Const(0, 1)
         loop = instr.loop[level]
-        ends = loop["count"] == 1
-        if level:
-            ends = Mux(at_last[level - 1], loop["last"] == 1, ends)
-        return ends | (instr.fold_loops <= level) if self._folds else ends
+        return [(loop[name] == 1) | folded for name in ("count", "last")]
 
     def _addresses(self, m: Module, platform, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
-        n, at_last = self._loops, self.o.payload.at_last
+        n, at_last = self._loops, self._step.at_last
         goes_on = [last_from[level + 1] & ~at_last[level] for level in range(n)]
         for name, base in self._streams.items():
             width = self._widths[name]
@@ -201,7 +223,7 @@ class Sequencer(wiring.Component):
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             strides = [loop[name] for loop in self.instr.loop]
             m.d.comb += [
-                getattr(self.o.payload, name).eq(start[n - 1]),
+                getattr(self._step, name).eq(start[n - 1]),
                 origin.eq(_chosen(goes_on, start)),
                 stride.eq(_chosen(goes_on, strides)),
             ]
@@ -216,25 +238,16 @@ class Sequencer(wiring.Component):
     def _reach(self, level: Value, flags: Value) -> Value:
         return flags.bit_select(level, 1)
 
-    def _waits(self, m: Module, accept: Value, load: Value, next_first_from: Value) -> Value:
-        """One slot a cycle is put to the semaphores; returns: every due wait is met.
-
-        Which slots a step reaches is known when it begins: the way to the semaphores is long.
-        """
-        slots, due = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
-        reached = Signal(SYNC_SLOTS, reset_less=True)
-        met, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
-        for s in range(SYNC_SLOTS):
-            slot = self.instr.wait[s]
+    def _waits(self, m: Module, platform, accept: Value, load: Value, next_first_from: Value):
+        """One slot a cycle is put to the semaphores; returns: every due wait is met, one is not."""
+        mine, reached = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        due, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        for s, slot in enumerate(self.instr.wait):
             ours = Cat(slot.point == p for p in self._wait_points).any()
             m.d.comb += [
-                slots[s].eq(self._used["waits"][s] & ours & reached[s]),
-                due[s].eq(slots[s] & ~met[s]),
+                mine[s].eq(self._used["waits"][s] & ours),
+                reached[s].eq(self._reach(slot.level, next_first_from)),
             ]
-            with m.If(load):
-                m.d.sync += reached[s].eq(1)
-            with m.Elif(accept):
-                m.d.sync += reached[s].eq(self._reach(slot.level, next_first_from))
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(due[s]):
                 m.d.comb += [
@@ -242,15 +255,49 @@ class Sequencer(wiring.Component):
                     self.wait.sem.eq(self.instr.wait[s].sem),
                     self.wait.amount.eq(self.instr.wait[s].amount),
                 ]
+        granted = Mux(self.wait.grant, chosen, 0)
+        if asks_for(platform, "for_fpga"):
+            return self._due_later(m, accept, load, mine, reached, due, granted)
+        return self._due(m, accept, load, mine, reached, due, granted)
+
+    def _due(self, m: Module, accept, load, mine, reached, due, granted):
+        """Which waits are `due`. Which slots a step reaches is known when it begins: the way to the
+        semaphores is long.
+        """
+        reaches, met = Signal(SYNC_SLOTS, reset_less=True), Signal(SYNC_SLOTS)
+        slots = Signal(SYNC_SLOTS)
         m.d.comb += [
-            self.wait.valid.eq(self.active & due.any()),
-            self.o.payload.waits.eq(slots.any()),
+            slots.eq(mine & reaches),
+            due.eq(slots & ~met),
+            self._step.waits.eq(slots.any()),
         ]
+        with m.If(load):
+            m.d.sync += reaches.eq(~0)
+        with m.Elif(accept):
+            m.d.sync += reaches.eq(reached)
         with m.If(accept):
             m.d.sync += met.eq(0)
         with m.Elif(self.wait.grant):
-            m.d.sync += met.eq(met | chosen)
-        return (due & ~Mux(self.wait.grant, chosen, 0)) == 0
+            m.d.sync += met.eq(met | granted)
+        return (due & ~granted) == 0, due.any()
+
+    def _due_later(self, m: Module, accept, load, mine, reached, due, granted):
+        """As `_due`, from registers: a cycle later, at the first step of an instruction too."""
+        new, left = Signal(), Signal(SYNC_SLOTS, reset_less=True)
+        waits, slots = Signal(reset_less=True), Signal(SYNC_SLOTS)
+        m.d.comb += [
+            slots.eq(mine & Mux(new, ~0, reached)),
+            due.eq(left),
+            self._step.waits.eq(waits),
+        ]
+        m.d.sync += new.eq(load)
+        with m.If(load):
+            m.d.sync += left.eq(0)
+        with m.Elif(new | accept):
+            m.d.sync += [left.eq(slots), waits.eq(slots.any())]
+        with m.Else():
+            m.d.sync += left.eq(left & ~granted)
+        return ~new & (left == 0), left.any()
 
     def _posts(self, m: Module, accept: Value, last_from: Value) -> Value:
         """Push the entries that the step completes; returns: every queue has room."""
@@ -268,11 +315,18 @@ class Sequencer(wiring.Component):
                 ]
             any_fires = entry.enable.any()
             m.d.comb += [
-                self.o.payload.fires[p].eq(any_fires),
+                self._step.fires[p].eq(any_fires),
                 self.post[p].valid.eq(accept & any_fires),
             ]
             ready = ready & self.post[p].ready
         return ready
+
+
+def _of(values: Sequence[Value] | Value, level: int, at_last: Signal) -> Value:
+    """The first of two values for a loop; the second where the loops around it are in their last
+    iteration, as the outermost loop's never are.
+    """
+    return Mux(at_last[level - 1], values[1], values[0]) if level else values[0]
 
 
 def _chosen(chosen: Sequence[Value], values: Sequence[Value]) -> Value:

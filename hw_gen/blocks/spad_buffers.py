@@ -4,8 +4,10 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.spad_request import any_of, locate_write, write_layout
 from hw_gen.interfaces import spad_write
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 
 AGE_LIMIT = 7
@@ -41,7 +43,7 @@ class WriteBuffers(wiring.Component):
     stale : banks whose buffer has waited for `AGE_LIMIT` cycles: nobody else should ask for them.
 
     Timing: an access a cycle and client, in its bank two cycles after it was accepted at the
-    earliest.
+    earliest; on an FPGA two cycles later.
     """
 
     def __init__(self, config: NpuConfig, *, writes: int):
@@ -63,11 +65,12 @@ class WriteBuffers(wiring.Component):
         m.d.comb += [self.drains.eq(full & ~self.busy), left.eq(full & ~self.drains)]
         requests, rows, hits = [], [], []
         for j, port in enumerate(self.write):
-            requests.append(self._request(m, j, port))
+            request, none = self._request(m, platform, j, port)
+            requests.append(request)
             rows.append(self._rows(m, j, requests[j].payload))
             marked = Signal(name=f"marked_{j}")
             hits.append(self._accept(m, j, requests, rows[j], left, marked))
-            self._land(m, j, port, requests[j], hits[j], left, marked)
+            self._land(m, j, port, requests[j], none, hits[j], left, marked)
         m.d.sync += full.eq(left | any_of(hits))
         for b in range(banks):
             taken = [
@@ -77,9 +80,17 @@ class WriteBuffers(wiring.Component):
             self._word(m, b, taken, left[b])
         return m
 
-    def _request(self, m: Module, j: int, port):
-        """A register of a decoded write; returns: the stream that leaves it."""
+    def _request(self, m: Module, platform, j: int, port):
+        """A register of a decoded write; returns: the stream that leaves it, and that none waits.
+
+        On an FPGA the way from the banks back to the client is long: it ends at a `Cut`.
+        """
         layout = write_layout(self._config)
+        if asks_for(platform, "for_fpga"):
+            m.submodules[f"request_{j}"] = ahead = Cut(layout)
+            locate_write(m, self._config, f"write_{j}", port, ahead.i.payload)
+            m.d.comb += [ahead.i.valid.eq(port.valid), port.ready.eq(ahead.i.ready)]
+            return ahead.o, ahead.empty
         request = stream.Signature(layout).create(path=(f"request_{j}",))
         place = Signal(layout, name=f"place_{j}")
         held = Signal(layout, name=f"held_{j}", reset_less=True)
@@ -90,7 +101,7 @@ class WriteBuffers(wiring.Component):
             m.d.sync += request.valid.eq(port.valid)
             with m.If(port.valid):
                 m.d.sync += held.eq(place)
-        return request
+        return request, ~request.valid
 
     def _rows(self, m: Module, j: int, place) -> list[Signal]:
         """For each bank the row that a write is for, if it needs the bank."""
@@ -150,7 +161,15 @@ class WriteBuffers(wiring.Component):
             m.d.sync += age.eq(age + 1)
 
     def _land(
-        self, m: Module, j: int, port, request, hits: Signal, left: Signal, marked: Signal
+        self,
+        m: Module,
+        j: int,
+        port,
+        request,
+        none: Value,
+        hits: Signal,
+        left: Signal,
+        marked: Signal,
     ) -> None:
         """Which words have bytes of client `j`, and when those that a mark waits for are written:
         the words that are left when its write is accepted, and its own.
@@ -158,7 +177,7 @@ class WriteBuffers(wiring.Component):
         held, owed = Signal.like(left, name=f"held_{j}"), Signal.like(left, name=f"owed_{j}")
         m.d.comb += [
             port.landed.eq(marked & ((owed & left) == 0)),
-            port.empty.eq((held == 0) & ~request.valid),
+            port.empty.eq((held == 0) & none),
         ]
         m.d.sync += held.eq((held & left) | hits)
         with m.If(request.valid & request.ready & request.payload.mark):

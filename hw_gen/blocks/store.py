@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.activity import sequencer
+from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.dma_bursts import BurstSplitter, burst_layout, lane_bits
 from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
@@ -15,6 +16,7 @@ from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.store_reader import StoreReader, flight_layout
 from hw_gen.interfaces import EngineStatus, Outside, axi_write, memory_regions, spad_read
 from hw_gen.layouts import INDEX_BITS, PostStream, instruction_stream
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -94,7 +96,7 @@ class StoreEngine(wiring.Component):
             read.fire.eq(reader.fire),
         ]
         halted = Signal()
-        indices = self._indices(m, runs, split, halted)
+        indices, waiting = self._indices(m, platform, runs, split, halted)
         # A run that an index led outside is in `split` when it is known.
         refusal = Const(0, 1) if indices is None else indices.outside
         pending = self._issue(m, split.o, reader, halted, refusal)
@@ -102,7 +104,6 @@ class StoreEngine(wiring.Component):
         bad, bad_index = self._respond(m, pending, done)
         self._faults(m, runs, indices, bad, bad_index, halted)
         m.d.comb += reader.halt.eq(halted)
-        waiting = Const(0, 1) if indices is None else ~indices.empty
         empty = (
             runs.empty
             & ~waiting
@@ -115,18 +116,23 @@ class StoreEngine(wiring.Component):
         return m
 
     def _indices(
-        self, m: Module, runs: RunStage, split: BurstSplitter, halted: Value
-    ) -> IndexStage | None:
-        """Runs get their indices, where the configuration has any."""
+        self, m: Module, platform, runs: RunStage, split: BurstSplitter, halted: Value
+    ) -> tuple[IndexStage | None, Value]:
+        """Runs get their indices, where the configuration has any. Returns: some wait here."""
         if not self._config.indexed_dma:
-            connect(m, runs.o, split.i)
-            return None
+            if not asks_for(platform, "for_fpga"):
+                connect(m, runs.o, split.i)
+                return None, Const(0, 1)
+            m.submodules.ready = ready = Cut(runs.o.payload.shape())
+            connect(m, runs.o, ready.i)
+            connect(m, ready.o, split.i)
+            return None, ~ready.empty
         m.submodules.indices = indices = IndexStage(self._config, runs.tag)
         connect(m, runs.o, indices.i)
         connect(m, indices.o, split.i)
         connect(m, indices.spad, flipped(self.index))
         indices.follow(m, runs, halted)
-        return indices
+        return indices, ~indices.empty
 
     def _faults(
         self,

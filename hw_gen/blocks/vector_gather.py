@@ -51,7 +51,9 @@ class VectorGather(wiring.Component):
         m = Module()
         cfg = self._config
         word, lanes = 8 * cfg.word_bytes, 32 * cfg.cols
-        m.submodules.pendings = pendings = Fifo(pending_layout(cfg), depth=2 * READS_AHEAD)
+        m.submodules.pendings = pendings = Fifo(
+            pending_layout(cfg), depth=2 * READS_AHEAD, far=True
+        )
         connect(m, flipped(self.pending), pendings.i)
         pending = pendings.o
         # The accumulator answers sooner than the scratchpad: its words must not overtake others.

@@ -68,8 +68,8 @@ class VectorWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        values = Fifo(32 * self._config.cols, depth=DEPTH)
-        places = Fifo(_PLACE, depth=DEPTH)
+        values = Fifo(32 * self._config.cols, depth=DEPTH, far=True)
+        places = Fifo(_PLACE, depth=DEPTH, far=True)
         m.submodules.values, m.submodules.places = values, places
         head, pop, claimed = Signal(_PLACE), Signal(), Signal(range(DEPTH + 1))
         needed = self._note(m, places)

@@ -44,9 +44,12 @@ _AREA = (
     *("&get -n", "&synch2", "&if -K 4 -a", "&mfs", "&put"),
     *("mfs2 -a -e", "lutpack -S 1", "strash"),
 )
-"""ABC's way to few tables, not to few levels of them: the clock is slow, the device small."""
+"""ABC's way to few tables, however many levels of them: the device is small."""
 
-_ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *(2 * _AREA)[:-1]))
+_LEVELS = ("&get -n", "&synch2", "&put", "if -K 4", "mfs2", "lutpack -S 1")
+"""And then to few levels of almost as few tables: a level is a wire, and wires take the time."""
+
+_ABC = ";".join(("strash", "ifraig", "scorr", "dc2", "dc2", *_AREA, *_LEVELS))
 
 _SYNTH = "synth_ecp5 -cmp2softlogic -top {top} -run"
 """Comparisons with constants are smaller without the device's carries."""
