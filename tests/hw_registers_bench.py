@@ -74,8 +74,8 @@ class Host:
         await self.pulse(status.fault)
 
 
-def run(test, config=None):
-    """Run the coroutine `test(host, ctx)` on fresh registers."""
+def run(test, config=None, form=None):
+    """Run the coroutine `test(host, ctx)` on fresh registers, in a `form` of the RTL."""
     dut = reused(Registers, config or small())
     host = Host(dut, dut.axil)
 
@@ -84,4 +84,4 @@ def run(test, config=None):
         await host.quiet()
         await test(host, ctx)
 
-    simulate(host.dut, bench, deadline=20_000)
+    simulate(host.dut, bench, deadline=20_000, platform=form)

@@ -6,7 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.sram import Sram
+from hw_gen.blocks.stall_counts import StallCounts
 from hw_gen.interfaces import STALL
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Engine
 from spec.memmap import Stall
@@ -34,7 +36,8 @@ class Counters(wiring.Component):
     """Counts while `run`; `clear` goes first.
 
     Each counter is a word of a memory and a few low bits that are registers. The registers count,
-    and one after the other they are added to their word and cleared.
+    and one after the other they are added to their word and cleared. On an FPGA those of an
+    engine's states are `StallCounts`: what they counted since is the difference to their word.
 
     Members
     -------
@@ -77,7 +80,9 @@ class Counters(wiring.Component):
         word, part = Signal(COUNTER_BITS), Signal(COUNTER_BITS)
         reads, ends = phase == _Phase.READ, phase == _Phase.ADD
         serve = self.ask & ~serves  # a turn follows each answer
-        low = self._low(m, at, takes)
+        base = Signal(COUNTER_BITS)
+        m.d.comb += base.eq(Mux(fresh.bit_select(at, 1), 0, words.r_data))
+        low = self._low(m, platform, at, takes, base)
         m.d.comb += [
             words.r_en.eq(reads),
             words.r_addr.eq(Mux(serve, self.which, turn)),
@@ -97,7 +102,7 @@ class Counters(wiring.Component):
             m.d.sync += phase.eq(_Phase.READ)
         with m.Else():
             m.d.sync += phase.eq(_Phase.ADD)
-            m.d.sync += [word.eq(Mux(fresh.bit_select(at, 1), 0, words.r_data)), part.eq(low)]
+            m.d.sync += [word.eq(base), part.eq(low)]
         with m.If(adds):
             m.d.sync += fresh.bit_select(at, 1).eq(0)
         with m.If(self.clear):
@@ -105,43 +110,69 @@ class Counters(wiring.Component):
             m.d.sync += [fresh.eq(~0), phase.eq(_Phase.READ)]
         return m
 
-    def _low(self, m: Module, at: Value, takes: Value) -> Value:
-        """The registers; returns: what the one of counter `at` has counted."""
+    def _low(self, m: Module, platform, at: Value, takes: Value, word: Value) -> Value:
+        """What counts; returns: what counter `at` has counted that is not in its `word` yet."""
         # READ_BYTES counts beats here: every one is a bus word.
         shift = (self._config.bus_bytes - 1).bit_length()
+        if self._config.engine_counters and asks_for(platform, "for_fpga"):
+            counts = self._registers(m, self._totals(), at, takes) + self._tables(m, at, word)
+        else:
+            counts = self._registers(m, [*self._totals(), *self._states()], at, takes)
         low = Signal(64)
-        steps = self._steps(m)
-        # Most cycles from one turn of a counter to its next: each turn takes three cycles, and
-        # three more if the host reads a counter before it.
-        longest = 6 * len(self._names)
-        counts = [
-            Signal((longest * ((1 << len(step)) - 1)).bit_length(), name=f"low_{name}")
-            for name, step in zip(self._names, steps, strict=True)
-        ]
-        for number, (count, step) in enumerate(zip(counts, steps, strict=True)):
-            m.d.sync += count.eq(Mux(takes & (at == number), 0, count) + step)
-            with m.If(self.clear):
-                m.d.sync += count.eq(0)
         with m.Switch(at):
             for number, (name, count) in enumerate(zip(self._names, counts, strict=True)):
                 with m.Case(number):
                     m.d.comb += low.eq(count << shift if name == "READ_BYTES" else count)
         return low
 
-    def _steps(self, m: Module) -> list[Value]:
-        """What each counter adds: a cycle late, so that no path of an engine ends in a sum."""
-        run, vector, read_beat = (Signal(name=f"last_{x}") for x in ("run", "vector", "read_beat"))
-        written = Signal.like(self.write_bytes)
-        m.d.sync += [
-            run.eq(self.run),
-            vector.eq(self.vector_taken & self.run),
-            read_beat.eq(self.read_beat & self.run),
-            written.eq(Mux(self.run, self.write_bytes, 0)),
-        ]
-        did = []
-        for engine in Engine if self._config.engine_counters else ():
-            for stall in Stall:
-                happened = Signal(name=f"last_{engine.name}_{stall.name}")
-                m.d.sync += happened.eq(self.run & (self.stall[engine] == stall))
-                did.append(happened)
-        return [run, vector, read_beat, written, *did]
+    @property
+    def _longest(self) -> int:
+        """Most cycles from one turn of a counter to its next: each turn takes three cycles, and
+        three more if the host reads a counter before it."""
+        return 6 * len(self._names)
+
+    def _registers(self, m: Module, steps: list[Value], at: Value, takes: Value) -> list[Value]:
+        """The first counters add `steps`, which come a cycle late: no path of an engine ends in a
+        sum.
+        """
+        counts = []
+        for number, (name, step) in enumerate(zip(self._names, steps, strict=False)):
+            last = Signal.like(step, name=f"last_{name}")
+            m.d.sync += last.eq(step)
+            bits = (self._longest * ((1 << len(last)) - 1)).bit_length()
+            count = Signal(bits, name=f"low_{name}")
+            m.d.sync += count.eq(Mux(takes & (at == number), 0, count) + last)
+            with m.If(self.clear):
+                m.d.sync += count.eq(0)
+            counts.append(count)
+        return counts
+    def _totals(self) -> list[Value]:
+        """What each of `TOTALS` adds."""
+        vector, beat = self.vector_taken & self.run, self.read_beat & self.run
+        return [self.run, vector, beat, Mux(self.run, self.write_bytes, 0)]
+
+    def _states(self) -> list[Value]:
+        """What the counters of each state of each engine add."""
+        if not self._config.engine_counters:
+            return []
+        return [self.run & (self.stall[engine] == stall) for engine in Engine for stall in Stall]
+
+    def _tables(self, m: Module, at: Value, word: Value) -> list[Value]:
+        """What counter `at` has counted since its word was written, if it is of a state: for all
+        of them the same.
+        """
+        bits, run = self._longest.bit_length(), Signal(name="last_run")
+        asked, count = Signal(STALL), Signal(bits, name="count_of_state")
+        m.d.sync += run.eq(self.run)
+        counts = []
+        for engine in Engine:
+            last = Signal(STALL, name=f"last_{engine.name}")
+            m.d.sync += last.eq(self.stall[engine])
+            name = f"states_{engine.name.lower()}"
+            states = StallCounts(m, name, bits, stall=last, run=run, clear=self.clear)
+            counts.append(states.of(asked))
+        with m.Switch(at):
+            for number, (engine, stall) in enumerate((e, s) for e in Engine for s in Stall):
+                with m.Case(len(TOTALS) + number):
+                    m.d.comb += [asked.eq(stall), count.eq(counts[engine])]
+        return [(count - word[:bits])[:bits]] * (len(Engine) * len(Stall))
