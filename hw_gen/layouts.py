@@ -160,3 +160,8 @@ its last entry."""
 
 PostStream = stream.Signature(post_layout)
 PostEntryStream = stream.Signature(post_entry_layout)
+
+WaitPort = wiring.Signature(
+    {"valid": Out(1), "sem": Out(SEMAPHORE), "amount": Out(AMOUNT), "grant": In(1)}
+)
+"""A sequencer asks for `amount`, until `grant` says that it was taken in the cycle before."""

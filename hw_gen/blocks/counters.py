@@ -146,6 +146,7 @@ class Counters(wiring.Component):
                 m.d.sync += count.eq(0)
             counts.append(count)
         return counts
+
     def _totals(self) -> list[Value]:
         """What each of `TOTALS` adds."""
         vector, beat = self.vector_taken & self.run, self.read_beat & self.run

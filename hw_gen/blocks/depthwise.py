@@ -11,11 +11,10 @@ from hw_gen.blocks.depthwise_weights import DepthwiseWeights
 from hw_gen.blocks.depthwise_write import DepthwiseWriter
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import post_queues
-from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.checks import check
 from hw_gen.interfaces import EngineStatus, acc_update, spad_read
-from hw_gen.layouts import PostStream, instruction_stream
+from hw_gen.layouts import PostStream, WaitPort, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall

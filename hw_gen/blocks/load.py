@@ -13,7 +13,6 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.load_requests import LoadRequests
 from hw_gen.blocks.load_writer import LoadWriter
 from hw_gen.blocks.post_queue import PostQueue
-from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.interfaces import (
     EngineStatus,
@@ -24,7 +23,7 @@ from hw_gen.interfaces import (
     spad_write,
     table_write,
 )
-from hw_gen.layouts import PostStream, instruction_stream
+from hw_gen.layouts import PostStream, WaitPort, instruction_stream
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Opcode

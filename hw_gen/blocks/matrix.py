@@ -11,7 +11,6 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.matrix_weights import WeightFeed, any_of, vector_ports
 from hw_gen.blocks.operands import first_lanes, last_or, operands
 from hw_gen.blocks.post_queue import post_queues
-from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.checks import check
 from hw_gen.interfaces import READ_LATENCY, EngineStatus, acc_sums, spad_read
@@ -20,6 +19,7 @@ from hw_gen.layouts import (
     STREAM_FIELDS,
     WEIGHT_FIELDS,
     PostStream,
+    WaitPort,
     acc_tag_layout,
     field_shape,
     instruction_stream,

@@ -6,19 +6,15 @@ from operator import or_
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw_gen.blocks.semaphore_counts import counts
-from hw_gen.checks import check, checking
+from hw_gen.blocks.semaphore_tables import SemaphoreTables
+from hw_gen.checks import check
 from hw_gen.interfaces import Overflow
-from hw_gen.layouts import AMOUNT, SEMAPHORE, PostStream, post_layout
+from hw_gen.layouts import AMOUNT, PostStream, WaitPort, post_layout
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Engine
-
-WaitPort = wiring.Signature(
-    {"valid": Out(1), "sem": Out(SEMAPHORE), "amount": Out(AMOUNT), "grant": In(1)}
-)
-"""A sequencer asks for `amount`, until `grant` says that it was taken in the cycle before."""
 
 
 class Semaphores(wiring.Component):
@@ -37,9 +33,7 @@ class Semaphores(wiring.Component):
     overflow : ``Out(Overflow)``.
 
     Timing: a post is visible to waiters two cycles later, their grant in the one after that. A
-    semaphore is taken from every other cycle at most. In RTL for FPGAs a waiter is granted once in
-    three cycles at most, and a cycle after it asked; a poster is served every other cycle at most,
-    and an overflow is known a cycle later.
+    semaphore is taken from every other cycle at most. On an FPGA: see `SemaphoreTables`.
     """
 
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
@@ -55,60 +49,64 @@ class Semaphores(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg, bits = self._config, self._config.sem_addr_bits
-        held = counts(m, platform, semaphores=cfg.semaphores, bits=cfg.sem_bits)
+        if asks_for(platform, "for_fpga"):
+            self._in_tables(m)
+            return m
+        count = Array(
+            Signal(self._config.sem_bits, name=f"count_{i}") for i in range(self._config.semaphores)
+        )
+        bits = self._config.sem_addr_bits
 
         taking, take_sem, take_amount = Signal(), Signal(bits), Signal(AMOUNT)
         taken, grants = Const(0, 1), []
-        ports = [_held(m, port) for port in self.wait] if held.far else self.wait
-        for i, port in enumerate(ports):
+        for i, port in enumerate(self.wait):
             ok, grant = Signal(name=f"ok_{i}"), Signal(name=f"grant_{i}")
             # What was granted in the cycle before is not off the count yet.
             known = ~(taking & (take_sem == port.sem[:bits]))
-            enough = held.of(port.sem[:bits]) >= port.amount
-            able = port.valid & held.ready & ~port.grant & known & enough
-            m.d.comb += [ok.eq(able), grant.eq(ok & ~taken)]
+            enough = count[port.sem[:bits]] >= port.amount
+            m.d.comb += [ok.eq(port.valid & ~port.grant & known & enough), grant.eq(ok & ~taken)]
             m.d.sync += port.grant.eq(grant)
             taken = taken | ok
             grants.append(grant)
         m.d.sync += taking.eq(taken)
         # Where nothing is granted they are 0 and nobody looks: to keep them would be a stage more.
         m.d.sync += [
-            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in ports])),
-            take_amount.eq(_of_granted(grants, [port.amount for port in ports])),
+            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in self.wait])),
+            take_amount.eq(_of_granted(grants, [port.amount for port in self.wait])),
         ]
 
-        post, posted, poster = self._arbitrate(m, held)
+        post, posted = self._arbitrate(m)
         total = Signal(self._config.sem_bits + 1)
         same = Signal()
         m.d.comb += [
             same.eq(taking & (take_sem == post.sem[:bits])),
-            total.eq(held.of(post.sem[:bits]) + post.amount - Mux(same, take_amount, 0)),
-        ]
-        domain = m.d.sync if held.far else m.d.comb
-        domain += [
+            total.eq(count[post.sem[:bits]] + post.amount - Mux(same, take_amount, 0)),
             self.overflow.strobe.eq(posted & total[-1]),
             self.overflow.index.eq(post.index),
-            self.overflow.engine.eq(poster),
         ]
         check(m, platform, sum(grants) <= 1, "semaphores: two grants in a cycle")
-        if checking(platform):
-            enough = ~taking | (held.of(take_sem) >= take_amount)
-            check(m, platform, enough, "semaphores: more taken than there is")
-        took = taking, take_sem, take_amount
-        held.changes(m, took, (posted, post.sem[:bits], post.amount), total)
+        enough = ~taking | (count[take_sem] >= take_amount)
+        check(m, platform, enough, "semaphores: more taken than there is")
+        with m.If(taking):
+            m.d.sync += count[take_sem].eq(count[take_sem] - take_amount)
+        with m.If(posted):
+            m.d.sync += count[post.sem[:bits]].eq(total)
         return m
 
-    def _arbitrate(self, m: Module, held):
-        """Round robin over the posters once the counts are `held`: the post taken a cycle ago,
-        whether there is one, and whose.
+    def _in_tables(self, m: Module) -> None:
+        m.submodules.tables = tables = SemaphoreTables(
+            self._config, waiters=len(self.wait), posters=self._posters
+        )
+        for ours, theirs in zip(
+            (*self.wait, *self.post), (*tables.wait, *tables.post), strict=True
+        ):
+            connect(m, flipped(ours), theirs)
+        connect(m, tables.overflow, flipped(self.overflow))
 
-        On an FPGA, where the way from a poster and back is long, a poster is chosen in one cycle
-        and served in the next.
-        """
+    def _arbitrate(self, m: Module):
+        """Round robin over the posters: the post chosen a cycle ago, and whether there is one."""
         n = len(self.post)
-        may = [held.ready & ~port.ready if held.far else held.ready for port in self.post]
-        valid = Cat(port.valid & each for port, each in zip(self.post, may, strict=True))
+        valid = Cat(port.valid for port in self.post)
         turn = Signal(range(n))
         chosen = Signal(range(n))
         m.d.comb += chosen.eq(turn)
@@ -118,33 +116,16 @@ class Semaphores(wiring.Component):
                     for k in reversed(range(1, n + 1)):
                         with m.If(valid[(t + k) % n]):
                             m.d.comb += chosen.eq((t + k) % n)
-        serves, ready, any_post = chosen, held.ready, valid.any()
-        if held.far:
-            serves, ready = Signal.like(chosen, name="serves"), Signal(name="serving")
-            m.d.sync += [serves.eq(chosen), ready.eq(any_post)]
-        post, posted, poster = Signal(post_layout), Signal(), Signal.like(self.overflow.engine)
-        m.d.sync += posted.eq(ready if held.far else any_post)
-        with m.Switch(serves):
+        post, posted = Signal(post_layout), Signal()
+        m.d.sync += posted.eq(valid.any())
+        with m.Switch(chosen):
             for i, (port, engine) in enumerate(zip(self.post, self._posters, strict=True)):
                 with m.Case(i):
-                    m.d.comb += port.ready.eq(ready)
-                    m.d.sync += [post.eq(port.payload), poster.eq(engine)]
-        with m.If(any_post):
+                    m.d.comb += port.ready.eq(1)
+                    m.d.sync += [post.eq(port.payload), self.overflow.engine.eq(engine)]
+        with m.If(valid.any()):
             m.d.sync += turn.eq(chosen)
-        return post, posted, poster
-
-
-def _held(m: Module, port):
-    """A port of registers for what `port` asks, as the way to the counts of an FPGA is long."""
-    asked = WaitPort.create()
-    m.d.comb += port.grant.eq(asked.grant)
-    with m.If(~asked.valid):
-        # What is asked for in the cycle of a grant does not count.
-        m.d.sync += asked.valid.eq(port.valid & ~asked.grant)
-        m.d.sync += [asked.sem.eq(port.sem), asked.amount.eq(port.amount)]
-    with m.Elif(asked.grant):
-        m.d.sync += asked.valid.eq(0)
-    return asked
+        return post, posted
 
 
 def _of_granted(grants: Sequence[Signal], values: Sequence[Value]) -> Value:

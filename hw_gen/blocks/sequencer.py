@@ -1,8 +1,6 @@
 """Walks an instruction's loop nest: addresses, waits, posts; one step a cycle, no bubbles."""
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
@@ -10,10 +8,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_sum
 from hw_gen.blocks.cut import Cut
-from hw_gen.blocks.semaphores import WaitPort
+from hw_gen.blocks.loop_starts import chosen_of, loop_starts
 from hw_gen.layouts import (
     INDEX_BITS,
     PostEntryStream,
+    WaitPort,
     engine_layout,
     field_shape,
     instruction_stream,
@@ -217,23 +216,20 @@ class Sequencer(wiring.Component):
         """Running values: the innermost loop that goes on adds its stride to its own start."""
         n, at_last = self._loops, self._step.at_last
         goes_on = [last_from[level + 1] & ~at_last[level] for level in range(n)]
+        starts = loop_starts(
+            m, platform, goes_on=goes_on, restarts=last_from[1:], accept=accept, load=load
+        )
         for name, base in self._streams.items():
             width = self._widths[name]
-            start = [Signal(width, name=f"{name}_{k}", reset_less=True) for k in range(n)]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
-            strides = [loop[name] for loop in self.instr.loop]
+            now, start = starts.add(name, width)
             m.d.comb += [
-                getattr(self._step, name).eq(start[n - 1]),
-                origin.eq(_chosen(goes_on, start)),
-                stride.eq(_chosen(goes_on, strides)),
+                getattr(self._step, name).eq(now),
+                origin.eq(start),
+                stride.eq(chosen_of(goes_on, [loop[name] for loop in self.instr.loop])),
             ]
             value = fast_sum(m, platform, f"{name}_next", origin, stride)
-            first = self.i.start.instr[base]
-            for level in range(n):
-                with m.If(load):
-                    m.d.sync += start[level].eq(first)
-                with m.Elif(accept & last_from[level + 1]):
-                    m.d.sync += start[level].eq(value)
+            starts.follow(name, self.i.start.instr[base], value)
 
     def _reach(self, level: Value, flags: Value) -> Value:
         return flags.bit_select(level, 1)
@@ -327,8 +323,3 @@ def _of(values: Sequence[Value] | Value, level: int, at_last: Signal) -> Value:
     iteration, as the outermost loop's never are.
     """
     return Mux(at_last[level - 1], values[1], values[0]) if level else values[0]
-
-
-def _chosen(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
-    """The one of `values` that is chosen."""
-    return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))

@@ -11,11 +11,10 @@ from hw_gen.blocks.dma_index import IndexStage, refused
 from hw_gen.blocks.dma_runs import RUN_BITS, RunStage
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.post_queue import PostQueue
-from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.store_reader import StoreReader, flight_layout
 from hw_gen.interfaces import EngineStatus, Outside, axi_write, memory_regions, spad_read
-from hw_gen.layouts import INDEX_BITS, PostStream, instruction_stream
+from hw_gen.layouts import INDEX_BITS, PostStream, WaitPort, instruction_stream
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point

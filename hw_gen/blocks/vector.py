@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.activity import resting, sequencer
 from hw_gen.blocks.matrix import POST_DEPTH
 from hw_gen.blocks.post_queue import post_queues
-from hw_gen.blocks.semaphores import WaitPort
 from hw_gen.blocks.sequencer import Sequencer
 from hw_gen.blocks.vector_context import VectorContexts
 from hw_gen.blocks.vector_gather import VectorGather
@@ -15,7 +14,7 @@ from hw_gen.blocks.vector_issue import VectorIssue
 from hw_gen.blocks.vector_lanes import VectorLanes
 from hw_gen.blocks.vector_write import VectorWriter
 from hw_gen.interfaces import EngineStatus, acc_access, spad_read, spad_write, table_write
-from hw_gen.layouts import PostStream, instruction_stream
+from hw_gen.layouts import PostStream, WaitPort, instruction_stream
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall

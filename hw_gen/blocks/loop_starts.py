@@ -1,0 +1,123 @@
+"""Where the running values of a loop nest began, for each of its loops."""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import *
+from amaranth.lib import memory
+
+from hw_gen.platform import asks_for
+
+
+def loop_starts(m: Module, platform, **steps) -> "StartRegisters | StartTables":
+    """The form of the platform, for values that all go the same way. `steps`:
+
+    goes_on : for each loop, outermost first, whether it is the one that goes on in this step.
+    restarts : whether it is that one or lies within.
+    accept, load : a step is taken; an instruction begins, which goes first.
+    """
+    kind = StartTables if asks_for(platform, "for_fpga") else StartRegisters
+    return kind(m, **steps)
+
+
+class StartRegisters:
+    """A register for each value and loop."""
+
+    def __init__(
+        self,
+        m: Module,
+        *,
+        goes_on: Sequence[Value],
+        restarts: Sequence[Value],
+        accept: Value,
+        load: Value,
+    ) -> None:
+        self._m = m
+        self._goes_on = goes_on
+        self._restarts = restarts
+        self._accept = accept
+        self._load = load
+        self._starts: dict[str, list[Signal]] = {}
+
+    def add(self, name: str, width: int) -> tuple[Value, Value]:
+        """A value: what it is now, and where the loop that goes on began."""
+        loops = range(len(self._goes_on))
+        starts = [Signal(width, name=f"{name}_{k}", reset_less=True) for k in loops]
+        self._starts[name] = starts
+        return starts[-1], chosen_of(self._goes_on, starts)
+
+    def follow(self, name: str, first: Value, value: Value) -> None:
+        """first : of an instruction. value : in the step that follows."""
+        m = self._m
+        for start, restarts in zip(self._starts[name], self._restarts, strict=True):
+            with m.If(self._load):
+                m.d.sync += start.eq(first)
+            with m.Elif(self._accept & restarts):
+                m.d.sync += start.eq(value)
+
+
+class StartTables:
+    """A small memory for each value, and for each loop a register that says which of its words.
+
+    A step writes the word of the loop that goes on, and this loop and those within begin there.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        *,
+        goes_on: Sequence[Value],
+        restarts: Sequence[Value],
+        accept: Value,
+        load: Value,
+    ) -> None:
+        self._m = m
+        self._load = load
+        self._moves = accept | load
+        loops = range(len(goes_on))
+        words = [Signal(loops, name=f"word_{k}", reset_less=True) for k in loops]
+        this, self._reads, self._writes = (
+            Signal(loops, name=x) for x in ("this", "reads", "writes")
+        )
+        m.d.comb += [
+            this.eq(chosen_of(goes_on, [Const(k, loops) for k in loops])),
+            self._reads.eq(chosen_of(goes_on, words)),
+            self._writes.eq(Mux(load, 0, this)),
+        ]
+        for word, again in zip(words, restarts, strict=True):
+            with m.If(load):
+                m.d.sync += word.eq(0)
+            with m.Elif(accept & again):
+                m.d.sync += word.eq(this)
+        self._depth = 1 << this.shape().width
+        self._values: dict[str, tuple[Signal, memory.Memory]] = {}
+
+    def add(self, name: str, width: int) -> tuple[Value, Value]:
+        """See `StartRegisters.add`."""
+        m = self._m
+        now = Signal(width, name=f"{name}_now", reset_less=True)
+        table: memory.Memory = memory.Memory(shape=unsigned(width), depth=self._depth, init=[])
+        m.submodules[f"starts_{name}"] = table
+        port = table.read_port(domain="comb")
+        m.d.comb += port.addr.eq(self._reads)
+        self._values[name] = now, table
+        return now, port.data
+
+    def follow(self, name: str, first: Value, value: Value) -> None:
+        """See `StartRegisters.follow`."""
+        m = self._m
+        now, table = self._values[name]
+        port = table.write_port()
+        m.d.comb += [
+            port.en.eq(self._moves),
+            port.addr.eq(self._writes),
+            port.data.eq(Mux(self._load, first, value)),
+        ]
+        with m.If(self._moves):
+            m.d.sync += now.eq(port.data)
+
+
+def chosen_of(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
+    """The one of `values` that is chosen, 0 if none is."""
+    return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))
