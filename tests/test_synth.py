@@ -11,7 +11,7 @@ from sw.synth import area, memories
 from sw.synth.area import TOP
 from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
-from sw.synth.fpga import ecp5
+from sw.synth.fpga import ecp5, nextpnr
 from sw.synth.fpga.block_ram import Memory, into_blocks
 from sw.synth.fpga.spread import TABLES, free_rows, spread
 from sw.synth.fpga.wrapper import wrapper
@@ -370,18 +370,20 @@ def test_free_places_are_cells_of_the_netlist_and_no_part_of_the_result(tmp_path
     facts = {"utilization": used, "fmax": {"clk": {"achieved": 31.2}}, "critical_paths": []}
     report.write_text(json.dumps(facts))
     (tmp_path / "log").write_text("")
-    assert ecp5.read_result(report, tmp_path / "log", count).used == {"TRELLIS_COMB": (30, TABLES)}
+    assert nextpnr.read_result(report, tmp_path / "log", count).used == {
+        "TRELLIS_COMB": (30, TABLES)
+    }
 
 
 def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     report, log = tmp_path / "nextpnr.json", tmp_path / "nextpnr.log"
     log.write_text(PACKED)
-    found = ecp5.read_result(report, log)
+    found = nextpnr.read_result(report, log)
     assert found.problem == "does not fit: TRELLIS_COMB 92,028 of 83,640"
     assert found.used["TRELLIS_IO"] == (3, 365) and found.fmax_mhz is None
     log.write_text("ERROR: out of memory\n")
     with pytest.raises(SynthError, match="ended without a result:\nERROR: out of memory"):
-        ecp5.read_result(report, log)
+        nextpnr.read_result(report, log)
     report.write_text(
         json.dumps(
             {
@@ -391,7 +393,7 @@ def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
             }
         )
     )
-    found = ecp5.read_result(report, log)
+    found = nextpnr.read_result(report, log)
     assert (found.fmax_mhz, found.used) == (31.25, {"TRELLIS_FF": (12, 83640)})
     ends = {"start": "a.q", "end": "b.r"}
     assert found.critical_path == {**ends, "ns": 5.0, "routing_ns": 3.5, "steps": 1}
@@ -405,6 +407,27 @@ def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
     with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
         tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
         ecp5.place_and_route(tool, "inverter", 0, tmp_path, lambda text: None)
+
+
+def _nextpnr(tmp_path, routes: int) -> Tool:
+    """A nextpnr that routes placement `routes` alone, and goes in circles with the others."""
+    script = tmp_path / "nextpnr.sh"
+    script.write_text(
+        f"""[ "${{@: -1}}" = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
+            "fmax": {{"clk": {{"achieved": 41}}}}}}' > nextpnr.json && exit
+        for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
+        done; sleep 60"""
+    )
+    return Tool(("bash", str(script)), "a nextpnr")
+
+
+def test_placements_are_tried_until_one_is_routed(tmp_path) -> None:
+    said: list[str] = []
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 2), (), "", 0, tmp_path, said.append)
+    assert (found.fmax_mhz, found.problem) == (41, "")
+    assert "placement 1: 85 shared wires are left, and do not get fewer" in said
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 9), (), "", 0, tmp_path, said.append)
+    assert (found.fmax_mhz, found.problem) == (None, "none of 4 placements was routed")
 
 
 def test_the_wrapper_connects_every_pin(tmp_path) -> None:

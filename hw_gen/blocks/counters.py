@@ -135,7 +135,7 @@ class Counters(wiring.Component):
         """The first counters add `steps`, which come a cycle late: no path of an engine ends in a
         sum.
         """
-        counts = []
+        counts: list[Value] = []
         for number, (name, step) in enumerate(zip(self._names, steps, strict=False)):
             last = Signal.like(step, name=f"last_{name}")
             m.d.sync += last.eq(step)

@@ -73,7 +73,8 @@ class SemaphoreTables(wiring.Component):
         shape, words = unsigned(self._config.sem_bits), 1 << self._config.sem_addr_bits
         tables: list[memory.Memory] = []
         for name in ("posted", "taken"):
-            m.submodules[name] = table = memory.Memory(shape=shape, depth=words, init=[])
+            table: memory.Memory = memory.Memory(shape=shape, depth=words, init=[])
+            m.submodules[name] = table
             tables.append(table)
         return tables
 

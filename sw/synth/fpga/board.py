@@ -10,7 +10,8 @@ from sw.runtime.progress import Say
 from sw.runtime.simulator.guarded import run_guarded
 from sw.synth import rtl
 from sw.synth.errors import SynthError
-from sw.synth.fpga.ecp5 import flatten, map_to_ecp5, run_nextpnr
+from sw.synth.fpga.ecp5 import flatten, map_to_ecp5
+from sw.synth.fpga.nextpnr import CONFIG, run_nextpnr
 from sw.synth.fpga.report import FpgaReport
 from sw.synth.fpga.spread import LARGEST
 from sw.synth.recipe import Effort
@@ -81,9 +82,7 @@ def build_bitstream(
     blocks, warned = map_to_ecp5(sources, TOP, folder, say)
     luts = blocks[""].luts if LARGEST in board.device else 0
     free = flatten(TOP, [], luts, folder, say)
-    (folder / "board.lpf").write_text(board.constraints())
-    options = [*board.device, "--lpf", "board.lpf", "--seed", "1", "--textcfg", "npu.config"]
-    fitted = run_nextpnr(nextpnr, options, free, folder, say)
+    fitted = run_nextpnr(nextpnr, board.device, board.constraints(), free, folder, say)
     report = FpgaReport(
         config=config.name,
         config_digest=config.digest_hex,
@@ -105,7 +104,7 @@ def build_bitstream(
             f"{board.mhz:g}"
         )
     say("packing the bitstream …")
-    command = [*pack.command, "--compress", "--input", "npu.config", "--bit", BITSTREAM]
+    command = [*pack.command, "--compress", "--input", CONFIG, "--bit", BITSTREAM]
     done = run_guarded(command, cwd=folder)
     if done.returncode:
         raise SynthError(f"{pack.version} failed:\n{done.stdout[-800:]}")

@@ -1,11 +1,9 @@
 """An ECP5 FPGA: resources by block from Yosys, the clock from nextpnr."""
 
-import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +12,19 @@ from sw.runtime.progress import Say
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
+from sw.synth.fpga.nextpnr import CLOCK_PIN, DEVICE, FLAT, Fitted, run_nextpnr
 from sw.synth.fpga.report import FpgaReport, Resources
 from sw.synth.fpga.spread import spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
 from sw.synth.recipe import Effort, Step
-from sw.synth.tools import Tool, find_nextpnr, find_yosys, run_logged
+from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
-WAYS = ("--placer", "static", "--router", "router2")
-"""How nextpnr places and routes. The other placer's wires are a third longer. The default router,
-router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
-TABLE = "TRELLIS_COMB"
-"""What nextpnr calls a look-up table."""
-OPERATORS, MAPPED, FLAT = "operators.il", "mapped.json", "flat.json"
+OPERATORS, MAPPED = "operators.il", "mapped.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
-NEXTPNR_OPTIONS = (
-    *("--85k", "--package", "CABGA756", "--speed", "6", "--freq", "50", "--seed", "1"),
-    "--timing-allow-fail",
-)
-"""The largest ECP5 in its largest package. The frequency is a wish, and no result."""
-
 SCOPE = "$scopeinfo"
 """The cell that stands for a block after flattening, with its path as a name."""
 
@@ -121,20 +109,6 @@ def _owners(wires: Mapping[str, Any]) -> dict[str, str]:
     return {name: name if bit is None else innermost[bit] for name, bit in first.items()}
 
 
-_SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
-"""What router2 says after each step: it has ended when no two nets share a wire."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """What nextpnr says: the clock in MHz, and what the whole design takes of the device."""
-
-    fmax_mhz: float | None
-    used: dict[str, tuple[int, int]]
-    problem: str
-    critical_path: dict[str, Any] | None = None
-
-
 def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -> FpgaReport:
     """Resources of a configuration on an ECP5-85 and, with effort full, its clock."""
     began = time.monotonic()
@@ -205,7 +179,7 @@ def place_and_route(nextpnr: Tool, top: str, luts: int, folder: Path, say: Say) 
     verilog = folder / "wrapper.v"
     verilog.write_text(wrapper(top, WRAPPER, ports))
     free = flatten(WRAPPER, [verilog], luts, folder, say)
-    return run_nextpnr(nextpnr, NEXTPNR_OPTIONS, free, folder, say)
+    return run_nextpnr(nextpnr, DEVICE, CLOCK_PIN, free, folder, say)
 
 
 def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say) -> int:
@@ -228,64 +202,3 @@ def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say
     ]
     run_yosys(find_yosys(), recipe.script(steps), folder, say)
     return spread(folder / FLAT, top, luts)
-
-
-def run_nextpnr(nextpnr: Tool, options: Sequence[str], free: int, folder: Path, say: Say) -> Fitted:
-    """Place and route what `flatten` left, with so many tables to keep places free."""
-    say("placing and routing …")
-    report, log = folder / "nextpnr.json", folder / "nextpnr.log"
-    report.unlink(missing_ok=True)  # of a run before, where the folder was kept
-    # nextpnr in WebAssembly sees the current folder only.
-    files = ("--json", FLAT, "--report", report.name)
-    command = [*nextpnr.command, *options, *WAYS, *files]
-    run_logged(command, log, _routing, say, cwd=folder)
-    return read_result(report, log, free)
-
-
-def _routing(line: str) -> str:
-    """What to show for a line of nextpnr's log, or nothing."""
-    shared = _SHARED.search(line)
-    return f"routing: {int(shared[2]):,} wires are shared after step {shared[1]}" if shared else ""
-
-
-def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
-    """What nextpnr found; a design that does not fit has a problem and no clock.
-
-    free : tables that only keep places free: no design has them.
-    """
-    text = log.read_text()
-    if report.exists():
-        facts: dict[str, Any] = json.loads(report.read_text())
-        counts = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
-        used, available = counts.get(TABLE, (0, 0))
-        counts[TABLE] = (max(used - free, 0), available)
-        kinds = {name: pair for name, pair in counts.items() if pair[0]}
-        clocks = [round(float(clock["achieved"]), 2) for clock in facts["fmax"].values()]
-        return Fitted(min(clocks, default=None), kinds, "", _critical_path(facts))
-    kinds = {}
-    for line in text.splitlines():
-        words = line.replace("Info:", "").replace("/", " ").replace(":", " ").split()
-        if len(words) == 4 and words[3].endswith("%") and words[1].isdigit():
-            kinds[words[0]] = (int(words[1]), int(words[2]))
-    over = [f"{name} {u:,} of {n:,}" for name, (u, n) in kinds.items() if u > n]
-    if over:
-        return Fitted(None, kinds, f"does not fit: {', '.join(over)}")
-    tail = "\n".join(text.splitlines()[-8:])
-    raise SynthError(f"nextpnr-ecp5 ended without a result:\n{tail}")
-
-
-def _critical_path(facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The path from register to register that takes longest: its ends, and delays by kind."""
-    inside = [p["path"] for p in facts["critical_paths"] if "<async>" not in (p["from"], p["to"])]
-    if not inside:
-        return None
-    path = max(inside, key=lambda steps: sum(float(step["delay"]) for step in steps))
-    routing = sum(float(step["delay"]) for step in path if step["type"] == "routing")
-    total = sum(float(step["delay"]) for step in path)
-    return {
-        "start": path[0]["from"]["cell"].removeprefix("inner."),
-        "end": path[-1]["to"]["cell"].removeprefix("inner."),
-        "ns": round(total, 3),
-        "routing_ns": round(routing, 3),
-        "steps": sum(step["type"] == "logic" for step in path),
-    }

@@ -1,0 +1,141 @@
+"""nextpnr: places and routes what Yosys made, and says how fast it is."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sw.runtime.progress import Say
+from sw.synth.errors import SynthError
+from sw.synth.tools import Tool, run_logged
+
+FLAT, CONFIG = "flat.json", "npu.config"
+"""The netlist that nextpnr reads, and the text of the bitstream that it writes."""
+DEVICE = ("--85k", "--package", "CABGA381", "--speed", "6", "--freq", "60")
+"""The largest ECP5 of the slowest grade. The frequency is a wish, and no result."""
+CLOCK_PIN = 'LOCATE COMP "clk" SITE "G2";\n'
+"""A pin that leads to the device's clock lines. From others nextpnr may find no way there."""
+
+_WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
+"""How nextpnr places and routes. The other placer's wires are a third longer. The default router,
+router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
+_SEEDS = (1, 2, 3, 4)
+"""Placements to try: by one of them wires are half as long again as by another."""
+_TABLE = "TRELLIS_COMB"
+"""What nextpnr calls a look-up table."""
+_SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
+"""What router2 says after each step: it has ended when no two nets share a wire."""
+_PATIENCE = 60
+"""Steps without fewer shared wires after which it is given up …"""
+_NEAR = 20
+"""… unless so few are left that it mostly gets rid of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What nextpnr says: the clock in MHz, and what the whole design takes of the device."""
+
+    fmax_mhz: float | None
+    used: dict[str, tuple[int, int]]
+    problem: str
+    critical_path: dict[str, Any] | None = None
+
+
+class _NoProgressError(Exception):
+    """The router does not come to an end."""
+
+
+def run_nextpnr(
+    nextpnr: Tool, device: Sequence[str], pins: str, free: int, folder: Path, say: Say
+) -> Fitted:
+    """Place and route the `FLAT` of a folder; its bitstream's text is `CONFIG` there.
+
+    pins : constraints (LPF). free : tables of it that only keep places free. Placements are tried
+    until one can be routed. A design that does not fit, or that none of them routes, has a problem
+    and no clock.
+    """
+    report, log = folder / "nextpnr.json", folder / "nextpnr.log"
+    (folder / "npu.lpf").write_text(pins)
+    # nextpnr in WebAssembly sees the current folder only.
+    files = ("--json", FLAT, "--lpf", "npu.lpf", "--report", report.name, "--textcfg", CONFIG)
+    for seed in _SEEDS:
+        say(f"placing and routing, placement {seed} of {len(_SEEDS)} …")
+        report.unlink(missing_ok=True)  # of a run before, where the folder was kept
+        command = [*nextpnr.command, *device, *_WAYS, *files, "--seed", str(seed)]
+        try:
+            run_logged(command, log, _routing(), say, cwd=folder)
+        except _NoProgressError as problem:
+            say(f"placement {seed}: {problem}")
+            continue
+        return read_result(report, log, free)
+    return Fitted(None, _taken(log.read_text()), f"none of {len(_SEEDS)} placements was routed")
+
+
+def _routing() -> Callable[[str], str]:
+    """What to show for a line of nextpnr's log, or nothing; ends a router that goes in circles."""
+    least, best = 0, 0
+
+    def news(line: str) -> str:
+        nonlocal least, best
+        shared = _SHARED.search(line)
+        if not shared:
+            return ""
+        step, wires = int(shared[1]), int(shared[2])
+        if step == 1 or wires < least:
+            least, best = wires, step
+        elif least > _NEAR and step - best > _PATIENCE:
+            raise _NoProgressError(f"{least:,} shared wires are left, and do not get fewer")
+        return f"routing: {wires:,} wires are shared after step {step}"
+
+    return news
+
+
+def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
+    """What nextpnr found; a design that does not fit has a problem and no clock.
+
+    free : tables that only keep places free: no design has them.
+    """
+    text = log.read_text()
+    if report.exists():
+        facts: dict[str, Any] = json.loads(report.read_text())
+        counts = {n: (int(u["used"]), int(u["available"])) for n, u in facts["utilization"].items()}
+        used, available = counts.get(_TABLE, (0, 0))
+        counts[_TABLE] = (max(used - free, 0), available)
+        kinds = {name: pair for name, pair in counts.items() if pair[0]}
+        clocks = [round(float(clock["achieved"]), 2) for clock in facts["fmax"].values()]
+        return Fitted(min(clocks, default=None), kinds, "", _critical_path(facts))
+    kinds = _taken(text)
+    over = [f"{name} {u:,} of {n:,}" for name, (u, n) in kinds.items() if u > n]
+    if over:
+        return Fitted(None, kinds, f"does not fit: {', '.join(over)}")
+    tail = "\n".join(text.splitlines()[-8:])
+    raise SynthError(f"nextpnr-ecp5 ended without a result:\n{tail}")
+
+
+def _taken(log: str) -> dict[str, tuple[int, int]]:
+    """What a design takes of the device, and what this has, as the log says it."""
+    kinds = {}
+    for line in log.splitlines():
+        words = line.replace("Info:", "").replace("/", " ").replace(":", " ").split()
+        if len(words) == 4 and words[3].endswith("%") and words[1].isdigit():
+            kinds[words[0]] = (int(words[1]), int(words[2]))
+    return kinds
+
+
+def _critical_path(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The path from register to register that takes longest: its ends, and delays by kind."""
+    inside = [p["path"] for p in facts["critical_paths"] if "<async>" not in (p["from"], p["to"])]
+    if not inside:
+        return None
+    path = max(inside, key=lambda steps: sum(float(step["delay"]) for step in steps))
+    routing = sum(float(step["delay"]) for step in path if step["type"] == "routing")
+    total = sum(float(step["delay"]) for step in path)
+    return {
+        "start": path[0]["from"]["cell"].removeprefix("inner."),
+        "end": path[-1]["to"]["cell"].removeprefix("inner."),
+        "ns": round(total, 3),
+        "routing_ns": round(routing, 3),
+        "steps": sum(step["type"] == "logic" for step in path),
+    }
