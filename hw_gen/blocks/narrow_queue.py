@@ -87,7 +87,13 @@ class NarrowQueue(wiring.Component):
         # Slots of the memory: where granules go, up to which instructions were handed over, and
         # which is read next.
         into, upto, oldest = Signal(slot_bits), Signal(slot_bits), Signal(slot_bits)
-        came = self.granules
+        came = granules().create(path=("came",))
+        m.d.sync += [
+            came.valid.eq(self.granules.valid & ~self.drop),
+            came.data.eq(self.granules.data),
+            came.number.eq(self.granules.number),
+            came.last.eq(self.granules.last),
+        ]
         m.d.comb += [
             items.w_en.eq(came.valid),
             items.w_addr.eq(Cat(came.number[:number_bits], into)),

@@ -8,6 +8,7 @@ from hw_gen.blocks.sram import Sram
 from hw_gen.blocks.vector_context import part_shape
 from hw_gen.interfaces import table_write
 from hw_gen.layouts import field_shape
+from hw_gen.platform import asks_for
 from spec.config import PARAM_PARTS, NpuConfig
 from spec.isa import Opcode
 
@@ -22,7 +23,7 @@ class ParamMemory(wiring.Component):
 
     Members
     -------
-    write : ``In(table_write)``, byte addresses from 0.
+    write : ``In(table_write)``, byte addresses from 0; on an FPGA written a cycle later.
     bias_addr, bias_en; scale_addr, scale_en : entry to read; `lane` has it a cycle later.
     bias_part, scale_part : which part of it, where vectors pass the lanes in parts.
     """
@@ -57,7 +58,14 @@ class ParamMemory(wiring.Component):
         m = Module()
         cfg = self._config
         words = cfg.param_entry_bytes // cfg.bus_bytes
-        entry, word = self._locate(m, words)
+        write = self.write
+        if asks_for(platform, "for_fpga"):
+            write = table_write(cfg).create(path=("last",))
+            m.d.sync += [
+                getattr(write, name).eq(getattr(self.write, name))
+                for name in write.signature.members
+            ]
+        entry, word = self._locate(m, write.addr, words)
         for names, read, address, use in (
             (("bias",), self.bias_en, self.bias_addr, "bias"),
             (("multiplier", "shift"), self.scale_en, self.scale_addr, "scale"),
@@ -75,8 +83,8 @@ class ParamMemory(wiring.Component):
                     ram.r_addr.eq(address),
                     held[at : at + _BYTE * cfg.bus_bytes].eq(ram.r_data),
                     ram.w_addr.eq(entry),
-                    ram.w_data.eq(self.write.data),
-                    ram.w_en.eq(Mux(self.write.valid & (word == w), self.write.strobe, 0)),
+                    ram.w_data.eq(write.data),
+                    ram.w_en.eq(Mux(write.valid & (word == w), write.strobe, 0)),
                 ]
             part: Value = Const(0, 1)
             if cfg.vector_parts > 1:
@@ -89,12 +97,12 @@ class ParamMemory(wiring.Component):
                 )
         return m
 
-    def _locate(self, m: Module, words: int) -> tuple[Signal, Signal]:
+    def _locate(self, m: Module, addr: Value, words: int) -> tuple[Signal, Signal]:
         """Entry and word of the write address: division by a constant through its reciprocal."""
         cfg = self._config
         total = cfg.param_entries * words
         index = Signal(range(total))
-        m.d.comb += index.eq(self.write.addr >> (cfg.bus_bytes.bit_length() - 1))
+        m.d.comb += index.eq(addr >> (cfg.bus_bytes.bit_length() - 1))
         shift = 2 * total.bit_length()
         reciprocal = -(-(1 << shift) // words)
         entry, word = Signal(cfg.param_addr_bits), Signal(range(words + 1))
