@@ -77,20 +77,20 @@ class StartTables:
         self._moves = accept | load
         loops = range(len(goes_on))
         words = [Signal(loops, name=f"word_{k}", reset_less=True) for k in loops]
-        this, self._reads, self._writes = (
-            Signal(loops, name=x) for x in ("this", "reads", "writes")
+        goes, self._reads, self._writes = (
+            Signal(loops, name=x) for x in ("goes", "reads", "writes")
         )
         m.d.comb += [
-            this.eq(chosen_of(goes_on, [Const(k, loops) for k in loops])),
+            goes.eq(chosen_of(goes_on, [Const(k, loops) for k in loops])),
             self._reads.eq(chosen_of(goes_on, words)),
-            self._writes.eq(Mux(load, 0, this)),
+            self._writes.eq(Mux(load, 0, goes)),
         ]
         for word, again in zip(words, restarts, strict=True):
             with m.If(load):
                 m.d.sync += word.eq(0)
             with m.Elif(accept & again):
-                m.d.sync += word.eq(this)
-        self._depth = 1 << this.shape().width
+                m.d.sync += word.eq(goes)
+        self._depth = 1 << goes.shape().width
         self._values: dict[str, tuple[Signal, memory.Memory]] = {}
 
     def add(self, name: str, width: int) -> tuple[Value, Value]:
