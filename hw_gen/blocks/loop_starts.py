@@ -28,8 +28,8 @@ class StartRegisters:
         self,
         m: Module,
         *,
-        goes_on: Sequence[Value],
-        restarts: Sequence[Value],
+        goes_on: Value,
+        restarts: Value,
         accept: Value,
         load: Value,
     ) -> None:
@@ -67,8 +67,8 @@ class StartTables:
         self,
         m: Module,
         *,
-        goes_on: Sequence[Value],
-        restarts: Sequence[Value],
+        goes_on: Value,
+        restarts: Value,
         accept: Value,
         load: Value,
     ) -> None:
@@ -118,6 +118,6 @@ class StartTables:
             m.d.sync += now.eq(port.data)
 
 
-def chosen_of(chosen: Sequence[Value], values: Sequence[Value]) -> Value:
+def chosen_of(chosen: Value, values: Sequence[Value]) -> Value:
     """The one of `values` that is chosen, 0 if none is."""
     return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))

@@ -143,15 +143,30 @@ class Sequencer(wiring.Component):
         return m
 
     def _offered(self, m: Module, platform):
-        """Where steps are offered, and whether one that was taken there waits at the output.
+        """Where steps are offered, and whether one that was taken there has not left.
 
-        The way from what takes the steps is long. On an FPGA it ends at a `Cut`.
+        The way from what takes the steps is long. On an FPGA it ends at a `Cut`, and what follows
+        from a step's flags is known a cycle before its running values.
         """
+        self._later = None  # the steps' stream behind a register of their flags: see `_addresses`
         if not asks_for(platform, "for_fpga"):
             return self.o, Const(0, 1)
         m.submodules.ahead = ahead = Cut(self.step_layout)
         connect(m, ahead.o, flipped(self.o))
-        return ahead.i, ~ahead.empty
+        offered = stream.Signature(self.step_layout).create(path=("flags",))
+        flags, valid, leaves = Signal(self.step_layout, reset_less=True), Signal(), Signal()
+        m.d.comb += [
+            offered.ready.eq(~valid | ahead.i.ready),
+            leaves.eq(valid & ahead.i.ready),
+            ahead.i.valid.eq(valid),
+        ]
+        with m.If(offered.ready):
+            m.d.sync += [valid.eq(offered.valid), flags.eq(offered.payload)]
+        for name, _ in self.step_layout:
+            if name not in self._streams:
+                m.d.comb += ahead.i.payload[name].eq(flags[name])
+        self._later = ahead.i.payload, offered.ready, leaves
+        return offered, valid | ~ahead.empty
 
     def _counters(self, m: Module, accept: Value, load: Value):
         """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
@@ -214,17 +229,24 @@ class Sequencer(wiring.Component):
 
     def _addresses(self, m: Module, platform, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
-        n, at_last = self._loops, self._step.at_last
-        goes_on = [last_from[level + 1] & ~at_last[level] for level in range(n)]
+        n, step = self._loops, self._step
+        goes_on: Value = Cat(last_from[level + 1] & ~step.at_last[level] for level in range(n))
+        restarts = last_from[1:]
+        if self._later:
+            step, moves, accept = self._later
+            flags = Signal(2 * n, reset_less=True)
+            with m.If(moves):
+                m.d.sync += flags.eq(Cat(goes_on, restarts))
+            goes_on, restarts = flags[:n], flags[n:]
         starts = loop_starts(
-            m, platform, goes_on=goes_on, restarts=last_from[1:], accept=accept, load=load
+            m, platform, goes_on=goes_on, restarts=restarts, accept=accept, load=load
         )
         for name, base in self._streams.items():
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             now, start = starts.add(name, width)
             m.d.comb += [
-                getattr(self._step, name).eq(now),
+                getattr(step, name).eq(now),
                 origin.eq(start),
                 stride.eq(chosen_of(goes_on, [loop[name] for loop in self.instr.loop])),
             ]
