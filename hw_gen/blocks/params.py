@@ -23,7 +23,7 @@ class ParamMemory(wiring.Component):
 
     Members
     -------
-    write : ``In(table_write)``, byte addresses from 0; on an FPGA written a cycle later.
+    write : ``In(table_write)``, byte addresses from 0; on an FPGA written two cycles later.
     bias_addr, bias_en; scale_addr, scale_en : entry to read; `lane` has it a cycle later.
     bias_part, scale_part : which part of it, where vectors pass the lanes in parts.
     """
@@ -58,14 +58,13 @@ class ParamMemory(wiring.Component):
         m = Module()
         cfg = self._config
         words = cfg.param_entry_bytes // cfg.bus_bytes
-        write = self.write
-        if asks_for(platform, "for_fpga"):
-            write = table_write(cfg).create(path=("last",))
-            m.d.sync += [
-                getattr(write, name).eq(getattr(self.write, name))
-                for name in write.signature.members
-            ]
+        far = asks_for(platform, "for_fpga")
+        write = self._last(m, self.write) if far else self.write
         entry, word = self._locate(m, write.addr, words)
+        if far:
+            located = [Signal.like(x, name=f"last_{x.name}") for x in (entry, word)]
+            m.d.sync += [last.eq(x) for last, x in zip(located, (entry, word), strict=True)]
+            (entry, word), write = located, self._last(m, write)
         for names, read, address, use in (
             (("bias",), self.bias_en, self.bias_addr, "bias"),
             (("multiplier", "shift"), self.scale_en, self.scale_addr, "scale"),
@@ -96,6 +95,12 @@ class ParamMemory(wiring.Component):
                     values.word_select(part, len(lanes)) if cfg.vector_parts > 1 else values
                 )
         return m
+
+    def _last(self, m: Module, write):
+        """What was written in the cycle before: to divide takes long on an FPGA."""
+        last = table_write(self._config).create(path=("last",))
+        m.d.sync += [getattr(last, x).eq(getattr(write, x)) for x in last.signature.members]
+        return last
 
     def _locate(self, m: Module, addr: Value, words: int) -> tuple[Signal, Signal]:
         """Entry and word of the write address: division by a constant through its reciprocal."""
