@@ -245,10 +245,11 @@ class Sequencer(wiring.Component):
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             now, start = starts.add(name, width)
+            strides = [loop[name] for loop in self.instr.loop]
             m.d.comb += [
                 getattr(step, name).eq(now),
                 origin.eq(start),
-                stride.eq(chosen_of(goes_on, [loop[name] for loop in self.instr.loop])),
+                stride.eq(chosen_of(goes_on, strides)),
             ]
             value = fast_sum(m, platform, f"{name}_next", origin, stride)
             starts.follow(name, self.i.start.instr[base], value)
