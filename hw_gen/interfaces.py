@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.layouts import INDEX_BITS, acc_tag_layout
+from hw_gen.layouts import INDEX_BITS, PostStream, WaitPort, acc_tag_layout
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, MEM_BITS, REGIONS, Engine
 from spec.memmap import LIMIT_BITS, Fault, Stall
@@ -158,6 +158,15 @@ whether nothing is left in it (queue, pipeline, pending posts included), and a f
 
 Overflow = wiring.Signature({"strobe": Out(1), "engine": Out(ENGINE), "index": Out(INDEX_BITS)})
 """A post of this engine's instruction passed a semaphore's maximum."""
+
+
+def semaphore_ports(waiters: int, posters: int) -> dict[str, wiring.Member]:
+    """Members of `Semaphores`, seen by them."""
+    return {
+        "wait": In(WaitPort).array(waiters),
+        "post": In(PostStream).array(posters),
+        "overflow": Out(Overflow),
+    }
 
 
 def program_start(config: NpuConfig) -> wiring.Signature:

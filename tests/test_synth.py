@@ -410,11 +410,13 @@ def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
 
 
 def _nextpnr(tmp_path, routes: int) -> Tool:
-    """A nextpnr that routes placement `routes` alone, and goes in circles with the others."""
+    """A nextpnr that routes placement `routes` alone; it finds no way with placement 2, and goes in
+    circles with the others."""
     script = tmp_path / "nextpnr.sh"
     script.write_text(
         f"""[ "${{@: -1}}" = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
             "fmax": {{"clk": {{"achieved": 41}}}}}}' > nextpnr.json && exit
+        [ "${{@: -1}}" = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
         for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
         done; sleep 60"""
     )
@@ -423,9 +425,10 @@ def _nextpnr(tmp_path, routes: int) -> Tool:
 
 def test_placements_are_tried_until_one_is_routed(tmp_path) -> None:
     said: list[str] = []
-    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 2), (), "", 0, tmp_path, said.append)
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 3), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (41, "")
     assert "placement 1: 85 shared wires are left, and do not get fewer" in said
+    assert "placement 2: ERROR: Failed to route arc 0.0 of net clk" in said
     found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 9), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (None, "none of 4 placements was routed")
 

@@ -1,59 +1,58 @@
 """Where the running values of a loop nest began, for each of its loops."""
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import or_
+from dataclasses import dataclass
 
 from amaranth.hdl import *
 from amaranth.lib import memory
 
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.platform import asks_for
 
 
-def loop_starts(m: Module, platform, **steps) -> "StartRegisters | StartTables":
-    """The form of the platform, for values that all go the same way. `steps`:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What happens in a cycle.
 
     goes_on : for each loop, outermost first, whether it is the one that goes on in this step.
     restarts : whether it is that one or lies within.
     accept, load : a step is taken; an instruction begins, which goes first.
     """
+
+    goes_on: Value
+    restarts: Value
+    accept: Value
+    load: Value
+
+
+def loop_starts(m: Module, platform, steps: Steps) -> "StartRegisters | StartTables":
+    """The form of the platform, for values that all go the same way."""
     kind = StartTables if asks_for(platform, "for_fpga") else StartRegisters
-    return kind(m, **steps)
+    return kind(m, steps)
 
 
 class StartRegisters:
     """A register for each value and loop."""
 
-    def __init__(
-        self,
-        m: Module,
-        *,
-        goes_on: Value,
-        restarts: Value,
-        accept: Value,
-        load: Value,
-    ) -> None:
+    def __init__(self, m: Module, steps: Steps) -> None:
         self._m = m
-        self._goes_on = goes_on
-        self._restarts = restarts
-        self._accept = accept
-        self._load = load
+        self._steps = steps
         self._starts: dict[str, list[Signal]] = {}
 
     def add(self, name: str, width: int) -> tuple[Value, Value]:
         """A value: what it is now, and where the loop that goes on began."""
-        loops = range(len(self._goes_on))
+        goes_on = self._steps.goes_on
+        loops = range(len(goes_on))
         starts = [Signal(width, name=f"{name}_{k}", reset_less=True) for k in loops]
         self._starts[name] = starts
-        return starts[-1], chosen_of(self._goes_on, starts)
+        return starts[-1], chosen_of(goes_on, starts)
 
     def follow(self, name: str, first: Value, value: Value) -> None:
         """first : of an instruction. value : in the step that follows."""
-        m = self._m
-        for start, restarts in zip(self._starts[name], self._restarts, strict=True):
-            with m.If(self._load):
+        m, steps = self._m, self._steps
+        for start, restarts in zip(self._starts[name], steps.restarts, strict=True):
+            with m.If(steps.load):
                 m.d.sync += start.eq(first)
-            with m.Elif(self._accept & restarts):
+            with m.Elif(steps.accept & restarts):
                 m.d.sync += start.eq(value)
 
 
@@ -63,32 +62,24 @@ class StartTables:
     A step writes the word of the loop that goes on, and this loop and those within begin there.
     """
 
-    def __init__(
-        self,
-        m: Module,
-        *,
-        goes_on: Value,
-        restarts: Value,
-        accept: Value,
-        load: Value,
-    ) -> None:
+    def __init__(self, m: Module, steps: Steps) -> None:
         self._m = m
-        self._load = load
-        self._moves = accept | load
-        loops = range(len(goes_on))
+        self._load = steps.load
+        self._moves = steps.accept | steps.load
+        loops = range(len(steps.goes_on))
         words = [Signal(loops, name=f"word_{k}", reset_less=True) for k in loops]
         goes, self._reads, self._writes = (
             Signal(loops, name=x) for x in ("goes", "reads", "writes")
         )
         m.d.comb += [
-            goes.eq(chosen_of(goes_on, [Const(k, loops) for k in loops])),
-            self._reads.eq(chosen_of(goes_on, words)),
-            self._writes.eq(Mux(load, 0, goes)),
+            goes.eq(chosen_of(steps.goes_on, [Const(k, loops) for k in loops])),
+            self._reads.eq(chosen_of(steps.goes_on, words)),
+            self._writes.eq(Mux(steps.load, 0, goes)),
         ]
-        for word, again in zip(words, restarts, strict=True):
-            with m.If(load):
+        for word, restarts in zip(words, steps.restarts, strict=True):
+            with m.If(steps.load):
                 m.d.sync += word.eq(0)
-            with m.Elif(accept & again):
+            with m.Elif(steps.accept & restarts):
                 m.d.sync += word.eq(goes)
         self._depth = 1 << goes.shape().width
         self._values: dict[str, tuple[Signal, memory.Memory]] = {}
@@ -116,8 +107,3 @@ class StartTables:
         ]
         with m.If(self._moves):
             m.d.sync += now.eq(port.data)
-
-
-def chosen_of(chosen: Value, values: Sequence[Value]) -> Value:
-    """The one of `values` that is chosen, 0 if none is."""
-    return reduce(or_, (Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)))

@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw_gen.blocks.activity import sequencer, with_idle_clock
 from hw_gen.blocks.adders import passes_end
 from hw_gen.blocks.array import SystolicArray
+from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.matrix_weights import WeightFeed, any_of, vector_ports
+from hw_gen.blocks.matrix_weights import WeightFeed, vector_ports
 from hw_gen.blocks.operands import first_lanes, last_or, operands
 from hw_gen.blocks.post_queue import post_queues
 from hw_gen.blocks.sequencer import Sequencer
@@ -247,7 +248,7 @@ class MatrixEngine(wiring.Component):
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
         # What does not take another request waits for a bank.
         full = [~port.ready for port in self.wgts[1:]]
-        refused = any_of(self.wgt.valid & ~self.wgt.ready, *full)
+        refused = any_of([self.wgt.valid & ~self.wgt.ready, *full])
         st = self.status
         with m.If(self.vector_taken):
             m.d.comb += st.stall.eq(Stall.BUSY)

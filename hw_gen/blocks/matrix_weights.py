@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
@@ -12,6 +12,7 @@ from amaranth.utils import exact_log2
 
 from hw_gen.blocks.adders import fast_sum, passes_end, two_of
 from hw_gen.blocks.array import weight_vectors
+from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.operands import OPERAND, first_lanes, last_or, operands
 from hw_gen.checks import check
@@ -82,10 +83,6 @@ class _Fold:
 
 def all_of(first: Value, *others: Value) -> Value:
     return reduce(and_, others, first)
-
-
-def any_of(first: Value, *others: Value) -> Value:
-    return reduce(or_, others, first)
 
 
 class WeightFeed(wiring.Component):
@@ -175,7 +172,7 @@ class WeightFeed(wiring.Component):
             passes_end(m, platform, f"weights_{n}", addr, fold.size, self._config.spad_bytes)
             for n, addr in enumerate(fold.addrs)
         ]
-        bad = any_of(*(is_one & end for is_one, end in zip(exists, ends, strict=True)))
+        bad = any_of(is_one & end for is_one, end in zip(exists, ends, strict=True))
         # All are asked for or none; `ready` comes from a flip-flop.
         ready = [port.ready for port in self.wgts[1:]]
         m.d.comb += [

@@ -62,9 +62,9 @@ class ParamMemory(wiring.Component):
         write = self._last(m, self.write) if far else self.write
         entry, word = self._locate(m, write.addr, words)
         if far:
-            located = [Signal.like(x, name=f"last_{x.name}") for x in (entry, word)]
-            m.d.sync += [last.eq(x) for last, x in zip(located, (entry, word), strict=True)]
-            (entry, word), write = located, self._last(m, write)
+            last_entry, last_word = Signal.like(entry), Signal.like(word)
+            m.d.sync += [last_entry.eq(entry), last_word.eq(word)]
+            entry, word, write = last_entry, last_word, self._last(m, write)
         for names, read, address, use in (
             (("bias",), self.bias_en, self.bias_addr, "bias"),
             (("multiplier", "shift"), self.scale_en, self.scale_addr, "scale"),

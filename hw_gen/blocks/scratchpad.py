@@ -7,9 +7,10 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
+from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.skid import Skid
 from hw_gen.blocks.spad_buffers import WriteBuffers
-from hw_gen.blocks.spad_request import any_of, locate, place_layout
+from hw_gen.blocks.spad_request import locate, place_layout
 from hw_gen.blocks.sram import Sram
 from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write

@@ -1,16 +1,14 @@
 """Semaphores in the small memories of an FPGA: one wait and one post are looked at in a cycle."""
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 
 from amaranth.hdl import *
 from amaranth.lib import memory, wiring
-from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.choose import chosen_of, in_turn
 from hw_gen.checks import check, checking
-from hw_gen.interfaces import Overflow
-from hw_gen.layouts import AMOUNT, PostStream, WaitPort, post_layout
+from hw_gen.interfaces import semaphore_ports
+from hw_gen.layouts import AMOUNT, post_layout
 from spec.config import NpuConfig
 from spec.isa import Engine
 
@@ -30,13 +28,7 @@ class SemaphoreTables(wiring.Component):
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
         self._config = config
         self._posters = posters
-        super().__init__(
-            {
-                "wait": In(WaitPort).array(waiters),
-                "post": In(PostStream).array(len(posters)),
-                "overflow": Out(Overflow),
-            }
-        )
+        super().__init__(semaphore_ports(waiters, len(posters)))
 
     def elaborate(self, platform):
         m = Module()
@@ -100,8 +92,8 @@ class SemaphoreTables(wiring.Component):
         sem, amount = Signal(bits), Signal(AMOUNT)
         m.d.sync += [
             looks.eq(chosen),
-            sem.eq(_one_of(chosen, [port.sem[:bits] for port in self.wait])),
-            amount.eq(_one_of(chosen, [port.amount for port in self.wait])),
+            sem.eq(chosen_of(chosen, [port.sem[:bits] for port in self.wait])),
+            amount.eq(chosen_of(chosen, [port.amount for port in self.wait])),
         ]
         taking, take_sem, take_amount = Signal(), Signal(bits), Signal(AMOUNT)
         # What was granted in the cycle before is not off the count yet.
@@ -125,31 +117,7 @@ class SemaphoreTables(wiring.Component):
         posted, post, poster = Signal(), Signal(post_layout), Signal.like(self.overflow.engine)
         m.d.sync += [
             posted.eq(serves.any()),
-            post.eq(_one_of(serves, [port.payload.as_value() for port in self.post])),
-            poster.eq(_one_of(serves, [Const(e, poster.shape()) for e in self._posters])),
+            post.eq(chosen_of(serves, [port.payload.as_value() for port in self.post])),
+            poster.eq(chosen_of(serves, [Const(e, poster.shape()) for e in self._posters])),
         ]
         return posted, post, poster
-
-
-def in_turn(m: Module, name: str, asks: Value) -> Signal:
-    """One bit of `asks`, or none if none is set: the first behind the one of the time before."""
-    chosen, behind = (
-        Signal(len(asks), name=f"{name}_chosen"),
-        Signal(len(asks), name=f"{name}_turn"),
-    )
-    later = asks & behind
-    among = Mux(later.any(), later, asks)
-    m.d.comb += chosen.eq(among & ~_below(among))
-    with m.If(chosen.any()):
-        m.d.sync += behind.eq(_below(chosen))
-    return chosen
-
-
-def _below(bits: Value) -> Value:
-    """The places behind the first bit that is set."""
-    return Cat(bits[:place].any() if place else Const(0, 1) for place in range(len(bits)))
-
-
-def _one_of(chosen: Value, values: Sequence[Value]) -> Value:
-    """The value whose bit is set, 0 if none is."""
-    return reduce(or_, [Mux(one, value, 0) for one, value in zip(chosen, values, strict=True)])

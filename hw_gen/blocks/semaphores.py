@@ -1,17 +1,17 @@
 """Counting semaphores: one take and one post a cycle, arbitrated."""
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
+from typing import Any
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import connect, flipped
 
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.semaphore_tables import SemaphoreTables
 from hw_gen.checks import check
-from hw_gen.interfaces import Overflow
-from hw_gen.layouts import AMOUNT, PostStream, WaitPort, post_layout
+from hw_gen.interfaces import semaphore_ports
+from hw_gen.layouts import AMOUNT, post_layout
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Engine
@@ -39,18 +39,16 @@ class Semaphores(wiring.Component):
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
         self._config = config
         self._posters = posters
-        super().__init__(
-            {
-                "wait": In(WaitPort).array(waiters),
-                "post": In(PostStream).array(len(posters)),
-                "overflow": Out(Overflow),
-            }
-        )
+        super().__init__(semaphore_ports(waiters, len(posters)))
 
     def elaborate(self, platform):
         m = Module()
         if asks_for(platform, "for_fpga"):
-            self._in_tables(m)
+            m.submodules.tables = tables = SemaphoreTables(
+                self._config, waiters=len(self.wait), posters=self._posters
+            )
+            for ours, theirs in zip(_ports(self), _ports(tables), strict=True):
+                connect(m, flipped(ours), theirs)
             return m
         count = Array(
             Signal(self._config.sem_bits, name=f"count_{i}") for i in range(self._config.semaphores)
@@ -71,8 +69,8 @@ class Semaphores(wiring.Component):
         m.d.sync += taking.eq(taken)
         # Where nothing is granted they are 0 and nobody looks: to keep them would be a stage more.
         m.d.sync += [
-            take_sem.eq(_of_granted(grants, [port.sem[:bits] for port in self.wait])),
-            take_amount.eq(_of_granted(grants, [port.amount for port in self.wait])),
+            take_sem.eq(chosen_of(grants, [port.sem[:bits] for port in self.wait])),
+            take_amount.eq(chosen_of(grants, [port.amount for port in self.wait])),
         ]
 
         post, posted = self._arbitrate(m)
@@ -92,16 +90,6 @@ class Semaphores(wiring.Component):
         with m.If(posted):
             m.d.sync += count[post.sem[:bits]].eq(total)
         return m
-
-    def _in_tables(self, m: Module) -> None:
-        m.submodules.tables = tables = SemaphoreTables(
-            self._config, waiters=len(self.wait), posters=self._posters
-        )
-        for ours, theirs in zip(
-            (*self.wait, *self.post), (*tables.wait, *tables.post), strict=True
-        ):
-            connect(m, flipped(ours), theirs)
-        connect(m, tables.overflow, flipped(self.overflow))
 
     def _arbitrate(self, m: Module):
         """Round robin over the posters: the post chosen a cycle ago, and whether there is one."""
@@ -128,6 +116,6 @@ class Semaphores(wiring.Component):
         return post, posted
 
 
-def _of_granted(grants: Sequence[Signal], values: Sequence[Value]) -> Value:
-    """The value of the port that is granted, 0 if none is."""
-    return reduce(or_, [Mux(grant, value, 0) for grant, value in zip(grants, values, strict=True)])
+def _ports(block: Any) -> list:
+    """The interfaces of `semaphore_ports`."""
+    return [*block.wait, *block.post, block.overflow]

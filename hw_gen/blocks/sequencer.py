@@ -7,8 +7,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_sum
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.cut import Cut
-from hw_gen.blocks.loop_starts import chosen_of, loop_starts
+from hw_gen.blocks.loop_starts import Steps, loop_starts
 from hw_gen.layouts import (
     INDEX_BITS,
     PostEntryStream,
@@ -148,7 +149,9 @@ class Sequencer(wiring.Component):
         The way from what takes the steps is long. On an FPGA it ends at a `Cut`, and what follows
         from a step's flags is known a cycle before its running values.
         """
-        self._later = None  # the steps' stream behind a register of their flags: see `_addresses`
+        # On an FPGA the step behind a register of the flags; whether that takes flags; and whether
+        # the step leaves it.
+        self._later = None
         if not asks_for(platform, "for_fpga"):
             return self.o, Const(0, 1)
         m.submodules.ahead = ahead = Cut(self.step_layout)
@@ -238,9 +241,8 @@ class Sequencer(wiring.Component):
             with m.If(moves):
                 m.d.sync += flags.eq(Cat(goes_on, restarts))
             goes_on, restarts = flags[:n], flags[n:]
-        starts = loop_starts(
-            m, platform, goes_on=goes_on, restarts=restarts, accept=accept, load=load
-        )
+        steps = Steps(goes_on=goes_on, restarts=restarts, accept=accept, load=load)
+        starts = loop_starts(m, platform, steps)
         for name, base in self._streams.items():
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")

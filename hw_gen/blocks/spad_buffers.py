@@ -4,8 +4,9 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.cut import Cut
-from hw_gen.blocks.spad_request import any_of, locate_write, write_layout
+from hw_gen.blocks.spad_request import locate_write, write_layout
 from hw_gen.interfaces import spad_write
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig

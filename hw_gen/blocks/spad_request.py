@@ -1,19 +1,10 @@
 """What a scratchpad access needs of the banks, decoded before it waits for them."""
 
-import functools
-import operator
-from collections.abc import Iterable
-
 from amaranth.hdl import *
 from amaranth.lib import data
 
 from spec.banks import bank_columns
 from spec.config import NpuConfig
-
-
-def any_of(masks: Iterable[Value]) -> Value:
-    """The bits that any of the masks has."""
-    return functools.reduce(operator.or_, masks, Const(0))
 
 
 def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:

@@ -27,6 +27,8 @@ _TABLE = "TRELLIS_COMB"
 """What nextpnr calls a look-up table."""
 _SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
 """What router2 says after each step: it has ended when no two nets share a wire."""
+_NO_WAY = "ERROR: Failed to route"
+"""What it says where a placement leaves it no way at all."""
 _PATIENCE = 60
 """Steps without fewer shared wires after which it is given up …"""
 _NEAR = 20
@@ -52,9 +54,9 @@ def run_nextpnr(
 ) -> Fitted:
     """Place and route the `FLAT` of a folder; its bitstream's text is `CONFIG` there.
 
-    pins : constraints (LPF). free : tables of it that only keep places free. Placements are tried
-    until one can be routed. A design that does not fit, or that none of them routes, has a problem
-    and no clock.
+    pins : constraints (LPF). free : tables of the netlist that only keep places free. Placements
+    are tried until one is routed. A design that does not fit, or is routed with none of them, has a
+    problem and no clock.
     """
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
     (folder / "npu.lpf").write_text(pins)
@@ -79,6 +81,8 @@ def _routing() -> Callable[[str], str]:
 
     def news(line: str) -> str:
         nonlocal least, best
+        if line.startswith(_NO_WAY):
+            raise _NoProgressError(line.strip())
         shared = _SHARED.search(line)
         if not shared:
             return ""
