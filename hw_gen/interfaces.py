@@ -148,13 +148,17 @@ EngineStatus = wiring.Signature(
         "stall": Out(STALL),
         "index": Out(INDEX_BITS),
         "idle": Out(1),
+        "rests": Out(1),
         "fault": Out(1),
         "cause": Out(CAUSE),
         "fault_index": Out(INDEX_BITS),
     }
 )
 """What every engine reports each cycle: a `spec.memmap.Stall`, the instruction that it is at,
-whether nothing is left in it (queue, pipeline, pending posts included), and a fault strobe."""
+whether nothing is left in it (queue, pipeline, pending posts included), whether it `rests`, and a
+fault strobe. It rests while it is idle, and while nothing is under way but an instruction that waits
+for semaphores, or in fetch for room in a queue: until then none of its registers changes, some
+cycles after."""
 
 Overflow = wiring.Signature({"strobe": Out(1), "engine": Out(ENGINE), "index": Out(INDEX_BITS)})
 """A post of this engine's instruction passed a semaphore's maximum."""

@@ -30,6 +30,11 @@ from spec.exhaustive import exhaustive
 from spec.isa import FORMATS, Engine
 from spec.memmap import Stall
 
+_FETCHED = 32
+"""Cycles after which nothing in fetch changes any more while it waits for a queue."""
+_ASKED = 16
+"""Cycles after which semaphores are what they are, unless one is asked for or posted."""
+
 
 class Npu(wiring.Component):
     """A whole NPU.
@@ -59,8 +64,8 @@ class Npu(wiring.Component):
             m.domains += ClockDomain(ROOT)
             m.d.comb += [ClockSignal(ROOT).eq(ClockSignal()), ResetSignal(ROOT).eq(ResetSignal())]
         reset = SoftReset(m, platform, regs.soft_reset)
-        m.submodules.fetch = fetch = reset(Fetch(cfg))
-        engines = self._engines(m, reset)
+        fetch = self._fetch(m, reset, regs)
+        engines = self._engines(m, reset, regs.halt)
         self._instructions(m, fetch, engines)
         posts = self._semaphores(m, reset, regs, engines)
         self._scratchpad(m, reset, engines)
@@ -71,7 +76,22 @@ class Npu(wiring.Component):
         event_wires(m, regs.running, load.axi.rvalid & load.axi.rready, regs.engines, posts)
         return m
 
-    def _engines(self, m: Module, reset: SoftReset) -> dict[Engine, Any]:
+    def _fetch(self, m: Module, reset: SoftReset, regs: Registers) -> Fetch:
+        fetch, clear, program = Fetch(self._config), reset.signal(), regs.program
+        taken = [
+            getattr(fetch, f"o_{name}").valid & getattr(fetch, f"o_{name}").ready
+            for name in queues(self._config)
+        ]
+        works = Cat(
+            *(clear, regs.halt, program.start, program.done, ~fetch.status.rests),
+            *(fetch.axi.rvalid, fetch.axi.arvalid & fetch.axi.arready, *taken),
+        ).any()
+        m.submodules.fetch = with_idle_clock(
+            m, self._platform, reset.inserted(fetch, clear), works, "fetch", _FETCHED
+        )
+        return fetch
+
+    def _engines(self, m: Module, reset: SoftReset, halt: Value) -> dict[Engine, Any]:
         """Every engine of the configuration but fetch."""
         kinds = exhaustive(
             "hw_gen.top",
@@ -90,7 +110,9 @@ class Npu(wiring.Component):
         engines = {}
         for which, kind in kinds.items():
             engine, clear = kind(self._config), reset.signal()
-            works = ~engine.status.idle | clear
+            waits = [engine.wait, *([engine.wait_weights] if which is Engine.MATRIX else [])]
+            granted = [port.grant for port in waits]
+            works = Cat(~engine.status.rests, clear, halt, *granted).any()
             if which is Engine.VECTOR:
                 works = works | engine.param_write.valid | engine.table_write.valid
             name = which.name.lower()
@@ -134,9 +156,17 @@ class Npu(wiring.Component):
             posts.append((Engine.DEPTHWISE, depthwise.post_done))
             posts.append((Engine.DEPTHWISE, depthwise.post_read))
         # A run starts with every semaphore at zero, whatever the run before it left.
-        m.submodules.semaphores = sems = reset(
-            Semaphores(self._config, waiters=len(waits), posters=[engine for engine, _ in posts]),
-            regs.program.start,
+        posters = [engine for engine, _ in posts]
+        sems = Semaphores(self._config, waiters=len(waits), posters=posters)
+        clear = reset.signal(regs.program.start)
+        # A wait that lasts changes nothing before the next post.
+        asking, asked = Cat(each.valid for each in waits), Signal(len(waits))
+        granted = Cat(each.grant for each in waits)
+        if asks_for(self._platform, "idle_clocks"):
+            m.d.sync += asked.eq(asking & ~granted)
+        works = Cat(clear, granted, asking & ~asked, *(post.valid for _, post in posts)).any()
+        m.submodules.semaphores = with_idle_clock(
+            m, self._platform, reset.inserted(sems, clear), works, "semaphores", _ASKED
         )
         for source, sink in zip(waits, sems.wait, strict=True):
             connect(m, source, sink)

@@ -39,6 +39,14 @@ def copy(config: NpuConfig) -> Image:
     return image(config, load(), store())
 
 
+def repeated_copy(config: NpuConfig) -> Image:
+    """y = x, again and again: fetch has read far ahead where it jumps back."""
+    section = [load(), store()]
+    granules = sum(each.format.granules for each in section)
+    again = Instruction(Opcode.REPEAT, {"count": 2, "section": granules})
+    return image(config, *section * 20, again, *section * 20)
+
+
 def deadlock(config: NpuConfig) -> Image:
     """Waits for a semaphore that nobody posts."""
     return image(config, store())

@@ -1,8 +1,10 @@
 """Clocks that stand still change nothing: every engine does the same in every cycle."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from sim_programs import deadlock
+from sim_programs import SIZE, deadlock, repeated_copy
 
 from spec import preset
 from sw.compiler import compile_graph
@@ -11,7 +13,8 @@ from sw.runtime.simulator.generated import generate_rtl
 from sw.runtime.simulator.training import network
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
-CONFIG = preset("tiny")
+CONFIG = replace(preset("tiny"), name="tiny+max_burst=64", max_burst=64)
+"""Fetch reads 128 words ahead, and takes as many cycles to throw them away."""
 IDLE = "assign gated = clk & open;"
 
 
@@ -21,16 +24,17 @@ def transcript(folder, sources, stall):
     graph = network()
     x = np.random.default_rng(5).integers(-128, 128, (1, 12, 12, 32)).astype(np.int8)
     program, stuck = compile_graph(graph, CONFIG), deadlock(CONFIG)
+    copies = repeated_copy(CONFIG)
     with RtlDevice(
         CONFIG, verilog=sources, events=events, stall=stall, seed=3, watchdog=3000
     ) as device:
-        for image in (program, stuck, program, program):
+        for image in (program, copies, stuck, program, program):
             device.load(image)
             if image is stuck:
                 with pytest.raises(DeviceFault, match="WATCHDOG"):
                     device.run()
                 continue
-            device.write("x", x)
+            device.write("x", x if image is program else x.reshape(-1)[:SIZE])
             cycles = device.run().cycles
             said.append((cycles, device.read(image.outputs[0].name).tobytes(), events.read_bytes()))
     return said
@@ -45,4 +49,4 @@ def test_every_engine_does_the_same_in_every_cycle(tmp_path):
     for stall in (0.0, 0.3):
         always, sometimes = (transcript(tmp_path, files, stall) for files in (awake, None))
         assert sometimes == always
-        assert len(always) == 3 and len(always[0][2]) > 10_000
+        assert len(always) == 4 and len(always[0][2]) > 10_000

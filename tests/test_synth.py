@@ -18,7 +18,7 @@ from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
 from sw.synth.recipe import Effort
-from sw.synth.tools import Tool, find_yosys
+from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -407,6 +407,25 @@ def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
     with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
         tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
         ecp5.place_and_route(tool, "inverter", 0, tmp_path, lambda text: None)
+
+
+def test_a_counter_is_placed_and_routed(tmp_path) -> None:
+    """By the real nextpnr, which sees all options and constraints."""
+    try:
+        tool = find_nextpnr()
+    except SynthError as missing:
+        pytest.skip(str(missing))
+    source = tmp_path / "counter.v"
+    source.write_text(
+        "module counter(input clk, input up, output reg [15:0] q);"
+        " always @(posedge clk) q <= q + up; endmodule"
+    )
+    blocks, _ = ecp5.map_to_ecp5([source], "counter", tmp_path, lambda text: None)
+    found = ecp5.place_and_route(tool, "counter", blocks[""].luts, tmp_path, lambda text: None)
+    assert found.problem == ""
+    assert found.fmax_mhz is not None and found.fmax_mhz > 60
+    assert found.used["TRELLIS_FF"][0] >= 16
+    assert (tmp_path / nextpnr.CONFIG).stat().st_size > 0
 
 
 def _nextpnr(tmp_path, routes: int) -> Tool:

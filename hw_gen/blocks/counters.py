@@ -36,8 +36,9 @@ class Counters(wiring.Component):
     """Counts while `run`; `clear` goes first.
 
     Each counter is a word of a memory and a few low bits that are registers. The registers count,
-    and one after the other they are added to their word and cleared. On an FPGA those of an
-    engine's states are `StallCounts`: what they counted since is the difference to their word.
+    and one after the other they are added to their word and cleared. On an FPGA and in simulators
+    those of an engine's states are `StallCounts`: what they counted since is the difference to
+    their word.
 
     Members
     -------
@@ -114,7 +115,8 @@ class Counters(wiring.Component):
         """What counts; returns: what counter `at` has counted that is not in its `word` yet."""
         # READ_BYTES counts beats here: every one is a bus word.
         shift = (self._config.bus_bytes - 1).bit_length()
-        if self._config.engine_counters and asks_for(platform, "for_fpga"):
+        tables = asks_for(platform, "for_fpga") or asks_for(platform, "idle_clocks")
+        if self._config.engine_counters and tables:
             counts = self._registers(m, self._totals(), at, takes) + self._tables(m, at, word)
         else:
             counts = self._registers(m, [*self._totals(), *self._states()], at, takes)

@@ -197,6 +197,7 @@ class DepthwiseEngine(wiring.Component):
     def _status(self, m: Module, seq, scan, weights, writer, no_posts: Value) -> None:
         st = self.status
         working = seq.active | self.i.valid | scan.active
+        asks = self.spad.valid | (self.beside.valid if self._config.depthwise_pairs else 0)
         with m.If(scan.o.valid):
             m.d.comb += st.stall.eq(Stall.BUSY)
         with m.Elif(seq.waiting & ~scan.active):
@@ -213,6 +214,7 @@ class DepthwiseEngine(wiring.Component):
         m.d.comb += [
             st.index.eq(index),
             st.idle.eq(~working & ~writer.busy & no_posts),
+            st.rests.eq(st.idle | (seq.waiting & ~asks & ~scan.active & ~writer.busy & no_posts)),
             st.fault.eq(bad & ~self.halt),
             st.cause.eq(Fault.CHIP_ADDRESS),
             st.fault_index.eq(index),

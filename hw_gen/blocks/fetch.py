@@ -72,6 +72,7 @@ class Fetch(wiring.Component):
             ),
             status.index.eq(decoder.index),
             status.idle.eq((decoder.state == State.IDLE) & reader.idle & waiting.empty),
+            status.rests.eq(status.idle | (status.stall == Stall.PIPELINE)),
             status.fault.eq(decoder.fault & ~self.halt),
             status.cause.eq(decoder.cause),
             status.fault_index.eq(decoder.index),

@@ -120,6 +120,7 @@ class LoadEngine(wiring.Component):
         m.d.comb += [
             self.status.index.eq(seq.index),
             self.status.idle.eq(~self.i.valid & ~seq.active & empty & posts.empty),
+            self.status.rests.eq(self.status.idle | (seq.waiting & empty & posts.empty)),
         ]
         return m
 

@@ -246,6 +246,11 @@ class MatrixEngine(wiring.Component):
         m.d.sync += landed.eq(Cat(self.acc.tag.valid, landed))
         m.d.sync += flying.eq(flying + self.vector_taken - landed[-1])
         working = main.active | self.i.valid | weights.active | self.i_weights.valid
+        rests = [
+            seq.waiting | ~(seq.active | queue.valid)
+            for seq, queue in ((main, self.i), (weights, self.i_weights))
+        ]
+        asks = any_of([port.valid for port in (self.act, *self.wgts)])
         # What does not take another request waits for a bank.
         full = [~port.ready for port in self.wgts[1:]]
         refused = any_of([self.wgt.valid & ~self.wgt.ready, *full])
@@ -263,4 +268,5 @@ class MatrixEngine(wiring.Component):
         m.d.comb += [
             st.index.eq(main.index),
             st.idle.eq(~working & (flying == 0) & no_posts),
+            st.rests.eq(Cat(rests).all() & ~asks & (flying == 0) & no_posts),
         ]

@@ -1,4 +1,4 @@
-"""How often an engine was in each state, in the small memory of an FPGA."""
+"""How often an engine was in each state, in a small memory, for FPGAs and simulators."""
 
 from amaranth.hdl import *
 from amaranth.lib import memory

@@ -231,4 +231,5 @@ class StoreEngine(wiring.Component):
         m.d.comb += [
             status.index.eq(seq.index),
             status.idle.eq(~self.i.valid & ~seq.active & empty & posted),
+            status.rests.eq(status.idle | (seq.waiting & empty & posted)),
         ]

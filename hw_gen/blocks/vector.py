@@ -160,6 +160,7 @@ class VectorEngine(wiring.Component):
         m.d.comb += [
             st.index.eq(Mux(issue.active, issue.step_index, seq.index)),
             st.idle.eq(~seq.active & ~self.i.valid & ~busy & no_posts),
+            st.rests.eq(st.idle | (seq.waiting & ~busy & no_posts)),
             st.fault.eq(issue.bad & ~self.halt),
             st.cause.eq(Fault.CHIP_ADDRESS),
             st.fault_index.eq(issue.step_index),
