@@ -156,9 +156,11 @@ EngineStatus = wiring.Signature(
 )
 """What every engine reports each cycle: a `spec.memmap.Stall`, the instruction that it is at,
 whether nothing is left in it (queue, pipeline, pending posts included), whether it `rests`, and a
-fault strobe. It rests while it is idle, and while nothing is under way but an instruction that waits
-for semaphores, or in fetch for room in a queue: until then none of its registers changes, some
-cycles after."""
+fault strobe.
+
+It rests while it is idle, and while nothing is under way but an instruction that waits for
+semaphores, or in fetch for room in a queue. Some cycles later no register of it changes until it is
+woken."""
 
 Overflow = wiring.Signature({"strobe": Out(1), "engine": Out(ENGINE), "index": Out(INDEX_BITS)})
 """A post of this engine's instruction passed a semaphore's maximum."""

@@ -33,7 +33,8 @@ from spec.memmap import Stall
 _FETCHED = 32
 """Cycles after which nothing in fetch changes any more while it waits for a queue."""
 _ASKED = 16
-"""Cycles after which semaphores are what they are, unless one is asked for or posted."""
+"""Cycles after which semaphores are what they are unless one is asked for or posted, and registers
+unless the host or a fault writes them."""
 
 
 class Npu(wiring.Component):
@@ -58,8 +59,9 @@ class Npu(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self._config
-        m.submodules.registers = regs = Registers(cfg)
         self._platform = platform
+        regs = Registers(cfg)
+        m.submodules.registers = with_idle_clock(m, platform, regs, regs.works, "registers", _ASKED)
         if asks_for(platform, "idle_clocks"):
             m.domains += ClockDomain(ROOT)
             m.d.comb += [ClockSignal(ROOT).eq(ClockSignal()), ResetSignal(ROOT).eq(ResetSignal())]

@@ -61,6 +61,11 @@ def with_idle_clock(m: Module, platform, block, works: Value, name: str, cycles:
     return DomainRenamer({"sync": name})(block)
 
 
+def unstopped(platform, block) -> Any:
+    """`block`, whose clock never stands still, within one that has a clock of its own."""
+    return DomainRenamer({"sync": ROOT})(block) if asks_for(platform, "idle_clocks") else block
+
+
 def sequencer(m: Module, platform, seq, name: str) -> Any:
     """A `Sequencer` with an idle clock: it changes by an instruction, a step or a grant."""
     works = (seq.i.valid & seq.i.ready) | (seq.o.valid & seq.o.ready) | seq.wait.grant

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
+from hw_gen.blocks.activity import unstopped
 from hw_gen.blocks.counters import COUNTERS, Counters, counter_names
 from hw_gen.blocks.faults import FaultUnit
 from hw_gen.interfaces import (
@@ -42,6 +43,7 @@ class Registers(wiring.Component):
     halt : a fault happened, or a soft reset was asked for: engines stop, and finish their bursts.
     axi_busy : memory owes something (from `AxiTracker`). soft_reset : held for some cycles once
         it no longer does; resets every engine, queue and semaphore.
+    works : something but a counter or the watchdog changes, now or some cycles later.
 
     Timing: a read answers in the next cycle, that of a counter up to eight cycles later. START
     while running, halted or faulted is ignored. A fault is taken a cycle after it was reported.
@@ -67,13 +69,15 @@ class Registers(wiring.Component):
                 "halt": Out(1),
                 "axi_busy": In(1),
                 "soft_reset": Out(1),
+                "works": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.counters = counters = Counters(self._config)
-        m.submodules.faults = faults = FaultUnit()
+        counters, faults = Counters(self._config), FaultUnit()
+        m.submodules.counters = unstopped(platform, counters)
+        m.submodules.faults = unstopped(platform, faults)
         written = self._write_port(m)
         storage = self._storage(m, written)
         done, patience = Signal(), Signal(32)
@@ -113,6 +117,9 @@ class Registers(wiring.Component):
         values["STATUS"] = Cat(self.running | reset_asked, done, faults.fault)
         values["IRQ_STATUS"] = pending
         self._read_port(m, values, counters)
+        axil = self.axil
+        talks = Cat(axil.awvalid, axil.wvalid, axil.bvalid, axil.arvalid, axil.rvalid).any()
+        m.d.comb += self.works.eq(talks | counters.ask | ended | self.halt | self.soft_reset)
         return m
 
     def _write_port(self, m: Module) -> dict[str, Value]:

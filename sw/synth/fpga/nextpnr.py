@@ -17,8 +17,8 @@ DEVICE = (
     *("--85k", "--package", "CABGA381", "--speed", "6", "--freq", "60"),
     "--lpf-allow-unconstrained",
 )
-"""The largest ECP5 of the slowest grade. The frequency is a wish, and no result. Only the clock has a
-pin that is given."""
+"""The largest ECP5 of the slowest grade. The frequency is a wish, and no result. Only the clock's
+pin is given."""
 CLOCK_PIN = 'LOCATE COMP "clk" SITE "G2";\n'
 """A pin that leads to the device's clock lines. From others nextpnr may find no way there."""
 
