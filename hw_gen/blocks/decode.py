@@ -4,7 +4,6 @@ from amaranth.hdl import *
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.assembly import Assembly
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
@@ -115,9 +114,7 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        words = Assembly()
-        used = words.r_en | words.w_en.any()
-        m.submodules.words = with_idle_clock(m, platform, words, used, "decoder_words")
+        m.submodules.words = words = Assembly()
         word = words.r_data
         opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
         complete = Signal()

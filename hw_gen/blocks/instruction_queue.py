@@ -6,7 +6,6 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import (
@@ -64,7 +63,6 @@ class InstructionQueue(wiring.Component):
     """
 
     def __init__(self, opcode: Opcode, without: frozenset[str], *, depth: int, name: str):
-        self._clock = f"{name}_items"
         self._start = start_layout(opcode, without)
         self._rest = rest_layout(opcode, without)
         self._depth = depth
@@ -81,7 +79,7 @@ class InstructionQueue(wiring.Component):
         m.submodules.starts = starts = Fifo(self._start, depth=self._depth)
         items = Sram(depth=self._depth, width=Shape.cast(self._rest).width)
         came, taken = Signal(), Signal()
-        m.submodules.items = with_idle_clock(m, platform, items, came | taken, self._clock)
+        m.submodules.items = items
         m.d.comb += [
             starts.i.valid.eq(self.i.valid),
             starts.i.payload.eq(self.i.payload.start),
