@@ -7,6 +7,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
+from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.skid import Skid
 from hw_gen.blocks.spad_buffers import WriteBuffers
@@ -66,7 +67,9 @@ class Scratchpad(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.buffers = buffers = WriteBuffers(self._config, writes=len(self.write))
+        buffers = WriteBuffers(self._config, writes=len(self.write))
+        works = Cat(*(p.valid for p in self.write), *(~p.empty for p in buffers.write)).any()
+        m.submodules.buffers = with_idle_clock(m, platform, buffers, works, "buffers", 4)
         for port, buffered in zip(self.write, buffers.write, strict=True):
             connect(m, flipped(port), buffered)
         requests = [self._read_request(m, str(i), port) for i, port in enumerate(self.read)]

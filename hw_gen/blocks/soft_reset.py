@@ -5,7 +5,7 @@ from amaranth.hdl import *
 from hw_gen.blocks.copies import Copies
 
 PARTS = (
-    *("vector_lanes", "depthwise_lanes", "array"),
+    *("vector_lanes", "depthwise_lanes", "array", "buffers"),
     *(f"{name}_seq" for name in ("load", "store", "main", "weights", "depthwise", "vector")),
 )
 """Clock domains inside engines, in RTL with idle clocks (`hw_gen.blocks.activity`)."""
