@@ -99,8 +99,8 @@ def rest_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.S
 def start_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
     """The fields of `opcode` that its sequencer needs to begin with it, and its index.
 
-    `waits`, `posts`: the slots whose amount is not 0. A sequencer has them in registers, for the
-    ways to the semaphores and to the queues of posts are long.
+    `waits`, `posts`: the slots whose amount is not 0, of waits those that this sequencer obeys. It
+    has them in registers, for the ways to the semaphores and to the queues of posts are long.
     """
     fields = _layout(opcode, lambda n, f: n in _STARTING - without)
     slots = {"waits": SYNC_SLOTS, "posts": SYNC_SLOTS}

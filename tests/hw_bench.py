@@ -8,6 +8,8 @@ from amaranth.hdl import Fragment
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
+from spec.isa import Point
+
 FORMS = (None, SimpleNamespace(loops=True, plain_sums=True))
 """Platforms of the forms that blocks have: as they are synthesized, and as they are simulated."""
 FPGA = SimpleNamespace(plain_sums=True, for_fpga=True)
@@ -103,12 +105,20 @@ async def instruct(ctx, port, instruction, index, given_up=lambda: False):
 
 def start_item(layout, instruction, index):
     """The fields of `instruction` that a sequencer begins with (`start_layout`), and `index`."""
-    used = {
-        name: sum((slot["amount"] != 0) << s for s, slot in enumerate(instruction[group]))
-        for name, group in (("waits", "wait"), ("posts", "post"))
-    }
     instr = _fields(layout["instr"].shape, instruction)
+    of_weights = "wgt_base" in instr and "act_base" not in instr
+    waits = [
+        slot["amount"] != 0 and (slot["point"] == Point.WEIGHTS) == of_weights
+        for slot in instruction["wait"]
+    ]
+    posts = [slot["amount"] != 0 for slot in instruction["post"]]
+    used = {"waits": bits(waits), "posts": bits(posts)}
     return layout.const({"instr": instr, **used, "index": index})
+
+
+def bits(flags):
+    """The number whose bits are `flags`, the lowest first."""
+    return sum(flag << place for place, flag in enumerate(flags))
 
 
 def rest_item(layout, instruction):

@@ -6,6 +6,7 @@ import pytest
 from hw_bench import FPGA, instruct, sample, simulate
 
 from hw_gen.blocks.sequencer import Sequencer
+from hw_gen.layouts import STREAM_FIELDS
 from spec.isa import Instruction, Opcode, Point, Sync
 
 
@@ -177,9 +178,9 @@ def test_weight_sequencer_walks_folds_only(form):
     dut = Sequencer(
         Opcode.MATRIX,
         {"wgt": "wgt_base"},
-        wait_points=(Point.WEIGHTS,),
         post_points=(Point.WEIGHTS,),
         folds=True,
+        without=STREAM_FIELDS,
     )
     seen = []
 

@@ -9,13 +9,14 @@ from amaranth.lib.wiring import In, Out
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import (
+    STREAM_FIELDS,
     instruction_layout,
     instruction_stream,
     rest_layout,
     selected,
     start_layout,
 )
-from spec.isa import Opcode
+from spec.isa import Opcode, Point
 
 
 def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
@@ -26,10 +27,18 @@ def item_layout(opcode: Opcode, without: frozenset[str]) -> data.StructLayout:
 
 
 def item_of(opcode: Opcode, without: frozenset[str], instruction: Signal, index: Value) -> Value:
-    """The item of an instruction of which all fields are known."""
+    """The item of an instruction of which all fields are known.
+
+    MATRIX has two sequencers, and a wait holds back one of them.
+    """
     begins = selected(start_layout(opcode, without)["instr"].shape, instruction)
-    used = [slot.amount != 0 for slots in (instruction.wait, instruction.post) for slot in slots]
-    return Cat(begins, *used, index, selected(rest_layout(opcode, without), instruction))
+    of_weights = without >= STREAM_FIELDS
+    waits = [
+        (slot.amount != 0) & ((slot.point == Point.WEIGHTS) == of_weights)
+        for slot in instruction.wait
+    ]
+    posts = [slot.amount != 0 for slot in instruction.post]
+    return Cat(begins, *waits, *posts, index, selected(rest_layout(opcode, without), instruction))
 
 
 def moved_instruction(

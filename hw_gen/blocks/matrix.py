@@ -108,7 +108,6 @@ class MatrixEngine(wiring.Component):
         weights = Sequencer(
             Opcode.MATRIX,
             {"wgt": "wgt_base"},
-            wait_points=(Point.WEIGHTS,),
             post_points=(Point.WEIGHTS,),
             folds=True,
             without=absent | STREAM_FIELDS,

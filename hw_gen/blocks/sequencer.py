@@ -32,7 +32,6 @@ class Sequencer(wiring.Component):
     ----------
     streams : name of a loop field -> name of its base field. Each becomes a running value
         ``o.payload.<name>`` = base + sum of index x stride, as wide as the base, without a sign.
-    wait_points : points whose wait slots this sequencer obeys.
     post_points : points for which it pushes post entries, in the order of ``post``.
     folds : walk only loops 0…fold_loops-1 (the weight sequencer).
     without : fields of the instruction that are not queued (see `engine_layout`).
@@ -59,13 +58,11 @@ class Sequencer(wiring.Component):
         opcode: Opcode,
         streams: dict[str, str],
         *,
-        wait_points: tuple[Point, ...] = (Point.DONE, Point.READ),
         post_points: tuple[Point, ...] = (Point.DONE,),
         folds: bool = False,
         without: frozenset[str] = frozenset(),
     ):
         self._streams = streams
-        self._wait_points = wait_points
         self._post_points = post_points
         self._folds = folds
         self._loops = FORMATS[opcode].loops
@@ -119,7 +116,7 @@ class Sequencer(wiring.Component):
                 m.d.comb += self.instr[name].eq(held)
                 with m.If(load):
                     m.d.sync += held.eq(self.i.start.instr[name])
-        # The slots that are used at all.
+        # The slots that are used at all, and obeyed here.
         self._used = {
             name: Signal(SYNC_SLOTS, name=f"used_{name}", reset_less=True)
             for name in ("waits", "posts")
@@ -261,14 +258,10 @@ class Sequencer(wiring.Component):
 
     def _waits(self, m: Module, platform, accept: Value, load: Value, next_first_from: Value):
         """One slot a cycle is put to the semaphores; returns: every due wait is met, one is not."""
-        mine, reached = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
+        mine, reached = self._used["waits"], Signal(SYNC_SLOTS)
         due, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
         for s, slot in enumerate(self.instr.wait):
-            ours = Cat(slot.point == p for p in self._wait_points).any()
-            m.d.comb += [
-                mine[s].eq(self._used["waits"][s] & ours),
-                reached[s].eq(self._reach(slot.level, next_first_from)),
-            ]
+            m.d.comb += reached[s].eq(self._reach(slot.level, next_first_from))
         for s in reversed(range(SYNC_SLOTS)):
             with m.If(due[s]):
                 m.d.comb += [
