@@ -2,7 +2,7 @@
 
 Every program has a memory of its own latency and stalls. `SYSTOLA_RANDOM=100` runs 100 times as
 many; `SYSTOLA_RANDOM_FIRST=7` begins at seed 7; `SYSTOLA_RANDOM_CONFIGS=default,tiny:taps=5` takes
-other presets, with settings.
+other presets, with settings. `form=fpga` among them takes the form that FPGAs get.
 """
 
 import os
@@ -22,8 +22,10 @@ from spec.isa import Point, decode
 FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 USUAL = (
-    "tiny,rect,odd:vector_lanes=4:vector_contexts=1:weight_rows=2:load_window=2:depthwise_columns=2"
+    "tiny,tiny:form=fpga,rect,"
+    "odd:vector_lanes=4:vector_contexts=1:weight_rows=2:load_window=2:depthwise_columns=2"
 )
+FPGA = "form=fpga"
 CONFIGS = os.environ.get("SYSTOLA_RANDOM_CONFIGS", USUAL).split(",")
 PROGRAMS, PIPELINES = 6 * FACTOR, 15 * FACTOR
 TINY = preset("tiny")
@@ -31,11 +33,15 @@ NEWER = ("indexed", "a_one", "b_one", "b_none", "reduce_lanes", "transposed")
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
-def device(request) -> Iterator[object]:
+def device(request, tmp_path_factory) -> Iterator[object]:
     from sw.runtime.rtl import RtlDevice
+    from sw.runtime.simulator.generated import generate_rtl
 
     name, *settings = request.param.split(":")
-    npu = RtlDevice(preset(name).with_settings(parse_settings(settings)))
+    fpga = FPGA in settings
+    config = preset(name).with_settings(parse_settings([s for s in settings if s != FPGA]))
+    folder = tmp_path_factory.mktemp("rtl")
+    npu = RtlDevice(config, verilog=generate_rtl(config, folder, for_fpga=True) if fpga else None)
     yield npu
     npu.close()
 
