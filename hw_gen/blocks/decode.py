@@ -5,6 +5,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.assembly import Assembly
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.decode_rules import broken_rules
 from hw_gen.blocks.dma_program import granule_layout
 from hw_gen.blocks.narrow_queue import granules
@@ -116,7 +117,10 @@ class Decoder(wiring.Component):
         m = Module()
         m.submodules.words = words = Assembly()
         word = words.r_data
-        opcode, illegal, foreign = Signal(_OPCODE_BITS), Signal(), Signal()
+        opcode, foreign = Signal(_OPCODE_BITS), Signal()
+        # What is wrong with an instruction of each opcode: which one it has comes later.
+        wrong = {each: Signal(name=f"wrong_{each.name.lower()}") for each in FORMATS}
+        illegal = chosen_of((opcode == each for each in wrong), wrong.values())
         complete = Signal()
         m.d.comb += [
             opcode.eq(word[:_OPCODE_BITS]),
@@ -140,7 +144,7 @@ class Decoder(wiring.Component):
                 m.d.comb += words.r_en.eq(complete)
             with m.Case(State.CHECK):
                 m.d.sync += [
-                    illegal.eq(self._illegal(m, opcode, word)),
+                    *(bad.eq(self._broken(m, each, word)) for each, bad in wrong.items()),
                     foreign.eq(self._foreign(opcode, word)),
                     self.state.eq(State.DISPATCH),
                 ]
@@ -274,14 +278,9 @@ class Decoder(wiring.Component):
             m.d.comb += [self.o.valid.eq(to_engine), done.eq(self.o.ready | ~to_engine)]
         return done
 
-    def _illegal(self, m: Module, opcode: Value, word: Signal) -> Value:
-        broken = Signal()
-        rules = {each: Cat(broken_rules(m, self._config, each, word)) for each in FORMATS}
-        with m.Switch(opcode):
-            for each in FORMATS:
-                with m.Case(each):
-                    m.d.comb += broken.eq(rules[each].any())
-        return broken
+    def _broken(self, m: Module, opcode: Opcode, word: Signal) -> Value:
+        """Whether a rule of `opcode` does not hold."""
+        return Cat(broken_rules(m, self._config, opcode, word)).any()
 
     def _foreign(self, opcode: Value, word: Signal) -> Value:
         begin = instruction_layout(Opcode.BEGIN)(word[: FORMATS[Opcode.BEGIN].bits])

@@ -1,7 +1,7 @@
 """The matrix engine: weight and activation sequencers in front of the systolic array."""
 
 from amaranth.hdl import *
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.activity import sequencer, with_idle_clock
@@ -25,6 +25,7 @@ from hw_gen.layouts import (
     field_shape,
     instruction_stream,
 )
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import Opcode, Point
 from spec.memmap import Fault, Stall
@@ -153,8 +154,8 @@ class MatrixEngine(wiring.Component):
         cfg = self._config
         step, instr = seq.o.payload, seq.instr
         rows = Signal(LANES)
-        inside, starts_fold, room, bad = (
-            Signal(name=n) for n in ("inside", "starts_fold", "room", "bad_step")
+        inside, starts_fold, room, may = (
+            Signal(name=n) for n in ("inside", "starts_fold", "room", "may")
         )
         streaming = Cat(
             step.at_first[i] | (i < instr.fold_loops) for i in range(len(step.at_first))
@@ -162,21 +163,16 @@ class MatrixEngine(wiring.Component):
         first_k = Cat(step.at_first[i] | ~instr.k_loops[i] for i in range(len(step.at_first))).all()
         y, x = step.dy.as_signed(), step.dx.as_signed()
         beyond = passes_end(m, platform, "activations", step.act, rows, cfg.spad_bytes)
-        tag, ahead, enters = self.act.tag, Signal(range(ACTS_AHEAD + 1)), Signal()
+        ahead, enters = Signal(range(ACTS_AHEAD + 1)), Signal()
+        layout = {"addr": step.act.shape(), "tag": self.act.tag.shape(), "bad": 1}
+        made = stream.Signature(data.StructLayout(layout)).create(path=("made",))
+        tag, checked = made.payload.tag, self._checked(m, platform, seq, made)
         m.d.comb += [
             rows.eq(last_or(step.at_last, instr.row_loop, instr.rows_last, instr.rows)),
             inside.eq((y >= 0) & (y < instr.height) & (x >= 0) & (x < instr.width)),
             starts_fold.eq(streaming.all()),
-            # What the weights wait for, the activations of their fold wait for too.
-            room.eq((ahead != ACTS_AHEAD) & (~starts_fold | feed.have)),
-            feed.begin.eq(self.vector_taken & starts_fold),
-            bad.eq((inside & beyond) | (step.acc >= cfg.acc_vectors)),
-            # Nothing is read for a vector in the padding, but it keeps its place.
-            self.act.valid.eq(seq.o.valid & room & ~bad & ~self.halt),
-            self.act.addr.eq(step.act),
-            self.act.size.eq(tag.rows),
-            seq.o.ready.eq(room & ~bad & ~self.halt & self.act.ready),
-            self.vector_taken.eq(seq.o.valid & seq.o.ready),
+            made.payload.addr.eq(step.act),
+            made.payload.bad.eq((inside & beyond) | (step.acc >= cfg.acc_vectors)),
             tag.acc.valid.eq(1),
             tag.acc.addr.eq(step.acc),
             tag.acc.overwrite.eq(first_k & ~instr.accumulate),
@@ -186,10 +182,34 @@ class MatrixEngine(wiring.Component):
             tag.zp.eq(instr.act_zp),
             tag["unsigned"].eq(instr.act_unsigned),
             tag.read.eq(step.fires[1]),
+            # What the weights wait for, the activations of their fold wait for too.
+            room.eq((ahead != ACTS_AHEAD) & (~checked.payload.tag.swap | feed.have)),
+            may.eq(room & ~checked.payload.bad & ~self.halt),
+            feed.begin.eq(self.vector_taken & checked.payload.tag.swap),
+            # Nothing is read for a vector in the padding, but it keeps its place.
+            self.act.valid.eq(checked.valid & may),
+            self.act.addr.eq(checked.payload.addr),
+            self.act.tag.eq(checked.payload.tag),
+            self.act.size.eq(checked.payload.tag.rows),
+            checked.ready.eq(may & self.act.ready),
+            self.vector_taken.eq(checked.valid & checked.ready),
         ]
         m.d.sync += ahead.eq(ahead + self.vector_taken - enters)
         self._enter(m, platform, array, feed, enters)
-        return seq.o.valid & bad
+        return checked.valid & checked.payload.bad
+
+    def _checked(self, m: Module, platform, seq: Sequencer, made):
+        """The steps of which `made` has the payload; on an FPGA behind a register, for their
+        addresses are checked in this cycle.
+        """
+        m.d.comb += [made.valid.eq(seq.o.valid), seq.o.ready.eq(made.ready)]
+        if not asks_for(platform, "for_fpga"):
+            return made
+        checked = stream.Signature(made.payload.shape()).create(path=("checked",))
+        m.d.comb += [made.ready.eq(~checked.valid | checked.ready), seq.holds.eq(checked.valid)]
+        with m.If(made.ready):
+            m.d.sync += [checked.valid.eq(made.valid), checked.payload.eq(made.payload)]
+        return checked
 
     def _enter(
         self, m: Module, platform, array: SystolicArray, feed: WeightFeed, enters: Signal

@@ -44,7 +44,8 @@ class Sequencer(wiring.Component):
         ``waits`` (the step has waits, met by now), ``fires`` (bit p: it completes an entry of
         post_points[p]).
     instr, index, active : the instruction that `o` belongs to.
-    wait : port to the semaphores. waiting : held back by a semaphore.
+    wait : port to the semaphores. waiting : held back by a semaphore. holds : on an FPGA, a step
+        that was taken still needs its instruction.
     post[p] : entries of post_points[p], pushed in the cycle in which the step is accepted.
 
     Timing: a step a cycle; the first step of an instruction is offered in the cycle after the
@@ -90,6 +91,7 @@ class Sequencer(wiring.Component):
                 "active": Out(1),
                 "wait": Out(WaitPort),
                 "waiting": Out(1),
+                "holds": In(1),
                 "post": Out(PostEntryStream).array(len(post_points)),
             }
         )
@@ -166,7 +168,7 @@ class Sequencer(wiring.Component):
             if name not in self._streams:
                 m.d.comb += ahead.i.payload[name].eq(flags[name])
         self._later = ahead.i.payload, offered.ready, leaves
-        return offered, valid | ~ahead.empty
+        return offered, valid | ~ahead.empty | self.holds
 
     def _counters(self, m: Module, accept: Value, load: Value):
         """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
