@@ -7,7 +7,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from hw_gen.blocks.adders import fast_sum
-from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import acc_access, acc_sums, acc_update
 from spec.config import NpuConfig
@@ -57,25 +56,21 @@ class Accumulator(wiring.Component):
         total = self._accumulate(m, platform, read, adds, banks)
         m.d.comb += self.matrix.done.eq(adds.valid & adds.fires)
 
-        # Which bank a sum goes to is known a cycle before: many wait for the others' turn.
-        sums = Signal(BANKS, name="bank_of_sums")
-        m.d.sync += sums.eq(self._asks(read.valid, read.addr))
-        reads = [(self._asks(tag.valid & ~tag.overwrite, tag.addr), None, tag.addr)]
-        writes = [(sums, None, adds.addr, total)]
+        reads = [(tag.valid & ~tag.overwrite, None, tag.addr)]
+        writes = [(adds.valid, None, adds.addr, total)]
         if cfg.depthwise:
             port = self.depthwise
-            reads.append((self._asks(port.r_valid, port.r_addr), port.r_ready, port.r_addr))
-            asks = self._asks(port.w_valid, port.w_addr)
-            writes.append((asks, port.w_ready, port.w_addr, port.w_data))
+            reads.append((port.r_valid, port.r_ready, port.r_addr))
+            writes.append((port.w_valid, port.w_ready, port.w_addr, port.w_data))
             bank = Signal(_BANK_BITS, name="depthwise_bank")
             with m.If(port.r_valid & port.r_ready):
                 m.d.sync += bank.eq(self._bank(port.r_addr))
             m.d.comb += port.r_data.eq(self._pick(m, "depthwise_old", bank, banks))
         request, write_port = self.vector.request, self.vector.write
-        asks = self._asks(request.valid, request.payload)
-        reads.append((asks, request.ready, request.payload))
-        asks = self._asks(write_port.w_valid, write_port.w_addr)
-        writes.append((asks, write_port.w_ready, write_port.w_addr, write_port.w_data))
+        reads.append((request.valid, request.ready, request.payload))
+        writes.append(
+            (write_port.w_valid, write_port.w_ready, write_port.w_addr, write_port.w_data)
+        )
 
         def ask(bank: Sram, addr: Value) -> list:
             return [bank.r_en.eq(1), bank.r_addr.eq(addr)]
@@ -87,10 +82,6 @@ class Accumulator(wiring.Component):
         self._serve(m, banks, writes, put)
         self._answer(m, banks)
         return m
-
-    def _asks(self, valid: Value, addr: Value) -> Value:
-        """The bank of an address, as a bit; none where it is not valid."""
-        return Mux(valid, 1 << self._bank(addr), 0)[:BANKS]
 
     def _bank(self, addr: Value) -> Value:
         return addr[-_BANK_BITS:]
@@ -107,15 +98,15 @@ class Accumulator(wiring.Component):
     def _serve(
         self, m: Module, banks: list[Sram], clients: list[tuple], act: Callable[..., list]
     ) -> None:
-        """Each bank does what the first of the (asks, ready, address, …) clients wants of it."""
+        """Each bank does what the first of the (valid, ready, address, …) clients wants of it."""
         for i, (_, ready, addr, *_) in enumerate(clients):
-            earlier = any_of(asks for asks, *_ in clients[:i])
+            earlier = [v & (self._bank(a) == self._bank(addr)) for v, _, a, *_ in clients[:i]]
             if ready is not None:
-                m.d.comb += ready.eq(~earlier.bit_select(self._bank(addr), 1))
+                m.d.comb += ready.eq(~Cat(earlier).any())
         for b, bank in enumerate(banks):
             # The last assignment counts.
-            for asks, _, addr, *more in reversed(clients):
-                with m.If(asks[b]):
+            for valid, _, addr, *more in reversed(clients):
+                with m.If(valid & (self._bank(addr) == b)):
                     m.d.comb += act(bank, addr[:-_BANK_BITS], *more)
 
     def _accumulate(

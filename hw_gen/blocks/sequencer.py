@@ -129,7 +129,7 @@ class Sequencer(wiring.Component):
         with m.Elif(accept & step.last):
             m.d.sync += active.eq(0)
 
-        first_from, last_from, next_first_from = self._counters(m, accept, load)
+        first_from, last_from, next_first_from = self._counters(m, platform, accept, load)
         self._addresses(m, platform, accept, load, last_from)
         waits_met, asks = self._waits(m, platform, accept, load, next_first_from)
         posts_ready = self._posts(m, accept, last_from)
@@ -170,7 +170,7 @@ class Sequencer(wiring.Component):
         self._later = ahead.i.payload, offered.ready, leaves
         return offered, valid | ~ahead.empty | self.holds
 
-    def _counters(self, m: Module, accept: Value, load: Value):
+    def _counters(self, m: Module, platform, accept: Value, load: Value):
         """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
         in their first one when the next step comes.
 
@@ -187,14 +187,13 @@ class Sequencer(wiring.Component):
         for level in range(n):
             left = Signal(self._index, name=f"left_{level}", reset_less=True)
             fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
-            once, held = self._once(new, level), Signal(2, name=f"once_{level}", reset_less=True)
+            once = self._once(new, level)
+            held = self._held_once(m, platform, load, level, once)
             m.d.comb += [
                 fresh.eq(self._count(new, level, fresh_last)),
                 again.eq(self._count(self.instr, level, next_last)),
                 fresh_last[level].eq(_of(once, level, fresh_last)),
             ]
-            with m.If(load):
-                m.d.sync += held.eq(Cat(once))
             with m.If(last_from[level]):
                 m.d.comb += next_last[level].eq(_of(held, level, next_last))
             with m.Elif(last_from[level + 1]):
@@ -228,6 +227,15 @@ class Sequencer(wiring.Component):
         folded = (instr.fold_loops <= level) if self._folds else Const(0, 1)
         loop = instr.loop[level]
         return [(loop[name] == 1) | folded for name in ("count", "last")]
+
+    def _held_once(self, m: Module, platform, load: Value, level: int, once: list[Value]):
+        """The same of the instruction that is here; on an FPGA from a register."""
+        if not asks_for(platform, "for_fpga"):
+            return self._once(self.instr, level)
+        held = Signal(2, name=f"once_{level}", reset_less=True)
+        with m.If(load):
+            m.d.sync += held.eq(Cat(once))
+        return held
 
     def _addresses(self, m: Module, platform, accept: Value, load: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
