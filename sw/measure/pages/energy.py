@@ -65,14 +65,15 @@ Without clock gates (`--no-clock-gating`) the parts that take the most would tak
 read and written as often in both.
 """
 _LARGEST = """
-Clocks of registers take the most in small networks, the array and the accumulator in large ones.
+The accumulator's memories take the most in every network but `ad`, which has one vector. The clock
+of the array's elements comes next, then their cells.
 """
 _DONE = (
+    "**The accumulator's memories.** A sum that replaces what was there reads nothing. All other "
+    "sums are read and written once for each fold of the weights.",
     "**The clock of the array's elements.** Registers of weights have an enable, so that they have "
     "gates. The others are clocked in every cycle, for an element has no enable from outside. So a "
     "network of fewer cycles takes less.",
-    "**The accumulator's memories.** A sum that replaces what was there reads nothing. All other "
-    "sums are read and written once for each fold of the weights.",
     "**The array's cells.** The sums of an element have 18 bits and one more for each doubling of "
     "the rows, not 32.",
 )
