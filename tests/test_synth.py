@@ -426,6 +426,8 @@ def test_a_counter_is_placed_and_routed(tmp_path) -> None:
     assert found.fmax_mhz is not None and found.fmax_mhz > 60
     assert found.used["TRELLIS_FF"][0] >= 16
     assert (tmp_path / nextpnr.CONFIG).stat().st_size > 0
+    flat = json.loads((tmp_path / nextpnr.FLAT).read_text())["modules"]
+    assert [module.get("settings") for module in flat.values()].count(None) == len(flat) - 1
 
 
 def _nextpnr(tmp_path, routes: int) -> Tool:

@@ -12,7 +12,14 @@ from sw.runtime.progress import Say
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
-from sw.synth.fpga.nextpnr import CLOCK_PIN, DEVICE, FLAT, Fitted, run_nextpnr
+from sw.synth.fpga.nextpnr import (
+    CLOCK_PIN,
+    DEVICE,
+    FLAT,
+    Fitted,
+    add_settings,
+    run_nextpnr,
+)
 from sw.synth.fpga.report import FpgaReport, Resources
 from sw.synth.fpga.spread import spread
 from sw.synth.fpga.wrapper import wrapper
@@ -201,4 +208,5 @@ def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say
         )
     ]
     run_yosys(find_yosys(), recipe.script(steps), folder, say)
+    add_settings(folder / FLAT, top)
     return spread(folder / FLAT, top, luts)

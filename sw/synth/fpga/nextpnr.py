@@ -25,6 +25,9 @@ CLOCK_PIN = 'LOCATE COMP "clk" SITE "G2";\n'
 _WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,
 router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
+_ROUTER = {"router2/currCongWeightMult": "0.5"}
+"""How much dearer a wire that nets share gets with each step. It is 2 where nothing is said; then
+many nets get out of the way at once, and some make detours of 7 ns."""
 _SEEDS = (1, 2, 3, 4)
 """Placements to try: by one of them wires are half as long again as by another."""
 _TABLE = "TRELLIS_COMB"
@@ -47,6 +50,14 @@ class Fitted:
     used: dict[str, tuple[int, int]]
     problem: str
     critical_path: dict[str, Any] | None = None
+
+
+def add_settings(netlist: Path, top: str) -> None:
+    """Write what no option of nextpnr sets into a netlist that Yosys wrote."""
+    text = netlist.read_text()
+    head = f'\n    "{top}": {{'
+    at = text.index(head) + len(head)
+    netlist.write_text(f'{text[:at]}\n      "settings": {json.dumps(_ROUTER)},{text[at:]}')
 
 
 class _NoProgressError(Exception):
