@@ -13,7 +13,8 @@ class RtlPlatform:
     chains of carries that FPGAs have are faster without.
     clock_enables: pipelines that may rest have an enable, which becomes a clock gate.
     idle_clocks: blocks have clocks of their own, which stand still while nothing in them would
-    change. Simulators then evaluate nothing of them.
+    change. Simulators then evaluate nothing of them. Counters of an engine's states are small
+    memories.
     for_fpga: storage as FPGAs have it, and more registers between blocks, so that cycles are
     others. Instructions wait in memories as wide as a granule, and the oldest in registers.
     Semaphores, the starts of loops and counters are small memories.

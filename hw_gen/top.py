@@ -33,8 +33,7 @@ from spec.memmap import Stall
 _FETCHED = 32
 """Cycles after which nothing in fetch changes any more while it waits for a queue."""
 _ASKED = 16
-"""Cycles after which semaphores are what they are unless one is asked for or posted, and registers
-unless the host or a fault writes them."""
+"""Cycles after which nothing in the semaphores and in the registers changes unless they work."""
 
 
 class Npu(wiring.Component):
@@ -66,7 +65,11 @@ class Npu(wiring.Component):
             m.domains += ClockDomain(ROOT)
             m.d.comb += [ClockSignal(ROOT).eq(ClockSignal()), ResetSignal(ROOT).eq(ResetSignal())]
         reset = SoftReset(m, platform, regs.soft_reset)
-        fetch = self._fetch(m, reset, regs)
+        fetch, clear = Fetch(cfg), reset.signal()
+        works = Cat(~fetch.status.rests, clear, regs.halt).any()
+        m.submodules.fetch = with_idle_clock(
+            m, platform, reset.inserted(fetch, clear), works, "fetch", _FETCHED
+        )
         engines = self._engines(m, reset, regs.halt)
         self._instructions(m, fetch, engines)
         posts = self._semaphores(m, reset, regs, engines)
@@ -77,21 +80,6 @@ class Npu(wiring.Component):
         load = engines[Engine.LOAD]
         event_wires(m, regs.running, load.axi.rvalid & load.axi.rready, regs.engines, posts)
         return m
-
-    def _fetch(self, m: Module, reset: SoftReset, regs: Registers) -> Fetch:
-        fetch, clear, program = Fetch(self._config), reset.signal(), regs.program
-        taken = [
-            getattr(fetch, f"o_{name}").valid & getattr(fetch, f"o_{name}").ready
-            for name in queues(self._config)
-        ]
-        works = Cat(
-            *(clear, regs.halt, program.start, program.done, ~fetch.status.rests),
-            *(fetch.axi.rvalid, fetch.axi.arvalid & fetch.axi.arready, *taken),
-        ).any()
-        m.submodules.fetch = with_idle_clock(
-            m, self._platform, reset.inserted(fetch, clear), works, "fetch", _FETCHED
-        )
-        return fetch
 
     def _engines(self, m: Module, reset: SoftReset, halt: Value) -> dict[Engine, Any]:
         """Every engine of the configuration but fetch."""
@@ -112,9 +100,7 @@ class Npu(wiring.Component):
         engines = {}
         for which, kind in kinds.items():
             engine, clear = kind(self._config), reset.signal()
-            waits = [engine.wait, *([engine.wait_weights] if which is Engine.MATRIX else [])]
-            granted = [port.grant for port in waits]
-            works = Cat(~engine.status.rests, clear, halt, *granted).any()
+            works = Cat(~engine.status.rests, clear, halt).any()
             if which is Engine.VECTOR:
                 works = works | engine.param_write.valid | engine.table_write.valid
             name = which.name.lower()
@@ -161,14 +147,8 @@ class Npu(wiring.Component):
         posters = [engine for engine, _ in posts]
         sems = Semaphores(self._config, waiters=len(waits), posters=posters)
         clear = reset.signal(regs.program.start)
-        # A wait that lasts changes nothing before the next post.
-        asking, asked = Cat(each.valid for each in waits), Signal(len(waits))
-        granted = Cat(each.grant for each in waits)
-        if asks_for(self._platform, "idle_clocks"):
-            m.d.sync += asked.eq(asking & ~granted)
-        works = Cat(clear, granted, asking & ~asked, *(post.valid for _, post in posts)).any()
         m.submodules.semaphores = with_idle_clock(
-            m, self._platform, reset.inserted(sems, clear), works, "semaphores", _ASKED
+            m, self._platform, reset.inserted(sems, clear), sems.works | clear, "semaphores", _ASKED
         )
         for source, sink in zip(waits, sems.wait, strict=True):
             connect(m, source, sink)

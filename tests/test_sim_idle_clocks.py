@@ -1,7 +1,5 @@
 """Clocks that stand still change nothing: every engine does the same in every cycle."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sim_programs import SIZE, deadlock, repeated_copy
@@ -13,7 +11,7 @@ from sw.runtime.simulator.generated import generate_rtl
 from sw.runtime.simulator.training import network
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
-CONFIG = replace(preset("tiny"), name="tiny+max_burst=64", max_burst=64)
+CONFIG = preset("tiny").with_settings({"max_burst": "64"})
 """Fetch reads 128 words ahead, and takes as many cycles to throw them away."""
 IDLE = "assign gated = clk & open;"
 

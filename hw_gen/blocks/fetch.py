@@ -4,6 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.decode import Decoder, State
 from hw_gen.blocks.dispatch import InstructionQueues, instruction_streams, queues
 from hw_gen.blocks.dma_program import ProgramReader
@@ -72,13 +73,22 @@ class Fetch(wiring.Component):
             ),
             status.index.eq(decoder.index),
             status.idle.eq((decoder.state == State.IDLE) & reader.idle & waiting.empty),
-            status.rests.eq(status.idle | (status.stall == Stall.PIPELINE)),
+            status.rests.eq(
+                (status.idle | (status.stall == Stall.PIPELINE)) & ~self._moves(reader)
+            ),
             status.fault.eq(decoder.fault & ~self.halt),
             status.cause.eq(decoder.cause),
             status.fault_index.eq(decoder.index),
         ]
         self._classify(m, decoder)
         return m
+
+    def _moves(self, reader: ProgramReader) -> Value:
+        """Something comes, goes, begins or ends."""
+        streams = [reader.o, *(getattr(self, f"o_{name}") for name in queues(self._config))]
+        asked = self.axi.arvalid & self.axi.arready
+        events = [self.program.start, self.program.done, asked, self.axi.rvalid]
+        return any_of([*events, *(each.valid & each.ready for each in streams)])
 
     def _classify(self, m: Module, decoder: Decoder) -> None:
         """A full queue counts as PIPELINE: the engine behind it has the real reason."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from amaranth.hdl import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import connect, flipped
+from amaranth.lib.wiring import Out, connect, flipped
 
 from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.semaphore_tables import SemaphoreTables
@@ -31,6 +31,7 @@ class Semaphores(wiring.Component):
         for in the cycle of a grant does not count.
     post[j] : ``In(PostStream)``.
     overflow : ``Out(Overflow)``.
+    works : something changes, now or some cycles later. A wait that lasts changes nothing.
 
     Timing: a post is visible to waiters two cycles later, their grant in the one after that. A
     semaphore is taken from every other cycle at most. On an FPGA: see `SemaphoreTables`.
@@ -39,7 +40,7 @@ class Semaphores(wiring.Component):
     def __init__(self, config: NpuConfig, *, waiters: int, posters: Sequence[Engine]):
         self._config = config
         self._posters = posters
-        super().__init__(semaphore_ports(waiters, len(posters)))
+        super().__init__({**semaphore_ports(waiters, len(posters)), "works": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -66,6 +67,8 @@ class Semaphores(wiring.Component):
             m.d.sync += port.grant.eq(grant)
             taken = taken | ok
             grants.append(grant)
+        posts = Cat(port.valid for port in self.post)
+        m.d.comb += self.works.eq(taken | posts.any())
         m.d.sync += taking.eq(taken)
         # Where nothing is granted they are 0 and nobody looks: to keep them would be a stage more.
         m.d.sync += [

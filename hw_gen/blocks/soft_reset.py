@@ -8,7 +8,7 @@ PARTS = (
     *("vector_lanes", "depthwise_lanes", "array", "buffers"),
     *(f"{name}_seq" for name in ("load", "store", "main", "weights", "depthwise", "vector")),
 )
-"""Clock domains inside engines, in RTL with idle clocks (`hw_gen.blocks.activity`)."""
+"""Clock domains inside blocks, in RTL with idle clocks (`hw_gen.blocks.activity`)."""
 
 
 class SoftReset:

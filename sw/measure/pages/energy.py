@@ -60,13 +60,9 @@ they are a lower bound, and good for comparisons. The standard error of the samp
 `--samples` makes it smaller.
 """
 
-_GATES = """
-Without clock gates (`--no-clock-gating`) the parts that take the most would take more. Memories are
-read and written as often in both.
-"""
 _LARGEST = """
 The accumulator's memories take the most in every network but `ad`, which has one vector. The clock
-of the array's elements comes next, then their cells.
+of the array's elements, their cells and the scratchpad's memories come next.
 """
 _DONE = (
     "**The accumulator's memories.** A sum that replaces what was there reads nothing. All other "
@@ -76,6 +72,8 @@ _DONE = (
     "network of fewer cycles takes less.",
     "**The array's cells.** The sums of an element have 18 bits and one more for each doubling of "
     "the rows, not 32.",
+    "**The scratchpad's memories.** Rows of weights that enter together, and columns that the "
+    "depthwise engine pairs, are one read where they lie in one word.",
 )
 
 
@@ -110,29 +108,6 @@ def _measured(found: Record) -> Iterator[str]:
     yield _blocks(records)
     yield heading(3, f"By part, share of the energy on the chip of `{records[0]['config']}`")
     yield _parts(records)
-    if found.get("ungated"):
-        yield heading(3, f"What clock gates spare: `{records[0]['config']}`")
-        yield prose(_GATES)
-        yield _gates(records, found["ungated"])
-
-
-def _gates(records: Sequence[Record], ungated: Sequence[Record]) -> str:
-    """The largest parts of each network in µJ, without clock gates and with them."""
-    gated = {r["name"]: r for r in records}
-    rows = []
-    for plain in ungated:
-        with_gates = gated[plain["name"]]
-        rows.append(
-            (f"`{plain['name']}`", "all", *_spared(plain["chip_pj"], with_gates["chip_pj"]))
-        )
-        for _, block, part in _ordered(plain)[:5]:
-            pair = (r["blocks"][block][part] for r in (plain, with_gates))
-            rows.append((f"`{plain['name']}`", f"{block} {part}", *_spared(*pair)))
-    return table(("network", "on the chip", "without, µJ", "with, µJ", "spared"), rows, "llrrr")
-
-
-def _spared(plain: float, gated: float) -> tuple[str, str, str]:
-    return f"{plain / 1e6:,.1f}", f"{gated / 1e6:,.1f}", f"{1 - gated / plain:.0%}"
 
 
 def _ordered(record: Record) -> list[tuple[float, str, str]]:
