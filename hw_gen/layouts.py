@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from spec.config import NpuConfig
-from spec.isa import DISPLACED, FORMATS, SYNC_SLOTS, Field, Group, Opcode
+from spec.isa import DISPLACED, FORMATS, GRANULE_BITS, SYNC_SLOTS, Field, Group, Opcode
 
 INDEX_BITS = 16
 """Width of an instruction's index in its program."""
@@ -107,20 +107,38 @@ def start_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.
     return data.StructLayout({"instr": fields, **slots, "index": INDEX_BITS})
 
 
+def in_granules(opcode: Opcode) -> bool:
+    """Whether a loop has the bits of a granule, so that each granule completes another one."""
+    loop = instruction_layout(opcode)["loop"].shape
+    return Shape.cast(loop.elem_shape).width == GRANULE_BITS
+
+
+def loop_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
+    """The fields of a loop that a sequencer needs."""
+    kept = _layout(opcode, lambda n, f: n.startswith("loop.") and n not in without)
+    return kept["loop"].shape.elem_shape
+
+
 def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) -> wiring.Signature:
     """Instructions from a queue, seen by the queue.
 
     `start` counts while `valid`; the instruction is taken with valid & ready. `rest` is of what was
     taken last, from the next cycle on: it is the output of the queue's memory.
+
+    On an FPGA, loops that are `in_granules` come as `entries`, one by one, behind the instruction
+    before and ahead of theirs, so that no register has to hold them.
     """
-    return wiring.Signature(
-        {
-            "valid": Out(1),
-            "ready": In(1),
-            "start": Out(start_layout(opcode, without)),
-            "rest": Out(rest_layout(opcode, without)),
-        }
-    )
+    entries = {"valid": 1, "level": range(FORMATS[opcode].loops)}
+    members = {
+        "valid": Out(1),
+        "ready": In(1),
+        "start": Out(start_layout(opcode, without)),
+        "rest": Out(rest_layout(opcode, without)),
+    }
+    if in_granules(opcode):
+        entries["payload"] = loop_layout(opcode, without)
+        members["entries"] = Out(data.StructLayout(entries))
+    return wiring.Signature(members)
 
 
 def selected(layout: data.StructLayout, fields: Any) -> Value:

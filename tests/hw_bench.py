@@ -91,8 +91,10 @@ async def sample(ctx, *signals):
     return tuple(values)
 
 
-async def instruct(ctx, port, instruction, index, given_up=lambda: False):
+async def instruct(ctx, port, instruction, index, given_up=lambda: False, platform=None):
     """Offer `instruction` on an `instruction_stream` until it is taken, or `given_up`."""
+    if platform is FPGA and hasattr(port, "entries"):
+        await _entries(ctx, port.entries, instruction)
     ctx.set(port.start, start_item(port.start.shape(), instruction, index))
     ctx.set(port.valid, 1)
     while not given_up():
@@ -100,6 +102,17 @@ async def instruct(ctx, port, instruction, index, given_up=lambda: False):
         if ready:
             ctx.set(port.rest, rest_item(port.rest.shape(), instruction))
             break
+    ctx.set(port.valid, 0)
+
+
+async def _entries(ctx, port, instruction):
+    """The loops of `instruction`, one a cycle."""
+    layout = port.payload.shape()
+    for level, loop in enumerate(instruction["loop"]):
+        ctx.set(port.payload, layout.const(_fields(layout, loop)))
+        ctx.set(port.level, level)
+        ctx.set(port.valid, 1)
+        await ctx.tick()
     ctx.set(port.valid, 0)
 
 

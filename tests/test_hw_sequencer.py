@@ -6,7 +6,7 @@ import pytest
 from hw_bench import FPGA, instruct, sample, simulate
 
 from hw_gen.blocks.sequencer import Sequencer
-from hw_gen.layouts import STREAM_FIELDS
+from hw_gen.layouts import STREAM_FIELDS, WEIGHT_FIELDS
 from spec.isa import Instruction, Opcode, Point, Sync
 
 
@@ -64,7 +64,7 @@ def test_steps_equal_nested_loops(seed, form):
 
     async def feed(ctx):
         for index, instruction in enumerate(program):
-            await instruct(ctx, dut.i, instruction, index)
+            await instruct(ctx, dut.i, instruction, index, platform=form)
 
     total = sum(len(loop_steps(p["loop"])) for p in program)
 
@@ -88,6 +88,72 @@ def test_steps_equal_nested_loops(seed, form):
             expected.append(
                 (index, mem % (1 << 40), chip % (1 << 24), int(n == 0), int(n == len(steps) - 1))
             )
+    assert seen == expected
+
+
+def random_matrix(rng):
+    loops = []
+    for level in range(6):
+        count = rng.choice([1, 1, 2, 3])
+        loops.append(
+            {
+                "count": count,
+                "last": rng.choice([count, rng.randint(1, 3)]) if level else count,
+                "act": rng.randint(-5000, 5000),
+                "acc": rng.randint(-50, 50),
+                "dy": rng.randint(-3, 3),
+            }
+        )
+    return Instruction(
+        Opcode.MATRIX,
+        {
+            "act_base": rng.randint(0, 1 << 20),
+            "acc_base": rng.randint(0, 1 << 10),
+            "y0": rng.randint(-4, 4),
+            "rows": 4,
+            "cols": 4,
+            "fold_loops": 2,
+            "loop": loops,
+        },
+    )
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(4))
+def test_loops_that_come_one_by_one(seed, form):
+    """A loop of MATRIX is a granule wide: on an FPGA its fields are in small memories."""
+    rng = random.Random(seed)
+    program = [random_matrix(rng) for _ in range(5)]
+    bases = {"act": "act_base", "acc": "acc_base", "dy": "y0"}
+    dut = Sequencer(Opcode.MATRIX, bases, without=WEIGHT_FIELDS)
+    seen = []
+
+    async def feed(ctx):
+        for index, instruction in enumerate(program):
+            await instruct(ctx, dut.i, instruction, index, platform=form)
+
+    total = sum(len(loop_steps(p["loop"])) for p in program)
+
+    async def take(ctx):
+        ctx.set(dut.post[0].ready, 1)
+        while len(seen) < total:
+            ctx.set(dut.o.ready, rng.random() < 0.7)
+            valid, step, ready, index = await sample(
+                ctx, dut.o.valid, dut.o.payload, dut.o.ready, dut.index
+            )
+            if valid and ready:
+                seen.append((index, step.act, step.acc, step.dy))
+
+    simulate(dut, feed, take, platform=form)
+    expected = []
+    for index, p in enumerate(program):
+        for idx in loop_steps(p["loop"]):
+            values = (
+                p[base] + sum(i * loop[name] for i, loop in zip(idx, p["loop"], strict=True))
+                for name, base in bases.items()
+            )
+            act, acc, dy = values
+            expected.append((index, act % (1 << 24), acc % (1 << 16), dy % (1 << 16)))
     assert seen == expected
 
 
@@ -131,7 +197,7 @@ def test_waits_and_posts_follow_their_levels(form):
     log = []
 
     async def run(ctx):
-        await instruct(ctx, dut.i, instruction, 0)
+        await instruct(ctx, dut.i, instruction, 0, platform=form)
         ctx.set(dut.o.ready, 1)
         ctx.set(dut.post[0].ready, 1)
         rng = random.Random(3)
@@ -185,7 +251,7 @@ def test_weight_sequencer_walks_folds_only(form):
     seen = []
 
     async def run(ctx):
-        await instruct(ctx, dut.i, instruction, 0)
+        await instruct(ctx, dut.i, instruction, 0, platform=form)
         ctx.set(dut.o.ready, 1)
         ctx.set(dut.post[0].ready, 1)
         for _ in range(20):

@@ -7,8 +7,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from hw_gen.blocks.adders import fast_sum
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import acc_access, acc_sums, acc_update
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 
 BANKS = 4
@@ -19,7 +21,8 @@ class Accumulator(wiring.Component):
     """`acc_vectors` vectors of `cols` int32 with accumulation in place, one vector a cycle.
 
     Vector v lies in bank v // acc_bank. A bank serves one read and one write a cycle: the matrix
-    engine's before the depthwise engine's before the vector engine's.
+    engine's before the depthwise engine's before the vector engine's. On an FPGA all banks together
+    serve one write.
 
     Members
     -------
@@ -78,6 +81,8 @@ class Accumulator(wiring.Component):
         def put(bank: Sram, addr: Value, value: Value) -> list:
             return [bank.w_en.eq(1), bank.w_addr.eq(addr), bank.w_data.eq(value)]
 
+        if asks_for(platform, "for_fpga"):
+            writes = [self._joined(m, writes)]
         self._serve(m, banks, reads, ask)
         self._serve(m, banks, writes, put)
         self._answer(m, banks)
@@ -94,6 +99,18 @@ class Accumulator(wiring.Component):
                 with m.Case(b):
                     m.d.comb += value.eq(each.r_data)
         return value
+
+    def _joined(self, m: Module, clients: list[tuple]) -> tuple:
+        """The first of the clients that want something as the only one: one choice of data, where
+        each bank would have one."""
+        wins, before = [], Const(0, 1)
+        for valid, ready, *_ in clients:
+            if ready is not None:
+                m.d.comb += ready.eq(~before)
+            wins.append(valid & ~before)
+            before = before | valid
+        chosen = (chosen_of(wins, values) for values in zip(*(c[2:] for c in clients), strict=True))
+        return before, None, *chosen
 
     def _serve(
         self, m: Module, banks: list[Sram], clients: list[tuple], act: Callable[..., list]

@@ -5,10 +5,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.load_requests import copy_layout
 from hw_gen.interfaces import size_bits, spad_write, table_write
 from hw_gen.layouts import INDEX_BITS
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import handles
 from spec.isa import CHIP_BITS, Space
@@ -113,7 +115,8 @@ class LoadWriter(wiring.Component):
             ]
         with m.Elif(pops & self.beat.valid):
             m.d.sync += copy.have.eq(have)
-        cut = self._cut(m, pops & self.beat.valid, wants, have, Mux(is_spad, copy.lane, 0))
+        lane = Mux(is_spad, copy.lane, 0)
+        cut = self._cut(m, platform, pops & self.beat.valid, copy.have, lane)
         held = self._write(m, take, copy, cut, size, last)
         m.d.comb += [
             room_here.eq(~held | self.wrote),
@@ -121,24 +124,40 @@ class LoadWriter(wiring.Component):
         ]
         return m
 
-    def _cut(self, m: Module, popped, wants, have, lane) -> Value:
+    def _cut(self, m: Module, platform, popped, have, lane) -> Value:
         """The window moves with every word; returns: `bus_bytes` bytes from `lane` on of the word
-        that is the `have`-th newest, counting the one that comes."""
+        that lies `have` words before the one on the bus."""
         bus, words = 8 * self._config.bus_bytes, self._config.load_window
         window = Signal(data.ArrayLayout(bus, words), reset_less=True)
         incoming = self.beat.payload.data
         with m.If(popped):
             m.d.sync += window.eq(Cat(incoming, window)[: bus * words])
-        now = Signal(data.ArrayLayout(bus, words))
-        m.d.comb += now.eq(Mux(wants, Cat(incoming, window)[: bus * words], window))
-        first, second = Signal(bus), Signal(bus)
+        newest = [incoming, *(window[k] for k in range(words))]
+        cut = self._shifted if asks_for(platform, "loops") else self._rotated
+        return cut(m, newest, have, lane)
+
+    def _rotated(self, m: Module, newest: list, have: Value, lane: Value) -> Value:
+        """Each byte from the one of two words that has it, then one rotation."""
+        width = self._config.bus_bytes
+        bytes_ = Signal(8 * width, name="bytes_of_words")
+        for place in range(width):
+            back = Signal.like(have, name=f"back_{place}")
+            m.d.comb += back.eq(have - (place < lane))
+            each = [word.word_select(place, 8) for word in newest]
+            m.d.comb += bytes_.word_select(place, 8).eq(
+                chosen_of([back == k for k in range(len(each))], each)
+            )
+        return (Cat(bytes_, bytes_) >> (lane << 3))[: 8 * width]
+
+    def _shifted(self, m: Module, newest: list, have: Value, lane: Value) -> Value:
+        """The same for simulators: both words, then one shift."""
+        bus = 8 * self._config.bus_bytes
+        both = Signal(2 * bus, name="both_words")
         with m.Switch(have):
-            for k in range(1, words + 1):
+            for k, word in enumerate(newest):
                 with m.Case(k):
-                    m.d.comb += first.eq(now[k - 1])
-                    if k > 1:
-                        m.d.comb += second.eq(now[k - 2])
-        return (Cat(first, second) >> (lane << 3))[:bus]
+                    m.d.comb += both.eq(Cat(word, newest[k - 1] if k else Const(0, bus)))
+        return (both >> (lane << 3))[:bus]
 
     def _write(self, m: Module, take, copy, cut, size, last) -> Value:
         """One register of write data; returns: it is full."""

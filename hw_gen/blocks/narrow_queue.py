@@ -11,7 +11,13 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.instruction_queue import item_layout, item_of, moved_instruction
 from hw_gen.blocks.repeat import MAX_GRANULES, moved_layout
 from hw_gen.blocks.sram import Sram
-from hw_gen.layouts import INDEX_BITS, instruction_stream
+from hw_gen.layouts import (
+    INDEX_BITS,
+    in_granules,
+    instruction_layout,
+    instruction_stream,
+    selected,
+)
 from spec.isa import FORMATS, GRANULE_BITS, Opcode
 
 _IN_DECODER = 2
@@ -108,7 +114,9 @@ class NarrowQueue(wiring.Component):
             m.d.sync += into.eq(upto)
         with m.Elif(came.valid & came.last):
             m.d.sync += into.eq(into + 1)
-        word, loaded = self._read(m, items, count, oldest, upto)
+        word, loaded, arrives = self._read(m, items, count, oldest, upto)
+        if in_granules(self._opcode):
+            self._offer_loops(m, items, *arrives)
         item = self._item(m, word, handed.o.payload)
         rest = Signal.like(item.rest, name="rest", reset_less=True)
         taken = Signal()
@@ -125,7 +133,9 @@ class NarrowQueue(wiring.Component):
         return m
 
     def _read(self, m: Module, items: Sram, count: int, oldest: Signal, upto: Signal):
-        """The oldest instruction, read granule by granule, and whether it is there."""
+        """The oldest instruction, read granule by granule, whether it is there, and whether a
+        granule has been read, which one.
+        """
         word, loaded = Signal(count * GRANULE_BITS, reset_less=True), Signal()
         reads, number = Signal(), Signal(range(count))
         arrives, arrived = Signal(), Signal(range(count), reset_less=True)
@@ -144,7 +154,22 @@ class NarrowQueue(wiring.Component):
         with m.If(arrives):
             m.d.sync += word.word_select(arrived, GRANULE_BITS).eq(items.r_data)
             m.d.sync += loaded.eq(arrived == count - 1)
-        return word, loaded
+        return word, loaded, (arrives, arrived)
+
+    def _offer_loops(self, m: Module, items: Sram, arrives: Value, arrived: Value) -> None:
+        """Each loop with the granule that completes it. All begin at the same bit of a granule."""
+        first, low = divmod(instruction_layout(self._opcode)["loop"].offset, GRANULE_BITS)
+        before = Signal(GRANULE_BITS - low, reset_less=True)
+        with m.If(arrives):
+            m.d.sync += before.eq(items.r_data[low:])
+        whole = instruction_layout(self._opcode)["loop"].shape.elem_shape
+        loop, entries = Signal(whole, name="loop"), self.o.entries
+        m.d.comb += [
+            loop.eq(Cat(before, items.r_data[:low])),
+            entries.valid.eq(arrives & (arrived > first)),
+            entries.level.eq(arrived - first - 1),
+            entries.payload.eq(selected(entries.payload.shape(), loop)),
+        ]
 
     def _item(self, m: Module, word: Signal, handed):
         addresses = {name: handed[f"a{n}"] for n, name in enumerate(self._displaced)}

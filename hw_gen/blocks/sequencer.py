@@ -1,14 +1,13 @@
 """Walks an instruction's loop nest: addresses, waits, posts; one step a cycle, no bubbles."""
 
-from collections.abc import Sequence
-
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.adders import fast_sum
-from hw_gen.blocks.choose import chosen_of
 from hw_gen.blocks.cut import Cut
+from hw_gen.blocks.loop_counts import Nest, loop_counts
+from hw_gen.blocks.loop_fields import LoopFields, LoopTables
 from hw_gen.blocks.loop_starts import Steps, loop_starts
 from hw_gen.layouts import (
     INDEX_BITS,
@@ -16,6 +15,7 @@ from hw_gen.layouts import (
     WaitPort,
     engine_layout,
     field_shape,
+    in_granules,
     instruction_stream,
 )
 from hw_gen.platform import asks_for
@@ -67,6 +67,7 @@ class Sequencer(wiring.Component):
         self._post_points = post_points
         self._folds = folds
         self._loops = FORMATS[opcode].loops
+        self._in_granules = in_granules(opcode)
         self._index = field_shape(opcode, "loop.count")
         self._widths = {
             name: FORMATS[opcode].field(base).bits for name, base in self._streams.items()
@@ -129,8 +130,19 @@ class Sequencer(wiring.Component):
         with m.Elif(accept & step.last):
             m.d.sync += active.eq(0)
 
-        first_from, last_from, next_first_from = self._counters(m, platform, accept, load)
-        self._addresses(m, platform, accept, load, last_from)
+        fields = self._fields(m, platform, load)
+        nest = Nest(
+            loops=self._loops,
+            index=self._index,
+            fields=fields,
+            folded=(self._folded(self.i.start.instr), self._folded(self.instr)),
+            at_first=step.at_first,
+            at_last=step.at_last,
+            accept=accept,
+            load=load,
+        )
+        first_from, last_from, next_first_from = loop_counts(m, platform, nest)
+        self._addresses(m, platform, accept, load, last_from, fields)
         waits_met, asks = self._waits(m, platform, accept, load, next_first_from)
         posts_ready = self._posts(m, accept, last_from)
         m.d.comb += [
@@ -170,74 +182,27 @@ class Sequencer(wiring.Component):
         self._later = ahead.i.payload, offered.ready, leaves
         return offered, valid | ~ahead.empty | self.holds
 
-    def _counters(self, m: Module, platform, accept: Value, load: Value):
-        """Iterations; returns bit vectors: bit k: all loops >= k in their first / last step, and
-        in their first one when the next step comes.
+    def _fields(self, m: Module, platform, load: Value) -> LoopFields | LoopTables:
+        """Where counts and strides of loops are found."""
+        if asks_for(platform, "for_fpga") and self._in_granules:
+            return LoopTables(m, self.i.entries, self._loops, load)
+        return LoopFields(self.i.start.instr, self.instr)
 
-        Whether a loop is in its first or last iteration is known when the iteration begins.
-        """
-        n, step = self._loops, self._step
-        first_from, last_from = Signal(n + 1), Signal(n + 1)
-        for level in range(n + 1):
-            m.d.comb += [
-                first_from[level].eq(step.at_first[level:].all() if level < n else 1),
-                last_from[level].eq(step.at_last[level:].all() if level < n else 1),
-            ]
-        new, fresh_last, next_last = self.i.start.instr, Signal(n), Signal(n)
-        for level in range(n):
-            left = Signal(self._index, name=f"left_{level}", reset_less=True)
-            fresh, again = Signal(self._index, name=f"fresh_{level}"), Signal.like(left)
-            once = self._once(new, level)
-            held = self._held_once(m, platform, load, level, once)
-            m.d.comb += [
-                fresh.eq(self._count(new, level, fresh_last)),
-                again.eq(self._count(self.instr, level, next_last)),
-                fresh_last[level].eq(_of(once, level, fresh_last)),
-            ]
-            with m.If(last_from[level]):
-                m.d.comb += next_last[level].eq(_of(held, level, next_last))
-            with m.Elif(last_from[level + 1]):
-                m.d.comb += next_last[level].eq(left == 2)
-            with m.Else():
-                m.d.comb += next_last[level].eq(step.at_last[level])
-            with m.If(load):
-                m.d.sync += [left.eq(fresh), step.at_last[level].eq(fresh_last[level])]
-                m.d.sync += step.at_first[level].eq(1)
-            with m.Elif(accept):
-                m.d.sync += step.at_last[level].eq(next_last[level])
-                with m.If(last_from[level]):
-                    m.d.sync += [left.eq(again), step.at_first[level].eq(1)]
-                with m.Elif(last_from[level + 1]):
-                    m.d.sync += [left.eq(left - 1), step.at_first[level].eq(0)]
-        next_first = Cat(
-            last_from[level] | (step.at_first[level] & ~last_from[level + 1]) for level in range(n)
-        )
-        next_first_from = Signal(n + 1)
-        for level in range(n + 1):
-            m.d.comb += next_first_from[level].eq(next_first[level:].all() if level < n else 1)
-        return first_from, last_from, next_first_from
+    def _folded(self, instr) -> Value:
+        """A bit for each loop: it is not walked."""
+        if not self._folds:
+            return Const(0, self._loops)
+        return Cat(instr.fold_loops <= level for level in range(self._loops))
 
-    def _count(self, instr, level: int, at_last: Signal) -> Value:
-        """Iterations of a loop, given whether the loops around it are in their last one."""
-        loop = instr.loop[level]
-        return _of((loop["count"], loop["last"]), level, at_last)
-
-    def _once(self, instr, level: int) -> list[Value]:
-        """Whether a loop has one iteration, and whether it has in the last ones of those around."""
-        folded = (instr.fold_loops <= level) if self._folds else Const(0, 1)
-        loop = instr.loop[level]
-        return [(loop[name] == 1) | folded for name in ("count", "last")]
-
-    def _held_once(self, m: Module, platform, load: Value, level: int, once: list[Value]):
-        """The same of the instruction that is here; on an FPGA from a register."""
-        if not asks_for(platform, "for_fpga"):
-            return self._once(self.instr, level)
-        held = Signal(2, name=f"once_{level}", reset_less=True)
-        with m.If(load):
-            m.d.sync += held.eq(Cat(once))
-        return held
-
-    def _addresses(self, m: Module, platform, accept: Value, load: Value, last_from: Value) -> None:
+    def _addresses(
+        self,
+        m: Module,
+        platform,
+        accept: Value,
+        load: Value,
+        last_from: Value,
+        fields: LoopFields | LoopTables,
+    ) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
         n, step = self._loops, self._step
         goes_on: Value = Cat(last_from[level + 1] & ~step.at_last[level] for level in range(n))
@@ -254,11 +219,10 @@ class Sequencer(wiring.Component):
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             now, start = starts.add(name, width)
-            strides = [loop[name] for loop in self.instr.loop]
             m.d.comb += [
                 getattr(step, name).eq(now),
                 origin.eq(start),
-                stride.eq(chosen_of(goes_on, strides)),
+                stride.eq(fields.stride(name, goes_on)),
             ]
             value = fast_sum(m, platform, f"{name}_next", origin, stride)
             starts.follow(name, self.i.start.instr[base], value)
@@ -344,10 +308,3 @@ class Sequencer(wiring.Component):
             ]
             ready = ready & self.post[p].ready
         return ready
-
-
-def _of(values: Sequence[Value] | Value, level: int, at_last: Signal) -> Value:
-    """The first of two values for a loop; the second where the loops around it are in their last
-    iteration, as the outermost loop's never are.
-    """
-    return Mux(at_last[level - 1], values[1], values[0]) if level else values[0]
