@@ -38,7 +38,7 @@ class Cut(wiring.Component):
         shape = self.i.payload.shape()
         if asks_for(platform, "for_fpga"):
             m.submodules.items = items = Fifo(shape, depth=ITEMS, far=True)
-            m.d.comb += self.empty.eq(items.level == 0)
+            m.d.comb += self.empty.eq(items.empty)
         else:
             m.submodules.items = items = Skid(shape)
             m.d.comb += self.empty.eq(~items.o.valid)

@@ -73,7 +73,7 @@ class IndexStage(wiring.Component):
         head, held = Signal(layout), Signal(signed(bits))
         offset = Signal(signed(bits))
         may, waiting, pop, check = Signal(), Signal(), Signal(), Signal()
-        held_back = runs.level != 0
+        held_back = ~runs.empty
         m.d.comb += [
             may.eq(self.i.valid & self.indexed & runs.i.ready & ~self.halt),
             self.spad.valid.eq(may & self.fresh),

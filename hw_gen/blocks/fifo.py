@@ -5,7 +5,9 @@ from typing import Any
 from amaranth.hdl import *
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
 
+from hw_gen.blocks.counting import count
 from hw_gen.blocks.sram import Sram
 from hw_gen.platform import asks_for
 
@@ -23,6 +25,11 @@ def in_registers(width: int, depth: int, latency: int) -> bool:
     return depth == 1 or (small and depth > 2)
 
 
+def _rows(words: int) -> int:
+    """Small memories of an FPGA, of 16 words each, that lie one behind the other."""
+    return -(-words // 16)
+
+
 class Fifo(wiring.Component):
     """A queue of up to `depth` items.
 
@@ -36,7 +43,7 @@ class Fifo(wiring.Component):
 
     Members
     -------
-    i, o : ``In(stream)``, ``Out(stream)`` of `shape`. level : items held.
+    i, o : ``In(stream)``, ``Out(stream)`` of `shape`. level : items held. empty : none is.
 
     Timing: an item in and one out every cycle. i.ready depends on registers only. At latency 2
     `depth` items fit once one of them is offered, `depth` - 1 before (at a depth of 1 the queue
@@ -56,6 +63,7 @@ class Fifo(wiring.Component):
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
                 "level": Out(range(depth + 1 + far)),
+                "empty": Out(1),
             }
         )
 
@@ -66,7 +74,7 @@ class Fifo(wiring.Component):
         elif self._far and asks_for(platform, "for_fpga"):
             self._behind_memory(m)
         else:
-            self._memory(m)
+            self._memory(m, platform)
         return m
 
     def _behind_memory(self, m: Module) -> None:
@@ -79,6 +87,7 @@ class Fifo(wiring.Component):
             queue.o.ready.eq(~self.o.valid | self.o.ready),
             self.o.payload.eq(offered),
             self.level.eq(queue.level + self.o.valid),
+            self.empty.eq(queue.empty & ~self.o.valid),
         ]
         with m.If(queue.o.ready):
             m.d.sync += [self.o.valid.eq(queue.o.valid), offered.eq(queue.o.payload)]
@@ -94,16 +103,19 @@ class Fifo(wiring.Component):
             self.o.valid.eq(items.r_rdy),
             items.r_en.eq(self.o.ready),
             self.level.eq(items.level),
+            self.empty.eq(~items.r_rdy & (items.level == 0)),
         ]
 
-    def _memory(self, m: Module) -> None:
+    def _memory(self, m: Module, platform) -> None:
         """All items but the offered one are in the memory, whose output offers it.
 
         A word is never read in the cycle in which it is written.
         """
         words = self._depth - 1
-        # An address has at least one bit.
-        m.submodules.items = items = Sram(depth=max(2, words), width=self._width)
+        # An address has at least one bit, and turns around by itself where that costs nothing.
+        size = 1 << ceil_log2(max(2, words))
+        whole = asks_for(platform, "for_fpga") and _rows(size) == _rows(words)
+        m.submodules.items = items = Sram(depth=size if whole else max(2, words), width=self._width)
         behind = Signal(range(words + 1))
         write, read = Signal(), Signal()
         m.d.comb += [
@@ -112,17 +124,14 @@ class Fifo(wiring.Component):
             items.r_en.eq(read),
             read.eq((behind != 0) & (~self.o.valid | self.o.ready)),
             self.level.eq(behind + self.o.valid),
+            self.empty.eq((behind == 0) & ~self.o.valid),
         ]
-        # `write` and `read` come late in a cycle: they choose a sum, they are not added.
-        with m.If(write & ~read):
-            m.d.sync += behind.eq(behind + 1)
-        with m.Elif(read & ~write):
-            m.d.sync += behind.eq(behind - 1)
+        count(m, platform, behind, write, read)
         for address, step in ((items.w_addr, write), (items.r_addr, read)):
             at = Signal.like(address)
             m.d.comb += address.eq(at)
             with m.If(step):
-                m.d.sync += at.eq(Mux(at == words - 1, 0, at + 1))
+                m.d.sync += at.eq(at + 1 if whole else Mux(at == words - 1, 0, at + 1))
         offered = self.i.valid & self.i.ready
         past: Value = Const(0, 1)
         if self._latency == 1:

@@ -102,7 +102,7 @@ class InstructionQueue(wiring.Component):
             items.w_data.eq(self.i.payload.rest),
             items.r_en.eq(taken),
             Value.cast(self.o.rest).eq(items.r_data),
-            self.empty.eq(starts.level == 0),
+            self.empty.eq(starts.empty),
         ]
         # At most `depth` instructions wait, the offered one included: none is written over.
         for address, step in ((items.w_addr, came), (items.r_addr, taken)):

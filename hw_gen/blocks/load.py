@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.activity import sequencer
+from hw_gen.blocks.counting import count
 from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.blocks.dma_index import IndexStage, refused
@@ -99,7 +100,7 @@ class LoadEngine(wiring.Component):
         halted = Signal()
         indices, waiting = self._indices(m, platform, runs, requests, halted)
         self._faults(m, runs, indices, writer, halted)
-        self._issue(m, requests.bursts, halted)
+        self._issue(m, platform, requests.bursts, halted)
         queued = self._queue(m, requests.copies, writer.i)
         self._receive(m, writer, halted)
         requested = self.axi.arvalid & self.axi.arready
@@ -173,7 +174,7 @@ class LoadEngine(wiring.Component):
         with m.If(status.fault):
             m.d.sync += stopped.eq(1)
 
-    def _issue(self, m: Module, bursts, halted: Value) -> None:
+    def _issue(self, m: Module, platform, bursts, halted: Value) -> None:
         """Each burst goes to AR while there is room for it in flight."""
         burst, axi = bursts.payload, self.axi
         most = self._config.outstanding
@@ -190,11 +191,7 @@ class LoadEngine(wiring.Component):
             axi.arsize.eq(lanes),
             axi.arburst.eq(1),
         ]
-        # `go` comes late in a cycle: it chooses a sum, it is not added.
-        with m.If(go & ~ended):
-            m.d.sync += flying.eq(flying + 1)
-        with m.Elif(~go & ended):
-            m.d.sync += flying.eq(flying - 1)
+        count(m, platform, flying, go, ended)
         with m.If(go):
             m.d.sync += [
                 axi.arvalid.eq(1),
@@ -226,7 +223,7 @@ class LoadEngine(wiring.Component):
         m.submodules.queue = queue = Fifo(source.payload.shape(), depth=depth, far=True)
         connect(m, source, queue.i)
         connect(m, queue.o, sink)
-        return queue.level != 0
+        return ~queue.empty
 
     def _receive(self, m: Module, writer: LoadWriter, halted: Value) -> None:
         """Two beats of buffer keep the scratchpad's grant off the bus's ready."""

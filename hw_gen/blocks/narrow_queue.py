@@ -126,7 +126,7 @@ class NarrowQueue(wiring.Component):
             self.o.rest.eq(rest),
             taken.eq(self.o.valid & self.o.ready),
             handed.o.ready.eq(taken),
-            self.empty.eq(handed.level == 0),
+            self.empty.eq(handed.empty),
         ]
         with m.If(taken):
             m.d.sync += [rest.eq(item.rest), loaded.eq(0)]

@@ -6,6 +6,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw_gen.blocks.counting import count
 from hw_gen.blocks.fifo import Fifo
 from hw_gen.checks import check, checking
 from hw_gen.layouts import PostEntryStream, PostStream, posts_layout
@@ -71,7 +72,7 @@ class PostQueue(wiring.Component):
             room.eq(~came | entries.i.ready),
             self.i.ready.eq(room & (posts.i.ready | ~first)),
             push.eq(self.i.valid & self.i.ready),
-            alone.eq(~held & (entries.level == 0)),
+            alone.eq(~held & entries.empty),
             entries.i.valid.eq(came & ~alone),
             entries.i.payload.eq(waiting),
             posts.i.valid.eq(push & first),
@@ -112,11 +113,7 @@ class PostQueue(wiring.Component):
             ]
         with m.Elif(sends):
             m.d.sync += left.eq(rest)
-        # Neither comes early in a cycle.
-        with m.If(self.fire & ~pop):
-            m.d.sync += fired.eq(fired + 1)
-        with m.Elif(pop & ~self.fire):
-            m.d.sync += fired.eq(fired - 1)
+        count(m, platform, fired, self.fire, pop)
         if checking(platform):
             there = Signal(range(self._depth + 3))
             m.d.sync += there.eq(there + push - pop)

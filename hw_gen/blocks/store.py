@@ -109,9 +109,9 @@ class StoreEngine(wiring.Component):
             & split.empty
             & reader.empty
             & ~self.axi.awvalid
-            & (pending.level == 0)
+            & pending.empty
         )
-        self._status(m, seq, reader, empty, done.empty & read.empty, pending.level != 0)
+        self._status(m, seq, reader, empty, done.empty & read.empty, ~pending.empty)
         return m
 
     def _indices(

@@ -81,7 +81,7 @@ class VectorGather(wiring.Component):
             pending.ready.eq(taken),
             self.read.eq(taken & head.read),
             self.o.payload.tag.eq(kept),
-            self.busy.eq((pendings.level != 0) | self.o.valid),
+            self.busy.eq(~pendings.empty | self.o.valid),
         ]
         slot = head.step.slot
         words_b = stream.Signature(word).create(path=("words_of_b",))
