@@ -21,7 +21,7 @@ def size_bits(config: NpuConfig) -> int:
     return config.word_bytes.bit_length()
 
 
-def spad_read(config: NpuConfig, tag: ShapeLike = 1) -> wiring.Signature:
+def spad_read(config: NpuConfig, tag: ShapeLike = 1, *, lanes: bool = False) -> wiring.Signature:
     """Scratchpad read, seen by the client: `size` bytes (1…word_bytes) at any byte address.
 
     A read is accepted with valid & ready; `ready` comes from a flip-flop. The bank is read later,
@@ -30,9 +30,13 @@ def spad_read(config: NpuConfig, tag: ShapeLike = 1) -> wiring.Signature:
     undefined. A read of no bytes needs no bank and is answered in its turn. Addresses must be in
     range. A write that is accepted after a read may be seen by it until its data comes.
     A client without tags has one bit that nobody looks at: Verilog has no signals of no bits.
+
+    lanes : the client also says which `lane` of the data byte 0 goes to. The others follow it, and
+    lane 0 the last lane.
     """
     return wiring.Signature(
         {
+            **({"lane": Out(range(config.word_bytes))} if lanes else {}),
             "valid": Out(1),
             "ready": In(1),
             "addr": Out(config.spad_addr_bits),
@@ -46,8 +50,9 @@ def spad_read(config: NpuConfig, tag: ShapeLike = 1) -> wiring.Signature:
 
 
 def spad_write(config: NpuConfig) -> wiring.Signature:
-    """Scratchpad write, seen by the client: bytes 0…size-1 of `data` to any byte address.
+    """Scratchpad write, seen by the client: `size` bytes of `data` to any byte address.
 
+    The first of them is in `lane`. The others follow it, and lane 0 the last lane.
     An accepted write lands later. ``landed`` strobes once for each write that was accepted with
     ``mark``: this one and all before it are seen by every read accepted in a later cycle.
     ``empty``: every write has landed.
@@ -58,6 +63,7 @@ def spad_write(config: NpuConfig) -> wiring.Signature:
             "ready": In(1),
             "addr": Out(config.spad_addr_bits),
             "size": Out(size_bits(config)),
+            "lane": Out(range(config.word_bytes)),
             "data": Out(8 * config.word_bytes),
             "mark": Out(1),
             "landed": In(1),

@@ -162,32 +162,35 @@ class SpadModel:
             marked = marked and not landed
             free = len(flying) < 8 and self.rng.random() >= self.stall
             ctx.set(port.ready, free and not (marked and ctx.get(port.mark)))
-            valid, ready, addr, size, data, mark = await sample(
-                ctx, port.valid, port.ready, port.addr, port.size, port.data, port.mark
+            valid, ready, addr, size, lane, data, mark = await sample(
+                *(ctx, port.valid, port.ready, port.addr, port.size, port.lane, port.data),
+                port.mark,
             )
             if valid and ready:
                 assert 1 <= size <= self.config.word_bytes
                 assert addr + size <= self.config.spad_bytes
-                content = (data & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+                word = data.to_bytes(self.config.word_bytes, "little")
+                content = (word[lane:] + word[:lane])[:size]
                 flying.append((addr, content, bool(mark)))
                 marked = marked or bool(mark)
                 self.accesses += 1
 
     async def reads(self, ctx, port):
-        line = deque([None] * READ_LATENCY)
+        line, width = deque([None] * READ_LATENCY), self.config.word_bytes
         while True:
             self.cycle += 1
             ctx.set(port.ready, self.rng.random() >= self.stall)
             now = line.popleft()
             ctx.set(port.data_valid, now is not None)
-            # Bytes above the size are undefined: show that nobody uses them.
-            junk = self.rng.getrandbits(8 * self.config.word_bytes)
+            # Other bytes are undefined: show that nobody uses them.
+            word = bytearray(self.rng.randbytes(width))
             if now is not None:
-                addr, size, tag = now
+                addr, size, lane, tag = now
                 ctx.set(port.data_tag, tag)
-                mask = (1 << 8 * size) - 1
-                junk = junk & ~mask | int.from_bytes(self.data[addr : addr + size], "little")
-            ctx.set(port.data, junk)
+                for place in range(size):
+                    word[(lane + place) % width] = self.data[addr + place]
+            ctx.set(port.data, int.from_bytes(word, "little"))
+            lane = ctx.get(port.lane) if hasattr(port, "lane") else 0
             valid, ready, addr, size, tag = await sample(
                 ctx, port.valid, port.ready, port.addr, port.size, port.tag
             )
@@ -195,7 +198,7 @@ class SpadModel:
             if valid and ready:
                 assert size <= self.config.word_bytes
                 assert addr + size <= self.config.spad_bytes
-                line[-1] = (addr, size, tag)
+                line[-1] = (addr, size, lane, tag)
                 if not size:
                     continue
                 self.accesses += 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hw_bench import FORMS, sample, simulate
+from hw_bench import FORMS, FPGA, sample, simulate
 
 from hw_gen.blocks.scratchpad import Scratchpad
 from hw_gen.interfaces import READ_LATENCY
@@ -75,15 +75,22 @@ def test_scratchpad_reads_what_was_written_at_any_address(name, form):
 
 
 @pytest.mark.parametrize(
-    ("name", "seed", "together"),
-    [("tiny", 1, ()), ("default", 2, [(0, 3), (1, 2)]), ("odd", 3, [(0, 1, 3)])],
+    ("name", "seed", "together", "form"),
+    [
+        ("tiny", 1, (), None),
+        ("default", 2, [(0, 3), (1, 2)], None),
+        ("odd", 3, [(0, 1, 3)], None),
+        ("tiny", 4, (), FORMS[1]),
+        ("tiny", 5, (), FPGA),
+    ],
 )
-def test_what_has_landed_is_read_by_everybody(name, seed, together):
+def test_what_has_landed_is_read_by_everybody(name, seed, together, form):
     """Two writers, each with a region of its own in which it announces what has landed; readers
-    take only what was announced before they ask. Everybody has a few banks in common."""
+    take only what was announced before they ask. Everybody has a few banks in common. Bytes begin
+    in any lane of what is written, and of what the last reader gets."""
     config = preset(name)
     tag_bits = 20
-    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=2, together=together)
+    dut = Scratchpad(config, tags=[tag_bits] * 4, writes=2, together=together, lanes=[3])
     rng = random.Random(seed)
     width, span = config.word_bytes, 6 * config.word_bytes
     known = [{}, {}]  # byte address -> value, of what has landed
@@ -107,11 +114,13 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
                     for _ in range(60):
                         await settle(ctx, port, which, waiting)
                 word, mark = rng.getrandbits(8 * width), rng.random() < 0.4
+                lane = rng.randrange(width)
+                ctx.set(port.lane, lane)
                 for field, value in (("addr", base + at), ("size", size), ("data", word)):
                     ctx.set(getattr(port, field), value)
                 ctx.set(port.mark, mark)
                 ctx.set(port.valid, 1)
-                content = word.to_bytes(width, "little")[:size]
+                content = from_lane(word, lane)[:size]
                 while not await settle(ctx, port, which, waiting):
                     pass
                 waiting.append((mark, {base + at + i: v for i, v in enumerate(content)}))
@@ -148,6 +157,9 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
                     )
                     size = rng.choice([0, size, rng.randint(1, size)])
                     want = bytes(there[addr + n] for n in range(size))
+                    lane = rng.randrange(width) if i == 3 else 0
+                    if i == 3:
+                        ctx.set(port.lane, lane)
                     for field, value in (("addr", addr), ("size", size), ("tag", number)):
                         ctx.set(getattr(port, field), value)
                     ctx.set(port.valid, 1)
@@ -155,17 +167,22 @@ def test_what_has_landed_is_read_by_everybody(name, seed, together):
                     ctx, port.ready, port.data_valid, port.data, port.data_tag, port.valid
                 )
                 if valid:
-                    before, expected = asked.pop(0)
+                    before, expected, first = asked.pop(0)
                     assert tag == before
-                    assert data.to_bytes(width, "little")[: len(expected)] == expected
+                    assert from_lane(data, first)[: len(expected)] == expected
                     checked[i] += 1
                 if ready and asks:
-                    asked.append((number, want))
+                    asked.append((number, want, lane))
                     number += 1
 
         return run
 
-    simulate(dut, *(writer(j, dut.write[j]) for j in range(2)), *(reader(i) for i in range(4)))
+    def from_lane(data, lane):
+        word = data.to_bytes(width, "little")
+        return word[lane:] + word[:lane]
+
+    writers, readers = (writer(j, dut.write[j]) for j in range(2)), (reader(i) for i in range(4))
+    simulate(dut, *writers, *readers, platform=form)
     assert min(checked) > 100
 
 

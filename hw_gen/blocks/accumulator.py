@@ -81,10 +81,11 @@ class Accumulator(wiring.Component):
         def put(bank: Sram, addr: Value, value: Value) -> list:
             return [bank.w_en.eq(1), bank.w_addr.eq(addr), bank.w_data.eq(value)]
 
-        if asks_for(platform, "for_fpga"):
-            writes = [self._joined(m, writes)]
         self._serve(m, banks, reads, ask)
-        self._serve(m, banks, writes, put)
+        if asks_for(platform, "for_fpga"):
+            self._serve_one(m, banks, writes)
+        else:
+            self._serve(m, banks, writes, put)
         self._answer(m, banks)
         return m
 
@@ -100,17 +101,23 @@ class Accumulator(wiring.Component):
                     m.d.comb += value.eq(each.r_data)
         return value
 
-    def _joined(self, m: Module, clients: list[tuple]) -> tuple:
-        """The first of the clients that want something as the only one: one choice of data, where
-        each bank would have one."""
+    def _serve_one(self, m: Module, banks: list[Sram], clients: list[tuple]) -> None:
+        """Writes for the first of the clients that want something. All banks get the same data."""
         wins, before = [], Const(0, 1)
         for valid, ready, *_ in clients:
             if ready is not None:
                 m.d.comb += ready.eq(~before)
             wins.append(valid & ~before)
             before = before | valid
-        chosen = (chosen_of(wins, values) for values in zip(*(c[2:] for c in clients), strict=True))
-        return before, None, *chosen
+        addr, value = (
+            chosen_of(wins, values) for values in zip(*(c[2:] for c in clients), strict=True)
+        )
+        for b, bank in enumerate(banks):
+            m.d.comb += [
+                bank.w_en.eq(before & (self._bank(addr) == b)),
+                bank.w_addr.eq(addr[:-_BANK_BITS]),
+                bank.w_data.eq(value),
+            ]
 
     def _serve(
         self, m: Module, banks: list[Sram], clients: list[tuple], act: Callable[..., list]

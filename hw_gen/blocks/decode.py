@@ -121,6 +121,8 @@ class Decoder(wiring.Component):
         # What is wrong with an instruction of each opcode: which one it has comes later.
         wrong = {each: Signal(name=f"wrong_{each.name.lower()}") for each in FORMATS}
         illegal = chosen_of((opcode == each for each in wrong), wrong.values())
+        # Outside of the state in which it counts, which would be a gate for each bit of the word.
+        broken = {each: self._broken(m, each, word) for each in FORMATS}
         complete = Signal()
         m.d.comb += [
             opcode.eq(word[:_OPCODE_BITS]),
@@ -144,7 +146,7 @@ class Decoder(wiring.Component):
                 m.d.comb += words.r_en.eq(complete)
             with m.Case(State.CHECK):
                 m.d.sync += [
-                    *(bad.eq(self._broken(m, each, word)) for each, bad in wrong.items()),
+                    *(bad.eq(broken[each]) for each, bad in wrong.items()),
                     foreign.eq(self._foreign(opcode, word)),
                     self.state.eq(State.DISPATCH),
                 ]

@@ -116,60 +116,66 @@ class LoadWriter(wiring.Component):
         with m.Elif(pops & self.beat.valid):
             m.d.sync += copy.have.eq(have)
         lane = Mux(is_spad, copy.lane, 0)
-        cut = self._cut(m, platform, pops & self.beat.valid, copy.have, lane)
-        held = self._write(m, take, copy, cut, size, last)
+        cut, first = self._cut(m, platform, pops & self.beat.valid, copy.have, lane)
+        held = self._write(m, take, copy, cut, first, size, last)
         m.d.comb += [
             room_here.eq(~held | self.wrote),
             self.empty.eq(~valid & ~held & self.spad.empty),
         ]
         return m
 
-    def _cut(self, m: Module, platform, popped, have, lane) -> Value:
-        """The window moves with every word; returns: `bus_bytes` bytes from `lane` on of the word
-        that lies `have` words before the one on the bus."""
+    def _cut(self, m: Module, platform, popped, have, lane) -> tuple[Value, Value]:
+        """The window moves with every word; returns: bytes from `lane` on of the word that lies
+        `have` words before the one on the bus and of the next one, and the lane of the first.
+        """
         bus, words = 8 * self._config.bus_bytes, self._config.load_window
         window = Signal(data.ArrayLayout(bus, words), reset_less=True)
         incoming = self.beat.payload.data
         with m.If(popped):
             m.d.sync += window.eq(Cat(incoming, window)[: bus * words])
         newest = [incoming, *(window[k] for k in range(words))]
-        cut = self._shifted if asks_for(platform, "loops") else self._rotated
-        return cut(m, newest, have, lane)
+        if asks_for(platform, "loops"):
+            return (self._both(m, newest, have) >> (lane << 3))[:bus], Const(0, len(lane))
+        if self._config.word_bytes > self._config.bus_bytes:
+            return self._both(m, newest, have), lane
+        return self._around(m, newest, have, lane), lane
 
-    def _rotated(self, m: Module, newest: list, have: Value, lane: Value) -> Value:
-        """Each byte from the one of two words that has it, then one rotation."""
-        width = self._config.bus_bytes
-        bytes_ = Signal(8 * width, name="bytes_of_words")
-        for place in range(width):
-            back = Signal.like(have, name=f"back_{place}")
-            m.d.comb += back.eq(have - (place < lane))
-            each = [word.word_select(place, 8) for word in newest]
-            m.d.comb += bytes_.word_select(place, 8).eq(
-                chosen_of([back == k for k in range(len(each))], each)
-            )
-        return (Cat(bytes_, bytes_) >> (lane << 3))[: 8 * width]
-
-    def _shifted(self, m: Module, newest: list, have: Value, lane: Value) -> Value:
-        """The same for simulators: both words, then one shift."""
-        bus = 8 * self._config.bus_bytes
-        both = Signal(2 * bus, name="both_words")
+    def _both(self, m: Module, newest: list, have: Value) -> Value:
+        """Two words, one behind the other."""
+        both = Signal(2 * len(newest[0]), name="both_words")
         with m.Switch(have):
             for k, word in enumerate(newest):
                 with m.Case(k):
-                    m.d.comb += both.eq(Cat(word, newest[k - 1] if k else Const(0, bus)))
-        return (both >> (lane << 3))[:bus]
+                    m.d.comb += both.eq(Cat(word, newest[k - 1] if k else word))
+        return both
 
-    def _write(self, m: Module, take, copy, cut, size, last) -> Value:
+    def _around(self, m: Module, newest: list, have: Value, lane: Value) -> Value:
+        """The same where both do not fit in the data of a write: each lane has its byte of the one
+        of them that is wanted."""
+        bytes_ = Signal(8 * self._config.bus_bytes, name="bytes_of_words")
+        for place in range(self._config.bus_bytes):
+            back = Signal.like(have, name=f"back_{place}")
+            each = [word.word_select(place, 8) for word in newest]
+            m.d.comb += [
+                back.eq(have - (place < lane)),
+                bytes_.word_select(place, 8).eq(
+                    chosen_of([back == k for k in range(len(each))], each)
+                ),
+            ]
+        return bytes_
+
+    def _write(self, m: Module, take, copy, cut, first, size, last) -> Value:
         """One register of write data; returns: it is full."""
         bus, word = self._config.bus_bytes, self._config.word_bytes
         held, space, fires = Signal(), Signal(Space), Signal()
         addr, length = Signal(CHIP_BITS), Signal(size_bits(self._config))
-        bytes_, strobe = Signal(8 * word), Signal(bus)
+        bytes_, strobe, lane = Signal(8 * word), Signal(bus), Signal.like(self.spad.lane)
         with m.If(take):
             m.d.sync += [
                 space.eq(copy.tag.space),
                 addr.eq(copy.chip),
                 length.eq(size),
+                lane.eq(first),
                 strobe.eq(((1 << size) - 1) << copy.lane),
                 fires.eq(last & copy.tag.fires.any()),
                 bytes_.eq(Mux(copy.tag.fill, copy.tag.value.replicate(word), cut)),
@@ -183,6 +189,7 @@ class LoadWriter(wiring.Component):
             spad.valid.eq(held & (space == Space.SPAD)),
             spad.addr.eq(addr),
             spad.size.eq(length),
+            spad.lane.eq(lane),
             spad.data.eq(bytes_),
             spad.mark.eq(fires),
             # Posts stay in order: what was written before a step that posts has landed.

@@ -24,10 +24,17 @@ class Steps:
     load: Value
 
 
-def loop_starts(m: Module, platform, steps: Steps) -> "StartRegisters | StartTables":
-    """The form of the platform, for values that all go the same way."""
-    kind = StartTables if asks_for(platform, "for_fpga") else StartRegisters
-    return kind(m, steps)
+def loop_starts(
+    m: Module, platform, steps: Steps, *, summed: bool = False
+) -> "StartRegisters | StartTables":
+    """The form of the platform, for values that all go the same way.
+
+    summed : where an instruction begins, no loop goes on, and the value that follows is the first
+        one if its start is 0. For an FPGA only.
+    """
+    if asks_for(platform, "for_fpga"):
+        return StartTables(m, steps, summed)
+    return StartRegisters(m, steps)
 
 
 class StartRegisters:
@@ -62,20 +69,27 @@ class StartTables:
     A step writes the word of the loop that goes on, and this loop and those within begin there.
     """
 
-    def __init__(self, m: Module, steps: Steps) -> None:
+    def __init__(self, m: Module, steps: Steps, summed: bool) -> None:
         self._m = m
         self._load = steps.load
         self._moves = steps.accept | steps.load
-        loops = range(len(steps.goes_on))
-        words = [Signal(loops, name=f"word_{k}", reset_less=True) for k in loops]
+        self._summed = summed
+        # The word behind those of the loops is never written: it stays 0.
+        loops = range(len(steps.goes_on) + summed)
+        words = [
+            Signal(loops, name=f"word_{k}", reset_less=True) for k in range(len(steps.goes_on))
+        ]
         goes, self._reads, self._writes = (
             Signal(loops, name=x) for x in ("goes", "reads", "writes")
         )
         m.d.comb += [
-            goes.eq(chosen_of(steps.goes_on, [Const(k, loops) for k in loops])),
+            goes.eq(chosen_of(steps.goes_on, [Const(k, loops) for k in range(len(words))])),
             self._reads.eq(chosen_of(steps.goes_on, words)),
             self._writes.eq(Mux(steps.load, 0, goes)),
         ]
+        if summed:
+            with m.If(steps.load):
+                m.d.comb += self._reads.eq(len(words))
         for word, restarts in zip(words, steps.restarts, strict=True):
             with m.If(steps.load):
                 m.d.sync += word.eq(0)
@@ -103,7 +117,7 @@ class StartTables:
         m.d.comb += [
             port.en.eq(self._moves),
             port.addr.eq(self._writes),
-            port.data.eq(Mux(self._load, first, value)),
+            port.data.eq(value if self._summed else Mux(self._load, first, value)),
         ]
         with m.If(self._moves):
             m.d.sync += now.eq(port.data)

@@ -169,14 +169,15 @@ class Registers(wiring.Component):
             held = Signal(high - low, name=name, init=register.reset)
             storage[name] = Cat(Const(0, low), held)
             value = written[name]
-            if register.region is None:
-                with m.If(self.soft_reset):
-                    m.d.sync += held.eq(register.reset)
             # Every byte has an enable of its own, so that data go to flip-flops without a gate.
             for byte in range(low // 8, -(-high // 8)):
                 first, last = max(low, 8 * byte), min(high, 8 * byte + 8)
                 with m.If(value[32 + 8 * byte]):
                     m.d.sync += held[first - low : last - low].eq(self.axil.wdata[first:last])
+            # It goes before a write, so that the flip-flops' own reset does it.
+            if register.region is None:
+                with m.If(self.soft_reset):
+                    m.d.sync += held.eq(register.reset)
         m.d.comb += [
             self.program.address.eq(Cat(storage["PROGRAM_LO"], storage["PROGRAM_HI"])),
             self.program.bytes.eq(storage["PROGRAM_BYTES"]),

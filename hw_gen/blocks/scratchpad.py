@@ -11,7 +11,7 @@ from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.choose import any_of
 from hw_gen.blocks.skid import Skid
 from hw_gen.blocks.spad_buffers import WriteBuffers
-from hw_gen.blocks.spad_request import locate, place_layout
+from hw_gen.blocks.spad_request import locate, place_layout, rotate_bytes_left
 from hw_gen.blocks.sram import Sram
 from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write
@@ -37,10 +37,11 @@ class Scratchpad(wiring.Component):
         behind it, also when the client does not get its other bank.
     together : groups of clients, by number, that read side by side: a word that several of a group
         ask for in one cycle is read once, for all of them.
+    lanes : clients, by number, that say in which lane byte 0 goes.
 
     Members
     -------
-    read[i] : ``In(spad_read(config, tags[i]))``; write[j] : ``In(spad_write(config))``.
+    read[i] : ``In(spad_read(config, tags[i], …))``; write[j] : ``In(spad_write(config))``.
 
     Timing: an access a cycle and client. Data come READ_LATENCY cycles after a read was accepted,
     and as much later as its banks were taken.
@@ -53,13 +54,18 @@ class Scratchpad(wiring.Component):
         tags: Sequence,
         writes: int,
         together: Sequence[Sequence[int]] = (),
+        lanes: Sequence[int] = (),
     ):
         self._config = config
+        self._lanes = frozenset(lanes)
         self._together = [tuple(sorted(group)) for group in together]
         self._same: dict[tuple[int, int], Value] = {}
         super().__init__(
             {
-                **{f"read_{i}": In(spad_read(config, tag)) for i, tag in enumerate(tags)},
+                **{
+                    f"read_{i}": In(spad_read(config, tag, lanes=i in self._lanes))
+                    for i, tag in enumerate(tags)
+                },
                 "write": In(spad_write(config)).array(writes),
             }
         )
@@ -72,7 +78,7 @@ class Scratchpad(wiring.Component):
         m.submodules.buffers = with_idle_clock(m, platform, buffers, works, "buffers", 4)
         for port, buffered in zip(self.write, buffers.write, strict=True):
             connect(m, flipped(port), buffered)
-        requests = [self._read_request(m, str(i), port) for i, port in enumerate(self.read)]
+        requests = [self._read_request(m, i, port) for i, port in enumerate(self.read)]
         self._arbitrate(m, requests, buffers)
         self._check(m, platform, requests, buffers)
         banks = self._banks(m, requests, buffers)
@@ -80,9 +86,11 @@ class Scratchpad(wiring.Component):
             self._answer(m, platform, i, port, request, banks)
         return m
 
-    def _read_request(self, m: Module, i: str, port):
-        """Two entries of decoded reads; returns: the stream that leaves them."""
-        layout = place_layout(self._config, tag=port.tag.shape())
+    def _read_request(self, m: Module, i: int, port):
+        """Two entries of decoded reads; returns: the stream that leaves them. `turn`: lanes that
+        bytes move down, where that is not by their offset."""
+        turn = {"turn": range(self._config.word_bytes)} if i in self._lanes else {}
+        layout = place_layout(self._config, tag=port.tag.shape(), **turn)
         m.submodules[f"reads_{i}"] = skid = Skid(layout)
         locate(m, self._config, f"read_{i}", port, skid.i.payload)
         m.d.comb += [
@@ -90,6 +98,8 @@ class Scratchpad(wiring.Component):
             skid.i.valid.eq(port.valid),
             port.ready.eq(skid.i.ready),
         ]
+        if turn:
+            m.d.comb += skid.i.payload.turn.eq(skid.i.payload.offset - port.lane)
         return skid.o
 
     def _arbitrate(self, m: Module, requests: list, buffers: WriteBuffers) -> None:
@@ -192,6 +202,11 @@ class Scratchpad(wiring.Component):
         offset, tag = Signal.like(place.offset, name=f"r_offset_{i}"), Signal.like(port.tag)
         b0, b1 = (Signal.like(place.bank0, name=f"r_b{k}_{i}") for k in (0, 1))
         granted = request.valid & request.ready
+        turn = offset
+        if i in self._lanes:
+            turn = Signal.like(place.turn, name=f"r_turn_{i}")
+            with m.If(granted):
+                m.d.sync += turn.eq(place.turn)
         m.d.sync += valid.eq(granted)
         with m.If(granted):
             m.d.sync += [
@@ -202,7 +217,7 @@ class Scratchpad(wiring.Component):
             ]
         words = [bank.r_data for bank in banks]
         merge = self._merged if asks_for(platform, "loops") else self._rotated
-        rotated = merge(m, i, (b0, b1), offset, words)
+        rotated = merge(m, i, (b0, b1), offset, turn, words)
         m.d.sync += port.data_valid.eq(valid)
         answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
         answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
@@ -210,7 +225,9 @@ class Scratchpad(wiring.Component):
         with m.If(valid):
             m.d.sync += [answer.eq(rotated), answer_tag.eq(tag)]
 
-    def _rotated(self, m: Module, i: int, pair: tuple, offset: Value, words: list) -> Value:
+    def _rotated(
+        self, m: Module, i: int, pair: tuple, offset: Value, turn: Value, words: list
+    ) -> Value:
         """Each byte from the bank that has it, then one rotation."""
         width = self._config.word_bytes
         word = Signal(8 * width, name=f"word_{i}")
@@ -220,9 +237,11 @@ class Scratchpad(wiring.Component):
                 for b, each in enumerate(words):
                     with m.Case(b):
                         m.d.comb += word.word_select(lane, 8).eq(each.word_select(lane, 8))
-        return (Cat(word, word) >> (offset << 3))[: 8 * width]
+        return (Cat(word, word) >> (turn << 3))[: 8 * width]
 
-    def _merged(self, m: Module, i: int, pair: tuple, offset: Value, words: list) -> Value:
+    def _merged(
+        self, m: Module, i: int, pair: tuple, offset: Value, turn: Value, words: list
+    ) -> Value:
         """The same for simulators: both words, then one shift."""
         width = self._config.word_bytes
         both = Signal(16 * width, name=f"words_{i}")
@@ -231,4 +250,9 @@ class Scratchpad(wiring.Component):
                 for b, each in enumerate(words):
                     with m.Case(b):
                         m.d.comb += both.word_select(k, 8 * width).eq(each)
-        return (both >> (offset << 3))[: 8 * width]
+        value = (both >> (offset << 3))[: 8 * width]
+        if turn is offset:
+            return value
+        lane = Signal.like(offset, name=f"lane_{i}")
+        m.d.comb += lane.eq(offset - turn)
+        return rotate_bytes_left(value, lane, width)

@@ -130,11 +130,10 @@ class Sequencer(wiring.Component):
         with m.Elif(accept & step.last):
             m.d.sync += active.eq(0)
 
-        fields = self._fields(m, platform, load)
         nest = Nest(
             loops=self._loops,
             index=self._index,
-            fields=fields,
+            fields=self._fields(m, platform, load),
             folded=(self._folded(self.i.start.instr), self._folded(self.instr)),
             at_first=step.at_first,
             at_last=step.at_last,
@@ -142,7 +141,7 @@ class Sequencer(wiring.Component):
             load=load,
         )
         first_from, last_from, next_first_from = loop_counts(m, platform, nest)
-        self._addresses(m, platform, accept, load, last_from, fields)
+        self._addresses(m, platform, nest, active, last_from)
         waits_met, asks = self._waits(m, platform, accept, load, next_first_from)
         posts_ready = self._posts(m, accept, last_from)
         m.d.comb += [
@@ -194,38 +193,35 @@ class Sequencer(wiring.Component):
             return Const(0, self._loops)
         return Cat(instr.fold_loops <= level for level in range(self._loops))
 
-    def _addresses(
-        self,
-        m: Module,
-        platform,
-        accept: Value,
-        load: Value,
-        last_from: Value,
-        fields: LoopFields | LoopTables,
-    ) -> None:
+    def _addresses(self, m: Module, platform, nest: Nest, active: Value, last_from: Value) -> None:
         """Running values: the innermost loop that goes on adds its stride to its own start."""
-        n, step = self._loops, self._step
+        n, step, accept, fields = self._loops, self._step, nest.accept, nest.fields
         goes_on: Value = Cat(last_from[level + 1] & ~step.at_last[level] for level in range(n))
         restarts = last_from[1:]
         if self._later:
             step, moves, accept = self._later
             flags = Signal(2 * n, reset_less=True)
             with m.If(moves):
-                m.d.sync += flags.eq(Cat(goes_on, restarts))
+                m.d.sync += flags.eq(Mux(active, Cat(goes_on, restarts), 0))
             goes_on, restarts = flags[:n], flags[n:]
-        steps = Steps(goes_on=goes_on, restarts=restarts, accept=accept, load=load)
-        starts = loop_starts(m, platform, steps)
+        # Where no loop goes on, no stride is chosen: the first value is added to 0 instead.
+        summed = self._later is not None and isinstance(fields, LoopFields)
+        steps = Steps(goes_on=goes_on, restarts=restarts, accept=accept, load=nest.load)
+        starts = loop_starts(m, platform, steps, summed=summed)
         for name, base in self._streams.items():
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")
             now, start = starts.add(name, width)
+            first = self.i.start.instr[base]
             m.d.comb += [
                 getattr(step, name).eq(now),
                 origin.eq(start),
-                stride.eq(fields.stride(name, goes_on)),
+                stride.eq(
+                    fields.stride(name, goes_on) | (Mux(nest.load, first, 0) if summed else 0)
+                ),
             ]
             value = fast_sum(m, platform, f"{name}_next", origin, stride)
-            starts.follow(name, self.i.start.instr[base], value)
+            starts.follow(name, first, value)
 
     def _reach(self, level: Value, flags: Value) -> Value:
         return flags.bit_select(level, 1)
@@ -236,13 +232,13 @@ class Sequencer(wiring.Component):
         due, chosen = Signal(SYNC_SLOTS), Signal(SYNC_SLOTS)
         for s, slot in enumerate(self.instr.wait):
             m.d.comb += reached[s].eq(self._reach(slot.level, next_first_from))
-        for s in reversed(range(SYNC_SLOTS)):
+        for s, slot in reversed(list(enumerate(self.instr.wait))):
+            asked = [self.wait.sem.eq(slot.sem), self.wait.amount.eq(slot.amount)]
+            # What is asked for while no slot is due does not count.
+            with m.If(due[s] | (s == SYNC_SLOTS - 1)):
+                m.d.comb += asked
             with m.If(due[s]):
-                m.d.comb += [
-                    chosen.eq(1 << s),
-                    self.wait.sem.eq(self.instr.wait[s].sem),
-                    self.wait.amount.eq(self.instr.wait[s].amount),
-                ]
+                m.d.comb += chosen.eq(1 << s)
         granted = Mux(self.wait.grant, chosen, 0)
         if asks_for(platform, "for_fpga"):
             return self._due_later(m, accept, load, mine, reached, due, granted)

@@ -72,12 +72,13 @@ def locate(m: Module, config: NpuConfig, name: str, port, place) -> None:
 def locate_write(m: Module, config: NpuConfig, name: str, port, place) -> None:
     """Drive every member of `place`, a `write_layout`."""
     width = config.word_bytes
-    lanes = Signal(2 * width, name=f"lanes_{name}")
+    lanes, turn = Signal(2 * width, name=f"lanes_{name}"), Signal.like(port.lane)
     locate(m, config, name, port, place)
     m.d.comb += [
+        turn.eq(place.offset - port.lane),
         lanes.eq(((1 << port.size) - 1)[:width] << place.offset),
         place.low.eq(lanes[:width]),
         place.high.eq(lanes[width:]),
-        place.data.eq(rotate_bytes_left(port.data, place.offset, width)),
+        place.data.eq(rotate_bytes_left(port.data, turn, width)),
         place.mark.eq(port.mark),
     ]

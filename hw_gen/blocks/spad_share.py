@@ -25,16 +25,19 @@ class SpadShare(wiring.Component):
 
     Members
     -------
-    i[k] : ``In(spad_read(config, tags[k]))``. The lowest k that reads goes first, but the last
+    i[k] : ``In(spad_read(config, tags[k]))``, the last one with `lanes`. The lowest k that reads goes first, but the last
         client, who reads much, at least every other time.
-    o : the port, with tags of `share_tag`.
+    o : the port, with tags of `share_tag` and `lanes`.
 
     Timing: none of its own.
     """
 
     def __init__(self, config: NpuConfig, tags: Sequence):
-        clients = {f"i_{k}": In(spad_read(config, tag)) for k, tag in enumerate(tags)}
-        super().__init__({**clients, "o": Out(spad_read(config, share_tag(tags)))})
+        last = len(tags) - 1
+        clients = {
+            f"i_{k}": In(spad_read(config, tag, lanes=k == last)) for k, tag in enumerate(tags)
+        }
+        super().__init__({**clients, "o": Out(spad_read(config, share_tag(tags), lanes=True))})
         self.i = [getattr(self, name) for name in clients]
 
     def elaborate(self, platform):
@@ -58,6 +61,8 @@ class SpadShare(wiring.Component):
                     out.tag.tag.eq(client.tag),
                     client.ready.eq(out.ready & client.valid),
                 ]
+                if k == n - 1:
+                    m.d.comb += out.lane.eq(client.lane)
             m.d.comb += [
                 client.data.eq(out.data),
                 client.data_tag.eq(out.data_tag.tag),

@@ -53,7 +53,7 @@ class StoreEngine(wiring.Component):
                 "i": In(instruction_stream(Opcode.STORE, self._absent)),
                 "axi": Out(axi_write(config)),
                 "regions": In(memory_regions(config)),
-                "spad": Out(spad_read(config, flight_layout(config))),
+                "spad": Out(spad_read(config, flight_layout(config), lanes=True)),
                 **index,
                 "wait": Out(WaitPort),
                 "post_done": Out(PostStream),
@@ -104,12 +104,7 @@ class StoreEngine(wiring.Component):
         self._faults(m, runs, indices, bad, bad_index, halted)
         m.d.comb += reader.halt.eq(halted)
         empty = (
-            runs.empty
-            & ~waiting
-            & split.empty
-            & reader.empty
-            & ~self.axi.awvalid
-            & pending.empty
+            runs.empty & ~waiting & split.empty & reader.empty & ~self.axi.awvalid & pending.empty
         )
         self._status(m, seq, reader, empty, done.empty & read.empty, ~pending.empty)
         return m

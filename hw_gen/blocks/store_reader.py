@@ -54,7 +54,7 @@ class StoreReader(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(self._burst)),
-                "spad": Out(spad_read(config, flight_layout(config))),
+                "spad": Out(spad_read(config, flight_layout(config), lanes=True)),
                 "o": Out(stream.Signature(self._beat)),
                 "fire": Out(1),
                 "halt": In(1),
@@ -80,6 +80,7 @@ class StoreReader(wiring.Component):
             may.eq(valid & (used != CREDITS)),
             spad.valid.eq(may),
             spad.addr.eq(burst.chip),
+            spad.lane.eq(burst.lane),
             spad.size.eq(Mux(self.halt, 0, size)),
             step.eq(may & spad.ready),
             self.took.eq(step & ~self.halt),
@@ -110,11 +111,11 @@ class StoreReader(wiring.Component):
         return m
 
     def _deliver(self, m: Module, beats) -> None:
-        """Bytes that come go on their lanes."""
+        """Bytes come in their lanes. Others have no strobe, and may be anything."""
         done, beat = self.spad.data_tag, Signal(self._beat)
         bits = 8 * self._config.bus_bytes
         m.d.comb += [
-            beat.data.eq(self.spad.data[:bits] << (done.lane << 3)),
+            beat.data.eq(self.spad.data[:bits]),
             beat.strobe.eq(((1 << done.size) - 1) << done.lane),
             beat.size.eq(done.size),
             beat.last.eq(done.last),

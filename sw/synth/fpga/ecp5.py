@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hw_gen.blocks.soft_reset import RESETS
 from spec.config import NpuConfig
 from sw.runtime.progress import Say
 from sw.synth import recipe, rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.block_ram import Memory, into_blocks, memories
+from sw.synth.fpga.carries import absorb
 from sw.synth.fpga.nextpnr import (
     CLOCK_PIN,
     DEVICE,
@@ -29,6 +31,8 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
+_APART = (f"setattr -mod -set keep_hierarchy 1 *{RESETS}*",)
+"""The register that resets a block lies next to it. Of all of them Yosys would make one."""
 OPERATORS, MAPPED = "operators.il", "mapped.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
@@ -155,6 +159,7 @@ def map_to_ecp5(
     ]
     for kind, texts in warnings(run_yosys(find_yosys(), recipe.script(steps), folder, say)).items():
         warned[kind] = list(dict.fromkeys([*warned.get(kind, []), *texts]))
+    absorb(netlist)
     return by_block(netlist, top), warned
 
 
@@ -166,11 +171,14 @@ def _operators(
     written = folder / OPERATORS, folder / "memories.json"
     steps = [
         Step("reading the RTL", read),
-        Step("finding operators and memories", (_SYNTH.format(top=top) + " begin:map_ram",)),
+        Step(
+            "finding operators and memories",
+            (*_APART, _SYNTH.format(top=top) + " begin:map_ram"),
+        ),
         Step(
             "writing the operators",
             (
-                f"select {top}",
+                f"select {top} *{RESETS}*",
                 *(f'write_rtlil -selected "{written[0]}"', f'write_json -selected "{written[1]}"'),
             ),
         ),
