@@ -177,9 +177,7 @@ class Npu(wiring.Component):
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
         m.submodules.scratchpad = spad = reset(
-            Scratchpad(
-                self._config, tags=tags, writes=2, together=together, lanes=[len(reads) - 1]
-            )
+            Scratchpad(self._config, tags=tags, writes=2, together=together, lanes=[len(reads) - 1])
         )
         for source, sink in (
             *zip(reads, spad.read, strict=True),

@@ -78,7 +78,7 @@ class Counters(wiring.Component):
         phase, serves, takes, adds = Signal(_Phase), Signal(), Signal(), Signal()
         at, turn = Signal.like(self.which), Signal.like(self.which)
         fresh = Signal(len(self._names))  # counters whose word is not from this run
-        word, part = Signal(COUNTER_BITS), Signal(COUNTER_BITS)
+        word, part = (Signal(COUNTER_BITS, name=n, reset_less=True) for n in ("word", "part"))
         reads, ends = phase == _Phase.READ, phase == _Phase.ADD
         serve = self.ask & ~serves  # a turn follows each answer
         base = Signal(COUNTER_BITS)

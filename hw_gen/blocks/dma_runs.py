@@ -3,7 +3,7 @@
 from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
+from amaranth.utils import ceil_log2, exact_log2
 
 from hw_gen.blocks.adders import fast_difference, fast_sum, sum_exceeds
 from hw_gen.blocks.dma_bursts import lane_bits, run_layout
@@ -84,7 +84,8 @@ class RunStage(wiring.Component):
         misplaced, left = Signal(), Signal()
         step, instr = self.i.payload, self.instr
         base, limit = Signal(self._config.axi_addr_bits), Signal(MEM_BITS + 1)
-        with m.Switch(instr.region):
+        # A region that there is not is no legal instruction.
+        with m.Switch(instr.region[: ceil_log2(self._config.regions)]):
             for region in range(self._config.regions):
                 with m.Case(region):
                     m.d.comb += [

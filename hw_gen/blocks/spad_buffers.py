@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.choose import any_of
+from hw_gen.blocks.choose import any_of, chosen_of
 from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.spad_request import locate_write, write_layout
 from hw_gen.interfaces import spad_write
@@ -44,8 +44,8 @@ class WriteBuffers(wiring.Component):
     stale : banks whose buffer has waited for `AGE_LIMIT` cycles: nobody else should ask for them.
 
     Timing: an access a cycle and client, in its bank two cycles after it was accepted at the
-    earliest; on an FPGA two cycles later, and a buffer gets another word in the cycle after its
-    bank took the one before.
+    earliest. On an FPGA it is two cycles later, all clients together have an access a cycle, and a
+    buffer gets another word in the cycle after its bank took the one before.
     """
 
     def __init__(self, config: NpuConfig, *, writes: int):
@@ -65,24 +65,44 @@ class WriteBuffers(wiring.Component):
         banks = self._config.banks
         full, left = Signal(banks), Signal(banks)
         m.d.comb += [self.drains.eq(full & ~self.busy), left.eq(full & ~self.drains)]
-        requests, rows, hits = [], [], []
-        for j, port in enumerate(self.write):
-            request, none = self._request(m, platform, j, port)
-            requests.append(request)
-            rows.append(self._rows(m, j, requests[j].payload))
-            marked = Signal(name=f"marked_{j}")
-            # On an FPGA it comes too late which banks take their words.
-            blocks = full if asks_for(platform, "for_fpga") else left
-            hits.append(self._accept(m, j, requests, rows[j], blocks, marked))
-            self._land(m, j, port, requests[j], none, hits[j], left, marked)
+        clients = [self._request(m, platform, j, port) for j, port in enumerate(self.write)]
+        requests = [request for request, _ in clients]
+        marked = [Signal(name=f"marked_{j}") for j in range(len(clients))]
+        hits = [Signal(banks, name=f"hits_{j}") for j in range(len(clients))]
+        if asks_for(platform, "for_fpga"):
+            # It comes too late which banks take their words.
+            taken = [self._one(m, requests, full, marked, hits)]
+        else:
+            rows = [self._rows(m, str(j), r.payload) for j, r in enumerate(requests)]
+            for j in range(len(clients)):
+                self._accept(m, j, requests, rows[j], left, marked[j], hits[j])
+            taken = list(zip((r.payload for r in requests), rows, hits, strict=True))
+        for j, (port, (request, none)) in enumerate(zip(self.write, clients, strict=True)):
+            self._land(m, j, port, request, none, hits[j], left, marked[j])
         m.d.sync += full.eq(left | any_of(hits))
         for b in range(banks):
-            taken = [
-                (r.payload, row[b], hit[b])
-                for r, row, hit in zip(requests, rows, hits, strict=True)
-            ]
-            self._word(m, b, taken, left[b])
+            here = [(place, row[b], hit[b]) for place, row, hit in taken]
+            self._word(m, b, here, left[b])
         return m
+
+    def _one(self, m: Module, requests: list, full: Signal, marked: list, hits: list) -> tuple:
+        """Takes one write a cycle, of the first client that has one, so that its data are chosen
+        once and not for each bank. Returns its place, its rows, and the buffers that it goes to."""
+        place, valid, ready = Signal(write_layout(self._config)), Signal(), Signal()
+        wins = [r.valid & ~any_of(x.valid for x in requests[:j]) for j, r in enumerate(requests)]
+        m.d.comb += [place.eq(requests[-1].payload), valid.eq(any_of(wins))]
+        for request, wins_it in reversed(list(zip(requests[:-1], wins, strict=False))):
+            with m.If(wins_it):
+                m.d.comb += place.eq(request.payload)
+        rows, hit = self._rows(m, "one", place), Signal(self._config.banks, name="hits_one")
+        waits = any_of(wins_it & mark for wins_it, mark in zip(wins, marked, strict=True))
+        m.d.comb += [
+            ready.eq(((place.needs & full & ~self._joins(rows)) == 0) & ~(place.mark & waits)),
+            hit.eq(Mux(valid & ready, place.needs, 0)),
+        ]
+        for request, wins_it, hits_it in zip(requests, wins, hits, strict=True):
+            m.d.comb += [request.ready.eq(ready & wins_it), hits_it.eq(Mux(wins_it, hit, 0))]
+        return place, rows, hit
 
     def _request(self, m: Module, platform, j: int, port):
         """A register of a decoded write; returns: the stream that leaves it, and that none waits.
@@ -92,14 +112,14 @@ class WriteBuffers(wiring.Component):
         layout = write_layout(self._config)
         if asks_for(platform, "for_fpga"):
             m.submodules[f"request_{j}"] = ahead = Cut(layout)
-            locate_write(m, self._config, f"write_{j}", port, ahead.i.payload)
+            locate_write(m, platform, self._config, f"write_{j}", port, ahead.i.payload)
             m.d.comb += [ahead.i.valid.eq(port.valid), port.ready.eq(ahead.i.ready)]
             return ahead.o, ahead.empty
         request = stream.Signature(layout).create(path=(f"request_{j}",))
         place = Signal(layout, name=f"place_{j}")
         held = Signal(layout, name=f"held_{j}", reset_less=True)
         m.d.comb += request.payload.eq(held)
-        locate_write(m, self._config, f"write_{j}", port, place)
+        locate_write(m, platform, self._config, f"write_{j}", port, place)
         m.d.comb += port.ready.eq(~request.valid | request.ready)
         with m.If(port.ready):
             m.d.sync += request.valid.eq(port.valid)
@@ -107,7 +127,7 @@ class WriteBuffers(wiring.Component):
                 m.d.sync += held.eq(place)
         return request, ~request.valid
 
-    def _rows(self, m: Module, j: int, place) -> list[Signal]:
+    def _rows(self, m: Module, j: str, place) -> list[Signal]:
         """For each bank the row that a write is for, if it needs the bank."""
         rows = []
         for b in range(self._config.banks):
@@ -116,25 +136,34 @@ class WriteBuffers(wiring.Component):
             rows.append(row)
         return rows
 
+    def _joins(self, rows: list) -> Value:
+        """Banks whose buffers hold a word of the same row."""
+        return Cat(word.row == row for word, row in zip(self.words, rows, strict=True))
+
     def _accept(
-        self, m: Module, j: int, requests: list, rows: list, full: Signal, marked: Signal
-    ) -> Signal:
-        """Takes a write whose buffers have room or hold the same words; returns: its buffers.
+        self,
+        m: Module,
+        j: int,
+        requests: list,
+        rows: list,
+        full: Signal,
+        marked: Signal,
+        hits: Signal,
+    ) -> None:
+        """Takes a write whose buffers have room or hold the same words; `hits`: its buffers.
 
         Whether a client before it is taken is not waited for: that it asks is enough.
         """
         request, place = requests[j], requests[j].payload
-        joins = Cat(word.row == row for word, row in zip(self.words, rows, strict=True))
         before = [Mux(r.valid, r.payload.needs, 0) for r in requests[:j]]
-        hits = Signal(self._config.banks, name=f"hits_{j}")
         m.d.comb += [
             # The marks of a client land one after the other.
             request.ready.eq(
-                ((place.needs & any_of([full & ~joins, *before])) == 0) & ~(place.mark & marked)
+                ((place.needs & any_of([full & ~self._joins(rows), *before])) == 0)
+                & ~(place.mark & marked)
             ),
             hits.eq(Mux(request.valid & request.ready, place.needs, 0)),
         ]
-        return hits
 
     def _word(self, m: Module, b: int, taken: list, left: Value) -> None:
         """The buffer of bank `b`; `taken`: each client's place, its row and whether it hits."""
@@ -144,14 +173,14 @@ class WriteBuffers(wiring.Component):
         bytes_ = Signal.like(word.data, name=f"bytes_{b}")
         age = Signal(range(AGE_LIMIT + 1), name=f"age_{b}")
         m.d.comb += [
-            row.eq(any_of(Mux(hit, at, 0) for _, at, hit in taken)),
+            row.eq(_of_hit(taken, [at for _, at, _ in taken])),
             lanes.eq(
                 any_of(
                     Mux(hit, Mux(place.bank0 == b, place.low, place.high), 0)
                     for place, _, hit in taken
                 )
             ),
-            bytes_.eq(any_of(Mux(hit, place.data, 0) for place, _, hit in taken)),
+            bytes_.eq(_of_hit(taken, [place.data for place, *_ in taken])),
             self.stale[b].eq(age == AGE_LIMIT),
         ]
         with m.If(any_of(hit for _, _, hit in taken)):
@@ -188,3 +217,8 @@ class WriteBuffers(wiring.Component):
             m.d.sync += [marked.eq(1), owed.eq((held & left) | hits)]
         with m.Else():
             m.d.sync += [owed.eq(owed & left), marked.eq(marked & ~port.landed)]
+
+
+def _of_hit(taken: list, values: list[Value]) -> Value:
+    """The value of the client that hits; if no client does, any."""
+    return values[0] if len(values) == 1 else chosen_of([hit for *_, hit in taken], values)

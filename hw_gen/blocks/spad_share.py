@@ -25,8 +25,8 @@ class SpadShare(wiring.Component):
 
     Members
     -------
-    i[k] : ``In(spad_read(config, tags[k]))``, the last one with `lanes`. The lowest k that reads goes first, but the last
-        client, who reads much, at least every other time.
+    i[k] : ``In(spad_read(config, tags[k]))``, the last one with `lanes`. The lowest k that reads
+        goes first, but the last client, who reads much, at least every other time.
     o : the port, with tags of `share_tag` and `lanes`.
 
     Timing: none of its own.

@@ -10,6 +10,7 @@ from hw_gen.blocks.vector_context import context_layout, slot_shape, tag_layout
 from hw_gen.checks import check
 from hw_gen.interfaces import spad_read
 from hw_gen.layouts import INDEX_BITS, LANES, engine_layout
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import handles
 from spec.isa import CHIP_BITS, Opcode, Reduce, Scale, Space, reads_b
@@ -101,13 +102,13 @@ class VectorIssue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         leaves = Signal()
-        held = self._hold(m, leaves)
+        held, bad = self._hold(m, platform, leaves)
         a, b, double = held.a, held.b, held.pending.double
         from_acc = held.pending.from_acc
         go, complete, last_beat = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.bad.eq(self.active & held.bad),
-            go.eq(self.active & ~held.bad & ~self.halt & self.pending.ready),
+            self.bad.eq(self.active & bad),
+            go.eq(self.active & ~bad & ~self.halt & self.pending.ready),
             last_beat.eq((a.beats <= 1 + double[0]) & (b.beats <= 1 + double[1])),
             leaves.eq(complete & last_beat),
             self.reading.eq(complete),
@@ -128,21 +129,24 @@ class VectorIssue(wiring.Component):
         ]
         return m
 
-    def _hold(self, m: Module, leaves: Value) -> Signal:
-        """The register of a step, with what is known of it before anything is read."""
+    def _hold(self, m: Module, platform, leaves: Value) -> tuple[Signal, Value]:
+        """The register of a step, with what is known of it before anything is read, and whether it
+        is bad."""
         step, instr = self.step.payload, self.instr
         layout = data.StructLayout(
             {
                 "a": operand_layout(),
                 "b": operand_layout(),
                 "other": data.StructLayout(place_fields()),
-                "bad": 1,
                 "pending": self.pending.payload.shape(),
             }
         )
         held, new = Signal(layout, name="held", reset_less=True), Signal(layout, name="new")
         n, from_acc, inside, use_b = self._shape(m)
-        totals = self._range_check(m, n, from_acc, inside, use_b, new)
+        totals, over, counts = self._range_check(m, n, from_acc, inside, use_b, new)
+        # On an FPGA they meet behind registers.
+        checks = [over, counts] if asks_for(platform, "for_fpga") else [(over & counts).any()]
+        checked = [Signal(len(x), name=f"check_{i}", reset_less=True) for i, x in enumerate(checks)]
         beats = self._beats(m, from_acc, totals)
         read_b = self._changes(m, use_b)
         m.d.comb += [
@@ -175,11 +179,12 @@ class VectorIssue(wiring.Component):
         ]
         with m.If(self.step.valid & self.step.ready):
             m.d.sync += [held.eq(new), self.active.eq(1), self.step_index.eq(self.index)]
+            m.d.sync += [old.eq(x) for old, x in zip(checked, checks, strict=True)]
         with m.Elif(leaves):
             m.d.sync += self.active.eq(0)
         with m.Elif(self.reading):
             self._advance(m, held)
-        return held
+        return held, (checked[0] & checked[-1]).any()
 
     def _advance(self, m: Module, held) -> None:
         """To the words that come next, two further on of an operand that both ports read."""
@@ -219,7 +224,8 @@ class VectorIssue(wiring.Component):
         return use_b & ~same
 
     def _range_check(self, m: Module, n: Value, from_acc: Value, inside: Value, use_b: Value, new):
-        """Drives `bad` of the new step; returns the bytes of A and of B."""
+        """Returns the bytes of A and of B, the ranges that the step leaves, and which of them
+        count."""
         cfg, step, instr = self._config, self.step.payload, self.instr
         totals = [Signal(BYTES_BITS, name=f"{x}_bytes") for x in "abo"]
         across = instr.reduce_lanes if cfg.lane_reductions else Const(0, 1)
@@ -241,13 +247,9 @@ class VectorIssue(wiring.Component):
             step.o >= cfg.acc_vectors,
             step.o + o_bytes > cfg.spad_bytes,
         )
-        m.d.comb += new.bad.eq(
-            (inside & bad_a)
-            | (use_b & (step.b + b_bytes > cfg.spad_bytes))
-            | (writes & bad_o)
-            | (uses_param & (step.param >= cfg.param_entries))
-        )
-        return a_bytes, b_bytes
+        bad_b, bad_param = step.b + b_bytes > cfg.spad_bytes, step.param >= cfg.param_entries
+        over = Cat(bad_a, bad_b, bad_o, bad_param)
+        return (a_bytes, b_bytes), over, Cat(inside, use_b, writes, uses_param)
 
     def _beats(self, m: Module, from_acc: Value, totals) -> list[Signal]:
         """Words of A and of B."""

@@ -140,7 +140,6 @@ class VectorLanes(wiring.Component):
         self._across(m, lanes)
         self._finish(m, lanes, schedule, table)
         m.d.comb += [
-            self.release.eq(schedule.exit_valid & schedule.exit.last),
             self.works.eq(
                 self.i.valid | steps.valid | self.param_write.valid | self.table_write.valid
             ),
@@ -362,15 +361,22 @@ class VectorLanes(wiring.Component):
         self._leave(m, schedule, Mux(schedule.exit.table, table.o, Cat(*results)))
 
     def _leave(self, m: Module, schedule, value: Value) -> None:
+        last = schedule.exit_valid & schedule.exit.last
         if self._config.vector_parts == 1:
-            m.d.comb += [self.o.valid.eq(schedule.exit_valid), self.o.value.eq(value)]
+            m.d.comb += [
+                self.o.valid.eq(schedule.exit_valid),
+                self.o.value.eq(value),
+                self.release.eq(last),
+            ]
             return
+        whole = Signal()
+        m.d.sync += [whole.eq(schedule.exit_valid & schedule.exit.ends), self.release.eq(last)]
         m.submodules.collector = collector = VectorCollector(self._config)
         m.d.comb += [
             collector.valid.eq(schedule.exit_valid),
             collector.ends.eq(schedule.exit.ends),
             collector.value.eq(value),
-            self.o.valid.eq(schedule.exit_valid & schedule.exit.ends),
+            self.o.valid.eq(whole),
             self.o.value.eq(collector.whole),
         ]
 

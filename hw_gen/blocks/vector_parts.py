@@ -95,7 +95,7 @@ class VectorCollector(wiring.Component):
     Members
     -------
     valid, ends, value : a part; the last one of its result.
-    whole : the result while the last part is here. Elements of parts that did not come are
+    whole : the result, in the cycle after its last part. Elements of parts that did not come are
     undefined.
     """
 
@@ -114,12 +114,12 @@ class VectorCollector(wiring.Component):
         m = Module()
         part = Signal(part_shape(self._config))
         parts: list[Value] = []
-        for p in range(self._config.vector_parts - 1):
+        for p in range(self._config.vector_parts):
             held = Signal.like(self.value, name=f"part_{p}", reset_less=True)
             with m.If(self.valid & (part == p)):
                 m.d.sync += held.eq(self.value)
-            parts.append(Mux(part == p, self.value, held))
-        m.d.comb += self.whole.eq(Cat(*parts, self.value))
+            parts.append(held)
+        m.d.comb += self.whole.eq(Cat(*parts))
         with m.If(self.valid):
             m.d.sync += part.eq(Mux(self.ends, 0, part + 1))
         return m
