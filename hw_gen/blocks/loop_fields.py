@@ -1,6 +1,6 @@
 """Counts and strides of the loops of an instruction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from amaranth.hdl import *
@@ -37,7 +37,7 @@ class LoopFields:
             [*whole, *rest], [loop[name] for name in ("count", "last") for loop in self.instr.loop]
         )
 
-    def stride(self, name: str, goes_on: Sequence[Value]) -> Value:
+    def stride(self, name: str, goes_on: Iterable[Value]) -> Value:
         """Of the one loop that is set in `goes_on`."""
         return chosen_of(goes_on, [loop[name] for loop in self.instr.loop])
 
@@ -71,11 +71,11 @@ class LoopTables:
         at = self._at("counts", [a | b for a, b in zip(whole, rest, strict=True)])
         return Mux(Cat(rest).any(), self._read("last", at), self._read("count", at))
 
-    def stride(self, name: str, goes_on: Sequence[Value]) -> Value:
+    def stride(self, name: str, goes_on: Iterable[Value]) -> Value:
         """See `LoopFields.stride`."""
         return self._read(name, self._at(name, goes_on))
 
-    def _at(self, name: str, goes_on: Sequence[Value]) -> Value:
+    def _at(self, name: str, goes_on: Iterable[Value]) -> Value:
         level = Signal(range(self._loops), name=f"level_of_{name}")
         numbers = [Const(k, level.shape()) for k in range(self._loops)]
         self._m.d.comb += level.eq(chosen_of(goes_on, numbers))

@@ -15,8 +15,8 @@ from typing import Any
 CARRY, TABLE = "CCU2C", "LUT4"
 _PINS = "ABCD"
 _USUAL = "1"
-"""What Yosys connects pin D of a carry cell with. Where it is 0 the table has the carry that a place
-makes by itself: a function of A and B alone."""
+"""What Yosys connects pin D of a carry cell with. Where it is 0 the table has the carry that a
+place makes by itself: a function of A and B alone."""
 
 
 def absorb(netlist: Path) -> int:
