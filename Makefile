@@ -63,10 +63,10 @@ nextpnr: dev ## Install nextpnr for ECP5 where there is none (160 MB)
 	  $(PY) -m pip install -q --disable-pip-version-check -c requirements/constraints.txt -r requirements/synth.txt
 
 .PHONY: synth
-synth: dev $(if $(filter ecp5,$(TARGET)),nextpnr) ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= EFFORT=quick MAX_FO4= OUT=folder JSON=
+synth: dev $(if $(filter ecp5,$(TARGET)),nextpnr) ## Synthesize the RTL: area, clock, FPGA resources: CONFIG= SET= TARGET=generic|ecp5|liberty LIBERTY=file.lib NAND2= GRADE= EFFORT=quick MAX_FO4= OUT=folder JSON=
 	@$(SYSTOLA) synth --config $(CONFIG) --target $(or $(TARGET),generic) \
 	  $(foreach s,$(SET),--set '$(s)') $(if $(LIBERTY),--liberty '$(LIBERTY)') \
-	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \
+	  $(if $(NAND2),--nand2 '$(NAND2)') $(if $(GRADE),--grade $(GRADE)) $(if $(EFFORT),--effort $(EFFORT)) $(if $(OUT),--out '$(OUT)') \
 	  $(if $(MAX_FO4),--max-fo4 $(MAX_FO4)) $(if $(JSON),--json '$(JSON)')
 
 .PHONY: stages

@@ -399,6 +399,11 @@ def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
     assert found.critical_path == {**ends, "ns": 5.0, "routing_ns": 3.5, "steps": 1}
 
 
+def test_a_grade_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SynthError, match="--grade 9: an ECP5 has the speed grades 6, 7, 8"):
+        nextpnr.largest("9")
+
+
 def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
     source = tmp_path / "inverter.v"
     source.write_text("module inverter(input clk, input a, output y); assign y = !a; endmodule")
@@ -406,11 +411,11 @@ def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
     (tmp_path / "nextpnr.json").write_text('{"fmax": {}, "utilization": {}, "critical_paths": []}')
     with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
         tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
-        ecp5.place_and_route(tool, "inverter", 0, tmp_path, lambda text: None)
+        ecp5.place_and_route(tool, nextpnr.largest(), "inverter", 0, tmp_path, lambda text: None)
 
 
 def test_a_counter_is_placed_and_routed(tmp_path) -> None:
-    """By the real nextpnr, which sees all options and constraints."""
+    """By the real nextpnr, which sees all options and constraints; faster on a faster grade."""
     try:
         tool = find_nextpnr()
     except SynthError as missing:
@@ -421,7 +426,12 @@ def test_a_counter_is_placed_and_routed(tmp_path) -> None:
         " always @(posedge clk) q <= q + up; endmodule"
     )
     blocks, _ = ecp5.map_to_ecp5([source], "counter", tmp_path, lambda text: None)
-    found = ecp5.place_and_route(tool, "counter", blocks[""].luts, tmp_path, lambda text: None)
+    luts, clocks = blocks[""].luts, []
+    for grade in ("8", "6"):
+        device = nextpnr.largest(grade)
+        found = ecp5.place_and_route(tool, device, "counter", luts, tmp_path, lambda text: None)
+        clocks.append(found.fmax_mhz)
+    assert clocks[0] > clocks[1]
     assert found.problem == ""
     assert found.fmax_mhz is not None and found.fmax_mhz > 60
     assert found.used["TRELLIS_FF"][0] >= 16

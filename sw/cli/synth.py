@@ -54,6 +54,9 @@ def synth(
         bool,
         typer.Option("--clock-gating", help="clock gates before registers with enables, for cells"),
     ] = False,
+    grade: Annotated[
+        str, typer.Option("--grade", help="speed grade of the ECP5: 6 (the slowest), 7 or 8")
+    ] = "",
     out: Annotated[
         Path | None, typer.Option("--out", help="keep netlist, scripts and log in this folder")
     ] = None,
@@ -74,7 +77,7 @@ def synth(
 
     npu = hardware.npu()
     chosen = effort_named(effort)
-    run = _target(target, liberty, nand2, wires, gating)
+    run = _target(target, liberty, nand2, wires, gating, grade)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     with progress() as say, Scratch("synth") as scratch:
@@ -101,16 +104,21 @@ def _check(report: "Report | FpgaReport", max_fo4: float) -> None:
     check_stages(report, max_fo4)
 
 
-def _target(target: str, liberty: Path | None, nand2: str, wires: str, gating: bool) -> "Run":
+def _target(
+    target: str, liberty: Path | None, nand2: str, wires: str, gating: bool, grade: str
+) -> "Run":
     """The flow that is meant; `SynthError` for options that do not go together."""
     from spec.names import did_you_mean
     from sw.synth.errors import SynthError
     from sw.synth.flow import generic_cells, liberty_cells, synthesize
     from sw.synth.fpga.ecp5 import synthesize_ecp5
+    from sw.synth.fpga.nextpnr import GRADES
 
     if target not in TARGETS:
         near = did_you_mean(target, TARGETS)
         raise SynthError(f"--target {target}: no such target{near}; there are {', '.join(TARGETS)}")
+    if grade and target != "ecp5":
+        raise SynthError(f"--grade goes with --target ecp5, not with --target {target}")
     if target == "liberty":
         if liberty is None:
             raise SynthError("--target liberty needs a library of cells: --liberty FILE.lib")
@@ -123,4 +131,4 @@ def _target(target: str, liberty: Path | None, nand2: str, wires: str, gating: b
         return partial(synthesize, generic_cells(), gating)
     if gating:
         raise SynthError("--clock-gating goes with libraries of cells, not with --target ecp5")
-    return synthesize_ecp5
+    return partial(synthesize_ecp5, grade=grade or GRADES[0])

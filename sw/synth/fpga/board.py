@@ -23,10 +23,12 @@ BITSTREAM = "npu.bit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A board. device: nextpnr's options for it. mhz: of its clock. pins: site of each port."""
+    """A board. device: nextpnr's options for it but for the speed grade. mhz: of its clock. pins:
+    site of each port."""
 
     name: str
     device: tuple[str, ...]
+    grade: str
     mhz: float
     pins: dict[str, str]
 
@@ -44,7 +46,8 @@ BOARDS = {
     for board in (
         Board(
             name="ulx3s",
-            device=("--85k", "--package", "CABGA381", "--speed", "6"),
+            device=("--85k", "--package", "CABGA381"),
+            grade="6",
             mhz=25.0,
             pins={"clk": "G2", "rx": "M1", "tx": "L4", "busy": "B2", "irq": "C2"},
         ),
@@ -82,11 +85,13 @@ def build_bitstream(
     blocks, warned = map_to_ecp5(sources, TOP, folder, say)
     luts = blocks[""].luts if LARGEST in board.device else 0
     free = flatten(TOP, [], luts, folder, say)
-    fitted = run_nextpnr(nextpnr, board.device, board.constraints(), free, folder, say)
+    device = (*board.device, "--speed", board.grade)
+    fitted = run_nextpnr(nextpnr, device, board.constraints(), free, folder, say)
     report = FpgaReport(
         config=config.name,
         config_digest=config.digest_hex,
         effort=Effort.FULL,
+        grade=board.grade,
         tools=(yosys.version, nextpnr.version),
         blocks=blocks,
         fmax_mhz=fitted.fmax_mhz,

@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from sw.synth.fpga.block_ram import Memory, into_blocks, memories
 from sw.synth.fpga.carries import absorb
 from sw.synth.fpga.nextpnr import (
     CLOCK_PIN,
-    DEVICE,
     FLAT,
+    GRADES,
     Fitted,
     add_settings,
+    largest,
     run_nextpnr,
 )
 from sw.synth.fpga.report import FpgaReport, Resources
@@ -31,8 +32,6 @@ from sw.synth.tools import Tool, find_nextpnr, find_yosys
 from sw.synth.yosys import run_yosys, warnings
 
 WRAPPER = "systola_wrapped"
-_APART = (f"setattr -mod -set keep_hierarchy 1 *{RESETS}*",)
-"""The register that resets a block lies next to it. Of all of them Yosys would make one."""
 OPERATORS, MAPPED = "operators.il", "mapped.json"
 MULTIPLY = "SYSTOLA_MULTIPLY"
 """What has `rtl/systola_multiplier.sv` use the device's multipliers instead of adders."""
@@ -120,20 +119,26 @@ def _owners(wires: Mapping[str, Any]) -> dict[str, str]:
     return {name: name if bit is None else innermost[bit] for name, bit in first.items()}
 
 
-def synthesize_ecp5(config: NpuConfig, effort: Effort, folder: Path, say: Say) -> FpgaReport:
-    """Resources of a configuration on an ECP5-85 and, with effort full, its clock."""
-    began = time.monotonic()
+def synthesize_ecp5(
+    config: NpuConfig, effort: Effort, folder: Path, say: Say, *, grade: str = GRADES[0]
+) -> FpgaReport:
+    """Resources of a configuration on an ECP5-85 and, with effort full, its clock.
+
+    grade : one of `GRADES`.
+    """
+    began, device = time.monotonic(), largest(grade)
     yosys = find_yosys()
     nextpnr = find_nextpnr() if effort is Effort.FULL else None
     say(f"generating the RTL of {config.name} …")
     sources = rtl.generate(config, folder, for_fpga=True)
     blocks, warned = map_to_ecp5(sources, rtl.TOP, folder, say)
     luts = blocks[""].luts
-    fitted = place_and_route(nextpnr, rtl.TOP, luts, folder, say) if nextpnr else None
+    fitted = place_and_route(nextpnr, device, rtl.TOP, luts, folder, say) if nextpnr else None
     return FpgaReport(
         config=config.name,
         config_digest=config.digest_hex,
         effort=effort,
+        grade=grade,
         tools=(yosys.version, *([nextpnr.version] if nextpnr else [])),
         blocks=blocks,
         fmax_mhz=fitted.fmax_mhz if fitted else None,
@@ -167,18 +172,22 @@ def _operators(
     sources: Iterable[Path], top: str, folder: Path, say: Say
 ) -> tuple[list[Memory], dict[str, list[str]]]:
     """Write the design as operators and memories to `folder`; the memories, and warnings."""
+    sources = list(sources)
     read = tuple(f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources)
+    # The register that resets a block lies next to it. Of all of them Yosys would make one.
+    has_resets = any(re.search(rf"^module .*{RESETS}", p.read_text(), re.M) for p in sources)
+    apart = [f"setattr -mod -set keep_hierarchy 1 *{RESETS}*"] if has_resets else []
     written = folder / OPERATORS, folder / "memories.json"
     steps = [
         Step("reading the RTL", read),
         Step(
             "finding operators and memories",
-            (*_APART, _SYNTH.format(top=top) + " begin:map_ram"),
+            (*apart, _SYNTH.format(top=top) + " begin:map_ram"),
         ),
         Step(
             "writing the operators",
             (
-                f"select {top} *{RESETS}*",
+                f"select {top}" + f" *{RESETS}*" * len(apart),
                 *(f'write_rtlil -selected "{written[0]}"', f'write_json -selected "{written[1]}"'),
             ),
         ),
@@ -188,13 +197,15 @@ def _operators(
     return found, warnings(log)
 
 
-def place_and_route(nextpnr: Tool, top: str, luts: int, folder: Path, say: Say) -> Fitted:
+def place_and_route(
+    nextpnr: Tool, device: Sequence[str], top: str, luts: int, folder: Path, say: Say
+) -> Fitted:
     """Place and route what `map_to_ecp5` left in `folder`, between registers at its pins."""
     ports = next(data["ports"] for name, data in read_modules(folder / MAPPED) if name == top)
     verilog = folder / "wrapper.v"
     verilog.write_text(wrapper(top, WRAPPER, ports))
     free = flatten(WRAPPER, [verilog], luts, folder, say)
-    return run_nextpnr(nextpnr, DEVICE, CLOCK_PIN, free, folder, say)
+    return run_nextpnr(nextpnr, device, CLOCK_PIN, free, folder, say)
 
 
 def flatten(top: str, verilog: Iterable[Path], luts: int, folder: Path, say: Say) -> int:

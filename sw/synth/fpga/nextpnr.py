@@ -9,18 +9,26 @@ from typing import Any
 
 from sw.runtime.progress import Say
 from sw.synth.errors import SynthError
+from sw.synth.fpga.spread import LARGEST
 from sw.synth.tools import Tool, run_logged
 
 FLAT, CONFIG = "flat.json", "npu.config"
 """The netlist that nextpnr reads, and the text of the bitstream that it writes."""
-DEVICE = (
-    *("--85k", "--package", "CABGA381", "--speed", "6", "--freq", "60"),
-    "--lpf-allow-unconstrained",
-)
-"""The largest ECP5 of the slowest grade. The frequency is a wish, and no result. Only the clock's
-pin is given."""
+GRADES = ("6", "7", "8")
+"""Speed grades of an ECP5, the slowest first. Most boards have the slowest."""
 CLOCK_PIN = 'LOCATE COMP "clk" SITE "G2";\n'
 """A pin that leads to the device's clock lines. From others nextpnr may find no way there."""
+
+_FREE = ("--package", "CABGA381", "--freq", "60", "--lpf-allow-unconstrained")
+"""Of a device on no board. The frequency is a wish. Only the clock's pin is given."""
+
+
+def largest(grade: str = GRADES[0]) -> tuple[str, ...]:
+    """The largest ECP5 of a speed grade; `SynthError` for a grade that there is not."""
+    if grade not in GRADES:
+        raise SynthError(f"--grade {grade}: an ECP5 has the speed grades {', '.join(GRADES)}")
+    return (LARGEST, "--speed", grade, *_FREE)
+
 
 _WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,

@@ -23,11 +23,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FpgaReport:
-    """Resources by block and the clock. used: of the device, by nextpnr's kinds of cells."""
+    """Resources by block and the clock. grade: the device's speed grade. used: of the device, by
+    nextpnr's kinds of cells."""
 
     config: str
     config_digest: str
     effort: str
+    grade: str
     tools: tuple[str, ...]
     blocks: dict[str, Resources]
     fmax_mhz: float | None
@@ -48,6 +50,7 @@ class FpgaReport:
             "config_digest": self.config_digest,
             "target": "ecp5",
             "effort": self.effort,
+            "grade": self.grade,
             "tool": ", ".join(self.tools),
             "area_ge": None,
             "sram_bits": None,
@@ -91,7 +94,7 @@ class FpgaReport:
         if taken:
             yield f"device: {', '.join(taken)}"
         if self.fmax_mhz:
-            yield f"clock {self.fmax_mhz:.1f} MHz after placing and routing"
+            yield f"clock {self.fmax_mhz:.1f} MHz after placing and routing, grade {self.grade}"
             if path := self.critical_path:
                 yield (
                     f"longest path {path['ns']:.2f} ns, of which {path['routing_ns']:.2f} wires: "
