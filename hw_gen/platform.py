@@ -17,7 +17,7 @@ class RtlPlatform:
     memories.
     for_fpga: storage as FPGAs have it, and more registers between blocks, so that cycles are
     others. Instructions wait in memories as wide as a granule, and the oldest in registers.
-    Semaphores, loops and counters are small memories. Words turn by multipliers.
+    Semaphores, loops and counters are small memories.
     """
 
     assertions: bool = False

@@ -9,10 +9,9 @@ from amaranth.lib.wiring import In, connect, flipped
 
 from hw_gen.blocks.activity import with_idle_clock
 from hw_gen.blocks.choose import any_of
-from hw_gen.blocks.rotate import rotate_bytes_left, rotate_bytes_right
 from hw_gen.blocks.skid import Skid
 from hw_gen.blocks.spad_buffers import WriteBuffers
-from hw_gen.blocks.spad_request import locate, place_layout
+from hw_gen.blocks.spad_request import locate, place_layout, rotate_bytes_left
 from hw_gen.blocks.sram import Sram
 from hw_gen.checks import check, checking
 from hw_gen.interfaces import spad_read, spad_write
@@ -218,7 +217,7 @@ class Scratchpad(wiring.Component):
             ]
         words = [bank.r_data for bank in banks]
         merge = self._merged if asks_for(platform, "loops") else self._rotated
-        rotated = merge(m, platform, i, (b0, b1), offset, turn, words)
+        rotated = merge(m, i, (b0, b1), offset, turn, words)
         m.d.sync += port.data_valid.eq(valid)
         answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
         answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
@@ -227,7 +226,7 @@ class Scratchpad(wiring.Component):
             m.d.sync += [answer.eq(rotated), answer_tag.eq(tag)]
 
     def _rotated(
-        self, m: Module, platform, i: int, pair: tuple, offset: Value, turn: Value, words: list
+        self, m: Module, i: int, pair: tuple, offset: Value, turn: Value, words: list
     ) -> Value:
         """Each byte from the bank that has it, then one rotation."""
         width = self._config.word_bytes
@@ -238,10 +237,10 @@ class Scratchpad(wiring.Component):
                 for b, each in enumerate(words):
                     with m.Case(b):
                         m.d.comb += word.word_select(lane, 8).eq(each.word_select(lane, 8))
-        return rotate_bytes_right(m, platform, self._config, f"turned_{i}", word, turn)
+        return (Cat(word, word) >> (turn << 3))[: 8 * width]
 
     def _merged(
-        self, m: Module, platform, i: int, pair: tuple, offset: Value, turn: Value, words: list
+        self, m: Module, i: int, pair: tuple, offset: Value, turn: Value, words: list
     ) -> Value:
         """The same for simulators: both words, then one shift."""
         width = self._config.word_bytes
@@ -256,4 +255,4 @@ class Scratchpad(wiring.Component):
             return value
         lane = Signal.like(offset, name=f"lane_{i}")
         m.d.comb += lane.eq(offset - turn)
-        return rotate_bytes_left(m, platform, self._config, f"turned_{i}", value, lane)
+        return rotate_bytes_left(value, lane, width)

@@ -112,14 +112,14 @@ class WriteBuffers(wiring.Component):
         layout = write_layout(self._config)
         if asks_for(platform, "for_fpga"):
             m.submodules[f"request_{j}"] = ahead = Cut(layout)
-            locate_write(m, platform, self._config, f"write_{j}", port, ahead.i.payload)
+            locate_write(m, self._config, f"write_{j}", port, ahead.i.payload)
             m.d.comb += [ahead.i.valid.eq(port.valid), port.ready.eq(ahead.i.ready)]
             return ahead.o, ahead.empty
         request = stream.Signature(layout).create(path=(f"request_{j}",))
         place = Signal(layout, name=f"place_{j}")
         held = Signal(layout, name=f"held_{j}", reset_less=True)
         m.d.comb += request.payload.eq(held)
-        locate_write(m, platform, self._config, f"write_{j}", port, place)
+        locate_write(m, self._config, f"write_{j}", port, place)
         m.d.comb += port.ready.eq(~request.valid | request.ready)
         with m.If(port.ready):
             m.d.sync += request.valid.eq(port.valid)

@@ -3,9 +3,14 @@
 from amaranth.hdl import *
 from amaranth.lib import data
 
-from hw_gen.blocks.rotate import rotate_bytes_left
 from spec.banks import bank_columns
 from spec.config import NpuConfig
+
+
+def rotate_bytes_left(value: Value, count: Value, width: int) -> Value:
+    """`value` (`width` bytes) rotated towards higher bytes by `count`."""
+    wide = Cat(value, value) << (count << 3)
+    return wide[8 * width : 16 * width]
 
 
 def bank_of(word: Value, banks: int) -> Value:
@@ -64,7 +69,7 @@ def locate(m: Module, config: NpuConfig, name: str, port, place) -> None:
         )
 
 
-def locate_write(m: Module, platform, config: NpuConfig, name: str, port, place) -> None:
+def locate_write(m: Module, config: NpuConfig, name: str, port, place) -> None:
     """Drive every member of `place`, a `write_layout`."""
     width = config.word_bytes
     lanes, turn = Signal(2 * width, name=f"lanes_{name}"), Signal.like(port.lane)
@@ -74,6 +79,6 @@ def locate_write(m: Module, platform, config: NpuConfig, name: str, port, place)
         lanes.eq(((1 << port.size) - 1)[:width] << place.offset),
         place.low.eq(lanes[:width]),
         place.high.eq(lanes[width:]),
-        place.data.eq(rotate_bytes_left(m, platform, config, name, port.data, turn)),
+        place.data.eq(rotate_bytes_left(port.data, turn, width)),
         place.mark.eq(port.mark),
     ]
