@@ -76,9 +76,18 @@ class DmaBench:
     """
 
     def __init__(
-        self, config, program, *, latency=20, stall=0.0, spad_stall=0.0, seed=0, errors=()
+        self,
+        config,
+        program,
+        *,
+        latency=20,
+        stall=0.0,
+        spad_stall=0.0,
+        seed=0,
+        errors=(),
+        form=None,
     ):
-        self.config, self.program = config, program
+        self.config, self.program, self.form = config, program, form
         self.memory = AxiMemory(
             config, MEMORY, latency=latency, stall=stall, seed=seed, errors=errors
         )
@@ -95,7 +104,7 @@ class DmaBench:
         self.cycles = 0
 
     def run(self):
-        run_benches(self.dut, [self._feed, self._watch], self.tasks())
+        run_benches(self.dut, [self._feed, self._watch], self.tasks(), platform=self.form)
         return self
 
     async def _feed(self, ctx):

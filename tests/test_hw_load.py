@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from hw_bench import FPGA
 from hw_dma_bench import LoadBench, random_copy, runs_of, small
 
 from spec.isa import Instruction, Opcode, Space, Sync
@@ -23,8 +24,9 @@ def test_random_strides_and_alignments(bus, seed):
     LoadBench(config, program, seed=seed).run().check()
 
 
+@pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
 @pytest.mark.parametrize("seed", range(4))
-def test_back_pressure_and_stalls_do_not_change_bytes(seed):
+def test_back_pressure_and_stalls_do_not_change_bytes(seed, form):
     config = small(outstanding=8, max_burst=4)
     rng = random.Random(seed)
     program = [
@@ -32,7 +34,7 @@ def test_back_pressure_and_stalls_do_not_change_bytes(seed):
         for _ in range(5)
     ]
     options = {"latency": [1, 7, 40, 90][seed], "stall": 0.4, "spad_stall": 0.4}
-    LoadBench(config, program, seed=seed, **options).run().check()
+    LoadBench(config, program, seed=seed, form=form, **options).run().check()
 
 
 def test_wide_words_are_filled_a_word_at_a_time():

@@ -117,7 +117,7 @@ class LoadWriter(wiring.Component):
             m.d.sync += copy.have.eq(have)
         lane = Mux(is_spad, copy.lane, 0)
         cut, first = self._cut(m, platform, pops & self.beat.valid, copy.have, lane)
-        held = self._write(m, take, copy, cut, first, size, last)
+        held = self._write(m, platform, take, copy, cut, first, size, last)
         m.d.comb += [
             room_here.eq(~held | self.wrote),
             self.empty.eq(~valid & ~held & self.spad.empty),
@@ -164,7 +164,7 @@ class LoadWriter(wiring.Component):
             ]
         return bytes_
 
-    def _write(self, m: Module, take, copy, cut, first, size, last) -> Value:
+    def _write(self, m: Module, platform, take, copy, cut, first, size, last) -> Value:
         """One register of write data; returns: it is full."""
         bus, word = self._config.bus_bytes, self._config.word_bytes
         held, space, fires = Signal(), Signal(Space), Signal()
@@ -185,6 +185,11 @@ class LoadWriter(wiring.Component):
         with m.Elif(self.wrote):
             m.d.sync += held.eq(0)
         spad, lanes = self.spad, lane_bits(self._config)
+        landed = spad.empty
+        if asks_for(platform, "for_fpga"):
+            # The way from the buffers is long. What is asked for now is not in them yet.
+            landed = Signal(name="all_landed")
+            m.d.sync += landed.eq(spad.empty & ~spad.valid)
         m.d.comb += [
             spad.valid.eq(held & (space == Space.SPAD)),
             spad.addr.eq(addr),
@@ -193,7 +198,7 @@ class LoadWriter(wiring.Component):
             spad.data.eq(bytes_),
             spad.mark.eq(fires),
             # Posts stay in order: what was written before a step that posts has landed.
-            self.wrote.eq(held & Mux(space == Space.SPAD, spad.ready, ~fires | spad.empty)),
+            self.wrote.eq(held & Mux(space == Space.SPAD, spad.ready, ~fires | landed)),
             self.blocked.eq(held & ~self.wrote),
             self.fire.eq(spad.landed | (self.wrote & fires & (space != Space.SPAD))),
         ]
